@@ -1,0 +1,54 @@
+"""lshdb: a persistent, on-disk near-duplicate index. Public names, nothing else."""
+
+from lshdb.documents import Document, Rejected, read_documents
+from lshdb.errors import (
+    ConflictError,
+    DamageError,
+    DatabaseError,
+    FormatError,
+    IndexExistsError,
+    IndexNotFoundError,
+    InputError,
+    KeyNotFoundError,
+    LockedError,
+    LshdbError,
+    ParameterError,
+    ParameterMismatchError,
+    QueryError,
+    TextNotStoredError,
+    TooManyRejectedError,
+)
+from lshdb.index import Index, ShownDocument
+from lshdb.params import IndexParams, candidate_probability, choose_bands
+from lshdb.search.pairs import Pair
+from lshdb.search.query import Hit
+from lshdb.version import __version__
+
+__all__ = [
+    "ConflictError",
+    "DamageError",
+    "DatabaseError",
+    "Document",
+    "FormatError",
+    "Hit",
+    "Index",
+    "IndexExistsError",
+    "IndexNotFoundError",
+    "IndexParams",
+    "InputError",
+    "KeyNotFoundError",
+    "LockedError",
+    "LshdbError",
+    "Pair",
+    "ParameterError",
+    "ParameterMismatchError",
+    "QueryError",
+    "Rejected",
+    "ShownDocument",
+    "TextNotStoredError",
+    "TooManyRejectedError",
+    "__version__",
+    "candidate_probability",
+    "choose_bands",
+    "read_documents",
+]

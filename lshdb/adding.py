@@ -1,0 +1,408 @@
+"""Documents -> committed batches: the way of every document into the index.
+
+The stream of documents is cut into batches that fit in memory; each batch is one commit. Within a
+batch:
+
+    classify   against the index by key: new, replaced, unchanged, rejected
+    normalise  and hash the contents; a content that a document has already shares its signature
+    sign       the contents that are new; cut them into bands
+    write      signature rows, documents, texts, postings, counts: one transaction
+    (storage/writing.py)
+
+All documents of one add carry the same time, later than that of any add before, which is how a key
+that comes twice in one add is told from one that was there before, in whichever batches they fall.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from lshdb.banding import bucket_keys, content_keys
+from lshdb.documents import Document, Rejected, validate_body, validate_key
+from lshdb.errors import ConflictError, ParameterError, TooManyRejectedError
+from lshdb.params import IndexParams
+from lshdb.shingling import canonical_content, shingle_hashes
+from lshdb.signatures import sign
+from lshdb.storage.bodies import pack_body, raw_body
+from lshdb.storage.snapshot import StoredDocument
+from lshdb.storage.store import Store
+from lshdb.storage.times import timestamp, timestamp_after
+from lshdb.storage.writing import Writer, WriteTransaction
+
+__all__ = ["AddResult", "add_documents"]
+
+BATCH_DOCUMENTS = 40_000
+BATCH_CHARACTERS = 32 * 2**20
+_REJECTIONS_KEPT = 100
+
+logger = logging.getLogger("lshdb")
+
+Item = Document | Rejected | tuple[str, str | list[str]]
+
+
+@dataclass(slots=True)
+class AddResult:
+    """What an add did.
+
+    Attributes
+    ----------
+    added, replaced, unchanged : int
+        Documents with a new key, with a known key and another body, and with a known key and the
+        same.
+    copies : int
+        Of those added and replaced, how many share the signature of an identical content.
+    rejected : int
+        Inputs that were no acceptable document.
+    rejections : list of Rejected
+        The first hundred of them.
+    batches : list of int
+        The batches that were committed, by number.
+    seconds : float
+        Wall time.
+    """
+
+    added: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+    copies: int = 0
+    rejected: int = 0
+    rejections: list[Rejected] = field(default_factory=list)
+    batches: list[int] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def documents(self) -> int:
+        """Documents that were accepted."""
+        return self.added + self.replaced + self.unchanged
+
+
+def add_documents(
+    store: Store,
+    items: Iterable[Item],
+    *,
+    source: str,
+    on_conflict: str,
+    max_errors: int | None,
+    lock_timeout: float,
+    on_reject: Callable[[Rejected], None] | None,
+    on_commit: Callable[[AddResult], None] | None,
+) -> AddResult:
+    """Add documents; see :meth:`lshdb.Index.add`."""
+    if on_conflict not in ("replace", "skip", "error"):
+        raise ParameterError(
+            f'on_conflict is {on_conflict!r}; expected "replace", "skip" or "error"'
+        )
+    begun = time.perf_counter()
+    result = AddResult()
+    with Writer(store, lock_timeout=lock_timeout) as writer:
+        run = _Add(writer, store.params, result, source, on_conflict, max_errors, on_reject)
+        for batch in _batches(items, run.reject):
+            run.commit(batch)
+            result.seconds = time.perf_counter() - begun
+            if on_commit is not None:
+                on_commit(result)
+            writer.limit_runs()
+        run.finish()
+        writer.tidy()
+    result.seconds = time.perf_counter() - begun
+    return result
+
+
+def _batches(items: Iterable[Item], reject: Callable[[Rejected], None]) -> Iterator[list[Document]]:
+    """Cut a stream into batches that fit in memory, leaving out and reporting what is unusable."""
+    batch: list[Document] = []
+    characters = 0
+    for item in items:
+        document = item if isinstance(item, Document | Rejected) else Document(*item)
+        if isinstance(document, Document):
+            reason = validate_key(document.key) or validate_body(document.body)
+            if reason is not None:
+                document = Rejected(document.source or f"key {document.key!r}"[:200], reason)
+        if isinstance(document, Rejected):
+            reject(document)
+            continue
+        batch.append(document)
+        characters += _n_chars(document.body)
+        if len(batch) >= BATCH_DOCUMENTS or characters >= BATCH_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
+@dataclass(slots=True)
+class _Change:
+    """One document that will be written: what it was, and what it will be."""
+
+    document: Document
+    before: StoredDocument | None
+    body_hash: bytes
+    content: Any
+    content_hash: bytes
+    form: str
+    raw: bytes
+    n_shingles: int = 0
+    signature_id: int | None = None
+    is_copy: bool = False
+
+
+class _Add:
+    """One call of add: its time, its counts, and the making of its batches."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        params: IndexParams,
+        result: AddResult,
+        source: str,
+        on_conflict: str,
+        max_errors: int | None,
+        on_reject: Callable[[Rejected], None] | None,
+    ) -> None:
+        self.writer = writer
+        self.params = params
+        self.result = result
+        self.source = source
+        self.on_conflict = on_conflict
+        self.max_errors = max_errors
+        self.on_reject = on_reject
+        self.rejected_before = 0
+        with writer.transaction() as transaction:
+            last = transaction.snapshot.last_batch()
+        self.started_at = timestamp_after(last.started_at if last else None)
+        self.add_id: int | None = None
+
+    def reject(self, rejection: Rejected) -> None:
+        """Count and report one rejected input.
+
+        Raises
+        ------
+        TooManyRejectedError
+            That was one more than max_errors.
+        """
+        self.result.rejected += 1
+        if len(self.result.rejections) < _REJECTIONS_KEPT:
+            self.result.rejections.append(rejection)
+        if self.on_reject is not None:
+            self.on_reject(rejection)
+        if self.max_errors is not None and self.result.rejected > self.max_errors:
+            raise TooManyRejectedError(
+                f"{self.result.rejected} inputs were rejected and {self.max_errors} are allowed; "
+                f"stopped at {rejection.source}, with {self.result.documents} documents committed "
+                "before",
+                hint="mend the input, or allow more with --max-errors; "
+                "adding it again leaves what is in unchanged",
+            )
+
+    def commit(self, documents: list[Document]) -> None:
+        """Write one batch."""
+        with self.writer.transaction() as transaction:
+            counts = self._write(transaction, documents)
+        result = self.result
+        result.added += counts["n_added"]
+        result.replaced += counts["n_replaced"]
+        result.unchanged += counts["n_unchanged"]
+        result.copies += counts["n_copies"]
+        result.batches.append(counts["batch_id"])
+        logger.info("batch %d: %d documents committed", counts["batch_id"], len(documents))
+
+    def finish(self) -> None:
+        """Record rejections that came after the last batch, or that nothing came, in a last one."""
+        if self.result.rejected > self.rejected_before or not self.result.batches:
+            self.commit([])
+
+    def _write(self, transaction: WriteTransaction, documents: list[Document]) -> dict[str, int]:
+        changes, seen_again, unchanged = self._classify(transaction, documents)
+        self._hash_contents(changes)
+        new = self._share_signatures(transaction, changes)
+        batch_id = self._open_batch(transaction)
+        self._sign(transaction, new, changes)
+        self._write_documents(transaction, changes, batch_id)
+        transaction.touch_documents(seen_again, self.started_at)
+        counts = {
+            "n_added": sum(change.before is None for change in changes),
+            "n_replaced": sum(change.before is not None for change in changes),
+            "n_unchanged": unchanged,
+            "n_copies": sum(change.is_copy for change in changes),
+            "n_rejected": self.result.rejected - self.rejected_before,
+        }
+        transaction.update_batch(batch_id, {**counts, "finished_at": timestamp()})
+        self.rejected_before = self.result.rejected
+        return {**counts, "batch_id": batch_id}
+
+    def _classify(
+        self, transaction: WriteTransaction, documents: list[Document]
+    ) -> tuple[list[_Change], list[int], int]:
+        """Sort documents into those to be written and the doc_ids of those left unchanged."""
+        known = transaction.snapshot.documents_of_keys(document.key for document in documents)
+        changes: list[_Change] = []
+        seen_again: list[int] = []
+        seen: set[str] = set()
+        for document in documents:
+            before = known.get(document.key)
+            if document.key in seen or (before and before.last_seen_at == self.started_at):
+                self.reject(
+                    Rejected(
+                        document.source or f"key {document.key!r}",
+                        f"the key {document.key!r} came before in this input; the first one counts",
+                    )
+                )
+                continue
+            seen.add(document.key)
+            form, raw = raw_body(document.body)
+            body_hash = _hash(form, raw)
+            if before is not None:
+                if before.body_hash == body_hash or self.on_conflict == "skip":
+                    seen_again.append(before.doc_id)
+                    continue
+                if self.on_conflict == "error":
+                    raise ConflictError(
+                        f"the key {document.key!r} is in the index already, with another text "
+                        f"({document.source or 'no source named'})",
+                        key=document.key,
+                        hint="add with --on-conflict replace or skip; "
+                        "nothing of this batch was written",
+                    )
+            changes.append(_Change(document, before, body_hash, None, b"", form, raw))
+        return changes, seen_again, len(seen_again)
+
+    def _hash_contents(self, changes: list[_Change]) -> None:
+        for change in changes:
+            change.content = canonical_content(change.document.body)
+            canonical = (
+                change.content.encode()
+                if isinstance(change.content, str)
+                else orjson.dumps(change.content)
+            )
+            change.content_hash = _hash(change.form, canonical)
+
+    def _share_signatures(
+        self, transaction: WriteTransaction, changes: list[_Change]
+    ) -> dict[bytes, NDArray[np.uint64]]:
+        """Give each change the signature its content has or will have.
+
+        Returns
+        -------
+        dict of bytes to ndarray
+            Shingle hashes of the contents that need a new signature, by content hash, in order.
+        """
+        hashes = list(dict.fromkeys(change.content_hash for change in changes))
+        keys = content_keys(hashes).tolist() if hashes else []
+        there = transaction.snapshot.signatures_of_contents(dict(zip(hashes, keys, strict=True)))
+        new: dict[bytes, NDArray[np.uint64]] = {}
+        shingled: dict[bytes, int] = {}
+        params = self.params
+        for change in changes:
+            digest = change.content_hash
+            kept = change.before is not None and change.before.content_hash == digest
+            change.is_copy = not kept and (digest in there or digest in new)
+            if digest not in shingled:
+                shingles = shingle_hashes(
+                    change.content, unit=params.unit, k=params.k, bag=params.bag
+                )
+                shingled[digest] = len(shingles)
+                if digest not in there and len(shingles):
+                    new[digest] = shingles
+            change.content = None
+            change.n_shingles = shingled[digest]
+            change.signature_id = there.get(digest)
+        ids = {
+            digest: transaction.snapshot.n_signatures + number for number, digest in enumerate(new)
+        }
+        for change in changes:
+            if change.signature_id is None:
+                change.signature_id = ids.get(change.content_hash)
+        return new
+
+    def _sign(
+        self,
+        transaction: WriteTransaction,
+        new: dict[bytes, NDArray[np.uint64]],
+        changes: list[_Change],
+    ) -> None:
+        """Sign new contents, write their rows, and add their postings."""
+        if not new:
+            return
+        params = self.params
+        rows = sign(
+            list(new.values()), scheme=params.scheme, num_perm=params.num_perm, seed=params.seed
+        )
+        ids = np.arange(len(new), dtype=np.int64) + transaction.snapshot.n_signatures
+        transaction.append_signatures(rows)
+        keys = bucket_keys(rows, bands=params.bands, rows=params.rows)
+        transaction.runs.add(
+            np.concatenate([keys.reshape(-1), content_keys(list(new))]),
+            np.concatenate([np.repeat(ids, params.bands), ids]),
+        )
+
+    def _open_batch(self, transaction: WriteTransaction) -> int:
+        last = transaction.snapshot.last_batch()
+        batch_id = last.batch_id + 1 if last else 1
+        if self.add_id is None:
+            self.add_id = batch_id
+        transaction.insert_batch(
+            {
+                "batch_id": batch_id,
+                "add_id": self.add_id,
+                "started_at": self.started_at,
+                "finished_at": self.started_at,
+                "source": self.source,
+                "n_added": 0,
+                "n_replaced": 0,
+                "n_unchanged": 0,
+                "n_copies": 0,
+                "n_rejected": 0,
+            }
+        )
+        return batch_id
+
+    def _write_documents(
+        self, transaction: WriteTransaction, changes: list[_Change], batch_id: int
+    ) -> None:
+        next_doc_id = transaction.snapshot.next_doc_id
+        inserted: list[dict[str, Any]] = []
+        replaced: list[dict[str, Any]] = []
+        new_bodies: list[dict[str, Any]] = []
+        replaced_bodies: list[dict[str, Any]] = []
+        for change in changes:
+            before = change.before
+            doc_id = next_doc_id + len(inserted) if before is None else before.doc_id
+            row = {
+                "doc_id": doc_id,
+                "key": change.document.key,
+                "signature_id": change.signature_id,
+                "content_hash": change.content_hash,
+                "body_hash": change.body_hash,
+                "n_shingles": change.n_shingles,
+                "n_chars": _n_chars(change.document.body),
+                "source": change.document.source,
+                "batch_id": batch_id,
+                "added_at": self.started_at if before is None else before.added_at,
+                "last_seen_at": self.started_at,
+            }
+            (inserted if before is None else replaced).append(row)
+            if self.params.store_text:
+                body = {"doc_id": doc_id, "form": change.form, "body": pack_body(change.raw)}
+                (new_bodies if before is None else replaced_bodies).append(body)
+        transaction.insert_documents(inserted)
+        transaction.replace_documents(replaced)
+        transaction.put_bodies(new_bodies, replace=False)
+        transaction.put_bodies(replaced_bodies, replace=True)
+
+
+def _hash(form: str, data: bytes) -> bytes:
+    """BLAKE2b, 16 bytes, of a body or content; the form is its personalisation."""
+    return hashlib.blake2b(data, digest_size=16, person=form.encode()).digest()
+
+
+def _n_chars(body: str | list[str]) -> int:
+    return len(body) if isinstance(body, str) else sum(map(len, body))

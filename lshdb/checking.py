@@ -1,0 +1,219 @@
+"""Is what is on disk what was written? A pass over every file and row, each finding named.
+
+Checked: the database's own structure; the header and length of the signature file and the CRC-32 of
+each of its blocks; that every run has the postings it says; that every posting is the one its
+signature has in that band, and that none is missing; that every document's signature and text are
+there and its text has the hash it came with.
+
+Memory: two bytes a signature. Time: everything is read once; texts are decompressed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.banding import CONTENT_BAND, bucket_keys, content_keys
+from lshdb.errors import DamageError, DatabaseError, LshdbError
+from lshdb.params import IndexParams
+from lshdb.storage.bodies import raw_body, unpack_body
+from lshdb.storage.dialects import sqlite as dialect
+from lshdb.storage.snapshot import Snapshot
+
+__all__ = ["Finding", "check_index"]
+
+_CHUNK = 100_000
+_MOST_OF_A_KIND = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is not as it was written.
+
+    Attributes
+    ----------
+    where : str
+        File or table, and the place in it.
+    what : str
+        What was found and what was expected.
+    """
+
+    where: str
+    what: str
+
+
+def check_index(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
+    """Yield what is wrong; nothing for a sound index.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The state that is checked.
+    params : IndexParams
+    """
+    steps = (
+        dialect_findings(snapshot),
+        _signature_findings(snapshot, params),
+        _run_findings(snapshot),
+        _posting_findings(snapshot, params),
+        _document_findings(snapshot, params),
+    )
+    for step in steps:
+        found = 0
+        try:
+            for finding in step:
+                found += 1
+                if found > _MOST_OF_A_KIND:
+                    yield Finding(finding.where.split(",")[0], "more of the same; not listed")
+                    break
+                yield finding
+        except (DamageError, DatabaseError) as error:
+            yield Finding("index", error.message)
+
+
+def dialect_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    """What the database says of itself."""
+    for row in snapshot.execute(dialect.INTEGRITY_SQL):
+        if row[0] != "ok":
+            yield Finding("database", str(row[0]))
+
+
+def _signature_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
+    snapshot.signature_file.check_header(snapshot.n_signatures)
+    name = snapshot.signature_file.path.name
+    rows = snapshot.signatures
+    expected = 0
+    for first, count, crc in snapshot.execute(
+        "SELECT first_row, n_rows, crc32 FROM signature_block ORDER BY first_row"
+    ).fetchall():
+        if first != expected:
+            yield Finding(
+                f"table signature_block, row {first}", f"expected a block from row {expected} on"
+            )
+        expected = first + count
+        if expected > snapshot.n_signatures:
+            yield Finding(
+                f"table signature_block, row {first}",
+                f"reaches to row {expected}; {snapshot.n_signatures} are committed",
+            )
+            return
+        found = zlib.crc32(np.ascontiguousarray(rows[first:expected]).tobytes())
+        if found != crc:
+            yield Finding(
+                f"{name}, rows {first} to {expected - 1}",
+                f"CRC-32 is {found:08x}, written was {crc:08x}",
+            )
+    if expected != snapshot.n_signatures:
+        yield Finding(
+            "table signature_block",
+            f"covers {expected} rows; {snapshot.n_signatures} are committed",
+        )
+
+
+def _run_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    for table, n_rows in snapshot.execute("SELECT table_name, n_rows FROM run").fetchall():
+        (found,) = snapshot.execute(f"SELECT count(*) FROM {table}").fetchone()
+        if found != n_rows:
+            yield Finding(f"table {table}", f"holds {found} postings; written were {n_rows}")
+    runs = sum(
+        snapshot.execute(
+            f"SELECT count(*) FROM {table} WHERE {dialect.NOT_CONTENT_SQL}"
+        ).fetchone()[0]
+        for table in snapshot.run_tables
+    )
+    (view,) = snapshot.execute("SELECT count(*) FROM posting").fetchone()
+    if view != runs:
+        yield Finding("view posting", f"shows {view} postings; the runs hold {runs}")
+
+
+def _posting_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
+    signatures = snapshot.signatures
+    n = snapshot.n_signatures
+    content = _content_keys(snapshot)
+    counts = np.zeros(n, dtype=np.int16)
+    for table in snapshot.run_tables:
+        rows = snapshot.execute(f"SELECT bucket_key, signature_id FROM {table}")
+        while chunk := list(itertools.islice(rows, _CHUNK)):
+            flat = np.array(chunk, dtype=np.int64)
+            keys, ids = flat[:, 0], flat[:, 1]
+            outside = (ids < 0) | (ids >= n)
+            for key, one in flat[outside].tolist():
+                yield Finding(
+                    f"table {table}, bucket key {key}", f"names signature {one}; there are {n}"
+                )
+            keys, ids = keys[~outside], ids[~outside]
+            np.add.at(counts, ids, 1)
+            expected = _expected_keys(signatures[ids], keys, content[ids], params)
+            for key, one in flat[~outside][keys != expected].tolist():
+                yield Finding(
+                    f"table {table}, bucket key {key}",
+                    f"signature {one} is not in this bucket by its row",
+                )
+    for one in np.flatnonzero(counts != params.bands + 1).tolist():
+        yield Finding(
+            f"postings, signature {one}",
+            f"has {counts[one]} postings; expected {params.bands + 1}",
+        )
+
+
+def _content_keys(snapshot: Snapshot) -> NDArray[np.int64]:
+    """Content bucket key by signature; 0, which is none, where no document has it any longer."""
+    keys = np.zeros(snapshot.n_signatures, dtype=np.int64)
+    rows = snapshot.execute(
+        "SELECT signature_id, content_hash FROM document WHERE signature_id IS NOT NULL"
+    )
+    while chunk := list(itertools.islice(rows, _CHUNK)):
+        ids = np.array([row[0] for row in chunk], dtype=np.int64)
+        inside = (ids >= 0) & (ids < len(keys))
+        hashes = content_keys([row[1].ljust(16, b"\0")[:16] for row in chunk])
+        keys[ids[inside]] = hashes[inside]
+    return keys
+
+
+def _expected_keys(
+    rows: NDArray[np.uint32],
+    keys: NDArray[np.int64],
+    content: NDArray[np.int64],
+    params: IndexParams,
+) -> NDArray[np.int64]:
+    """The key each posting should have, by its band; its own where nothing says otherwise."""
+    band = (keys >> 56) & 255
+    of_slots = bucket_keys(rows, bands=params.bands, rows=params.rows)
+    inside = band < params.bands
+    expected = np.where(
+        inside, of_slots[np.arange(len(keys)), np.where(inside, band, 0)], np.int64(-1)
+    )
+    of_content = band == CONTENT_BAND
+    return np.where(of_content, np.where(content == 0, keys, content), expected)
+
+
+def _document_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
+    rows = snapshot.execute(
+        "SELECT document.doc_id, document.signature_id, document.n_shingles, document.body_hash, "
+        "content.form, content.body "
+        "FROM document LEFT JOIN content ON content.doc_id = document.doc_id"
+    )
+    for doc_id, signature_id, n_shingles, body_hash, form, packed in rows:
+        where = f"table document, doc_id {doc_id}"
+        if (signature_id is None) != (n_shingles == 0):
+            yield Finding(where, f"has {n_shingles} shingles and signature {signature_id}")
+        elif signature_id is not None and not 0 <= signature_id < snapshot.n_signatures:
+            yield Finding(where, f"has signature {signature_id}; there are {snapshot.n_signatures}")
+        if not params.store_text:
+            continue
+        if packed is None:
+            yield Finding(f"table content, doc_id {doc_id}", "the text is missing")
+            continue
+        try:
+            _, raw = raw_body(unpack_body(form, packed))
+        except LshdbError as error:
+            yield Finding(f"table content, doc_id {doc_id}", error.message)
+            continue
+        if hashlib.blake2b(raw, digest_size=16, person=form.encode()).digest() != body_hash:
+            yield Finding(f"table content, doc_id {doc_id}", "the text is not the one written")

@@ -1,0 +1,82 @@
+"""The command line: one file per command, and each command is one public method of ``Index``.
+
+Decided: a command's module is imported when the command is called for, by name, so that ``lshdb
+query`` starts without what ``add`` or ``demo`` need. What only a terminal needs (rich) is imported
+where a table or a progress bar is drawn. Data goes to standard output, everything else to standard
+error; the exit codes are in ``_errors.py``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from lshdb import __version__
+from lshdb.cli._errors import errors_as_messages
+
+__all__ = ["cli", "main"]
+
+COMMANDS = (
+    "init",
+    "add",
+    "query",
+    "pairs",
+    "show",
+    "stats",
+    "batches",
+    "sql",
+    "check",
+    "upgrade",
+    "demo",
+)
+"""Every command, in the order in which help lists them; the module of the same name holds it."""
+
+
+class LazyGroup(click.Group):
+    """Commands that are imported by name, with every error of theirs turned into a message."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"lshdb.cli.{cmd_name}").command
+        return command if isinstance(command, click.Command) else None
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        with errors_as_messages():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with errors_as_messages():
+            return super().invoke(ctx)
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done, 1 refused, 2 usage, 3 locked, 4 damaged, 5 done but some input was "
+    "rejected.",
+)
+@click.version_option(__version__, prog_name="lshdb", message="%(prog)s %(version)s")
+def cli() -> None:
+    """A near-duplicate index that stays on disk: documents in, similar documents out."""
+
+
+def main() -> None:
+    """Run the command line and exit; the entry point ``lshdb``."""
+    program = None
+    if os.path.basename(sys.argv[0]) == "cli.py":
+        program = f"python {sys.argv[0]}"
+    cli(prog_name=program)

@@ -1,0 +1,118 @@
+"""What ``add`` and ``demo`` share: an index that is made when it is not there, and a watched add."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from lshdb import (
+    Document,
+    Index,
+    IndexExistsError,
+    IndexNotFoundError,
+    LockedError,
+    LshdbError,
+    Rejected,
+)
+from lshdb.cli._errors import INTERRUPTED
+from lshdb.cli._output import note
+from lshdb.cli._progress import AddProgress
+
+if TYPE_CHECKING:
+    from lshdb.adding import AddResult
+
+__all__ = ["add_watched", "open_or_create", "summary"]
+
+
+def open_or_create(path: str) -> Index:
+    """Open an index; make it with the default parameters if nothing is there, and say so."""
+    try:
+        return Index.open(path)
+    except IndexNotFoundError as absent:
+        try:
+            index = Index.create(path)
+        except IndexExistsError:
+            raise absent from None
+        except LshdbError:
+            try:
+                return Index.open(path)  # somebody else has made it meanwhile
+            except IndexNotFoundError:
+                pass
+            raise
+    params = index.params
+    note(
+        f"made the index {path} with the defaults: similarity {params.threshold:g}, "
+        f"shingles of {params.k} {params.unit}s"
+    )
+    return index
+
+
+def add_watched(
+    index: Index,
+    items: Iterable[Document | Rejected],
+    progress: AddProgress,
+    *,
+    source: str,
+    lock_timeout: float,
+    on_conflict: str = "replace",
+    max_errors: int | None = None,
+    report_rejected: bool = True,
+) -> AddResult:
+    """Add, showing progress, saying what is waited for, and what is in after Ctrl-C."""
+    taken = progress.watch(items)
+
+    def add(timeout: float) -> AddResult:
+        return index.add(
+            taken,
+            on_conflict=on_conflict,
+            max_errors=max_errors,
+            source=source,
+            lock_timeout=timeout,
+            on_reject=progress.rejected if report_rejected else None,
+            on_commit=progress.committed,
+        )
+
+    try:
+        with progress:
+            try:
+                return add(0.0)
+            except LockedError as error:  # nothing was taken from the input yet
+                if lock_timeout == 0:
+                    raise
+                holder = f"process {error.pid}" if error.pid else "another process"
+                progress.line(
+                    f"waiting up to {lock_timeout:g} s for {holder}, which is writing to the index"
+                )
+            return add(lock_timeout)
+    except KeyboardInterrupt:
+        note(f"interrupted; {_kept(progress)}")
+        raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+def summary(result: AddResult) -> str:
+    """What an add did, in one line."""
+    rate = result.documents / result.seconds if result.seconds else 0.0
+    return (
+        f"added {result.added:,}, replaced {result.replaced:,}, unchanged {result.unchanged:,}, "
+        f"exact copies {result.copies:,}, rejected {result.rejected:,}; "
+        f"{rate:,.0f} documents/s; {_batches(result)}"
+    )
+
+
+def _batches(result: AddResult) -> str:
+    if not result.batches:
+        return "no batch"
+    first, last = result.batches[0], result.batches[-1]
+    return f"batch {first}" if first == last else f"batches {first}-{last}"
+
+
+def _kept(progress: AddProgress) -> str:
+    result = progress.result
+    if result is None or not result.batches:
+        return "nothing had been committed by then"
+    return (
+        f"{result.documents:,} documents are committed and stay ({_batches(result)}); "
+        "adding the same input again goes on from there"
+    )

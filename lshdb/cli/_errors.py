@@ -1,0 +1,90 @@
+"""Errors -> a message, a hint and an exit code. Nothing but a bug ends with a traceback.
+
+    0    done
+    1    the library refused, or the system did (disk, permissions, memory)
+    2    usage: options, arguments, parameters
+    3    another writer holds the index
+    4    the index is damaged, or ``check`` found something
+    5    done, but some input was rejected
+    130  interrupted by Ctrl-C
+    141  whoever read the output has closed it (as ``lshdb pairs X | head`` does); said to nobody
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import click
+
+from lshdb import DamageError, LockedError, LshdbError, ParameterError
+from lshdb.cli._output import discard_output, flush_output, note
+
+__all__ = ["DAMAGED", "INTERRUPTED", "REJECTED", "errors_as_messages"]
+
+REFUSED = 1
+USAGE = 2
+LOCKED = 3
+DAMAGED = 4
+REJECTED = 5
+INTERRUPTED = 130
+CLOSED_PIPE = 141
+
+_HELP_SHOWN = getattr(click.exceptions, "NoArgsIsHelpError", ())
+"""Click's way of showing the help when there are no arguments; it is no mistake."""
+
+
+@contextlib.contextmanager
+def errors_as_messages() -> Iterator[None]:
+    """Run a command; what it raises on purpose becomes a message and ``click``'s ``Exit``.
+
+    Output is flushed inside, so that a closed pipe or a full disk is noticed here.
+    """
+    try:
+        yield
+        flush_output()
+    except BrokenPipeError:
+        discard_output()
+        raise click.exceptions.Exit(CLOSED_PIPE) from None
+    except KeyboardInterrupt:
+        note("interrupted")
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    except _HELP_SHOWN:
+        raise
+    except click.UsageError as error:
+        where = f" {error.ctx.command_path}" if error.ctx else " lshdb"
+        _show(_uncapitalised(error.format_message()), f"usage:{where} --help")
+        raise click.exceptions.Exit(USAGE) from None
+    except LshdbError as error:
+        _show(error.message, error.hint)
+        raise click.exceptions.Exit(exit_code(error)) from None
+    except OSError as error:
+        name = f"{error.filename}: " if error.filename is not None else ""
+        _show(f"{name}{error.strerror or error}", None)
+        raise click.exceptions.Exit(REFUSED) from None
+    except MemoryError:
+        _show("out of memory", None)
+        raise click.exceptions.Exit(REFUSED) from None
+
+
+def exit_code(error: LshdbError) -> int:
+    """The exit code of a library error."""
+    if isinstance(error, ParameterError):
+        return USAGE
+    if isinstance(error, LockedError):
+        return LOCKED
+    if isinstance(error, DamageError):
+        return DAMAGED
+    return REFUSED
+
+
+def _show(message: str, hint: str | None) -> None:
+    note(f"error: {message}")
+    if hint:
+        note(f"hint: {hint}")
+
+
+def _uncapitalised(message: str) -> str:
+    """Click's messages are sentences; ours are not."""
+    message = message.removesuffix(".")
+    return message[:1].lower() + message[1:]

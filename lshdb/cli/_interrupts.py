@@ -1,0 +1,51 @@
+"""Ctrl-C in the middle of a long SQL statement.
+
+The interpreter acts on a signal between two of its own instructions; a statement that the database
+works on for minutes is one instruction, and Ctrl-C would seem to do nothing. A thread that is woken
+by the signal itself ends the process if the interpreter has not come to it within a second. Only
+for commands that read: there is nothing to be cleaned up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+
+from lshdb.cli._errors import INTERRUPTED
+from lshdb.cli._output import note
+
+__all__ = ["prompt_interrupts"]
+
+_PATIENCE_SECONDS = 1.0
+
+
+@contextlib.contextmanager
+def prompt_interrupts() -> Iterator[None]:
+    """Let Ctrl-C end the process within about a second, whatever the main thread does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    over = threading.Event()
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    watcher = threading.Thread(target=_watch, args=(reader, over), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        signal.set_wakeup_fd(before)
+        os.close(writer)  # the watcher reads the end
+        watcher.join()
+        os.close(reader)
+
+
+def _watch(reader: int, over: threading.Event) -> None:
+    while signals := os.read(reader, 1):
+        if signals[0] == signal.SIGINT and not over.wait(_PATIENCE_SECONDS):
+            note("interrupted")
+            os._exit(INTERRUPTED)

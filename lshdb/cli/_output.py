@@ -1,0 +1,281 @@
+"""Everything that the command line writes goes through here.
+
+Data goes to standard output as bytes that do not depend on the locale (UTF-8; a table takes the
+terminal's encoding); notes go to standard error, one line each, with nothing in them that a
+terminal would act on.
+
+Decided: a listing is a stream in every format, and memory does not grow with its rows. Output is
+written in pieces, at least five times a second as rows come, so that ``| head`` is answered at once
+and a million rows are not a million writes. A row ``None`` says that nothing more is ready for now:
+what there is, is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any, NamedTuple
+
+from lshdb.cli._cells import csv_line, harmless, harmless_json, json_line, text_of, tsv_line
+
+__all__ = [
+    "FORMATS",
+    "Column",
+    "chosen_format",
+    "discard_output",
+    "flush_output",
+    "is_terminal",
+    "note",
+    "print_listing",
+    "print_record",
+    "say",
+    "table_width",
+]
+
+FORMATS = ("table", "tsv", "jsonl", "csv")
+
+_SECONDS = 0.2
+_PIECES = 500
+
+
+class Column(NamedTuple):
+    """A column of a listing.
+
+    Attributes
+    ----------
+    name : str
+        In the header of CSV and the objects of JSON Lines.
+    kind : {"text", "number", "similarity", "prose", "auto"}
+        Text is cropped where a table has no room for it; prose, which comes last, is folded; auto
+        is a number or text by what is in it.
+    title : str
+        Over the column of a table; the name if empty.
+    """
+
+    name: str
+    kind: str = "text"
+    title: str = ""
+
+
+Rows = Iterable[Sequence[Any] | None]
+
+
+# Standard error
+
+
+def note(text: str) -> None:
+    """Write one line to standard error."""
+    if sys.stderr is not None:
+        sys.stderr.write(harmless(text) + "\n")
+        sys.stderr.flush()
+
+
+# Standard output
+
+
+def say(text: str = "") -> None:
+    """Write one line to standard output."""
+    _write((text + "\n").encode(_encoding(), "replace"))
+
+
+def print_listing(
+    columns: Sequence[Column],
+    rows: Rows,
+    output_format: str | None,
+    *,
+    empty: str = "",
+    count: tuple[str, str] | None = None,
+) -> int:
+    """Write rows as they come.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+    rows : iterable of sequences, or None
+        Values in the order of the columns.
+    output_format : str or None
+        One of ``FORMATS``; None for what suits the place the output goes to.
+    empty : str
+        Noted on standard error in place of a table without rows.
+    count : (str, str), optional
+        What a row and several rows are called; a table ends with their number on standard error.
+
+    Returns
+    -------
+    int
+        Rows written.
+    """
+    output_format = chosen_format(output_format)
+    counted = _Counted(rows)
+    if output_format == "table":
+        from lshdb.cli._table import draw_table
+
+        pieces = draw_table(
+            columns, counted, width=table_width(), bold=_is_bold(), encoding=_encoding()
+        )
+        _write_all(_encoded(pieces, _encoding()))
+        if not counted.n and empty:
+            note(empty)
+        elif counted.n and count:
+            flush_output()
+            note(f"{counted.n:,} {count[counted.n > 1]}")
+    elif output_format == "jsonl":
+        _write_all(_jsonl([column.name for column in columns], counted))
+    else:
+        _write_all(_encoded(_delimited(columns, counted, output_format), "utf-8"))
+    return counted.n
+
+
+def print_record(
+    fields: Mapping[str, Any], output_format: str | None, *, shown: Mapping[str, str] | None = None
+) -> None:
+    """Write one thing: two columns of names and values, or one object in JSON Lines.
+
+    Parameters
+    ----------
+    fields : mapping
+        A list is one row for each of its items, where it is not in JSON.
+    output_format : str or None
+        As for :func:`print_listing`.
+    shown : mapping, optional
+        What a table shows instead of a field; line feeds in it are kept, nothing hides a field.
+    """
+    output_format = chosen_format(output_format)
+    if output_format == "jsonl":
+        _write_all(_jsonl(list(fields), [list(fields.values())]))
+    elif output_format == "table":
+        from lshdb.cli._table import draw_record
+
+        texts = {name: text_of(value) for name, value in fields.items()} | dict(shown or {})
+        lines = draw_record({name: text for name, text in texts.items() if text}, table_width())
+        _write_all(_encoded((line + "\n" for line in lines), _encoding()))
+    else:
+        rows = (
+            (name, item)
+            for name, value in fields.items()
+            for item in (value if isinstance(value, tuple) else (value,))
+        )
+        print_listing([Column("field"), Column("value")], rows, output_format)
+
+
+def chosen_format(asked: str | None) -> str:
+    """The format asked for; if none, a table on a terminal and TSV elsewhere."""
+    if asked is not None:
+        return asked
+    return "table" if is_terminal(sys.stdout) else "tsv"
+
+
+def is_terminal(stream: IO[str] | None) -> bool:
+    """Whether somebody looks at the stream."""
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def table_width() -> int | None:
+    """Columns of the terminal; None, for as wide as it takes, where the output is no terminal.
+
+    The environment variable ``COLUMNS`` overrides both.
+    """
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return int(columns)
+    if not is_terminal(sys.stdout):
+        return None
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    except OSError:
+        return 80
+
+
+def flush_output() -> None:
+    """Write out what is held back; errors of the reader or the disk come from here."""
+    if sys.stdout is not None and not sys.stdout.closed:
+        sys.stdout.flush()
+
+
+def discard_output() -> None:
+    """Send what is still unwritten nowhere, for nobody reads it any longer."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, sys.stderr.fileno())
+        os.close(nowhere)
+
+
+# Inside
+
+
+class _Counted:
+    """Rows, counted as they pass; ``None`` does not count."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self.n = 0
+
+    def __iter__(self) -> Iterator[Sequence[Any] | None]:
+        for row in self._rows:
+            self.n += row is not None
+            yield row
+
+
+def _delimited(columns: Sequence[Column], rows: Rows, output_format: str) -> Iterator[str | None]:
+    line = tsv_line if output_format == "tsv" else csv_line
+    decimals = [6 if column.kind == "similarity" else None for column in columns]
+    # A terminal must not obey what is in a cell; a program must get it as it is.
+    safe = harmless if is_terminal(sys.stdout) else str
+    if output_format == "csv":
+        yield csv_line([column.name for column in columns]) + "\n"
+    for row in rows:
+        if row is None:
+            yield None
+        else:
+            yield safe(line([*map(text_of, row, decimals)])) + "\n"
+
+
+def _jsonl(names: Sequence[str], rows: Rows) -> Iterator[bytes | None]:
+    on_terminal = is_terminal(sys.stdout)
+    for row in rows:
+        if row is None:
+            yield None
+            continue
+        line = json_line(names, row)
+        yield (harmless_json(line.decode()).encode() if on_terminal else line) + b"\n"
+
+
+def _encoded(pieces: Iterable[str | None], encoding: str) -> Iterator[bytes | None]:
+    for piece in pieces:
+        yield None if piece is None else piece.encode(encoding, "replace")
+
+
+def _write_all(pieces: Iterable[bytes | None]) -> None:
+    held: list[bytes] = []
+    written_at = 0.0
+    for piece in pieces:
+        if piece is not None:
+            held.append(piece)
+        if piece is None or len(held) >= _PIECES or time.monotonic() - written_at > _SECONDS:
+            _write(b"".join(held))
+            flush_output()
+            held.clear()
+            written_at = time.monotonic()
+    _write(b"".join(held))
+
+
+def _write(data: bytes) -> None:
+    if sys.stdout is None:
+        raise OSError("standard output is closed")
+    if data:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+
+
+def _encoding() -> str:
+    return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
+def _is_bold() -> bool:
+    """Whether the output understands bold type and nobody has asked for plain text."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb"
+    return is_terminal(sys.stdout) and not plain

@@ -1,0 +1,148 @@
+"""What somebody sees while documents are added: a bar on a terminal, a line a minute elsewhere.
+
+The bar shows bytes read of bytes to read, which is known from the start; beside it stand the
+documents read and those that are committed, and whether the input is being read or a batch is being
+indexed, for the two take turns.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from lshdb import Document, Rejected
+from lshdb.cli._cells import harmless
+from lshdb.cli._output import is_terminal, note
+
+if TYPE_CHECKING:
+    from lshdb.adding import AddResult
+
+__all__ = ["AddProgress"]
+
+_LINE_SECONDS = 60.0
+_INDEXING_SECONDS = 0.3
+
+Item = Document | Rejected
+
+
+class AddProgress:
+    """Progress of one add; a context manager that shows it.
+
+    Attributes
+    ----------
+    n_read : int
+        Documents and rejections that the index has taken.
+    result : AddResult or None
+        Counts at the last commit.
+    """
+
+    def __init__(self) -> None:
+        self.n_read = 0
+        self.result: AddResult | None = None
+        self._bytes = (0, 0)
+        self._begun = self._line_at = time.monotonic()
+        self._taken_at = self._begun
+        self._is_waiting = True
+        self._bar: Any = None
+        self._task: Any = None
+
+    def watch(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Pass the input through, counting it."""
+        for item in items:
+            self.n_read += 1
+            self._is_waiting = False
+            self._taken_at = time.monotonic()
+            if self._bar is None and self._taken_at - self._line_at >= _LINE_SECONDS:
+                self._line_at = self._taken_at
+                rate = self.n_read / (self._taken_at - self._begun)
+                note(f"{self.n_read:,} documents so far, {rate:,.0f}/s")
+            yield item
+            self._is_waiting = True
+
+    def bytes_read(self, position: int, total: int) -> None:
+        """Bytes read so far, and in all (0 if unknown)."""
+        self._bytes = (position, total)
+        if self._bar is not None:
+            self._bar.update(self._task, completed=position, total=total or None)
+
+    def committed(self, result: AddResult) -> None:
+        """A batch was committed."""
+        self.result = result
+
+    def rejected(self, rejection: Rejected) -> None:
+        """Report one rejected input."""
+        self.line(f"{rejection.source}: {rejection.reason}")
+
+    def line(self, text: str) -> None:
+        """Write a line to standard error, above the bar."""
+        if self._bar is None:
+            note(text)
+        else:
+            self._bar.console.out(harmless(text), highlight=False)
+
+    def __enter__(self) -> AddProgress:
+        if is_terminal(sys.stderr):
+            self._bar = _bar(self)
+            position, total = self._bytes
+            self._task = self._bar.add_task("", completed=position, total=total or None)
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    # For the bar
+
+    @property
+    def phase(self) -> str:
+        """What is going on."""
+        idle = time.monotonic() - self._taken_at
+        return "reading " if self._is_waiting or idle < _INDEXING_SECONDS else "indexing"
+
+    @property
+    def counts(self) -> str:
+        """Documents, as far as the add has come."""
+        done = self.result.documents if self.result else 0
+        return f"{self.n_read:,} read, {done:,} in the index"
+
+
+def _bar(progress: AddProgress) -> Any:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        ProgressColumn,
+        SpinnerColumn,
+        Task,
+        TimeElapsedColumn,
+    )
+    from rich.text import Text
+
+    class Words(ProgressColumn):
+        """Words that are asked for whenever the bar is drawn."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self._name = name
+
+        def render(self, task: Task) -> Text:
+            return Text(getattr(progress, self._name), no_wrap=True)
+
+    return Progress(
+        SpinnerColumn(),
+        Words("phase"),
+        BarColumn(bar_width=None),
+        DownloadColumn(),
+        Words("counts"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        expand=True,
+    )
+
+

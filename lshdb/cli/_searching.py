@@ -1,0 +1,23 @@
+"""What ``query`` and ``pairs`` share: a word about recall below the index's own threshold."""
+
+from __future__ import annotations
+
+from lshdb import Index
+from lshdb.cli._output import note
+
+__all__ = ["note_recall"]
+
+
+def note_recall(index: Index, threshold: float | None, verify: str | None) -> None:
+    """Say which recall holds where less is asked for than the index was made for."""
+    params = index.params
+    if threshold is None:
+        return
+    if verify == "none":
+        note("--threshold says nothing with --verify none, which gives every candidate")
+    elif 0.0 < threshold < params.threshold:
+        note(
+            f"a pair at similarity {threshold:g}, below this index's threshold of "
+            f"{params.threshold:g}, is found with probability {params.recall_at(threshold):.4f}; "
+            f"an index made with --threshold {threshold:g} finds more"
+        )

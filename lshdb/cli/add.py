@@ -1,0 +1,130 @@
+"""``lshdb add``: documents from files and standard input, in batches that are committed as they fill.
+
+Decided: the input is looked for before an index is made, so that a mistyped path leaves nothing
+behind. The index's own files are never input: named, they are a mistake; found in a folder that
+holds the index, they are left out.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+import click
+
+from lshdb import Document, Rejected, read_documents
+from lshdb.cli._adding import add_watched, open_or_create, summary
+from lshdb.cli._cells import harmless
+from lshdb.cli._errors import REJECTED
+from lshdb.cli._options import index_argument, input_options, lock_option
+from lshdb.cli._output import is_terminal, note, say
+from lshdb.cli._progress import AddProgress
+
+__all__ = ["command"]
+
+_SOURCE_WIDTH = 200
+
+
+@click.command("add", short_help="Add documents.")
+@index_argument
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@input_options
+@click.option(
+    "--on-conflict",
+    type=click.Choice(["replace", "skip", "error"]),
+    default="replace",
+    show_default=True,
+    help="What becomes of a key that is there with another text.",
+)
+@click.option(
+    "--max-errors",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Stop when more inputs than this are rejected.  [default: never]",
+)
+@lock_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    index_path: str,
+    paths: tuple[str, ...],
+    *,
+    key_field: str,
+    text_field: str,
+    input_format: str,
+    on_conflict: str,
+    max_errors: int | None,
+    lock_timeout: float,
+) -> None:
+    """Add documents to INDEX, which is made with defaults if there is none.
+
+    PATH is a file, a folder, a pattern in quotes, or - for standard input (JSON Lines): JSON Lines,
+    CSV or TSV by extension, each also .gz or .zst; any other file is one text, its path the key.
+
+    A key that is there with the same text stays as it is, so that adding twice changes nothing.
+    What is no document is reported with file, line and reason, counted, and does not stop the rest;
+    the exit code is then 5.
+
+    \b
+    lshdb add news.lshdb news.jsonl.gz
+    lshdb add notes.lshdb notes/ 'letters/**/*.txt'
+    zcat dump.jsonl.gz | lshdb add news.lshdb - --key-field url
+    """
+    _refuse_own_files(index_path, paths)
+    progress = AddProgress()
+    items = read_documents(
+        paths,
+        input_format=input_format,
+        key_field=key_field,
+        text_field=text_field,
+        on_progress=progress.bytes_read,
+    )
+    if "-" in paths and is_terminal(sys.stdin):
+        note("reading from the terminal; Ctrl-D ends the input")
+    with open_or_create(index_path) as index:
+        result = add_watched(
+            index,
+            _without_own_files(items, index_path, paths),
+            progress,
+            source=_shortened(harmless(" ".join(paths))),
+            lock_timeout=lock_timeout,
+            on_conflict=on_conflict,
+            max_errors=max_errors,
+        )
+    say(summary(result))
+    if result.rejected:
+        ctx.exit(REJECTED)
+
+
+def _refuse_own_files(index_path: str, paths: Sequence[str]) -> None:
+    home = os.path.realpath(index_path)
+    for path in paths:
+        if path != "-" and _is_inside(os.path.realpath(path), home):
+            where = "the index itself" if os.path.realpath(path) == home else "inside the index"
+            raise click.UsageError(
+                f"{path} is {where}, and what is there are no documents",
+                click.get_current_context(),
+            )
+
+
+def _without_own_files(
+    items: Iterable[Document | Rejected], index_path: str, paths: Sequence[str]
+) -> Iterator[Document | Rejected]:
+    """Leave out the index's own files, where a folder or a pattern leads to them."""
+    home = os.path.realpath(index_path)
+    roots = [os.path.realpath(os.path.join(path.partition("*")[0], ".")) for path in paths]
+    if not any(_is_inside(home, root) for root in roots):
+        yield from items
+        return
+    for item in items:
+        if not _is_inside(os.path.realpath(item.source), home):
+            yield item
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SOURCE_WIDTH else text[: _SOURCE_WIDTH - 1] + "…"

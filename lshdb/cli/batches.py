@@ -1,0 +1,57 @@
+"""``lshdb batches``: what was added and when."""
+
+from __future__ import annotations
+
+import click
+
+from lshdb import Index
+from lshdb.cli._options import index_argument, listing_options
+from lshdb.cli._output import Column, chosen_format, print_listing
+
+__all__ = ["command"]
+
+NAMES = (
+    "batch_id",
+    "add_id",
+    "started_at",
+    "finished_at",
+    "source",
+    "n_added",
+    "n_replaced",
+    "n_unchanged",
+    "n_copies",
+    "n_rejected",
+)
+IN_TABLE = (
+    Column("batch_id", "number", "batch"),
+    Column("finished_at", "number", "finished (UTC)"),
+    Column("n_added", "number", "added"),
+    Column("n_replaced", "number", "replaced"),
+    Column("n_unchanged", "number", "same"),
+    Column("n_copies", "number", "copies"),
+    Column("n_rejected", "number", "rejected"),
+    Column("source"),
+)
+"""A table leaves out what fits no terminal: when a batch began, and by which add."""
+
+
+@click.command("batches", short_help="List what was added and when.")
+@index_argument
+@listing_options
+def command(index_path: str, *, output_format: str | None) -> None:
+    """List the batches of INDEX, oldest first. A batch is one commit; an add is one or more."""
+    with Index.open(index_path) as index:
+        batches = index.batches()
+    if chosen_format(output_format) == "table":
+        rows = (
+            tuple(
+                getattr(batch, name)[:16] if name == "finished_at" else getattr(batch, name)
+                for name, *_ in IN_TABLE
+            )
+            for batch in batches
+        )
+        print_listing(IN_TABLE, rows, "table", empty="nothing was added yet")
+    else:
+        columns = [Column(name) for name in NAMES]
+        rows = (tuple(getattr(batch, name) for name in NAMES) for batch in batches)
+        print_listing(columns, rows, output_format)

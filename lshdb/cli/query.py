@@ -1,0 +1,131 @@
+"""``lshdb query``: what is similar to a text, to a document of the index, or to many texts at once."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import click
+
+from lshdb import Document, Hit, Index, Rejected, read_documents
+from lshdb.cli._errors import REJECTED
+from lshdb.cli._options import index_argument, input_options, listing_options, search_options
+from lshdb.cli._output import Column, is_terminal, note, print_listing
+from lshdb.cli._searching import note_recall
+
+__all__ = ["command"]
+
+COLUMNS = (
+    Column("query_key", title="query"),
+    Column("key"),
+    Column("similarity", "similarity"),
+    Column("method"),
+)
+TEXT_KEY = "text"
+"""Stands in the place of a query's key where the query is an option's value."""
+
+
+@click.command("query", short_help="Find the documents most similar to a text or a key.")
+@index_argument
+@click.argument("files", metavar="[FILE...]", nargs=-1)
+@click.option("--text", metavar="TEXT", help="Query this text.")
+@click.option("--key", metavar="KEY", help="Query a document of the index, itself left out.")
+@click.option(
+    "--top", type=int, default=10, show_default=True, metavar="N", help="Most answers a query."
+)
+@search_options
+@input_options
+@listing_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    index_path: str,
+    files: tuple[str, ...],
+    *,
+    text: str | None,
+    key: str | None,
+    top: int,
+    threshold: float | None,
+    verify: str | None,
+    key_field: str,
+    text_field: str,
+    input_format: str,
+    output_format: str | None,
+) -> None:
+    """The documents of INDEX that are most similar to each query, best first.
+
+    Queries are one of: --text, --key, FILE... (as for add), or JSON Lines on standard input.
+
+    \b
+    lshdb query news.lshdb --text "the quick brown fox jumps over the lazy dog"
+    lshdb query news.lshdb --key article-17 --top 3
+    lshdb query news.lshdb tonight.jsonl --format jsonl
+    """
+    sources = bool(files) + (text is not None) + (key is not None)
+    if sources > 1:
+        raise click.UsageError("give one of FILE..., --text and --key", ctx)
+    if not sources and is_terminal(sys.stdin):
+        raise click.UsageError(
+            "nothing to query: give --text, --key or FILE..., or pipe JSON Lines in", ctx
+        )
+    n_rejected = 0
+
+    def count_rejected(_: Rejected) -> None:
+        nonlocal n_rejected
+        n_rejected += 1
+
+    search: dict[str, Any] = {"top": top, "threshold": threshold, "verify": verify}
+    with Index.open(index_path) as index:
+        rows: Iterable[tuple[object, ...] | None]
+        if text is not None:
+            rows = _rows(TEXT_KEY, index.query(text, **search))
+            if _has_no_token(text, index.params.unit):
+                note("the text has no word to compare, so nothing is similar to it")
+        elif key is not None:
+            rows = _rows(key, index.query(key=key, **search))
+        else:
+            paths = files or ("-",)
+            items = read_documents(
+                paths, input_format=input_format, key_field=key_field, text_field=text_field
+            )
+            answers = index.query_many(_usable(items, count_rejected), **search)
+            rows = _streamed(answers, is_live="-" in paths)
+        note_recall(index, threshold, verify)
+        print_listing(COLUMNS, rows, output_format, empty="no document is that similar")
+    if n_rejected:
+        note(f"{n_rejected:,} rejected; the other queries were answered")
+        ctx.exit(REJECTED)
+
+
+def _rows(query_key: str, hits: Iterable[Hit]) -> Iterator[tuple[object, ...]]:
+    return ((query_key, hit.key, hit.similarity, hit.method) for hit in hits)
+
+
+def _streamed(
+    answers: Iterable[tuple[str, list[Hit]]], *, is_live: bool
+) -> Iterator[tuple[object, ...] | None]:
+    """All rows; after each answer a pause, where the next query may be long in coming."""
+    for query_key, hits in answers:
+        yield from _rows(query_key, hits)
+        if is_live:
+            yield None
+
+
+def _usable(items: Iterable[Document | Rejected], count: Any) -> Iterator[Document]:
+    """The documents among the input; what is none is reported and counted."""
+    for item in items:
+        if isinstance(item, Document):
+            yield item
+        else:
+            note(f"{item.source}: {item.reason}")
+            count(item)
+
+
+def _has_no_token(text: str, unit: str) -> bool:
+    """Whether there is nothing in a text that could be compared."""
+    normalised = unicodedata.normalize("NFKC", text)
+    if unit == "char":
+        return not normalised.strip()
+    return not any(character.isalnum() or character == "_" for character in normalised)

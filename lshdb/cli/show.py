@@ -1,0 +1,64 @@
+"""``lshdb show``: a document with all that is stored of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from lshdb import Index, ShownDocument
+from lshdb.cli._options import index_argument, listing_options
+from lshdb.cli._output import print_record
+
+__all__ = ["command"]
+
+_COPIES_SHOWN = 10
+
+
+@click.command("show", short_help="Show a document with all that is stored of it.")
+@index_argument
+@click.argument("key", metavar="KEY")
+@listing_options
+def command(index_path: str, key: str, *, output_format: str | None) -> None:
+    """Show the document of INDEX that has the key KEY, its text, and its exact copies.
+
+    As tsv or csv, one field a line; as jsonl, one object.
+    """
+    with Index.open(index_path) as index:
+        shown = index.show(key)
+    print_record(_fields(shown), output_format, shown=_in_table(shown))
+
+
+def _fields(shown: ShownDocument) -> dict[str, Any]:
+    document = shown.document
+    return {
+        "key": document.key,
+        "doc_id": document.doc_id,
+        "signature_id": document.signature_id,
+        "content_hash": document.content_hash,
+        "body_hash": document.body_hash,
+        "n_shingles": document.n_shingles,
+        "n_chars": document.n_chars,
+        "source": document.source,
+        "batch_id": document.batch_id,
+        "added_at": document.added_at,
+        "last_seen_at": document.last_seen_at,
+        "copies": shown.copies,
+        "text": shown.body,
+    }
+
+
+def _in_table(shown: ShownDocument) -> dict[str, str]:
+    copies = list(shown.copies[:_COPIES_SHOWN])
+    more = len(shown.copies) - len(copies)
+    texts = {
+        "signature_id": "none: no token"
+        if shown.document.signature_id is None
+        else str(shown.document.signature_id),
+        "copies": "\n".join([*copies, f"and {more:,} more"] if more else copies) or "none",
+    }
+    if shown.body is None:
+        texts["text"] = "not stored"
+    elif isinstance(shown.body, list):
+        texts["text"] = " | ".join(shown.body)
+    return texts

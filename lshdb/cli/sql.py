@@ -1,0 +1,46 @@
+"""``lshdb sql``: a SELECT of one's own on the tables and views of the index, read-only."""
+
+from __future__ import annotations
+
+import click
+
+from lshdb import Index
+from lshdb.cli._interrupts import prompt_interrupts
+from lshdb.cli._options import index_argument, listing_options
+from lshdb.cli._output import Column, print_listing
+
+__all__ = ["command"]
+
+
+@click.command("sql", short_help="Run a SELECT of your own, read-only.")
+@index_argument
+@click.argument("statement", metavar="SELECT")
+@listing_options
+@click.pass_context
+def command(
+    ctx: click.Context, index_path: str, statement: str, *, output_format: str | None
+) -> None:
+    """Run one SELECT on the tables and views of INDEX; nothing else is allowed.
+
+    \b
+    lshdb sql news.lshdb "SELECT count(*) FROM document"
+    lshdb sql news.lshdb "SELECT band, bucket, size FROM bucket ORDER BY size DESC LIMIT 10"
+    """
+    with Index.open(index_path) as index, prompt_interrupts():
+        result = index.sql(statement)
+        if not result.columns:
+            raise click.UsageError("the statement is no SELECT; it gives no columns", ctx)
+        columns = [Column(name, "auto") for name in _distinct(result.columns)]
+        print_listing(columns, result.rows, output_format, empty="no rows", count=("row", "rows"))
+
+
+def _distinct(names: tuple[str, ...]) -> list[str]:
+    """Names of columns, told apart by a number where two are the same."""
+    distinct: list[str] = []
+    for name in names:
+        number, given = 1, name
+        while given in distinct:
+            number += 1
+            given = f"{name}_{number}"
+        distinct.append(given)
+    return distinct

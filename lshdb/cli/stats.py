@@ -1,0 +1,47 @@
+"""``lshdb stats``: parameters, counts and sizes of an index."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import click
+
+from lshdb import Index
+from lshdb.cli._interrupts import prompt_interrupts
+from lshdb.cli._options import index_argument, listing_options
+from lshdb.cli._output import print_record
+
+__all__ = ["command", "readable_size"]
+
+
+@click.command("stats", short_help="Show parameters, counts and sizes.")
+@index_argument
+@listing_options
+def command(index_path: str, *, output_format: str | None) -> None:
+    """Show what INDEX was made with, how much is in it, and how much room it takes on disk."""
+    with Index.open(index_path) as index, prompt_interrupts():
+        stats = index.stats()
+    values: dict[str, Any] = {}
+    for field in fields(stats):
+        if field.name == "params":
+            values |= stats.params.items()
+        elif field.name == "path":
+            values["path"] = str(stats.path)
+        else:
+            values[field.name] = getattr(stats, field.name)
+    shown = {
+        name: f"{value:,} bytes ({readable_size(value)})" if name.endswith("_bytes") else
+        f"{value:,}" for name, value in values.items() if type(value) is int and name != "seed"
+    }
+    print_record(values, output_format, shown=shown)
+
+
+def readable_size(n_bytes: int) -> str:
+    """Bytes in the largest unit that leaves at least one: 12.3 MB."""
+    size = float(n_bytes)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

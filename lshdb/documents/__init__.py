@@ -1,0 +1,16 @@
+"""Bytes in the world -> a stream of documents: one file per input format."""
+
+from lshdb.documents.keys import MAX_KEY_BYTES, validate_body, validate_key
+from lshdb.documents.model import Body, Document, Rejected
+from lshdb.documents.reading import MAX_DOCUMENT_BYTES, read_documents
+
+__all__ = [
+    "MAX_DOCUMENT_BYTES",
+    "MAX_KEY_BYTES",
+    "Body",
+    "Document",
+    "Rejected",
+    "read_documents",
+    "validate_body",
+    "validate_key",
+]

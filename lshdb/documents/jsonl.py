@@ -1,0 +1,110 @@
+"""JSON Lines: one object a line, one of its fields the key and one the text.
+
+Decided: every line stands for itself, so whatever is wrong with one is a rejected line and the next
+is read as if nothing had been. Blank lines mean nothing. An integer is accepted as a key and
+becomes its decimal text; other numbers are not, because their text depends on who prints them. The
+text is a string, or an array of strings: tokens that are used as they are. Of a field that
+occurs twice in one object the last counts, which is the parser's rule.
+
+Limits: integers have 64 bits; nesting is at most about 1,000 deep (the parser's limits).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import orjson
+
+from lshdb.documents.keys import validate_body, validate_key
+from lshdb.documents.lines import TooLong, split_lines
+from lshdb.documents.model import Document, Rejected
+from lshdb.documents.wording import json_kind, shown_names
+
+__all__ = ["read_jsonl"]
+
+
+class _NoDocumentError(Exception):
+    """A line is no document; the message is the reason."""
+
+
+def read_jsonl(
+    chunks: Iterable[bytes], *, name: str, key_field: str, text_field: str, limit: int
+) -> Iterator[Document | Rejected]:
+    """Read JSON Lines.
+
+    Parameters
+    ----------
+    chunks : iterable of bytes
+        The content of the file, cut anywhere.
+    name : str
+        The file, for messages.
+    key_field, text_field : str
+        Names of the fields that hold the key and the text.
+    limit : int
+        The longest line, in bytes.
+
+    Yields
+    ------
+    Document or Rejected
+        One for each line that is not blank, in order.
+
+    Raises
+    ------
+    BrokenSourceError
+        As the chunks raise it, with the line.
+    """
+    for number, line in enumerate(split_lines(chunks, limit), start=1):
+        source = f"{name}:{number}"
+        if isinstance(line, TooLong):
+            reason = f"the line has {line.size:,} bytes, more than the limit of {limit:,}"
+            yield Rejected(source, reason)
+            continue
+        line = line.rstrip(b" \t\r")
+        if not line:
+            continue
+        try:
+            yield _document(line, key_field, text_field, source)
+        except _NoDocumentError as error:
+            yield Rejected(source, str(error))
+
+
+def _document(line: bytes, key_field: str, text_field: str, source: str) -> Document:
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise _NoDocumentError(_no_json(line, error)) from error
+    if not isinstance(record, dict):
+        raise _NoDocumentError(f"the line is {json_kind(record)}, expected an object")
+    for field in (key_field, text_field):
+        if field not in record:
+            raise _NoDocumentError(f"no field {field!r}; fields there: {shown_names(record)}")
+
+    key = record[key_field]
+    if type(key) is int:
+        key = str(key)
+    elif not isinstance(key, str):
+        kind = json_kind(key)
+        raise _NoDocumentError(f"key {key_field!r} is {kind}, expected a string or an integer")
+    body = record[text_field]
+    if not isinstance(body, str | list):
+        kind = json_kind(body)
+        raise _NoDocumentError(
+            f"text {text_field!r} is {kind}, expected a string or an array of strings"
+        )
+    reason = validate_key(key)
+    if reason is None and isinstance(body, list):  # a string that was parsed has no surrogates
+        reason = validate_body(body)
+    if reason is not None:
+        raise _NoDocumentError(reason)
+    return Document(key, body, source)
+
+
+def _no_json(line: bytes, error: orjson.JSONDecodeError) -> str:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError as undecodable:
+        return f"not valid UTF-8 at byte {undecodable.start + 1} of the line"
+    message = error.msg
+    if "surrogate" in message:
+        message = "an escape stands for a lone surrogate"
+    return f"not valid JSON: {message} (column {error.colno})"

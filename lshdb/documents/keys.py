@@ -1,0 +1,83 @@
+"""What a key and a body must be, whatever they came from.
+
+Decided: a key is at most 1,024 bytes of UTF-8, so that it fits any database's index entry; it holds
+no NUL, which PostgreSQL's text refuses; and neither keys nor texts hold lone surrogates, which no
+UTF-8 can carry and no shingle hash is defined for. NUL in a text is allowed. Nothing is trimmed or
+normalised: two keys are the same only if they are the same characters.
+
+The answers are reasons, not exceptions, because a bad document is counted and stepped over.
+"""
+
+from __future__ import annotations
+
+__all__ = ["MAX_KEY_BYTES", "validate_body", "validate_key"]
+
+MAX_KEY_BYTES = 1024
+"""The longest key, in bytes of its UTF-8."""
+
+
+def validate_key(key: str) -> str | None:
+    """Say why a key cannot be used.
+
+    Parameters
+    ----------
+    key : str
+        The user's identifier of a document.
+
+    Returns
+    -------
+    str or None
+        The reason in one line, or None if the key is good.
+    """
+    if not isinstance(key, str):
+        return f"the key is of type {type(key).__name__}, expected a string"
+    if not key:
+        return "the key is empty"
+    position = _lone_surrogate(key)
+    if position is not None:
+        return f"the key holds a lone surrogate at character {position + 1}"
+    if "\0" in key:
+        return f"the key holds a NUL at character {key.index(chr(0)) + 1}"
+    size = len(key.encode("utf-8"))
+    if size > MAX_KEY_BYTES:
+        return f"the key has {size:,} bytes in UTF-8, at most {MAX_KEY_BYTES:,} are allowed"
+    return None
+
+
+def validate_body(body: object) -> str | None:
+    """Say why a body cannot be used.
+
+    Parameters
+    ----------
+    body : str or list of str
+        A text or ready tokens; anything else is a reason.
+
+    Returns
+    -------
+    str or None
+        The reason in one line, or None if the body is good. Costs one pass over the text.
+    """
+    if isinstance(body, str):
+        position = _lone_surrogate(body)
+        if position is not None:
+            return f"the text holds a lone surrogate at character {position + 1}"
+        return None
+    if not isinstance(body, list):
+        return f"the text is of type {type(body).__name__}, expected a string or a list of strings"
+    for number, token in enumerate(body, start=1):
+        if not isinstance(token, str):
+            return f"token {number} is of type {type(token).__name__}, expected a string"
+        if _lone_surrogate(token) is not None:
+            return f"token {number} holds a lone surrogate"
+    return None
+
+
+def _lone_surrogate(text: str) -> int | None:
+    """Index of the first lone surrogate."""
+    if text.isascii():
+        return None
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        return error.start
+    return None

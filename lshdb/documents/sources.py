@@ -1,0 +1,270 @@
+"""Paths as given -> a list of sources to read, in order, all found before the first is read.
+
+Decided:
+
+- What is named must exist and open, or nothing is read at all: a wrong name is a mistake in the
+  command. What is merely found, in a directory or by a pattern, may be gone or unreadable: that is
+  one rejected source among many.
+- The order is the order of the paths; inside a directory and among the matches of a pattern, by
+  name, component after component.
+- A directory is walked without names that begin with a dot, without following symbolic links to
+  directories (so there are no loops), and without sockets, pipes and devices. A pipe that is named
+  is read.
+- The format follows from the name, the same way everywhere.
+
+Limits: the list of all files is held, a few hundred bytes each. A file that two paths lead to is
+read twice; within one pattern, once.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lshdb.documents.wording import printable, system_reason
+from lshdb.errors import InputError, ParameterError
+
+__all__ = ["FORMATS", "STDIN", "Source", "find_sources"]
+
+FORMATS = ("auto", "jsonl", "csv", "tsv", "text")
+STDIN = "-"
+
+_COMPRESSIONS = {".gz": "gz", ".zst": "zst"}
+_EXTENSIONS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv"}
+_MAGIC = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file to read, or standard input.
+
+    Attributes
+    ----------
+    path : str
+        The path, or ``-``.
+    size : int
+        Bytes on disk; 0 when unknown.
+    is_regular : bool
+        Whether it can be opened twice and has a size.
+    problem : str or None
+        Why it cannot be read, where that is known beforehand.
+    input_format : str
+        ``jsonl``, ``csv``, ``tsv`` or ``text``.
+    compression : str
+        ``gz``, ``zst`` or nothing.
+    """
+
+    path: str
+    size: int = 0
+    is_regular: bool = True
+    problem: str | None = None
+    input_format: str = "text"
+    compression: str = ""
+
+    @property
+    def is_stdin(self) -> bool:
+        """Whether it is standard input."""
+        return self.path == STDIN
+
+    @property
+    def name(self) -> str:
+        """The path as messages show it."""
+        return "<stdin>" if self.is_stdin else printable(self.path)
+
+    @property
+    def key(self) -> str:
+        """The key of the document, if the source is one text."""
+        return STDIN if self.is_stdin else os.path.normpath(self.path).replace(os.sep, "/")
+
+
+def find_sources(
+    paths: Sequence[str | os.PathLike[str]], *, input_format: str = "auto"
+) -> list[Source]:
+    """Resolve paths, directories and patterns.
+
+    Parameters
+    ----------
+    paths : sequence of str or path-like
+        ``-``, files, directories and patterns.
+    input_format : str
+        One of ``FORMATS``.
+
+    Returns
+    -------
+    list of Source
+        In the order in which they are to be read.
+
+    Raises
+    ------
+    InputError
+        A path does not exist or cannot be opened, a pattern matches nothing, standard input is
+        named twice, or a ``.zst`` file is there and no module to read it.
+    ParameterError
+        ``paths`` is a single path, or ``input_format`` is unknown.
+    """
+    if isinstance(paths, str | bytes | os.PathLike):
+        raise ParameterError(
+            f"paths is one {type(paths).__name__}, expected a sequence of paths",
+            hint="put the path into a list",
+        )
+    if input_format not in FORMATS:
+        raise ParameterError(
+            f"input_format is {input_format!r}, expected one of {', '.join(FORMATS)}",
+            hint="'auto' chooses by the extension of each file",
+        )
+    sources: list[Source] = []
+    for given in paths:
+        path = os.fspath(given)
+        if not isinstance(path, str):
+            raise ParameterError(f"a path is {path!r}, expected a string")
+        if path == STDIN and any(source.is_stdin for source in sources):
+            raise InputError(
+                "standard input is named twice, and can be read only once",
+                hint="name '-' once; a file of that name is './-'",
+            )
+        found = _find(path)
+        sources += [_with_format(source, input_format) for source in found]
+    _require_decoders(sources)
+    return sources
+
+
+def _find(path: str) -> list[Source]:
+    if path == STDIN:
+        return [Source(STDIN, is_regular=False)]
+    if _MAGIC.intersection(path) and not os.path.lexists(path):
+        return _matches(path)
+    try:
+        status = os.stat(path)
+        if stat.S_ISDIR(status.st_mode):
+            return list(_walk(path, _listing(path)))
+        return [_named_file(path, status)]
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise _unusable(path, error) from error
+
+
+def _unusable(path: str, error: OSError | ValueError) -> InputError:
+    if isinstance(error, FileNotFoundError):
+        return InputError(
+            f"{printable(path)}: there is no such file or directory",
+            hint="check the path; it is taken from the current directory",
+        )
+    reason = system_reason(error) if isinstance(error, OSError) else str(error)
+    return InputError(
+        f"{printable(path)}: cannot be opened: {reason}",
+        hint="check the path and who may read it",
+    )
+
+
+def _named_file(path: str, status: os.stat_result) -> Source:
+    if not stat.S_ISREG(status.st_mode):
+        if stat.S_ISSOCK(status.st_mode):
+            raise _os_error(errno.ENXIO)
+        if not os.access(path, os.R_OK):  # opening a pipe only to try it would end its writer
+            raise _os_error(errno.EACCES)
+        return _checked(Source(path, is_regular=False))
+    with open(path, "rb", buffering=0):
+        return _checked(Source(path, size=status.st_size))
+
+
+def _os_error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
+
+
+def _found_file(path: str) -> Source | None:
+    """A file in a directory; None if it is nothing to read."""
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        return Source(path, problem=f"cannot be read: {system_reason(error)}")
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return _checked(Source(path, size=status.st_size))
+
+
+def _checked(source: Source) -> Source:
+    try:
+        source.path.encode("utf-8")
+    except UnicodeEncodeError:
+        return Source(source.path, problem="the name of the file is not valid UTF-8")
+    return source
+
+
+def _with_format(source: Source, input_format: str) -> Source:
+    compression = ""
+    if source.is_stdin:
+        by_name = "jsonl"
+    else:
+        stem, extension = os.path.splitext(source.path)
+        compression = _COMPRESSIONS.get(extension.lower(), "")
+        if compression:
+            extension = os.path.splitext(stem)[1]
+        by_name = _EXTENSIONS.get(extension.lower(), "text")
+    chosen = by_name if input_format == "auto" else input_format
+    return Source(source.path, source.size, source.is_regular, source.problem, chosen, compression)
+
+
+def _require_decoders(sources: list[Source]) -> None:
+    for source in sources:
+        if source.compression == "zst":
+            from lshdb.documents.decompression import load_decompressor
+
+            try:
+                load_decompressor("zst")
+            except ImportError as error:
+                raise InputError(
+                    f"{source.name}: there is no module to read Zstandard files",
+                    hint="install the package backports.zstd",
+                ) from error
+            return
+
+
+def _listing(path: str) -> list[os.DirEntry[str]]:
+    with os.scandir(path) as entries:
+        return sorted(entries, key=lambda entry: entry.name)
+
+
+def _walk(root: str, listing: list[os.DirEntry[str]]) -> Iterator[Source]:
+    """Files below a directory; a directory that cannot be listed is a source with a problem."""
+    stack = [(root, iter(listing))]  # not recursion: trees may be deeper than the interpreter's
+    while stack:
+        parent, entries = stack[-1]
+        entry = next(entries, None)
+        if entry is None:
+            stack.pop()
+            continue
+        if entry.name.startswith("."):
+            continue
+        path = os.path.join(parent, entry.name)
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                stack.append((path, iter(_listing(path))))
+                continue
+        except OSError as error:
+            yield Source(path, problem=f"cannot be listed: {system_reason(error)}")
+            continue
+        source = _found_file(path)
+        if source is not None:
+            yield source
+
+
+def _matches(pattern: str) -> list[Source]:
+    from lshdb.documents.patterns import expand_pattern
+
+    sources: dict[str, Source] = {}
+    for path in expand_pattern(pattern):
+        try:
+            is_directory = stat.S_ISDIR(os.lstat(path).st_mode)
+            found = _walk(path, _listing(path)) if is_directory else iter([_found_file(path)])
+        except OSError as error:
+            found = iter([Source(path, problem=f"cannot be read: {system_reason(error)}")])
+        sources.update((source.path, source) for source in found if source is not None)
+    if not sources:
+        raise InputError(
+            f"{printable(pattern)}: no file matches this pattern",
+            hint="'*' stays within one directory, '**' goes into all below; names that begin with "
+            "a dot are matched only by patterns that do",
+        )
+    return sorted(sources.values(), key=lambda source: source.path.split(os.sep))

@@ -1,0 +1,158 @@
+"""The tree of errors: every failure a caller may want to tell apart has a class here.
+
+Each error says what happened and where, what was expected, and carries a hint: what to do next.
+Anything that is not an ``LshdbError`` is a bug in lshdb (or the machine is out of memory or disk).
+
+    LshdbError
+    ├── ParameterError          a parameter has a value that cannot be used
+    ├── IndexNotFoundError      there is no index at that path
+    ├── IndexExistsError        there is something at that path already
+    ├── ParameterMismatchError  the index was made with other parameters than asked for
+    ├── FormatError             the index has a format or schema this version does not read
+    ├── KeyNotFoundError        no document has that key
+    ├── TextNotStoredError      the question needs texts and the index was made without them
+    ├── InputError              a source of documents cannot be read at all
+    │   ├── ConflictError       a key is there already and the caller asked for an error
+    │   └── TooManyRejectedError   more documents were rejected than the caller allows
+    ├── QueryError              an SQL statement was refused or failed
+    ├── DatabaseError           the database failed while it was being used
+    ├── LockedError             another writer holds the index
+    └── DamageError             what is on disk is not what was written
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ConflictError",
+    "DamageError",
+    "DatabaseError",
+    "FormatError",
+    "IndexExistsError",
+    "IndexNotFoundError",
+    "InputError",
+    "KeyNotFoundError",
+    "LockedError",
+    "LshdbError",
+    "ParameterError",
+    "ParameterMismatchError",
+    "QueryError",
+    "TextNotStoredError",
+    "TooManyRejectedError",
+]
+
+
+class LshdbError(Exception):
+    """Base of all errors raised on purpose.
+
+    Parameters
+    ----------
+    message : str
+        What happened, where, and what was expected; one sentence without a full stop.
+    hint : str, optional
+        What to do next; shown by the command line on a line of its own.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class ParameterError(LshdbError):
+    """A parameter has a value that cannot be used."""
+
+
+class IndexNotFoundError(LshdbError):
+    """There is no index at that path."""
+
+
+class IndexExistsError(LshdbError):
+    """An index was to be made where something is already."""
+
+
+class ParameterMismatchError(LshdbError):
+    """Two statements of one parameter differ.
+
+    Attributes
+    ----------
+    name : str
+        The parameter.
+    stored, given : object
+        What the index says, and what it was compared with.
+    """
+
+    def __init__(
+        self, message: str, *, name: str, stored: object, given: object, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.name = name
+        self.stored = stored
+        self.given = given
+
+
+class FormatError(LshdbError):
+    """The index has a format number or schema revision that this version does not read."""
+
+
+class KeyNotFoundError(LshdbError):
+    """No document of the index has that key."""
+
+    def __init__(self, message: str, *, key: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.key = key
+
+
+class TextNotStoredError(LshdbError):
+    """The question needs the documents' texts and the index was made without them."""
+
+
+class InputError(LshdbError):
+    """A source of documents cannot be read at all."""
+
+
+class ConflictError(InputError):
+    """A key is in the index already, and ``on_conflict="error"`` was asked for."""
+
+    def __init__(self, message: str, *, key: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.key = key
+
+
+class TooManyRejectedError(InputError):
+    """More documents were rejected than ``max_errors`` allows."""
+
+
+class QueryError(LshdbError):
+    """An SQL statement was refused or failed."""
+
+
+class DatabaseError(LshdbError):
+    """The database failed; the driver's error is the cause."""
+
+
+class LockedError(LshdbError):
+    """Another writer holds the index.
+
+    Attributes
+    ----------
+    pid : int or None
+        The holder's process id, where it could be read.
+    since : str or None
+        When the holder took the lock, UTC.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        pid: int | None = None,
+        since: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.pid = pid
+        self.since = since
+
+
+class DamageError(LshdbError):
+    """What is on disk is not what was written."""

@@ -1,0 +1,539 @@
+"""``Index``: joins the rooms. No SQL, no hashing: each method is one question or one change."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from lshdb.documents import Document, Rejected, validate_body
+from lshdb.errors import InputError, ParameterError, ParameterMismatchError
+from lshdb.params import IndexParams
+from lshdb.search.pairs import Pair, find_pairs
+from lshdb.search.query import Hit, Searcher
+from lshdb.search.verification import choose_method
+from lshdb.shingling import canonical_content, shingle_hashes
+from lshdb.signatures import sign
+from lshdb.storage.snapshot import Snapshot, StoredBatch, StoredDocument
+from lshdb.storage.store import Store
+
+if TYPE_CHECKING:
+    from lshdb.adding import AddResult
+    from lshdb.checking import Finding
+    from lshdb.sql import SqlResult
+    from lshdb.stats import IndexStats
+
+__all__ = ["Index", "ShownDocument"]
+
+Path_ = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDocument:
+    """What :meth:`Index.show` gives.
+
+    Attributes
+    ----------
+    document : StoredDocument
+    body : str or list of str or None
+        None where texts are not stored.
+    copies : tuple of str
+        Keys of the documents with the same normalised content.
+    """
+
+    document: StoredDocument
+    body: str | list[str] | None
+    copies: tuple[str, ...]
+
+
+class Index:
+    """A near-duplicate index on disk.
+
+    Made by :meth:`create` or :meth:`open`; a context manager that closes it.
+
+    Any number of processes may read while one writes; a reader sees the state of the last commit
+    before its question. A second writer waits for the first.
+
+    Examples
+    --------
+    >>> with Index.create("news.lshdb", threshold=0.8) as index:       # doctest: +SKIP
+    ...     index.add([("a", "the quick brown fox jumps over the dog")])
+    ...     index.query("the quick brown fox jumps over the dog", top=10)
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @classmethod
+    def create(
+        cls,
+        path: Path_,
+        *,
+        threshold: float = 0.8,
+        recall: float | None = None,
+        bands: int | None = None,
+        rows: int | None = None,
+        num_perm: int = 128,
+        scheme: str = "fss",
+        seed: int = 1,
+        unit: str = "word",
+        k: int | None = None,
+        bag: bool = False,
+        store_text: bool = True,
+        database: str | None = None,
+    ) -> Index:
+        """Make an empty index at a path where nothing is, and open it.
+
+        Parameters
+        ----------
+        path : path-like
+            Directory to be made; its parent must exist.
+        threshold : float
+            Jaccard similarity from which on documents are near-duplicates, inclusive.
+        recall : float, optional
+            Probability that a pair at the threshold is found; 0.99 unless bands are given.
+        bands, rows : int, optional
+            Override the choice made from threshold and recall.
+        num_perm : int
+            Slots of a signature; 4 bytes each on disk.
+        scheme : {"fss", "universal"}
+            Min-hash scheme.
+        seed : int
+            Of the hash functions; indexes with equal parameters are comparable.
+        unit : {"word", "char"}
+            What shingles are made of.
+        k : int, optional
+            Words (default 5) or characters (default 9) a shingle.
+        bag : bool
+            Whether a repeated shingle counts again.
+        store_text : bool
+            Keep texts, for exact verification; without, similarities are estimates.
+        database : str, optional
+            URL of the database, where it is not ``index.db`` in the directory.
+
+        Raises
+        ------
+        ParameterError
+            A value is out of range; nothing was made.
+        IndexExistsError
+            Something is at the path already; it is as it was.
+        LshdbError
+            The directory cannot be made.
+        """
+        params = IndexParams.choose(
+            threshold=threshold,
+            recall=recall,
+            bands=bands,
+            rows=rows,
+            num_perm=num_perm,
+            scheme=scheme,
+            seed=seed,
+            unit=unit,
+            k=k,
+            bag=bag,
+            store_text=store_text,
+        )
+        Store.create(Path(path), params, database_url=database)
+        return cls.open(path)
+
+    @classmethod
+    def open(cls, path: Path_, **expected: Any) -> Index:
+        """Open an index; the cost does not depend on its size.
+
+        Parameters
+        ----------
+        path : path-like
+        **expected
+            Parameters by name (``threshold=0.8, k=5``); what the index has must be equal.
+
+        Raises
+        ------
+        IndexNotFoundError
+            There is no index.
+        ParameterMismatchError
+            A parameter is not as expected, or the files are not of one index; names both values.
+        FormatError
+            Another format or schema.
+        DamageError
+            The signature file does not fit.
+        """
+        store = Store.open(Path(path))
+        stored = store.params.items()
+        try:
+            for name, value in expected.items():
+                if name not in stored:
+                    raise ParameterError(
+                        f"there is no parameter {name!r}", hint="one of " + ", ".join(stored)
+                    )
+                if stored[name] != value:
+                    raise ParameterMismatchError(
+                        f"the index {path} was made with {name} = {stored[name]!r}, "
+                        f"and {value!r} was asked for",
+                        name=name,
+                        stored=stored[name],
+                        given=value,
+                        hint="parameters are fixed when an index is made; "
+                        "make another one for other parameters",
+                    )
+        except BaseException:
+            store.close()
+            raise
+        return cls(store)
+
+    def close(self) -> None:
+        """Close the index; iterators that it gave out end with an error."""
+        self._store.close()
+
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Index({str(self.path)!r})"
+
+    @property
+    def path(self) -> Path:
+        """The index directory."""
+        return self._store.directory.path
+
+    @property
+    def params(self) -> IndexParams:
+        """The parameters it was made with."""
+        return self._store.params
+
+    # Changes
+
+    def add(
+        self,
+        documents: Iterable[Document | Rejected | tuple[str, str | list[str]]],
+        *,
+        on_conflict: str = "replace",
+        max_errors: int | None = None,
+        source: str = "",
+        lock_timeout: float = 60.0,
+        on_reject: Callable[[Rejected], None] | None = None,
+        on_commit: Callable[[AddResult], None] | None = None,
+    ) -> AddResult:
+        """Add documents, in batches that are committed as they fill.
+
+        Parameters
+        ----------
+        documents : iterable
+            (key, text) pairs, (key, list of ready tokens) pairs, or what
+            :func:`lshdb.read_documents` yields. Read once, as a stream.
+        on_conflict : {"replace", "skip", "error"}
+            What becomes of a key that is there with another text. The same text is always left as
+            it is; only ``last_seen_at`` changes.
+        max_errors : int, optional
+            Stop when more inputs than this are rejected; unlimited by default.
+        source : str
+            Recorded with the batches.
+        lock_timeout : float
+            Seconds to wait for another writer.
+        on_reject : callable, optional
+            Called with each rejected input.
+        on_commit : callable, optional
+            Called after each commit with the counts so far.
+
+        Returns
+        -------
+        AddResult
+
+        Raises
+        ------
+        LockedError
+            Another process is writing.
+        ConflictError
+            ``on_conflict="error"`` and a key is there with another text.
+        TooManyRejectedError
+            More than max_errors were rejected.
+        DatabaseError
+            The disk or the database failed.
+
+        Notes
+        -----
+        Whatever is raised, batches that were committed before stay, and nothing of the batch at
+        hand is in. Cost and memory depend on what is added, not on what is there.
+        """
+        from lshdb.adding import add_documents
+
+        return add_documents(
+            self._store,
+            documents,
+            source=source,
+            on_conflict=on_conflict,
+            max_errors=max_errors,
+            lock_timeout=lock_timeout,
+            on_reject=on_reject,
+            on_commit=on_commit,
+        )
+
+    @staticmethod
+    def upgrade(path: Path_, *, lock_timeout: float = 60.0) -> tuple[str | None, str]:
+        """Bring an index's schema up to date, in one transaction.
+
+        Returns
+        -------
+        tuple of str
+            Revision before (None for none), and after.
+
+        Raises
+        ------
+        IndexNotFoundError, LockedError, DatabaseError
+        FormatError
+            The index was made by a newer version.
+        """
+        from lshdb.storage.upgrading import upgrade_index
+
+        return upgrade_index(Path(path), lock_timeout=lock_timeout)
+
+    # Questions
+
+    def query(
+        self,
+        body: str | list[str] | None = None,
+        *,
+        key: str | None = None,
+        top: int | None = 10,
+        threshold: float | None = None,
+        verify: str | None = None,
+    ) -> list[Hit]:
+        """The documents most similar to a text, to ready tokens, or to a document of the index.
+
+        Parameters
+        ----------
+        body : str or list of str, optional
+        key : str, optional
+            Instead of a body: a document of the index, which is left out of the answer itself.
+        top : int or None
+            Most answers; None for all.
+        threshold : float, optional
+            Lowest similarity; the index's own by default.
+        verify : {"none", "signature", "exact"}, optional
+            How candidates are checked; exact by default where texts are stored, else signature.
+
+        Returns
+        -------
+        list of Hit
+            Best first. A document of similarity s is found with probability
+            ``params.recall_at(s)``.
+
+        Raises
+        ------
+        KeyNotFoundError, ParameterError, TextNotStoredError, DamageError
+        """
+        if (body is None) == (key is None):
+            raise ParameterError("a query has either a body or a key")
+        with self._searcher(top, threshold, verify) as (snapshot, searcher):
+            if body is not None:
+                return self._query_body(searcher, body)
+            return self._query_key(snapshot, searcher, key or "")
+
+    def query_many(
+        self,
+        documents: Iterable[Document | tuple[str, str | list[str]]],
+        *,
+        top: int | None = 10,
+        threshold: float | None = None,
+        verify: str | None = None,
+    ) -> Iterator[tuple[str, list[Hit]]]:
+        """Many queries on one state of the index: (query key, answer) for each, streamed.
+
+        Parameters
+        ----------
+        documents : iterable
+            As for :meth:`add`; their keys only name the queries.
+        top, threshold, verify
+            As for :meth:`query`.
+        """
+        with self._searcher(top, threshold, verify) as (_, searcher):
+            for item in documents:
+                document = item if isinstance(item, Document) else Document(*item)
+                yield document.key, self._query_body(searcher, document.body)
+
+    def pairs(
+        self,
+        *,
+        threshold: float | None = None,
+        verify: str | None = None,
+        since: int | str | None = None,
+    ) -> Iterator[Pair]:
+        """All near-duplicate pairs, each once, streamed.
+
+        Parameters
+        ----------
+        threshold : float, optional
+            Lowest similarity; the index's own by default. A pair of similarity s is found with
+            probability ``params.recall_at(s)``, also below the index's threshold.
+        verify : {"none", "signature", "exact"}, optional
+            As for :meth:`query`; with ``none`` all candidate pairs are given, whatever the
+            threshold.
+        since : int or "last", optional
+            Only pairs with a document that came in with this batch or a later one; ``"last"`` means
+            the batches of the last add.
+
+        Returns
+        -------
+        iterator of Pair
+            In no particular order. It sees the index as it is when the first pair is asked for.
+
+        Raises
+        ------
+        ParameterError, TextNotStoredError, DamageError
+        """
+        threshold = self._threshold(threshold)
+        method = choose_method(verify, self.params)
+        return self._pairs(threshold, method, since)
+
+    def clusters(
+        self, *, threshold: float | None = None, verify: str | None = None
+    ) -> list[list[str]]:
+        """Connected components of the verified pairs, the largest first.
+
+        Parameters
+        ----------
+        threshold, verify
+            As for :meth:`pairs`.
+
+        Returns
+        -------
+        list of list of str
+            Keys, sorted. Memory grows with the number of documents that have a near-duplicate.
+        """
+        from lshdb.search.clusters import connected_components
+
+        found = self.pairs(threshold=threshold, verify=verify)
+        return connected_components((pair.key1, pair.key2) for pair in found)
+
+    def show(self, key: str) -> ShownDocument:
+        """A document with all that is stored of it.
+
+        Raises
+        ------
+        KeyNotFoundError
+        """
+        with self._store.reading() as snapshot:
+            document = snapshot.document(key)
+            others = (
+                ()
+                if document.signature_id is None
+                else tuple(
+                    other
+                    for doc_id, other, _ in snapshot.documents_of_signature(document.signature_id)
+                    if doc_id != document.doc_id
+                )
+            )
+            return ShownDocument(document, snapshot.body(document.doc_id), others)
+
+    def batches(self) -> list[StoredBatch]:
+        """What was added and when, oldest first; one batch is one commit."""
+        with self._store.reading() as snapshot:
+            return list(snapshot.batches())
+
+    def stats(self) -> IndexStats:
+        """Counts and sizes."""
+        from lshdb.stats import gather_stats
+
+        with self._store.reading() as snapshot:
+            return gather_stats(self._store, snapshot)
+
+    def sql(self, statement: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> SqlResult:
+        """Run one SELECT of your own on the tables and views of ``docs/format.md``.
+
+        Reading is all that is possible: the connection is read-only and an authorizer refuses
+        everything but SELECT.
+
+        Raises
+        ------
+        QueryError
+            The statement is wrong, or is none that only reads.
+        """
+        from lshdb.sql import run_sql
+
+        return run_sql(self._store.database, statement, parameters)
+
+    def check(self) -> list[Finding]:
+        """Compare everything on disk with what was written; an empty list for a sound index."""
+        from lshdb.checking import check_index
+
+        with self._store.reading() as snapshot:
+            return list(check_index(snapshot, self.params))
+
+    # Inside
+
+    def _pairs(self, threshold: float, method: str, since: int | str | None) -> Iterator[Pair]:
+        with self._store.reading() as snapshot:
+            yield from find_pairs(
+                snapshot,
+                self.params,
+                threshold=threshold,
+                method=method,
+                since=_batch(snapshot, since),
+            )
+
+    @contextlib.contextmanager
+    def _searcher(
+        self, top: int | None, threshold: float | None, verify: str | None
+    ) -> Iterator[tuple[Snapshot, Searcher]]:
+        if top is not None and top < 1:
+            raise ParameterError(f"top is {top}; expected at least 1")
+        threshold = self._threshold(threshold)
+        method = choose_method(verify, self.params)
+        with self._store.reading() as snapshot:
+            yield (
+                snapshot,
+                Searcher(snapshot, self.params, threshold=threshold, top=top, method=method),
+            )
+
+    def _threshold(self, threshold: float | None) -> float:
+        if threshold is None:
+            return self.params.threshold
+        if not 0.0 < threshold <= 1.0:
+            raise ParameterError(f"threshold is {threshold!r}; expected a number above 0, up to 1")
+        return threshold
+
+    def _query_body(self, searcher: Searcher, body: str | list[str]) -> list[Hit]:
+        reason = validate_body(body)
+        if reason is not None:
+            raise InputError(f"the query cannot be used: {reason}")
+        params = self.params
+        shingles = shingle_hashes(
+            canonical_content(body), unit=params.unit, k=params.k, bag=params.bag
+        )
+        if not len(shingles):
+            return []
+        rows = sign([shingles], scheme=params.scheme, num_perm=params.num_perm, seed=params.seed)
+        return searcher.search(rows[0], shingles)
+
+    def _query_key(self, snapshot: Snapshot, searcher: Searcher, key: str) -> list[Hit]:
+        document = snapshot.document(key)
+        if document.signature_id is None:
+            return []
+        return searcher.search_stored(document.signature_id, leave_out=document.doc_id)
+
+
+def _batch(snapshot: Snapshot, since: int | str | None) -> int | None:
+    """The number of the batch that ``since`` means."""
+    last = snapshot.last_batch()
+    if since is None:
+        return None
+    if since == "last":
+        return last.add_id if last else 1
+    newest = last.batch_id if last else 0
+    if not isinstance(since, int) or not 1 <= since <= newest:
+        raise ParameterError(
+            f"there is no batch {since!r}; the index has {newest}",
+            hint="lshdb batches lists them",
+        )
+    return since

@@ -1,0 +1,1 @@
+"""Questions to an index: query, pairs, verification, clusters."""

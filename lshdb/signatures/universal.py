@@ -1,0 +1,96 @@
+"""Scheme ``universal``: K hash functions (Mining of Massive Datasets, section 3.3.5).
+
+Slot j is the minimum over the elements x of ((a_j x + b_j) mod p) mod 2^32, with p = 2^61 - 1,
+exact: x is a full 64-bit number, the product has up to 125 bits, and no step overflows.
+
+a_j (1 <= a < p) and b_j (0 <= b < p) are drawn from the key stream of the seed, one after the other
+a_0, b_0, a_1, b_1, ...: the upper 61 bits of a key, and keys out of range are passed over.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.signatures.mixing import key_stream
+
+__all__ = ["PRIME", "coefficients", "sketch"]
+
+PRIME = 2**61 - 1
+
+_P = np.uint64(PRIME)
+_LOW29 = np.uint64(2**29 - 1)
+_LOW32 = np.uint64(2**32 - 1)
+_3, _29, _32, _61 = np.uint64(3), np.uint64(29), np.uint64(32), np.uint64(61)
+_CHUNK = 2048
+
+
+@lru_cache(maxsize=8)
+def coefficients(num_perm: int, seed: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """The functions' a and b (uint64, shape (num_perm,) each); read-only, as they are shared."""
+    drawn: list[int] = []
+    position = 0
+    while len(drawn) < 2 * num_perm:
+        for key in (key_stream(seed, position, 2 * num_perm) >> _3).tolist():
+            is_a = len(drawn) % 2 == 0
+            if len(drawn) < 2 * num_perm and key < PRIME and not (is_a and key == 0):
+                drawn.append(key)
+        position += 2 * num_perm
+    a, b = np.array(drawn[0::2], dtype=np.uint64), np.array(drawn[1::2], dtype=np.uint64)
+    a.flags.writeable = b.flags.writeable = False
+    return a, b
+
+
+def _fold(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Values mod p, up to one p too many: 2^61 is 1 mod p, so the upper bits are added below."""
+    return (values & _P) + (values >> _61)
+
+
+def _evaluate(
+    a: NDArray[np.uint64], b: NDArray[np.uint64], x: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    """(a x + b) mod p for a column of x (reduced mod p) and rows of a and b, in 64-bit steps.
+
+    With a = a1 2^32 + a0 (a1 < 2^29) and x = x1 2^32 + x0:
+    a x = a1 x1 2^64 + (a1 x0 + a0 x1) 2^32 + a0 x0, where 2^64 = 8 mod p; the middle sum m is below
+    2^62, and m 2^32 = (m >> 29) + (m mod 2^29) 2^32 mod p.
+    """
+    a1, a0 = a >> _32, a & _LOW32
+    x1, x0 = x >> _32, x & _LOW32
+    middle = a1 * x0 + a0 * x1
+    total = (a1 * x1) * np.uint64(8)  # below 2^61
+    total += middle >> _29
+    total += (middle & _LOW29) << _32
+    total = _fold(total)
+    total += _fold(a0 * x0)
+    total += b
+    total = _fold(total)
+    return np.where(total >= _P, total - _P, total)
+
+
+def sketch(
+    hashes: NDArray[np.uint64], lengths: NDArray[np.int64], *, num_perm: int, seed: int
+) -> NDArray[np.uint32]:
+    """Sketch many sets at once; parameters and result as for :func:`lshdb.signatures.fss.sketch`.
+
+    Notes
+    -----
+    Reference implementation: about 25 ns an element and slot, 40 bytes of working memory for each
+    of
+    2048 elements and each slot.
+    """
+    a, b = coefficients(num_perm, seed)
+    reduced = _fold(hashes)
+    reduced = np.where(reduced >= _P, reduced - _P, reduced)
+    result = np.full((len(lengths), num_perm), 0xFFFFFFFF, dtype=np.uint32)
+    owners = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
+    for start in range(0, len(reduced), _CHUNK):
+        block = reduced[start : start + _CHUNK, None]
+        values = (_evaluate(a[None, :], b[None, :], block) & _LOW32).astype(np.uint32)
+        owner = owners[start : start + _CHUNK]
+        firsts = np.flatnonzero(np.diff(owner, prepend=-1))
+        smallest = np.minimum.reduceat(values, firsts, axis=0)
+        result[owner[firsts]] = np.minimum(result[owner[firsts]], smallest)
+    return result

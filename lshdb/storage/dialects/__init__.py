@@ -1,0 +1,1 @@
+"""One module a database; nothing outside this folder knows which database it talks to."""

@@ -1,0 +1,149 @@
+"""The index directory: its files by name, and ``index.toml``, a copy of the parameters.
+
+An index comes into being at once: it is made in a directory beside its place, synced, and renamed.
+``index.toml`` is compared with the database at every open; the database is the truth.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lshdb.errors import FormatError, IndexNotFoundError, LshdbError
+
+__all__ = ["Description", "IndexDirectory", "sync_directory"]
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What ``index.toml`` says.
+
+    Attributes
+    ----------
+    format : int
+    uuid : str
+    database : str or None
+        URL without a password, where the database is not ``index.db``.
+    parameters : dict
+        Name to value.
+    """
+
+    format: int
+    uuid: str
+    database: str | None
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDirectory:
+    """Paths inside an index directory."""
+
+    path: Path
+
+    @property
+    def description(self) -> Path:
+        """``index.toml``."""
+        return self.path / "index.toml"
+
+    @property
+    def lock(self) -> Path:
+        """The writer lock's file."""
+        return self.path / "lock"
+
+    def write_description(self, description: Description) -> None:
+        """Write ``index.toml`` and sync it."""
+        lines = [
+            "# An lshdb index. This is a copy of its parameters, for people and for comparison.",
+            "# The database is the truth: an index whose copy was edited is refused.",
+            f"format = {description.format}",
+            f"uuid = {_toml(description.uuid)}",
+        ]
+        if description.database is not None:
+            lines.append(f"database = {_toml(description.database)}")
+        lines += ["", "[parameters]"]
+        lines += [f"{name} = {_toml(value)}" for name, value in description.parameters.items()]
+        with open(self.description, "x", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def read_description(self) -> Description:
+        """Read ``index.toml``.
+
+        Raises
+        ------
+        IndexNotFoundError
+            There is nothing, or something that is no index.
+        FormatError
+            The file is not what lshdb writes.
+        """
+        try:
+            with open(self.description, "rb") as file:
+                data = tomllib.load(file)
+        except FileNotFoundError:
+            raise self._absent() from None
+        except NotADirectoryError:
+            raise IndexNotFoundError(
+                f"{self.path} is a file; an index is a directory",
+                hint="give the path of the index first, then the paths of the documents",
+            ) from None
+        except OSError as error:
+            raise LshdbError(f"cannot read {self.description}: {error.strerror}") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise FormatError(
+                f"{self.description} is not valid TOML: {error}",
+                hint="restore it from a copy of the index",
+            ) from error
+        try:
+            return Description(
+                format=_typed(data["format"], int),
+                uuid=_typed(data["uuid"], str),
+                database=None if "database" not in data else _typed(data["database"], str),
+                parameters=_typed(data["parameters"], dict),
+            )
+        except (KeyError, TypeError) as error:
+            raise FormatError(
+                f"{self.description} lacks or garbles {error}",
+                hint="restore it from a copy of the index",
+            ) from error
+
+    def _absent(self) -> IndexNotFoundError:
+        if not self.path.exists():
+            return IndexNotFoundError(
+                f"there is no index at {self.path}",
+                hint=f"make one with: lshdb init {self.path}",
+            )
+        return IndexNotFoundError(
+            f"{self.path} is not an lshdb index: it holds no index.toml",
+            hint="give the path of an index directory",
+        )
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _typed(value: Any, expected: type) -> Any:
+    if type(value) is not expected:
+        raise TypeError(f"{value!r} (expected {expected.__name__})")
+    return value
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    escaped = "".join(
+        f"\\u{ord(c):04X}" if ord(c) < 32 or ord(c) == 127 else f"\\{c}" if c in '\\"' else c
+        for c in str(value)
+    )
+    return f'"{escaped}"'

@@ -1,0 +1,92 @@
+"""The single-writer lock: an exclusive ``flock`` on the file ``lock`` in the index directory.
+
+The lock goes with the process, so a killed writer leaves none behind. The holder writes its process
+id and the time into the file, for the message that others get; those are only words, the lock is
+the kernel's.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from pathlib import Path
+
+from lshdb.errors import LockedError, LshdbError
+from lshdb.storage.times import timestamp
+
+__all__ = ["WriterLock"]
+
+_POLL_SECONDS = 0.05
+
+
+class WriterLock:
+    """Hold the writer lock of one index.
+
+    Parameters
+    ----------
+    path : Path
+        The lock file; made if it is absent.
+    timeout : float
+        Seconds to wait for another writer.
+    """
+
+    def __init__(self, path: Path, timeout: float) -> None:
+        self.path = path
+        self.timeout = timeout
+        self._descriptor: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lock.
+
+        Raises
+        ------
+        LockedError
+            Another process held it for all of the timeout.
+        LshdbError
+            The lock file cannot be made or opened.
+        """
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise LshdbError(
+                f"cannot write to the index {self.path.parent}: {error.strerror}",
+                hint="adding needs write permission for the index directory and its files",
+            ) from error
+        deadline = time.monotonic() + self.timeout
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    locked = self._locked(descriptor)
+                    os.close(descriptor)
+                    raise locked from None
+                time.sleep(_POLL_SECONDS)
+            except BaseException:
+                os.close(descriptor)
+                raise
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()} {timestamp()}\n".encode(), 0)
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Give the lock back; does nothing when it is not held."""
+        if self._descriptor is not None:
+            os.ftruncate(self._descriptor, 0)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _locked(self, descriptor: int) -> LockedError:
+        pid, since = None, None
+        words = os.pread(descriptor, 100, 0).decode("ascii", "replace").split(maxsplit=1)
+        if len(words) == 2 and words[0].isdecimal():
+            pid, since = int(words[0]), words[1].strip()
+        holder = f"process {pid} since {since} UTC" if pid else "another process"
+        return LockedError(
+            f"the index {self.path.parent} is being written by {holder}; waited {self.timeout:g} s",
+            pid=pid,
+            since=since,
+            hint="wait for it to end, or give a longer --lock-timeout",
+        )

@@ -1,0 +1,150 @@
+"""Posting runs: where (bucket key, signature id) pairs live, and how they are kept few.
+
+A B-tree that takes random keys slows as it grows. So postings live in runs, each a table in key
+order:
+
+* a large batch writes a run of its own, sorted beforehand; it is never changed again;
+* a small batch goes into the one *active* run; once that has grown, it is sealed as it lies;
+* runs of like size are merged inside SQL, all of a level at once as soon as it has four of them,
+  and the sources are dropped in the same transaction.
+
+The level of a run says its size: level n holds 4^n to 4^(n+1) times ``LEVEL_ROWS`` postings.
+Merging happens at the end of an add and not between its batches, so a bulk load is as fast at its
+end as at its beginning and then merges what it added once. Only when an add has made ``MOST_RUNS``
+runs does it merge on the way: a compound SELECT in SQLite has at most 500 arms.
+
+Measured with SQLite 3.40, WAL and synchronous=FULL, runs of 450,000 postings: sorted load 1.9-2.1 M
+postings/s, merge of four runs 1.7 M/s, grouping one run 1.8 M/s, grouping twelve 0.9 M/s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.storage.dialects import sqlite as dialect
+
+__all__ = ["FAN_IN", "PostingRuns", "Run", "level_of"]
+
+FAN_IN = 4
+LEVEL_ROWS = 50_000
+RUN_ROWS = 50_000
+"""A batch with at least this many postings writes a run of its own."""
+SEAL_ROWS = 200_000
+"""The active run is sealed when it has this many postings."""
+MOST_RUNS = 128
+
+Execute = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A row of the table ``run``."""
+
+    run_id: int
+    table_name: str
+    level: int
+    n_rows: int
+    is_active: bool
+
+
+def level_of(n_rows: int) -> int:
+    """Level of a run by its postings: 0 below 4 * LEVEL_ROWS, one more for each factor of 4."""
+    level, size = 0, LEVEL_ROWS * FAN_IN
+    while n_rows >= size:
+        level, size = level + 1, size * FAN_IN
+    return level
+
+
+class PostingRuns:
+    """The runs of an index, inside one open write transaction.
+
+    Parameters
+    ----------
+    execute : callable
+        ``execute(sql, parameters=())`` on that transaction.
+    """
+
+    def __init__(self, execute: Execute) -> None:
+        self._execute = execute
+
+    def runs(self) -> list[Run]:
+        """All runs, oldest first."""
+        rows = self._execute(
+            "SELECT run_id, table_name, level, n_rows, is_active FROM run ORDER BY run_id"
+        )
+        return [
+            Run(run_id, table_name, level, n_rows, bool(is_active))
+            for run_id, table_name, level, n_rows, is_active in rows
+        ]
+
+    def add(self, keys: NDArray[np.int64], signature_ids: NDArray[np.int64]) -> None:
+        """Add postings in any order.
+
+        Parameters
+        ----------
+        keys, signature_ids : ndarray of int64, shape (n,)
+            No pair may be there already.
+        """
+        if not len(keys):
+            return
+        order = np.lexsort((signature_ids, keys))
+        keys, signature_ids = keys[order], signature_ids[order]
+        if len(keys) >= RUN_ROWS:
+            table = self._create(len(keys), is_active=False).table_name
+            dialect.insert_postings(self._execute, table, keys, signature_ids)
+            self._publish()
+            return
+        active = next((run for run in self.runs() if run.is_active), None)
+        if active is None:
+            active = self._create(0, is_active=True)
+            self._publish()
+        dialect.insert_postings(self._execute, active.table_name, keys, signature_ids)
+        n_rows = active.n_rows + len(keys)
+        sealed = n_rows >= SEAL_ROWS
+        self._execute(
+            "UPDATE run SET n_rows = ?, level = ?, is_active = ? WHERE run_id = ?",
+            (n_rows, level_of(n_rows), int(not sealed), active.run_id),
+        )
+
+    def due(self, *, most: int = FAN_IN) -> list[Run]:
+        """The runs to be merged next: all of the lowest level with at least ``most``, or none."""
+        levels: dict[int, list[Run]] = {}
+        for run in self.runs():
+            if not run.is_active:
+                levels.setdefault(run.level, []).append(run)
+        full = [level for level, runs in levels.items() if len(runs) >= most]
+        return levels[min(full)] if full else []
+
+    def merge(self, sources: list[Run]) -> Run:
+        """Merge runs into a new one and drop them; cost in proportion to their postings."""
+        sources = sorted(sources, key=lambda run: run.n_rows)
+        target = self._create(sum(run.n_rows for run in sources), is_active=False)
+        tables = [run.table_name for run in sources]
+        self._execute(dialect.merge_runs(target.table_name, tables))
+        for run in sources:
+            self._execute("DELETE FROM run WHERE run_id = ?", (run.run_id,))
+        self._publish()
+        for table in tables:
+            self._execute(f"DROP TABLE {table}")
+        return target
+
+    def _create(self, n_rows: int, *, is_active: bool) -> Run:
+        (run_id,) = self._execute("SELECT next_run_id FROM state").fetchone()
+        run = Run(run_id, f"posting_run_{run_id}", level_of(n_rows), n_rows, is_active)
+        self._execute("UPDATE state SET next_run_id = ?", (run_id + 1,))
+        self._execute(dialect.create_run(run.table_name))
+        self._execute(
+            "INSERT INTO run (run_id, table_name, level, n_rows, is_active) VALUES (?, ?, ?, ?, ?)",
+            (run.run_id, run.table_name, run.level, run.n_rows, int(is_active)),
+        )
+        return run
+
+    def _publish(self) -> None:
+        """Make the view ``posting`` over the runs as they are now."""
+        self._execute("DROP VIEW IF EXISTS posting")
+        self._execute(dialect.posting_view([run.table_name for run in self.runs()]))

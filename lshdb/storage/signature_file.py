@@ -1,0 +1,190 @@
+"""The signature file: a plain ``.npy`` of shape (n_signatures, num_perm), uint32, C order.
+
+Stored: a version 1.0 header of 128 bytes, then the rows, 4 * num_perm bytes each, little-endian.
+The header is padded, so the first number of the shape grows in place.
+
+Decisions:
+
+* Written with pwrite and never through a memory map: a full disk is then a clean ENOSPC and not a
+  SIGBUS.
+* Read through a memory map, after fstat says that the file is long enough.
+* How many rows count is said by the database. Rows past that do not exist; they are overwritten by
+  the next batch. The header's number is for people who open the file with NumPy: it is brought up
+  to date after the commit, so it is never ahead of the database and at most one batch behind after
+  a crash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.errors import DamageError
+
+__all__ = ["HEADER_BYTES", "SignatureFile"]
+
+HEADER_BYTES = 128
+_ROW_DTYPE = np.dtype("<u4")
+
+
+def _header(n_rows: int, num_perm: int) -> bytes:
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        buffer, {"descr": "<u4", "fortran_order": False, "shape": (n_rows, num_perm)}
+    )
+    return buffer.getvalue()
+
+
+class SignatureFile:
+    """One generation of the signature file.
+
+    Parameters
+    ----------
+    path : Path
+    num_perm : int
+        Slots a row.
+    """
+
+    def __init__(self, path: Path, num_perm: int) -> None:
+        self.path = path
+        self.num_perm = num_perm
+        self.row_bytes = num_perm * _ROW_DTYPE.itemsize
+        self._mapped: NDArray[np.uint32] | None = None
+
+    def create(self) -> None:
+        """Make an empty file; it must not exist."""
+        header = _header(0, self.num_perm)
+        with open(self.path, "xb") as file:
+            file.write(header)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def check_header(self, n_committed: int) -> None:
+        """Compare the header and the length with what the database says.
+
+        Raises
+        ------
+        DamageError
+            The file is absent, short, no ``.npy``, or has other rows than the index.
+        """
+        try:
+            with open(self.path, "rb") as file:
+                header, size = file.read(HEADER_BYTES), os.fstat(file.fileno()).st_size
+        except OSError as error:
+            raise DamageError(
+                f"the signature file {self.path} cannot be read: {error.strerror}",
+                hint="restore the index from a copy",
+            ) from error
+        shape = re.search(rb"'shape': \((\d{1,18}), ", header)
+        n_rows = int(shape[1]) if shape else 0
+        if header != _header(n_rows, self.num_perm):
+            raise DamageError(
+                f"the header of the signature file {self.path} is "
+                f"{header[10:].decode('ascii', 'replace').strip()!r}; the index has "
+                f"num_perm = {self.num_perm} slots of uint32 (<u4) a row",
+                hint="the file is damaged or belongs to another index; put the right one back",
+            )
+        if n_rows > n_committed:
+            raise DamageError(
+                f"the header of the signature file {self.path} counts {n_rows} rows, "
+                f"the database {n_committed}",
+                hint="the file belongs to another index or to a later copy of this one",
+            )
+        needed = HEADER_BYTES + n_committed * self.row_bytes
+        if size < needed:
+            raise DamageError(
+                f"the signature file {self.path} is {size} bytes long; "
+                f"{n_committed} rows need {needed}",
+                hint="the file was cut; restore the index from a copy",
+            )
+
+    def rows(self, n_committed: int) -> NDArray[np.uint32]:
+        """Map the committed rows, read-only.
+
+        Returns
+        -------
+        ndarray of uint32, shape (n_committed, num_perm)
+            Memory is used for the pages that are touched.
+
+        Raises
+        ------
+        DamageError
+            The file is shorter than the committed rows.
+        """
+        if self._mapped is None or len(self._mapped) < n_committed:
+            self._mapped = self._map(n_committed)
+        return self._mapped[:n_committed]
+
+    def _map(self, n_committed: int) -> NDArray[np.uint32]:
+        if n_committed == 0:
+            return np.empty((0, self.num_perm), dtype=np.uint32)
+        needed = HEADER_BYTES + n_committed * self.row_bytes
+        try:
+            size = os.stat(self.path).st_size
+            if size < needed:
+                raise DamageError(
+                    f"the signature file {self.path} is {size} bytes long; "
+                    f"{n_committed} rows need {needed}",
+                    hint="the file was cut; restore the index from a copy",
+                )
+            # A plain ndarray over the map: np.memmap's own indexing costs microseconds a row.
+            return np.asarray(
+                np.memmap(
+                    self.path,
+                    dtype=_ROW_DTYPE,
+                    mode="r",
+                    offset=HEADER_BYTES,
+                    shape=(n_committed, self.num_perm),
+                )
+            )
+        except OSError as error:
+            raise DamageError(
+                f"the signature file {self.path} cannot be read: {error}",
+                hint="restore the index from a copy",
+            ) from error
+
+    def append(self, first_row: int, rows: NDArray[np.uint32]) -> None:
+        """Write rows from ``first_row`` on and make them durable.
+
+        Parameters
+        ----------
+        first_row : int
+            The committed count; what lies from there on is overwritten.
+        rows : ndarray of uint32, shape (n, num_perm)
+
+        Raises
+        ------
+        OSError
+            The disk is full or failed; nothing that was committed is touched.
+        """
+        data = memoryview(np.ascontiguousarray(rows, dtype=_ROW_DTYPE).tobytes())
+        offset = HEADER_BYTES + first_row * self.row_bytes
+        with self._descriptor() as descriptor:
+            while data:
+                written = os.pwrite(descriptor, data, offset)
+                data, offset = data[written:], offset + written
+            _sync_data(descriptor)
+
+    def set_header(self, n_committed: int) -> None:
+        """Bring the header's number of rows up to date; not synced, as nothing relies on it."""
+        with self._descriptor() as descriptor:
+            os.pwrite(descriptor, _header(n_committed, self.num_perm), 0)
+
+    @contextlib.contextmanager
+    def _descriptor(self) -> Iterator[int]:
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+def _sync_data(descriptor: int) -> None:
+    getattr(os, "fdatasync", os.fsync)(descriptor)

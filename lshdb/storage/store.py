@@ -1,0 +1,283 @@
+"""An index on disk: making it, opening it, and the transactions that read it and write it.
+
+    news.lshdb/
+      index.toml        copy of the parameters          (directory.py)
+      index.db          SQLite: everything that is SQL  (schema.py, runs.py, snapshot.py)
+      signatures.npy    signature rows                  (signature_file.py)
+      lock              single-writer lock              (lock.py)
+
+The commit protocol is in ``writing.py``. Every reading transaction has a connection to itself, so
+several can be open at once, each with its own state of the index; connections are kept and used
+again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import unicodedata
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from lshdb.errors import (
+    DatabaseError,
+    FormatError,
+    IndexExistsError,
+    LshdbError,
+    ParameterMismatchError,
+)
+from lshdb.params import FORMAT, IndexParams
+from lshdb.storage.dialects import sqlite as dialect
+from lshdb.storage.directory import Description, IndexDirectory, sync_directory
+from lshdb.storage.migrations import check_revision
+from lshdb.storage.signature_file import SignatureFile
+from lshdb.storage.snapshot import Snapshot
+from lshdb.storage.times import timestamp
+from lshdb.version import __version__
+
+__all__ = ["Store"]
+
+SIGNATURE_FILE = "signatures.npy"
+
+
+class Store:
+    """An open index; made by :meth:`open`."""
+
+    def __init__(self, directory: IndexDirectory, database: Path) -> None:
+        self.directory = directory
+        self.database = database
+        self.params: IndexParams
+        self._idle: list[Any] = []
+        self._closed = False
+        self._files: dict[str, SignatureFile] = {}
+
+    # Making
+
+    @staticmethod
+    def create(path: Path, params: IndexParams, *, database_url: str | None = None) -> None:
+        """Make an empty index at a path where nothing is.
+
+        It is made aside, synced, and renamed into place: killed before the end, there is none.
+
+        Raises
+        ------
+        IndexExistsError
+            Something is there already.
+        LshdbError
+            The directory cannot be written to.
+        """
+        import shutil
+
+        path = Path(os.path.abspath(path))
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            what = "an index" if (path / "index.toml").exists() else "something"
+            raise IndexExistsError(
+                f"there is {what} at {path} already",
+                hint="give another path, or remove what is there",
+            )
+        if not path.parent.is_dir():
+            raise LshdbError(
+                f"cannot make the index {path}: the folder {path.parent} does not exist",
+                hint="make the folder first",
+            )
+        database = dialect.database_path(database_url, path)
+        if database.exists():
+            raise IndexExistsError(
+                f"there is a file at {database} already",
+                hint="give another --database, or remove the file",
+            )
+        aside = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.new")
+        try:
+            aside.mkdir()
+            try:
+                _fill(aside, params, database_url, _aside_database(aside, path, database))
+                sync_directory(aside)
+                os.rename(aside, path)
+            except BaseException:
+                shutil.rmtree(aside, ignore_errors=True)
+                raise
+            sync_directory(path.parent)
+        except OSError as error:
+            raise LshdbError(
+                f"cannot make the index {path}: {error.strerror or error}",
+                hint="check that the folder exists and that you may write to it",
+            ) from error
+
+    # Opening
+
+    @classmethod
+    def open(cls, path: Path) -> Store:
+        """Open an index for reading; cost does not depend on its size.
+
+        Raises
+        ------
+        IndexNotFoundError, FormatError, ParameterMismatchError, DamageError, DatabaseError
+            What is there is no index, of another format, or does not fit together.
+        """
+        directory = IndexDirectory(Path(path))
+        description = directory.read_description()
+        if description.format != FORMAT:
+            raise FormatError(
+                f"the index {path} has format {description.format}; this version reads {FORMAT}",
+                hint="open it with the lshdb version that made it"
+                if description.format < FORMAT
+                else "it was made by a newer lshdb; install that",
+            )
+        database = dialect.database_path(description.database, directory.path)
+        store = cls(directory, database)
+        try:
+            with store.reading() as snapshot:
+                store._check(description, snapshot)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def _check(self, description: Description, snapshot: Snapshot) -> None:
+        try:
+            row = snapshot.execute("SELECT version_num FROM alembic_version").fetchone()
+        except DatabaseError as error:
+            raise FormatError(
+                f"the database {self.database} holds no lshdb index", hint="restore it from a copy"
+            ) from error
+        check_revision(None if row is None else row[0], self.directory.path)
+        number, identity = snapshot.execute("SELECT format, uuid FROM state").fetchone()
+        if number != FORMAT:
+            raise FormatError(
+                f"the database {self.database} has format {number}; this version reads {FORMAT}",
+                hint="open it with the lshdb version that made it",
+            )
+        stored = {
+            name: orjson.loads(value)
+            for name, value in snapshot.execute("SELECT name, value FROM parameter")
+        }
+        self._compare("uuid", identity, description.uuid)
+        for name in sorted(stored.keys() | description.parameters.keys()):
+            self._compare(name, stored.get(name), description.parameters.get(name))
+        try:
+            self.params = IndexParams(**stored)
+        except TypeError as error:
+            raise FormatError(
+                f"the index {self.directory.path} has parameters that this version does not know: "
+                f"{error}",
+                hint="it was made by a newer lshdb; install that",
+            ) from error
+        snapshot.signature_file.check_header(snapshot.n_signatures)
+
+    def _compare(self, name: str, stored: object, described: object) -> None:
+        if stored != described:
+            raise ParameterMismatchError(
+                f"{name} is {stored!r} in {self.database.name} and {described!r} in index.toml "
+                f"of the index {self.directory.path}",
+                name=name,
+                stored=stored,
+                given=described,
+                hint="the files are not of one index, or index.toml was edited: "
+                "restore it from a copy",
+            )
+
+    # Reading
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Snapshot]:
+        """A transaction that sees one committed state, from its beginning to its end.
+
+        Raises
+        ------
+        LshdbError
+            The store is closed.
+        DatabaseError
+            The database fails while it is read.
+        """
+        if self._closed:
+            raise LshdbError(f"the index {self.directory.path} is closed", hint="open it again")
+        connection = self._idle.pop() if self._idle else dialect.open_reader(self.database)
+        try:
+            execute = self._translated(connection.execute)
+            execute("BEGIN")
+            yield Snapshot(execute, self.signature_file)
+        finally:
+            if connection.in_transaction:
+                connection.rollback()
+            if self._closed:
+                connection.close()
+            else:
+                self._idle.append(connection)
+
+    def signature_file(self, name: str) -> SignatureFile:
+        """The signature file of a generation, opened once."""
+        if name not in self._files:
+            self._files[name] = SignatureFile(self.directory.path / name, self.params.num_perm)
+        return self._files[name]
+
+    def _translated(self, execute: Callable[..., Any]) -> Callable[..., Any]:
+        """The same, with the driver's errors turned into ours."""
+
+        def translated(sql: str, parameters: tuple[Any, ...] = ()) -> Any:
+            try:
+                return execute(sql, parameters)
+            except dialect.DRIVER_ERRORS as error:
+                raise DatabaseError(
+                    f"the database {self.database} failed: {error}",
+                    hint="run lshdb check if this happens again",
+                ) from error
+
+        return translated
+
+    def close(self) -> None:
+        """Close all connections; the store cannot be used after that."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+        self._files.clear()
+
+
+def _aside_database(aside: Path, path: Path, database: Path) -> Path:
+    """Where the database is made: aside with the index, or in its own place outside it."""
+    return aside / database.relative_to(path) if database.is_relative_to(path) else database
+
+
+def _fill(aside: Path, params: IndexParams, database_url: str | None, database: Path) -> None:
+    """Write an empty index into the directory ``aside``."""
+    import uuid
+
+    from lshdb.storage.migrations import upgrade
+    from lshdb.storage.schema import parameter, state
+
+    identity = str(uuid.uuid4())
+    SignatureFile(aside / SIGNATURE_FILE, params.num_perm).create()
+    IndexDirectory(aside).lock.touch()
+    engine = dialect.open_writer_engine(database)
+    try:
+        with engine.begin() as connection:
+            upgrade(connection)
+            connection.execute(
+                state.insert().values(
+                    state_id=1,
+                    format=FORMAT,
+                    uuid=identity,
+                    created_at=timestamp(),
+                    library_version=__version__,
+                    unicode_version=unicodedata.unidata_version,
+                    signature_file=SIGNATURE_FILE,
+                    n_signatures=0,
+                    next_doc_id=1,
+                    next_run_id=1,
+                )
+            )
+            connection.execute(
+                parameter.insert(),
+                [
+                    {"name": name, "value": orjson.dumps(value).decode()}
+                    for name, value in params.items().items()
+                ],
+            )
+    finally:
+        engine.dispose()
+    description = Description(
+        format=FORMAT, uuid=identity, database=database_url, parameters=params.items()
+    )
+    IndexDirectory(aside).write_description(description)

@@ -1,0 +1,22 @@
+"""Times as they are stored: UTC, ISO 8601 with a blank, microseconds; they sort as text."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+__all__ = ["timestamp", "timestamp_after"]
+
+_FORM = "%Y-%m-%d %H:%M:%S.%f"
+
+
+def timestamp() -> str:
+    """Now."""
+    return datetime.now(UTC).strftime(_FORM)
+
+
+def timestamp_after(earlier: str | None) -> str:
+    """Now, or a microsecond after ``earlier`` where the clock has not got past it."""
+    now = timestamp()
+    if earlier is None or now > earlier:
+        return now
+    return (datetime.strptime(earlier, _FORM) + timedelta(microseconds=1)).strftime(_FORM)

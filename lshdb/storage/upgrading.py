@@ -1,0 +1,51 @@
+"""Bringing an index made by an older version up to date."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lshdb.errors import DatabaseError
+from lshdb.storage.dialects import sqlite as dialect
+from lshdb.storage.directory import IndexDirectory
+from lshdb.storage.lock import WriterLock
+from lshdb.storage.migrations import SCHEMA_REVISION, check_revision, upgrade
+
+__all__ = ["upgrade_index"]
+
+
+def upgrade_index(path: Path, *, lock_timeout: float) -> tuple[str | None, str]:
+    """Run the migrations that are missing, under the writer lock, in one transaction.
+
+    Returns
+    -------
+    tuple
+        Revision before, revision after.
+    """
+    from sqlalchemy import text
+    from sqlalchemy.exc import SQLAlchemyError
+
+    directory = IndexDirectory(path)
+    description = directory.read_description()
+    database = dialect.database_path(description.database, path)
+    dialect.open_reader(database).close()
+    lock = WriterLock(directory.lock, lock_timeout)
+    lock.acquire()
+    engine = dialect.open_writer_engine(database)
+    try:
+        with engine.begin() as connection:
+            row = connection.execute(text("SELECT version_num FROM alembic_version")).fetchone()
+            before = None if row is None else str(row[0])
+            if before is None or before > SCHEMA_REVISION:
+                check_revision(before, path)
+            if before != SCHEMA_REVISION:
+                upgrade(connection)
+    except SQLAlchemyError as error:
+        raise DatabaseError(
+            f"upgrading {database} failed: {getattr(error, 'orig', None) or error}; "
+            "the schema is as it was",
+            hint="check the free space and the permissions of its folder",
+        ) from error
+    finally:
+        engine.dispose()
+        lock.release()
+    return before, SCHEMA_REVISION

@@ -1,0 +1,282 @@
+"""The commit protocol: how a batch gets onto disk whole or not at all.
+
+Under the writer lock, for each batch:
+
+1. the new signature rows are written past the committed count, and the file is synced (fdatasync);
+2. one SQL transaction brings documents, texts, postings, the blocks' CRC-32 and the new committed
+   count, which replaces the old one only if that is still what it was;
+3. COMMIT, in WAL mode with synchronous=FULL.
+
+Rows past the committed count do not exist, so a failure before COMMIT leaves nothing behind but
+bytes that the next batch overwrites. A failure *at* COMMIT leaves the outcome unknown: the writer
+then touches nothing more, closes, and says so; the next open reads from the database what became of
+it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.errors import DamageError, DatabaseError, LshdbError
+from lshdb.storage.dialects import sqlite as dialect
+from lshdb.storage.lock import WriterLock
+from lshdb.storage.migrations import check_revision
+from lshdb.storage.runs import FAN_IN, MOST_RUNS, PostingRuns
+from lshdb.storage.snapshot import Snapshot
+from lshdb.storage.store import Store
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+__all__ = ["BLOCK_ROWS", "WriteTransaction", "Writer"]
+
+BLOCK_ROWS = 1024
+"""Signature rows under one CRC-32."""
+
+
+class WriteTransaction:
+    """The open transaction of one batch; made by :meth:`Writer.transaction`."""
+
+    def __init__(self, connection: Connection, store: Store) -> None:
+        self._connection = connection
+        self.snapshot = Snapshot(self.execute, store.signature_file)
+        self.runs = PostingRuns(self.execute)
+        self.n_signatures = self.snapshot.n_signatures
+
+    def execute(self, sql: str, parameters: tuple[Any, ...] = ()) -> Any:
+        """Run one statement given as text."""
+        return self._connection.exec_driver_sql(sql, parameters)
+
+    def append_signatures(self, rows: NDArray[np.uint32]) -> None:
+        """Write and sync signature rows; they get the ids from ``snapshot.n_signatures`` on."""
+        if not len(rows):
+            return
+        first = self.snapshot.n_signatures
+        self.snapshot.signature_file.append(first, rows)
+        self._record_blocks(first, np.ascontiguousarray(rows, dtype="<u4"))
+        self.n_signatures = first + len(rows)
+        changed = self.execute(
+            "UPDATE state SET n_signatures = ? WHERE n_signatures = ?", (self.n_signatures, first)
+        )
+        if changed.rowcount != 1:
+            raise DamageError(
+                f"the committed number of signatures is no longer {first}",
+                hint="something else wrote to the database; run lshdb check",
+            )
+
+    def _record_blocks(self, first: int, rows: NDArray[np.uint32]) -> None:
+        """Extend the last block's CRC-32 and begin new ones: blocks start at multiples of 1024."""
+        start = 0
+        while start < len(rows):
+            row = first + start
+            block = row - row % BLOCK_ROWS
+            taken = min(block + BLOCK_ROWS - row, len(rows) - start)
+            data = rows[start : start + taken].tobytes()
+            if row == block:
+                self.execute(
+                    "INSERT INTO signature_block (first_row, n_rows, crc32) VALUES (?, ?, ?)",
+                    (block, taken, zlib.crc32(data)),
+                )
+            else:
+                (crc,) = self.execute(
+                    "SELECT crc32 FROM signature_block WHERE first_row = ?", (block,)
+                ).fetchone()
+                self.execute(
+                    "UPDATE signature_block SET n_rows = ?, crc32 = ? WHERE first_row = ?",
+                    (row - block + taken, zlib.crc32(data, crc), block),
+                )
+            start += taken
+
+    def insert_documents(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Insert rows of ``document``; their doc_ids begin at ``snapshot.next_doc_id``."""
+        from lshdb.storage.schema import document, state
+
+        if rows:
+            self._connection.execute(document.insert(), list(rows))
+            self._connection.execute(
+                state.update().values(next_doc_id=self.snapshot.next_doc_id + len(rows))
+            )
+
+    def replace_documents(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Update rows of ``document`` by ``doc_id``."""
+        from sqlalchemy import bindparam
+
+        from lshdb.storage.schema import document
+
+        if rows:
+            statement = document.update().where(document.c.doc_id == bindparam("of_doc_id"))
+            self._connection.execute(
+                statement, [{**row, "of_doc_id": row["doc_id"]} for row in rows]
+            )
+
+    def touch_documents(self, doc_ids: Sequence[int], seen_at: str) -> None:
+        """Set ``last_seen_at`` of documents that came in again unchanged."""
+        for start in range(0, len(doc_ids), 10_000):
+            self.execute(
+                f"UPDATE document SET last_seen_at = ? WHERE {dialect.in_list('doc_id')}",
+                (seen_at, dialect.encode_list(doc_ids[start : start + 10_000])),
+            )
+
+    def put_bodies(self, rows: Sequence[Mapping[str, Any]], *, replace: bool) -> None:
+        """Insert rows of ``content``; with ``replace``, those of the same doc_ids go first."""
+        from lshdb.storage.schema import content
+
+        if not rows:
+            return
+        if replace:
+            self.execute(
+                f"DELETE FROM content WHERE {dialect.in_list('doc_id')}",
+                (dialect.encode_list([row["doc_id"] for row in rows]),),
+            )
+        self._connection.execute(content.insert(), list(rows))
+
+    def insert_batch(self, row: Mapping[str, Any]) -> None:
+        """Insert the row of ``batch`` that the documents refer to."""
+        from lshdb.storage.schema import batch
+
+        self._connection.execute(batch.insert(), [dict(row)])
+
+    def update_batch(self, batch_id: int, values: Mapping[str, Any]) -> None:
+        """Complete the row of ``batch`` with counts and the time of its end."""
+        from lshdb.storage.schema import batch
+
+        self._connection.execute(
+            batch.update().where(batch.c.batch_id == batch_id).values(**values)
+        )
+
+
+class Writer:
+    """The one writer of an index; a context manager that holds the lock.
+
+    Parameters
+    ----------
+    store : Store
+    lock_timeout : float
+        Seconds to wait for another writer.
+
+    Raises
+    ------
+    LockedError
+        On entering, where another writer held the lock for all of the timeout.
+    """
+
+    def __init__(self, store: Store, *, lock_timeout: float) -> None:
+        self._store = store
+        self._lock = WriterLock(store.directory.lock, lock_timeout)
+        self._exits = contextlib.ExitStack()
+        self._usable = False
+
+    def __enter__(self) -> Writer:
+        with contextlib.ExitStack() as exits:
+            self._lock.acquire()
+            exits.callback(self._lock.release)
+            engine = dialect.open_writer_engine(self._store.database)
+            exits.callback(engine.dispose)
+            with self._translated():
+                self._connection = exits.enter_context(engine.connect())
+            self._usable = True
+            with self.transaction() as transaction:
+                snapshot = transaction.snapshot
+                revision = snapshot.execute("SELECT version_num FROM alembic_version").fetchone()
+                check_revision(revision[0] if revision else None, self._store.directory.path)
+                snapshot.signature_file.check_header(snapshot.n_signatures)
+            self._exits = exits.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._usable:
+            self._usable = False
+            with contextlib.suppress(Exception):
+                dialect.checkpoint(self._connection.connection.driver_connection)
+        self._exits.close()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[WriteTransaction]:
+        """One transaction: committed at the end of the block, rolled back on any error.
+
+        Raises
+        ------
+        DatabaseError
+            The database failed. Where that was at COMMIT the message says that the outcome is
+            unknown, and the writer is not usable any more.
+        """
+        if not self._usable:
+            raise LshdbError("the writer is closed", hint="open the index again")
+        with self._translated():
+            running = self._connection.begin()
+            try:
+                transaction = WriteTransaction(self._connection, self._store)
+                yield transaction
+            except BaseException:
+                self._roll_back(running.rollback)
+                raise
+            try:
+                running.commit()
+            except Exception as error:
+                self._usable = False
+                raise DatabaseError(
+                    f"the database {self._store.database} failed while committing: {error}; "
+                    "whether the batch is in is not known",
+                    hint="run the same command again: what is in already will be left unchanged",
+                ) from error
+            except BaseException:
+                self._usable = False
+                raise
+            if transaction.n_signatures != transaction.snapshot.n_signatures:
+                with contextlib.suppress(OSError):
+                    transaction.snapshot.signature_file.set_header(transaction.n_signatures)
+
+    def tidy(self) -> None:
+        """Merge the posting runs that are due, each merge in a transaction of its own."""
+        while self._merge_due(most=FAN_IN):
+            pass
+
+    def limit_runs(self) -> None:
+        """Merge in the middle of an add, where it has made very many runs."""
+        self._merge_due(most=MOST_RUNS)
+
+    def _merge_due(self, *, most: int) -> bool:
+        with self.transaction() as transaction:
+            due = transaction.runs.due(most=most)
+            if due:
+                transaction.runs.merge(due)
+        return bool(due)
+
+    def _roll_back(self, rollback: Callable[[], None]) -> None:
+        try:
+            rollback()
+        except Exception:
+            self._usable = False
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn the errors of database and file system into ours, once, with the cause."""
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            yield
+        except SQLAlchemyError as error:
+            cause = getattr(error, "orig", None) or error
+            raise DatabaseError(
+                f"the database {self._store.database} failed: {cause}; "
+                "the batch that was being written is not in",
+                hint="check the free space and the permissions of its folder",
+            ) from error
+        except OSError as error:
+            raise DatabaseError(
+                f"writing to the index {self._store.directory.path} failed: "
+                f"{error.strerror or error}; the batch that was being written is not in",
+                hint="check the free space and the permissions of its folder",
+            ) from error

@@ -1,0 +1,75 @@
+"""Corpora and indexes that many tests share."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lshdb import Index
+
+WORDS = [
+    a + b for a in ("ba", "ke", "lo", "mi", "nu", "ra", "so") for b in ("d", "f", "g", "st", "x")
+]
+
+
+def make_text(rng: random.Random, length: int) -> str:
+    return " ".join(rng.choice(WORDS) + str(rng.randrange(40)) for _ in range(length))
+
+
+def edited(rng: random.Random, text: str, edits: int) -> str:
+    words = text.split()
+    for _ in range(edits):
+        words[rng.randrange(len(words))] = f"edit{rng.randrange(10**6)}"
+    return " ".join(words)
+
+
+def family_corpus(seed: int, families: int = 30, size: int = 4) -> list[tuple[str, str]]:
+    """Families of texts that are edits of one another, with exact copies and unrelated texts."""
+    rng = random.Random(seed)
+    documents = []
+    for family in range(families):
+        original = make_text(rng, rng.randrange(20, 120))
+        for member in range(size):
+            text = edited(rng, original, member) if member else original
+            documents.append((f"f{family:03d}-{member}", text))
+        if family % 3 == 0:
+            documents.append((f"f{family:03d}-copy", original.upper().replace(" ", "  ")))
+        documents.append((f"u{family:03d}", make_text(rng, rng.randrange(3, 60))))
+    return documents
+
+
+@pytest.fixture
+def corpus() -> list[tuple[str, str]]:
+    return family_corpus(7)
+
+
+@pytest.fixture
+def make_index(tmp_path: Path) -> Iterator[Callable[..., Index]]:
+    """Make an index in the test's folder; closed, and checked, at the end of the test."""
+    made: list[Index] = []
+
+    def make(name: str = "test.lshdb", **parameters: Any) -> Index:
+        index = Index.create(tmp_path / name, **parameters)
+        made.append(index)
+        return index
+
+    yield make
+    for index in made:
+        if index.path.exists():
+            with Index.open(index.path) as again:
+                assert again.check() == []
+        index.close()
+
+
+def pair_set(index: Index, **question: Any) -> set[tuple[str, str, float]]:
+    """The answer of ``pairs`` without the order within pairs and among them."""
+    pairs = [
+        (*sorted((pair.key1, pair.key2)), round(pair.similarity, 9))
+        for pair in index.pairs(**question)
+    ]
+    assert len(pairs) == len(set(pairs)), "a pair came twice"
+    return set(pairs)  # type: ignore[arg-type]

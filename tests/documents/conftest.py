@@ -1,0 +1,57 @@
+"""What the tests of reading share: a reader that sorts documents from rejections."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lshdb.documents import Document, Rejected, read_documents
+
+Outcome = tuple[list[Document], list[Rejected]]
+
+
+def _sorted_out(paths: Any, **options: Any) -> Outcome:
+    documents: list[Document] = []
+    rejected: list[Rejected] = []
+    if not isinstance(paths, list):
+        paths = [paths]
+    for item in read_documents(paths, **options):
+        if isinstance(item, Document):
+            documents.append(item)
+        else:
+            assert isinstance(item, Rejected)
+            assert item.source.isprintable() and item.source
+            assert item.reason.isprintable() and item.reason
+            rejected.append(item)
+    return documents, rejected
+
+
+@pytest.fixture(scope="session")
+def read() -> Callable[..., Outcome]:
+    """Read paths to the end: the documents, and the rejections."""
+    return _sorted_out
+
+
+@pytest.fixture(scope="session")
+def read_bytes() -> Callable[..., Outcome]:
+    """Read bytes as standard input."""
+
+    def read(content: bytes, **options: Any) -> Outcome:
+        return _sorted_out(["-"], stdin=io.BytesIO(content), **options)
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def jsonl() -> Callable[..., bytes]:
+    """JSON Lines of n documents with keys ``0`` to ``n - 1``."""
+
+    def make(n: int, text: str = "some words") -> bytes:
+        lines = (json.dumps({"id": str(i), "text": f"{text} {i}"}) for i in range(n))
+        return "".join(line + "\n" for line in lines).encode()
+
+    return make

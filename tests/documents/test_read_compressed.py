@@ -1,0 +1,247 @@
+"""Gzip and Zstandard: whole, joined, truncated, corrupt, and far larger than they look."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import random
+import sys
+import tracemalloc
+import zlib
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from lshdb.documents import Document
+from lshdb.documents.decompression import CHUNK, decompressed
+from lshdb.documents.faults import DamagedDataError
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+Read = Callable[..., tuple[list, list]]
+
+
+def _zst(content: bytes) -> bytes:
+    return zstd.compress(content, options={zstd.CompressionParameter.checksum_flag: 1})
+
+
+COMPRESS = {"gz": gzip.compress, "zst": _zst}
+kinds = pytest.mark.parametrize("kind", ["gz", "zst"])
+
+
+@pytest.fixture
+def lines() -> bytes:
+    """800 KB of documents that hardly compress, so that the damage has somewhere to be."""
+    rng = random.Random(7)
+    row = '{{"id":{},"text":"{:0400x}"}}\n'
+    return "".join(row.format(i, rng.getrandbits(1600)) for i in range(2000)).encode()
+
+
+@kinds
+@pytest.mark.parametrize("case", [str.lower, str.upper])
+def test_every_format_by_both_extensions(kind: str, case, tmp_path, read: Read) -> None:
+    contents = {
+        "a.jsonl": b'{"id":"k","text":"x"}\n',
+        "b.csv": b"id,text\nk,x\n",
+        "c.tsv": b"id\ttext\nk\tx\n",
+    }
+    for name, content in contents.items():
+        path = tmp_path / case(f"{name}.{kind}")
+        path.write_bytes(COMPRESS[kind](content))
+        assert [(d.key, d.body) for d in read(path)[0]] == [("k", "x")]
+    path = tmp_path / f"d.txt.{kind}"
+    path.write_bytes(COMPRESS[kind](b"\xef\xbb\xbfx"))
+    assert read(path)[0] == [Document(str(path), "x", str(path))]
+
+
+@kinds
+def test_large_and_of_many_members(kind: str, lines: bytes, tmp_path, read: Read) -> None:
+    path = tmp_path / f"a.jsonl.{kind}"
+    cuts = [0, 0, 1, 1000, 300_000, len(lines), len(lines)]
+    parts = [lines[a:b] for a, b in pairwise(cuts)]
+    path.write_bytes(b"".join(map(COMPRESS[kind], parts)))
+    documents, rejected = read(path)
+    assert [d.key for d in documents] == [str(i) for i in range(2000)]
+    assert rejected == []
+
+
+def test_zeros_after_a_gzip_member_are_padding(tmp_path, jsonl, read: Read) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    member = gzip.compress(jsonl(3))
+    path.write_bytes(member + bytes(100_000) + member + bytes(70_000))
+    documents, rejected = read(path)
+    assert len(documents) == 6 and rejected == []
+
+
+def test_skippable_frames(tmp_path, jsonl, read: Read) -> None:
+    path = tmp_path / "a.jsonl.zst"
+    skippable = b"\x50\x2a\x4d\x18\x05\0\0\0hello"
+    path.write_bytes(skippable + _zst(jsonl(3)) + skippable + _zst(jsonl(2)))
+    documents, rejected = read(path)
+    assert len(documents) == 5 and rejected == []
+
+
+@kinds
+def test_what_follows_the_last_member_is_damage(kind: str, tmp_path, jsonl, read: Read) -> None:
+    path = tmp_path / f"a.jsonl.{kind}"
+    path.write_bytes(COMPRESS[kind](jsonl(3)) + b"something else entirely")
+    documents, rejected = read(path)
+    assert len(documents) == 3
+    assert [r.source for r in rejected] == [f"{path}:4"]
+    assert "corrupt" in rejected[0].reason
+
+
+@kinds
+@pytest.mark.parametrize("content", [b"", b"\0\0\0\0", b"{}", b"\x1f\x8b", b"\x28\xb5\x2f\xfd"])
+def test_no_compressed_data_at_all(kind: str, content: bytes, tmp_path, read: Read) -> None:
+    for name in ("a.jsonl", "b.csv", "c.txt"):
+        path = tmp_path / f"{name}.{kind}"
+        path.write_bytes(content)
+        documents, rejected = read(path)
+        assert documents == [] and len(rejected) == 1
+        assert "truncated" in rejected[0].reason or "corrupt" in rejected[0].reason
+        if not content:
+            assert "truncated" in rejected[0].reason
+
+
+@kinds
+def test_truncated(kind: str, lines: bytes, tmp_path, read: Read) -> None:
+    path = tmp_path / f"a.jsonl.{kind}"
+    whole = COMPRESS[kind](lines)
+    for keep in (1, 10, len(whole) // 3, len(whole) - 9, len(whole) - 1):
+        path.write_bytes(whole[:keep])
+        expected = _before_damage(kind, whole[:keep]).count(b"\n")
+        documents, rejected = read(path)
+        assert [d.key for d in documents] == [str(i) for i in range(expected)]
+        assert [r.source for r in rejected] == [f"{path}:{expected + 1}"]
+        assert "truncated" in rejected[0].reason
+        assert f"at about line {expected + 1}" in rejected[0].reason
+
+
+@kinds
+def test_a_wrong_check_sum_costs_no_document(kind: str, tmp_path, jsonl, read: Read) -> None:
+    path = tmp_path / f"a.jsonl.{kind}"
+    whole = bytearray(COMPRESS[kind](jsonl(100)))
+    whole[-5 if kind == "gz" else -1] ^= 1
+    path.write_bytes(whole)
+    documents, rejected = read(path)
+    assert len(documents) == 100
+    assert [r.source for r in rejected] == [f"{path}:101"]
+    assert "corrupt" in rejected[0].reason
+
+
+@kinds
+@pytest.mark.parametrize("eighth", range(1, 8))
+def test_corrupt_in_the_middle(
+    kind: str, eighth: int, lines: bytes, tmp_path, read: Read, read_bytes: Read
+) -> None:
+    path = tmp_path / f"a.jsonl.{kind}"
+    whole = bytearray(COMPRESS[kind](lines))
+    at = len(whole) * eighth // 8
+    whole[at : at + 40] = b"\xff" * 40
+    path.write_bytes(whole)
+    decoded = _before_damage(kind, bytes(whole))
+    expected, garbled = read_bytes(decoded[: decoded.rindex(b"\n") + 1])
+    assert len(expected) >= 2000 * (eighth - 2) // 8
+    documents, rejected = read(path)
+    assert [(d.key, d.body) for d in documents] == [(d.key, d.body) for d in expected]
+    assert len(rejected) == len(garbled) + 1
+    assert rejected[-1].source == f"{path}:{decoded.count(bytes([10])) + 1}"
+    assert "corrupt" in rejected[-1].reason
+
+
+def _before_damage(kind: str, content: bytes) -> bytes:
+    """What comes out of a decoder that is fed single bytes until it fails."""
+    decoder = zlib.decompressobj(31) if kind == "gz" else zstd.ZstdDecompressor()
+    out = bytearray()
+    try:
+        for i in range(len(content)):
+            out += decoder.decompress(content[i : i + 1])
+    except (zlib.error, zstd.ZstdError):
+        pass
+    return bytes(out)
+
+
+@kinds
+def test_wherever_it_is_cut_nothing_decoded_is_lost(kind: str) -> None:
+    """One bit stands for 258 bytes here: a full step leaves much inside the decoder."""
+    whole = COMPRESS[kind](b"x" * (3 * CHUNK + 1000))
+    for keep in range(1, len(whole)):
+        chunks: list[bytes] = []
+        with pytest.raises(DamagedDataError, match="truncated"):
+            chunks.extend(decompressed(kind, io.BytesIO(whole[:keep]).read))
+        assert b"".join(chunks) == _before_damage(kind, whole[:keep])
+        assert all(0 < len(chunk) <= CHUNK for chunk in chunks)
+
+
+@kinds
+def test_damage_in_csv_drops_the_record_it_is_in(kind: str, tmp_path, read: Read) -> None:
+    path = tmp_path / f"a.csv.{kind}"
+    first, second = b'id,text\na,one\nb,"two\n', b'more"\nc,three\n'
+    path.write_bytes(COMPRESS[kind](first) + COMPRESS[kind](second)[:-12])
+    documents, rejected = read(path)
+    assert documents[0].key == "a"
+    assert len(rejected) == 1 and "truncated" in rejected[0].reason
+    path.write_bytes(COMPRESS[kind](first) + b"damage")
+    documents, rejected = read(path)
+    assert [d.key for d in documents] == ["a"]
+    assert [r.source for r in rejected] == [f"{path}:4"]
+    assert "corrupt" in rejected[0].reason or "truncated" in rejected[0].reason
+
+
+@kinds
+def test_a_damaged_text_is_no_document(kind: str, tmp_path, read: Read) -> None:
+    path = tmp_path / f"a.txt.{kind}"
+    path.write_bytes(COMPRESS[kind](b"one\ntwo\n" * 1000)[:-1])
+    documents, rejected = read(path)
+    assert documents == []
+    assert [r.source for r in rejected] == [str(path)]
+    assert "truncated" in rejected[0].reason
+
+
+def test_a_window_too_large_is_not_called_corrupt(tmp_path, read: Read) -> None:
+    path = tmp_path / "a.jsonl.zst"
+    encoder = zstd.ZstdCompressor(options={zstd.CompressionParameter.window_log: 29})
+    path.write_bytes(encoder.compress(b"{}\n") + encoder.flush())
+    documents, rejected = read(path)
+    assert documents == [] and "128 MiB" in rejected[0].reason
+
+
+@kinds
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.txt"])
+def test_a_bomb_is_rejected_within_little_memory(
+    kind: str, name: str, tmp_path, read: Read
+) -> None:
+    path = tmp_path / f"{name}.{kind}"
+    head = b"id,text\n" if name == "a.csv" else b""
+    path.write_bytes(COMPRESS[kind](head + b"x" * 100_000_000 + b'\n{"id":"a","text":"b"}\n'))
+    assert path.stat().st_size < 120_000
+    read(path, max_document_bytes=1000)  # modules are loaded
+    tracemalloc.start()
+    try:
+        documents, rejected = read(path, max_document_bytes=1000)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert "limit of 1,000" in rejected[0].reason
+    assert len(documents) == (name == "a.jsonl")
+    assert peak < 8 * CHUNK
+
+
+def test_without_a_zstandard_module_the_error_names_the_package(
+    tmp_path, read: Read, monkeypatch
+) -> None:
+    from lshdb.documents import read_documents
+    from lshdb.errors import InputError
+
+    path = tmp_path / "a.jsonl.zst"
+    path.write_bytes(_zst(b""))
+    monkeypatch.delattr(zstd.__name__)
+    monkeypatch.setitem(sys.modules, zstd.__name__, None)
+    with pytest.raises(InputError, match="Zstandard") as caught:
+        read_documents([path])
+    assert "backports.zstd" in (caught.value.hint or "")

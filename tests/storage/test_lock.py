@@ -1,0 +1,64 @@
+"""The writer lock: one at a time, named, and gone with its process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lshdb.errors import LockedError, LshdbError
+from lshdb.storage.lock import WriterLock
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from lshdb.storage.lock import WriterLock
+WriterLock(Path(sys.argv[1]), 0).acquire()
+print("held", flush=True)
+time.sleep(float(sys.argv[2]))
+"""
+
+
+def hold(path: Path, seconds: float) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path), str(seconds)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_second_writer_is_told_who_holds_it(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with hold(path, 60) as process:
+        begun = time.monotonic()
+        with pytest.raises(LockedError, match=f"process {process.pid} since 2") as caught:
+            WriterLock(path, 0.3).acquire()
+        assert time.monotonic() - begun >= 0.3
+        assert caught.value.pid == process.pid
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        again = WriterLock(path, 0)
+        again.acquire()
+        again.release()
+    assert path.read_bytes() == b""
+
+
+def test_waiting_ends_when_the_holder_does(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with hold(path, 0.5):
+        lock = WriterLock(path, 30)
+        lock.acquire()
+        assert path.read_text().split()[0] == str(os.getpid())
+        lock.release()
+        lock.release()
+
+
+def test_lock_in_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(LshdbError, match="cannot write to the index"):
+        WriterLock(tmp_path / "no" / "lock", 0).acquire()

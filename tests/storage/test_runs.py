@@ -1,0 +1,119 @@
+"""Posting runs: nothing is lost or doubled by loading, sealing and merging, and they stay few."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lshdb import Index
+from lshdb.storage import runs as runs_module
+from lshdb.storage.runs import FAN_IN, PostingRuns, level_of
+from lshdb.storage.writing import Writer
+
+
+@pytest.fixture
+def writer(tmp_path: Path):  # type: ignore[no-untyped-def]
+    index = Index.create(tmp_path / "x.lshdb")
+    with Writer(index._store, lock_timeout=1.0) as writer:
+        yield writer
+    index.close()
+
+
+def all_postings(runs: PostingRuns) -> list[tuple[int, int]]:
+    tables = [run.table_name for run in runs.runs()]
+    return sorted(
+        tuple(row)
+        for table in tables
+        for row in runs._execute(f"SELECT bucket_key, signature_id FROM {table}")
+    )
+
+
+def test_levels_grow_by_the_fan_in() -> None:
+    base = runs_module.LEVEL_ROWS
+    assert [level_of(n) for n in (0, base, 4 * base - 1, 4 * base, 16 * base - 1, 16 * base)] == [
+        0, 0, 0, 1, 1, 2,
+    ]  # fmt: skip
+
+
+def test_random_loads_lose_and_double_nothing(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs_module, "RUN_ROWS", 300)
+    monkeypatch.setattr(runs_module, "SEAL_ROWS", 500)
+    monkeypatch.setattr(runs_module, "LEVEL_ROWS", 100)
+    rng, state = np.random.default_rng(1), random.Random(1)
+    expected: set[tuple[int, int]] = set()
+    most_runs = 0
+    for step in range(120):
+        n = state.choice([1, 7, 50, 299, 300, 1000])
+        keys = rng.integers(-(2**63), 2**63 - 1, n) if step % 2 else rng.integers(-9, 9, n)
+        ids = np.arange(n, dtype=np.int64) + 10_000 * step
+        expected.update(zip(keys.tolist(), ids.tolist(), strict=True))
+        with writer.transaction() as transaction:
+            transaction.runs.add(keys, ids)
+        if step % 3 == 2:
+            writer.tidy()
+            with writer.transaction() as transaction:
+                runs = transaction.runs.runs()
+            levels = [run.level for run in runs if not run.is_active]
+            assert max((levels.count(level) for level in levels), default=0) < FAN_IN
+            assert sum(run.is_active for run in runs) <= 1
+            most_runs = max(most_runs, len(runs))
+    with writer.transaction() as transaction:
+        assert all_postings(transaction.runs) == sorted(expected)
+        for run in transaction.runs.runs():
+            (count,) = transaction.execute(f"SELECT count(*) FROM {run.table_name}").fetchone()
+            assert count == run.n_rows
+    assert most_runs <= 1 + (FAN_IN - 1) * 5
+
+
+def test_merging_many_runs_at_once(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs_module, "RUN_ROWS", 1)
+    rng = np.random.default_rng(2)
+    expected = []
+    for step in range(40):
+        keys, ids = rng.integers(0, 50, 20), np.arange(20) + 20 * step
+        expected += list(zip(keys.tolist(), ids.tolist(), strict=True))
+        with writer.transaction() as transaction:
+            transaction.runs.add(keys, ids)
+    writer.tidy()
+    with writer.transaction() as transaction:
+        (run,) = transaction.runs.runs()
+        rows = transaction.execute(f"SELECT * FROM {run.table_name}").fetchall()
+        assert [tuple(row) for row in rows] == sorted(expected)
+        assert run.n_rows == 800
+
+
+def test_the_view_shows_every_posting_of_a_band_and_no_content_posting(writer: Writer) -> None:
+    keys = np.array([5, (200 << 56) - 2**64, (254 << 56) + 7 - 2**64, -1, -(2**56)], dtype=np.int64)
+    with writer.transaction() as transaction:
+        transaction.runs.add(keys, np.arange(5))
+        rows = transaction.execute("SELECT band, bucket, bucket_key, signature_id FROM posting")
+        assert sorted(map(tuple, rows)) == [
+            (0, 5, 5, 0),
+            (200, 0, (200 << 56) - 2**64, 1),
+            (254, 7, (254 << 56) + 7 - 2**64, 2),
+        ]
+
+
+def test_a_failed_merge_leaves_the_runs_as_they_were(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs_module, "RUN_ROWS", 1)
+    for step in range(FAN_IN):
+        with writer.transaction() as transaction:
+            transaction.runs.add(np.array([step]), np.array([step]))
+    with writer.transaction() as transaction:
+        before = (transaction.runs.runs(), all_postings(transaction.runs))
+
+    def fail(*_arguments: object) -> str:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(runs_module.dialect, "posting_view", fail)
+    with pytest.raises(ZeroDivisionError):
+        writer.tidy()
+    with writer.transaction() as transaction:
+        assert (transaction.runs.runs(), all_postings(transaction.runs)) == before

@@ -1,0 +1,119 @@
+"""The signature file: a plain .npy that grows in place, and every way in which it can be wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lshdb.errors import DamageError
+from lshdb.storage.signature_file import HEADER_BYTES, SignatureFile
+
+
+def rows(first: int, count: int, num_perm: int = 8) -> np.ndarray:
+    return np.arange(first * num_perm, (first + count) * num_perm, dtype=np.uint32).reshape(
+        count, num_perm
+    )
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> SignatureFile:
+    file = SignatureFile(tmp_path / "signatures.npy", 8)
+    file.create()
+    return file
+
+
+def test_grows_in_place_and_numpy_opens_it(file: SignatureFile) -> None:
+    assert np.load(file.path, allow_pickle=False).shape == (0, 8)
+    file.append(0, rows(0, 3))
+    file.set_header(3)
+    first_bytes = file.path.read_bytes()
+    file.append(3, rows(3, 100_000))
+    file.set_header(100_003)
+    assert file.path.read_bytes()[HEADER_BYTES:].startswith(first_bytes[HEADER_BYTES:])
+    loaded = np.load(file.path, mmap_mode="r", allow_pickle=False)
+    assert np.array_equal(loaded, rows(0, 100_003))
+    assert np.array_equal(file.rows(100_003), loaded)
+    assert file.path.stat().st_size == HEADER_BYTES + 100_003 * 32
+
+
+def test_header_keeps_its_length_up_to_huge_numbers(file: SignatureFile) -> None:
+    for count in (0, 9, 10, 10**9, 10**15):
+        file.set_header(count)
+        with open(file.path, "rb") as opened:
+            np.lib.format.read_magic(opened)
+            shape, _, _ = np.lib.format.read_array_header_1_0(opened)
+            assert (shape, opened.tell()) == ((count, 8), HEADER_BYTES)
+
+
+def test_rows_past_the_committed_count_do_not_exist(file: SignatureFile) -> None:
+    file.append(0, rows(0, 5))
+    file.append(2, rows(50, 1))
+    assert np.array_equal(file.rows(2), rows(0, 2))
+    assert np.array_equal(file.rows(3)[2], rows(50, 1)[0])
+    assert len(file.rows(2)) == 2
+
+
+def test_mapped_rows_cannot_be_written(file: SignatureFile) -> None:
+    file.append(0, rows(0, 5))
+    with pytest.raises(ValueError, match="read-only"):
+        file.rows(5)[0, 0] = 1
+
+
+def test_short_file_is_damage_and_not_a_crash(file: SignatureFile) -> None:
+    file.append(0, rows(0, 5))
+    with open(file.path, "r+b") as opened:
+        opened.truncate(HEADER_BYTES + 5 * 32 - 1)
+    with pytest.raises(DamageError, match="5 rows need 288"):
+        file.rows(5)
+    with pytest.raises(DamageError, match="5 rows need 288"):
+        file.check_header(5)
+    assert len(file.rows(4)) == 4
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x93NUMPY\x01\x00",
+        b"\x93NUMPY\x03\x00" + b"\x76\x00" + b"{" * 118,
+        b"PK\x03\x04" + bytes(200),
+    ],
+)
+def test_file_that_is_no_npy(file: SignatureFile, content: bytes) -> None:
+    file.path.write_bytes(content)
+    with pytest.raises(DamageError, match="the header of"):
+        file.check_header(0)
+
+
+def test_every_flipped_bit_of_the_header_is_found(file: SignatureFile) -> None:
+    """But for digits of the row count that stay below the committed number."""
+    file.append(0, rows(0, 5))
+    file.set_header(0)
+    good = file.path.read_bytes()
+    for place in range(8 * HEADER_BYTES):
+        bad = bytearray(good)
+        bad[place // 8] ^= 1 << place % 8
+        file.path.write_bytes(bad)
+        with pytest.raises(DamageError):
+            file.check_header(0)
+
+
+def test_file_with_other_rows(file: SignatureFile, tmp_path: Path) -> None:
+    np.save(file.path, np.zeros((3, 9), np.uint32))
+    with pytest.raises(DamageError, match=r"\(3, 9\).*num_perm = 8"):
+        file.check_header(3)
+    np.save(file.path, np.zeros((3, 8), np.int64))
+    with pytest.raises(DamageError, match="i8"):
+        file.check_header(3)
+    np.save(file.path, np.asfortranarray(np.zeros((3, 8), np.uint32)))
+    with pytest.raises(DamageError):
+        file.check_header(3)
+    np.save(file.path, np.zeros((3, 8), np.uint32))
+    file.check_header(3)
+    with pytest.raises(DamageError, match="counts 3 rows, the database 2"):
+        file.check_header(2)
+    file.path.unlink()
+    with pytest.raises(DamageError, match="cannot be read"):
+        file.check_header(0)

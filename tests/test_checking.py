@@ -1,0 +1,109 @@
+"""``check`` names what is damaged, and finds nothing in a sound index."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lshdb import Index, LshdbError
+from tests.conftest import family_corpus
+
+CORPUS = family_corpus(5, families=6)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "x.lshdb"
+    with Index.create(path) as index:
+        index.add(CORPUS[:30])
+        index.add(CORPUS[20:])
+        index.add([("extra", "")])
+        assert index.check() == []
+    return path
+
+
+def findings(path: Path) -> str:
+    with Index.open(path) as index:
+        return "\n".join(f"{finding.where}: {finding.what}" for finding in index.check())
+
+
+def change(path: Path, statement: str, *parameters: object) -> None:
+    database = sqlite3.connect(path / "index.db")
+    assert database.execute(statement, parameters).rowcount > 0
+    database.commit()
+    database.close()
+
+
+def run_table(path: Path) -> str:
+    database = sqlite3.connect(path / "index.db")
+    (table,) = database.execute("SELECT table_name FROM run").fetchone()
+    database.close()
+    return str(table)
+
+
+def test_every_flipped_bit_of_a_signature_row_is_found(path: Path) -> None:
+    rng = random.Random(1)
+    file = path / "signatures.npy"
+    good = file.read_bytes()
+    for _ in range(60):
+        place = rng.randrange(8 * 128, 8 * len(good))
+        bad = bytearray(good)
+        bad[place // 8] ^= 1 << place % 8
+        file.write_bytes(bad)
+        assert "signatures.npy, rows 0 to" in findings(path)
+    file.write_bytes(good)
+    assert findings(path) == ""
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("DELETE FROM {run} WHERE signature_id = 3", "holds"),
+        ("DELETE FROM {run} WHERE signature_id = 3", "signature 3: has 0 postings; expected 17"),
+        ("UPDATE {run} SET signature_id = 999 WHERE signature_id = 3", "names signature 999"),
+        ("INSERT INTO {run} VALUES (77, 3)", "signature 3 is not in this bucket"),
+        (
+            "UPDATE {run} SET bucket_key = bucket_key + 1 WHERE signature_id = 3",
+            "not in this bucket",
+        ),
+        ("UPDATE document SET signature_id = 999 WHERE key = 'u000'", "has signature 999"),
+        ("UPDATE document SET signature_id = NULL WHERE key = 'u000'", "and signature None"),
+        ("UPDATE document SET content_hash = x'00' WHERE key = 'u000'", "not in this bucket"),
+        ("UPDATE content SET body = x'28b5' WHERE doc_id = 1", "cannot be decoded"),
+        ("DELETE FROM content WHERE doc_id = 1", "the text is missing"),
+        (
+            "UPDATE content SET body = (SELECT body FROM content WHERE doc_id = 2) WHERE doc_id = 1",
+            "the text is not the one written",
+        ),
+        ("UPDATE signature_block SET crc32 = crc32 + 1", "CRC-32 is"),
+        ("UPDATE signature_block SET n_rows = n_rows - 1", "are committed"),
+        ("UPDATE signature_block SET n_rows = n_rows + 1", "are committed"),
+    ],
+)
+def test_changed_rows_are_found(path: Path, statement: str, expected: str) -> None:
+    change(path, statement.format(run=run_table(path)))
+    assert expected in findings(path)
+
+
+def test_a_cut_signature_file_is_refused_and_not_a_crash(path: Path) -> None:
+    file = path / "signatures.npy"
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(LshdbError, match="rows need"):
+        Index.open(path)
+
+
+def test_a_posting_of_no_signature_is_not_answered_from(path: Path) -> None:
+    change(path, f"UPDATE {run_table(path)} SET signature_id = 999 WHERE signature_id = 0")
+    questions: list[Callable[[Index], object]] = [
+        lambda index: index.query(CORPUS[0][1]),
+        lambda index: list(index.pairs()),
+        lambda index: list(index.pairs(since=1)),
+    ]
+    with Index.open(path) as index:
+        for question in questions:
+            with pytest.raises(LshdbError, match="names signature 999"):
+                question(index)

@@ -1,0 +1,471 @@
+"""Index: the same answers whatever the way the documents came in, and every documented refusal."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lshdb import (
+    ConflictError,
+    Document,
+    Index,
+    IndexExistsError,
+    IndexNotFoundError,
+    InputError,
+    KeyNotFoundError,
+    LshdbError,
+    ParameterError,
+    ParameterMismatchError,
+    QueryError,
+    Rejected,
+    TextNotStoredError,
+    TooManyRejectedError,
+)
+from tests.brute import brute_pairs, jaccard, shingle_set
+from tests.conftest import family_corpus, pair_set
+
+Make = Callable[..., Index]
+Corpus = list[tuple[str, str]]
+
+
+# Sure to find every pair at or above 0.8 (and nearly sure at 0.3): one row a band.
+SURE = {"bands": 64, "rows": 1}
+
+
+def test_pairs_equal_brute_force(make_index: Make, corpus: Corpus) -> None:
+    index = make_index(threshold=0.5, **SURE)
+    index.add(corpus)
+    expected = brute_pairs(corpus, 0.5)
+    assert len(expected) > 100
+    assert pair_set(index) == expected
+
+
+@pytest.mark.parametrize("scheme", ["fss", "universal"])
+def test_pairs_of_character_shingles_and_other_scheme(
+    make_index: Make, corpus: Corpus, scheme: str
+) -> None:
+    index = make_index(threshold=0.6, unit="char", k=6, scheme=scheme, **SURE)
+    index.add(corpus[:80])
+    expected = brute_pairs(corpus[:80], 0.6, k=6, unit="char")
+    assert len(expected) > 30
+    assert pair_set(index) == expected
+
+
+def _one_batch(index: Index, documents: Corpus) -> None:
+    index.add(documents)
+
+
+def _twenty_batches(index: Index, documents: Corpus) -> None:
+    step = len(documents) // 20 + 1
+    for start in range(0, len(documents), step):
+        index.add(documents[start : start + step])
+
+
+def _one_at_a_time(index: Index, documents: Corpus) -> None:
+    for document in documents:
+        index.add([document])
+
+
+def _twice(index: Index, documents: Corpus) -> None:
+    index.add(documents)
+    result = index.add(documents)
+    assert (result.unchanged, result.added, result.replaced) == (len(documents), 0, 0)
+
+
+def _shuffled(index: Index, documents: Corpus) -> None:
+    documents = list(documents)
+    random.Random(3).shuffle(documents)
+    index.add(documents)
+
+
+def _replaced(index: Index, documents: Corpus) -> None:
+    """First with each other's texts, then with their own."""
+    texts = [text for _, text in documents]
+    index.add((key, texts[-place]) for place, (key, _) in enumerate(documents))
+    index.add(documents)
+
+
+def _reopened(index: Index, documents: Corpus) -> None:
+    step = len(documents) // 4 + 1
+    for start in range(0, len(documents), step):
+        with Index.open(index.path) as again:
+            again.add(documents[start : start + step])
+
+
+@pytest.mark.parametrize(
+    "way", [_twenty_batches, _one_at_a_time, _twice, _shuffled, _replaced, _reopened]
+)
+def test_every_way_in_gives_the_same_pairs(
+    make_index: Make, corpus: Corpus, way: Callable[[Index, Corpus], None]
+) -> None:
+    plain, other = make_index("plain.lshdb"), make_index("other.lshdb")
+    _one_batch(plain, corpus)
+    way(other, corpus)
+    expected = pair_set(plain)
+    assert len(expected) > 50
+    assert pair_set(other) == expected
+    assert plain.clusters() == other.clusters()
+
+
+def test_small_batches_inside_one_add(
+    make_index: Make, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, other = make_index("plain.lshdb"), make_index("other.lshdb")
+    plain.add(corpus)
+    monkeypatch.setattr("lshdb.adding.BATCH_DOCUMENTS", 7)
+    monkeypatch.setattr("lshdb.storage.runs.RUN_ROWS", 50)
+    monkeypatch.setattr("lshdb.storage.runs.LEVEL_ROWS", 20)
+    result = other.add(corpus)
+    assert len(result.batches) == -(-len(corpus) // 7)
+    assert pair_set(other) == pair_set(plain)
+    assert other.stats().runs < len(result.batches) / 2
+
+
+def test_since_gives_the_pairs_with_a_new_document(make_index: Make) -> None:
+    index = make_index(threshold=0.5, **SURE)
+    first, second = family_corpus(7)[::2], family_corpus(7)[1::2]
+    old = {key for key, _ in first}
+    index.add(first)
+    index.add(second)
+    everything = pair_set(index)
+    new = {pair for pair in everything if not (pair[0] in old and pair[1] in old)}
+    assert 0 < len(new) < len(everything)
+    assert pair_set(index, since=2) == pair_set(index, since="last") == new
+    assert pair_set(index, since=1) == everything
+    with pytest.raises(ParameterError, match="no batch 3"):
+        list(index.pairs(since=3))
+
+
+def test_since_in_several_chunks(make_index: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lshdb.search.pairs._PROBE_SIGNATURES", 5)
+    monkeypatch.setattr("lshdb.search.pairs._BLOCK_PAIRS", 16)
+    test_since_gives_the_pairs_with_a_new_document(make_index)
+
+
+def test_copies_share_a_signature_and_are_pairs(make_index: Make) -> None:
+    index = make_index()
+    text = "one two three four five six seven eight"
+    result = index.add(
+        [("a", text), ("b", text.upper()), ("c", "  " + text + "\n"), ("d", text + " nine")]
+    )
+    assert result.copies == 2
+    assert index.stats().signatures == 2
+    at_one = {pair[:2] for pair in pair_set(index) if pair[2] == 1.0}
+    assert at_one == {("a", "b"), ("a", "c"), ("b", "c")}
+    assert index.show("a").copies == ("b", "c")
+    later = index.add([("e", text.title())])
+    assert (later.copies, index.stats().signatures) == (1, 2)
+    assert {pair[:2] for pair in pair_set(index, since="last") if pair[2] == 1.0} == {
+        ("a", "e"), ("b", "e"), ("c", "e"),
+    }  # fmt: skip
+
+
+def test_copies_survive_replacement_of_the_first(make_index: Make) -> None:
+    index = make_index()
+    text = "one two three four five six seven eight"
+    index.add([("a", text), ("b", text)])
+    index.add([("a", "something else entirely that nobody has said so far")])
+    assert pair_set(index) == set()
+    assert [hit.key for hit in index.query(text)] == ["b"]
+    index.add([("b", "and this one is different from both of the others again")])
+    assert index.query(text) == []
+    assert index.stats().unused_signatures == 1
+    index.add([("a", text)])
+    assert [(hit.key, hit.similarity) for hit in index.query(text)] == [("a", 1.0)]
+
+
+def test_query_ranks_by_exact_similarity(make_index: Make, corpus: Corpus) -> None:
+    index = make_index(threshold=0.3, **SURE)
+    index.add(corpus)
+    sets = {key: shingle_set(text) for key, text in corpus}
+    for key, text in corpus[:20]:
+        expected = sorted(
+            ((jaccard(sets[key], other), name) for name, other in sets.items()),
+            key=lambda found: (-found[0], found[1]),
+        )
+        expected = [(name, s) for s, name in expected if s >= 0.3]
+        hits = index.query(text, top=None)
+        assert [(hit.key, hit.similarity) for hit in hits] == expected
+        without = [hit for hit in hits if hit.key != key]
+        assert index.query(key=key, top=None) == without
+        assert index.query(key=key, top=2) == without[:2]
+    many = dict(index.query_many(corpus[:5]))
+    assert many == {key: index.query(text) for key, text in corpus[:5]}
+
+
+def test_methods_of_verification(make_index: Make, corpus: Corpus) -> None:
+    index = make_index()
+    index.add(corpus)
+    by_method = {m: list(index.pairs(verify=m)) for m in ("none", "signature", "exact")}
+    for method, pairs in by_method.items():
+        assert {pair.method for pair in pairs} == {method}
+    keys = {m: {(p.key1, p.key2) for p in pairs} for m, pairs in by_method.items()}
+    assert keys["exact"] <= keys["none"]
+    assert keys["signature"] <= keys["none"]
+    exact = {(p.key1, p.key2): p.similarity for p in by_method["exact"]}
+    for pair in by_method["signature"]:
+        if (pair.key1, pair.key2) in exact:
+            assert abs(pair.similarity - exact[pair.key1, pair.key2]) < 0.2
+    with pytest.raises(ParameterError, match="verify is 'text'"):
+        list(index.pairs(verify="text"))
+
+
+def test_index_without_texts(make_index: Make, corpus: Corpus) -> None:
+    index = make_index(store_text=False)
+    index.add(corpus)
+    assert {pair.method for pair in index.pairs()} == {"signature"}
+    assert index.query(corpus[0][1])[0].method == "signature"
+    assert index.show(corpus[0][0]).body is None
+    with pytest.raises(TextNotStoredError):
+        index.pairs(verify="exact")
+
+
+def test_empty_and_short_documents(make_index: Make) -> None:
+    index = make_index()
+    result = index.add([("none", ""), ("blank", " \n"), ("dots", "..."), ("a", "Hi!"), ("b", "hi")])
+    assert (result.added, result.copies) == (5, 0)
+    assert pair_set(index) == {("a", "b", 1.0)}
+    assert index.query("") == []
+    assert index.query(key="none") == []
+    assert index.query(" HI ")[0].similarity == 1.0
+    assert index.stats().empty_documents == 3
+
+
+def test_ready_tokens(make_index: Make) -> None:
+    index = make_index(k=1)
+    index.add([("a", ["x", "y z", "Q"]), ("b", ["Q", "x", "y z", "x"]), ("c", "x y z q")])
+    assert pair_set(index) == {("a", "b", 1.0)}
+    assert index.show("a").body == ["x", "y z", "Q"]
+    assert {hit.key for hit in index.query(["x", "y z", "Q"])} == {"a", "b"}
+
+
+def test_bag_counts_repeats(make_index: Make) -> None:
+    as_set, as_bag = make_index("set.lshdb", k=1), make_index("bag.lshdb", k=1, bag=True, **SURE)
+    documents = [("a", "new york new york"), ("b", "york new")]
+    for index in (as_set, as_bag):
+        index.add(documents)
+    assert pair_set(as_set) == {("a", "b", 1.0)}
+    assert pair_set(as_bag, threshold=0.5) == {("a", "b", 0.5)}
+
+
+def test_on_conflict(make_index: Make) -> None:
+    index = make_index()
+    index.add([("a", "the first text of a document"), ("b", "another one that is alone here")])
+    skipped = index.add([("a", "a second text")], on_conflict="skip")
+    assert (skipped.unchanged, index.show("a").body) == (1, "the first text of a document")
+    with pytest.raises(ConflictError, match="key 'a'"):
+        index.add([("new", "x"), ("a", "a second text")], on_conflict="error")
+    assert index.stats().documents == 2
+    same = index.add([("a", "the first text of a document")], on_conflict="error")
+    assert same.unchanged == 1
+    before = index.show("a").document
+    replaced = index.add([("a", "a second text")])
+    after = index.show("a")
+    assert (replaced.replaced, after.body) == (1, "a second text")
+    assert after.document.doc_id == before.doc_id
+    assert after.document.added_at == before.added_at
+    assert after.document.last_seen_at > before.last_seen_at
+    assert after.document.batch_id > before.batch_id
+    with pytest.raises(ParameterError, match="on_conflict"):
+        index.add([], on_conflict="merge")
+
+
+def test_change_of_case_alone_replaces_the_text_and_keeps_the_signature(make_index: Make) -> None:
+    index = make_index()
+    index.add([("a", "the first text of a document")])
+    result = index.add([("a", "The First Text of a Document")])
+    assert (result.replaced, result.copies, index.stats().signatures) == (1, 0, 1)
+    assert index.show("a").body == "The First Text of a Document"
+
+
+def test_keys_that_come_twice(make_index: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    for size in (100, 2, 1):
+        monkeypatch.setattr("lshdb.adding.BATCH_DOCUMENTS", size)
+        index = make_index(f"{size}.lshdb")
+        seen: list[Rejected] = []
+        result = index.add(
+            [("a", "first"), ("b", "other"), ("a", "second"), ("c", "third"), ("a", "first")],
+            on_reject=seen.append,
+        )
+        assert (result.added, result.rejected, len(seen)) == (3, 2, 2)
+        assert "came before in this input" in seen[0].reason
+        assert index.show("a").body == "first"
+        again = index.add([("a", "first"), ("a", "second")])
+        assert (again.unchanged, again.rejected) == (1, 1)
+
+
+def test_unusable_documents_are_rejected_and_counted(make_index: Make) -> None:
+    index = make_index()
+    bad = [
+        ("", "x"), ("k" * 1025, "x"), ("nul\0", "x"), ("\ud800", "x"), ("t", "\udfff"),
+        ("list", ["ok", 3]),
+    ]  # fmt: skip
+    result = index.add([("good", "fine"), *bad, Rejected("file:3", "no JSON"), ("also", "fine")])
+    assert (result.added, result.rejected) == (2, 7)
+    assert len(result.rejections) == 7
+    assert index.batches()[0].n_rejected == 7
+    with pytest.raises(TooManyRejectedError, match="2 inputs were rejected and 1"):
+        index.add([("new", "x"), *bad], max_errors=1)
+    assert index.stats().documents == 2
+
+
+def test_input_that_is_all_rejected_leaves_a_batch(make_index: Make) -> None:
+    index = make_index()
+    result = index.add([Rejected("x:1", "bad")])
+    assert (result.rejected, result.batches) == (1, [1])
+
+
+def test_add_of_nothing_is_an_add(make_index: Make) -> None:
+    """So that the pairs since the last add are none after a night without documents."""
+    index = make_index()
+    index.add([("a", "the same text twice"), ("b", "the same text twice")])
+    assert len(list(index.pairs(since="last"))) == 1
+    assert index.add([]).batches == [2]
+    assert list(index.pairs(since="last")) == []
+
+
+def test_a_failing_source_of_documents_loses_nothing_that_was_committed(
+    make_index: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lshdb.adding.BATCH_DOCUMENTS", 2)
+    index = make_index()
+
+    def documents() -> Any:
+        yield from (("a", "one"), ("b", "two"), ("c", "three"))
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        index.add(documents())
+    assert index.stats().documents == 2
+    assert index.add([("c", "three")]).added == 1
+
+
+def test_create_and_open_refusals(tmp_path: Path, make_index: Make) -> None:
+    index = make_index(k=4, seed=9)
+    for path in (index.path, tmp_path):
+        with pytest.raises(IndexExistsError):
+            Index.create(path)
+    with pytest.raises(LshdbError, match="does not exist"):
+        Index.create(tmp_path / "no" / "such.lshdb")
+    with pytest.raises(IndexNotFoundError, match="there is no index"):
+        Index.open(tmp_path / "absent")
+    with pytest.raises(IndexNotFoundError, match=r"holds no index\.toml"):
+        Index.open(tmp_path)
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(IndexNotFoundError, match="is a file"):
+        Index.open(tmp_path / "file")
+    Index.open(index.path, k=4, seed=9).close()
+    with pytest.raises(ParameterMismatchError, match="k = 4, and 5 was asked for") as caught:
+        Index.open(index.path, k=5)
+    assert (caught.value.name, caught.value.stored, caught.value.given) == ("k", 4, 5)
+    with pytest.raises(ParameterError, match="no parameter 'kk'"):
+        Index.open(index.path, kk=5)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "test.lshdb"]
+
+
+def test_files_of_two_indexes_are_refused(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.lshdb", tmp_path / "other.lshdb"
+    Index.create(one, k=4).close()
+    Index.create(other, k=5, num_perm=256).close()
+    toml = (one / "index.toml").read_text()
+    (one / "index.toml").write_text(toml.replace("k = 4", "k = 5"))
+    with pytest.raises(ParameterMismatchError, match=r"k is 4 in index\.db and 5 in index\.toml"):
+        Index.open(one)
+    (one / "index.toml").write_text((other / "index.toml").read_text())
+    with pytest.raises(ParameterMismatchError, match="uuid is"):
+        Index.open(one)
+    (one / "index.toml").write_text(toml)
+    rows = (one / "signatures.npy").read_bytes()
+    (one / "signatures.npy").write_bytes((other / "signatures.npy").read_bytes())
+    with pytest.raises(LshdbError, match=r"\(0, 256\).*num_perm = 128"):
+        Index.open(one)
+    (one / "signatures.npy").write_bytes(rows)
+    Index.open(one).close()
+
+
+def test_questions_that_are_refused(make_index: Make) -> None:
+    index = make_index()
+    index.add([("a", "x")])
+    with pytest.raises(KeyNotFoundError, match="'zz'"):
+        index.show("zz")
+    with pytest.raises(KeyNotFoundError):
+        index.query(key="zz")
+    with pytest.raises(ParameterError, match="either a body or a key"):
+        index.query()
+    with pytest.raises(ParameterError, match="either a body or a key"):
+        index.query("x", key="a")
+    with pytest.raises(ParameterError, match="top is 0"):
+        index.query("x", top=0)
+    for threshold in (0.0, -1.0, 1.5, float("nan")):
+        with pytest.raises(ParameterError, match="threshold"):
+            index.query("x", threshold=threshold)
+        with pytest.raises(ParameterError, match="threshold"):
+            index.pairs(threshold=threshold)
+    with pytest.raises(InputError, match="surrogate"):
+        index.query("\ud800")
+    index.close()
+    with pytest.raises(LshdbError, match="closed"):
+        index.query("x")
+
+
+def test_reading_sees_commits_of_others_and_iterators_keep_their_state(make_index: Make) -> None:
+    index = make_index()
+    text = "one two three four five six seven eight"
+    index.add([("a", text), ("b", text), ("c", text)])
+    with Index.open(index.path) as reader:
+        pairs = reader.pairs()
+        first = next(pairs)
+        index.add([("d", text)])
+        assert {first, *pairs} == set(index.pairs()) - {
+            pair for pair in index.pairs() if "d" in (pair.key1, pair.key2)
+        }
+        assert len(list(reader.pairs())) == 6
+        assert len(reader.query(text)) == 4
+
+
+def test_sql_reads_and_only_reads(make_index: Make, tmp_path: Path) -> None:
+    index = make_index()
+    index.add([("a", "one two three"), ("b", "four")])
+    result = index.sql("SELECT key, n_chars FROM document WHERE key >= ? ORDER BY key", ("a",))
+    assert (result.columns, list(result.rows)) == (("key", "n_chars"), [("a", 13), ("b", 4)])
+    for statement in (
+        "DELETE FROM document",
+        f"ATTACH '{tmp_path / 'new.db'}' AS x",
+        f"VACUUM INTO '{tmp_path / 'new.db'}'",
+        "PRAGMA journal_mode=DELETE",
+        "CREATE TEMP TABLE t (x)",
+        "SELECT 1; SELECT 2",
+        "SELECT load_extension('x')",
+        "SELECT nonsense FROM document",
+        "",
+    ):
+        with pytest.raises(QueryError):
+            list(index.sql(statement).rows)
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_documents_carry_their_source(make_index: Make) -> None:
+    index = make_index()
+    index.add([Document("a", "text", "file.jsonl:1")], source="file.jsonl")
+    assert index.show("a").document.source == "file.jsonl:1"
+    (batch,) = index.batches()
+    assert (batch.source, batch.n_added, batch.add_id) == ("file.jsonl", 1, 1)
+
+
+def test_database_elsewhere(tmp_path: Path, corpus: Corpus) -> None:
+    elsewhere = tmp_path / "elsewhere.db"
+    with Index.create(tmp_path / "x.lshdb", database=f"sqlite:///{elsewhere}") as index:
+        index.add(corpus)
+        assert not (index.path / "index.db").exists()
+        expected = pair_set(index)
+    assert elsewhere.exists()
+    with Index.open(tmp_path / "x.lshdb") as index:
+        assert pair_set(index) == expected
+    with pytest.raises(IndexExistsError):
+        Index.create(tmp_path / "y.lshdb", database=f"sqlite:///{elsewhere}")
+    with pytest.raises(LshdbError, match="postgresql"):
+        Index.create(tmp_path / "z.lshdb", database="postgresql://u:secret@h/db")
