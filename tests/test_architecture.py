@@ -1,0 +1,126 @@
+"""The rules of the house, by walking the imports and calls of every module."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import lshdb
+
+PACKAGE = Path(lshdb.__file__).parent
+PURE_MAY_IMPORT = {
+    "__future__", "collections", "dataclasses", "functools", "itertools", "math", "mmh3", "numpy",
+    "re", "typing", "unicodedata",
+}  # fmt: skip
+HEAVY = {"sqlalchemy", "alembic", "rich", "pyarrow", "matplotlib"}
+DRIVERS = {"sqlite3", "psycopg"}
+
+
+def modules(*folders: str) -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE).as_posix()
+        if not folders or name.startswith(folders):
+            yield name, ast.parse(path.read_text())
+
+
+def imports(tree: ast.AST, *, at_import_time: bool = False) -> Iterator[str]:
+    """Names of imported modules; those under TYPE_CHECKING are left out."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            continue
+        if at_import_time and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        yield from imports(node, at_import_time=at_import_time)
+
+
+def test_pure_stages_import_nothing_that_touches_the_world() -> None:
+    pure = ("shingling/", "signatures/", "banding.py", "params.py")
+    allowed = (
+        "lshdb.arrays",
+        "lshdb.shingling",
+        "lshdb.signatures",
+        "lshdb.banding",
+        "lshdb.errors",
+        "lshdb.params",
+    )
+    for name, tree in modules(*pure):
+        for imported in imports(tree):
+            if imported.startswith("lshdb"):
+                assert imported.startswith(allowed), (name, imported)
+            else:
+                assert imported.split(".")[0] in PURE_MAY_IMPORT, (name, imported)
+        calls = {
+            node.func.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
+        assert not calls & {"open", "print", "input"}, name
+        assert "np.random" not in ast.unparse(tree), name
+
+
+def test_storage_knows_no_stage() -> None:
+    forbidden = (
+        "lshdb.shingling",
+        "lshdb.signatures",
+        "lshdb.search",
+        "lshdb.documents",
+        "lshdb.cli",
+    )
+    for name, tree in modules("storage/"):
+        for imported in imports(tree):
+            assert not imported.startswith(forbidden), (name, imported)
+
+
+def test_only_dialects_import_a_database_driver() -> None:
+    for name, tree in modules():
+        if not name.startswith("storage/dialects/"):
+            for imported in imports(tree):
+                assert imported.split(".")[0] not in DRIVERS, (name, imported)
+
+
+def test_commands_use_public_names_and_no_arrays() -> None:
+    for name, tree in modules("cli/"):
+        for imported in imports(tree):
+            assert imported.split(".")[0] not in {"numpy", *DRIVERS, "sqlalchemy"}, (name, imported)
+            if imported.startswith("lshdb.") and not imported.startswith("lshdb.cli"):
+                public = imported.removeprefix("lshdb.").split(".")[-1]
+                assert not public.startswith("_") or public == "__version__", (name, imported)
+                assert not imported.startswith(("lshdb.storage", "lshdb.search")), (name, imported)
+
+
+def test_only_one_module_prints() -> None:
+    for name, tree in modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and name != "cli/_output.py":
+                called = ast.unparse(node.func)
+                assert called not in {"print", "click.echo", "click.secho", "echo"}, (name, called)
+
+
+def test_heavy_imports_wait_until_they_are_needed() -> None:
+    """Only modules that write, which are imported late themselves, may import them at the top."""
+    late = {"storage/schema.py", "cli/_table.py", "cli/_progress.py"}
+    for name, tree in modules():
+        if name not in late:
+            for imported in imports(tree, at_import_time=True):
+                assert imported.split(".")[0] not in HEAVY, (name, imported)
+
+
+def test_no_assert_checks_data_and_nothing_is_unpickled() -> None:
+    for name, tree in modules():
+        for node in ast.walk(tree):
+            assert not isinstance(node, ast.Assert), name
+        assert not any(imported.startswith("pickle") for imported in imports(tree)), name
+        assert "allow_pickle=True" not in ast.unparse(tree), name
+
+
+def test_every_file_is_short_and_says_what_it_is_for() -> None:
+    for name, tree in modules():
+        assert ast.get_docstring(tree), name
+        lines = (PACKAGE / name).read_text().count("\n")
+        assert lines <= (620 if name == "index.py" else 430), (name, lines)
