@@ -46,11 +46,15 @@ def run_sql(
         connection.close()
         raise QueryError("the statement gives no rows", hint="write one SELECT")
     columns = tuple(column[0] for column in cursor.description)
-    return SqlResult(columns, _rows(connection, cursor))
+    rows = _rows(connection, cursor)
+    next(rows)
+    return SqlResult(columns, rows)
 
 
 def _rows(connection: Any, cursor: Any) -> Iterator[tuple[Any, ...]]:
+    """The rows, after one empty one: only a generator that has begun closes what it holds."""
     try:
+        yield ()
         yield from cursor
     except dialect.DRIVER_ERRORS as error:
         raise QueryError(f"the statement failed: {error}") from error

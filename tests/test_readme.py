@@ -10,6 +10,7 @@ import shlex
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -70,7 +71,7 @@ def test_python_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     """An index of several runs, the last add in two batches."""
     monkeypatch.setattr("lshdb.storage.runs.RUN_ROWS", 1)
     monkeypatch.setattr("lshdb.storage.writing.FAN_IN", 100)
@@ -81,7 +82,8 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
     index.add(corpus[60:100])
     monkeypatch.setattr("lshdb.adding.BATCH_DOCUMENTS", 40)
     index.add([*corpus[100:], ("new", corpus[3][1])])
-    return index
+    yield index
+    index.close()
 
 
 def postings(index: Index) -> dict[int, set[str]]:

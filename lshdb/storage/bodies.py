@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
+import sys
 from typing import Any
 
 import orjson
@@ -11,18 +14,12 @@ from lshdb.errors import DamageError
 __all__ = ["pack_body", "raw_body", "unpack_body"]
 
 _LEVEL = 3
-_zstd: Any = None
 
 
+@functools.cache
 def _module() -> Any:
-    global _zstd
-    if _zstd is None:
-        try:
-            from compression import zstd
-        except ImportError:
-            from backports import zstd
-        _zstd = zstd
-    return _zstd
+    standard = sys.version_info >= (3, 14)
+    return importlib.import_module("compression.zstd" if standard else "backports.zstd")
 
 
 def raw_body(body: str | list[str]) -> tuple[str, bytes]:

@@ -66,6 +66,7 @@ def open_reader(database: Path) -> sqlite3.Connection:
     if not os.access(database.parent, os.W_OK) and not (log.exists() and log.stat().st_size):
         options += "&immutable=1"
     uri = f"file:{urllib.parse.quote(str(database.absolute()))}?{options}"
+    connection = None
     try:
         connection = sqlite3.connect(
             uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=64
@@ -76,6 +77,8 @@ def open_reader(database: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA mmap_size=0")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.Error as error:
+        if connection is not None:
+            connection.close()
         raise DatabaseError(
             f"cannot open the database {database}: {error}",
             hint="check that the path is an index and that you may read it",
