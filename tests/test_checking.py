@@ -76,7 +76,8 @@ def test_every_flipped_bit_of_a_signature_row_is_found(path: Path) -> None:
         ("UPDATE content SET body = x'28b5' WHERE doc_id = 1", "cannot be decoded"),
         ("DELETE FROM content WHERE doc_id = 1", "the text is missing"),
         (
-            "UPDATE content SET body = (SELECT body FROM content WHERE doc_id = 2) WHERE doc_id = 1",
+            "UPDATE content SET body = (SELECT body FROM content WHERE doc_id = 2) "
+            "WHERE doc_id = 1",
             "the text is not the one written",
         ),
         ("UPDATE signature_block SET crc32 = crc32 + 1", "CRC-32 is"),

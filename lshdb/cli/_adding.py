@@ -43,8 +43,8 @@ def open_or_create(path: str) -> Index:
             raise
     params = index.params
     note(
-        f"made the index {path} with the defaults: similarity {params.threshold:g}, "
-        f"shingles of {params.k} {params.unit}s"
+        f"made the index {path} with the defaults: threshold {params.threshold:g}, "
+        f"{params.k}-{params.unit} shingles"
     )
     return index
 

@@ -53,7 +53,7 @@ def errors_as_messages() -> Iterator[None]:
         raise
     except click.UsageError as error:
         where = f" {error.ctx.command_path}" if error.ctx else " lshdb"
-        _show(_uncapitalised(error.format_message()), f"usage:{where} --help")
+        _show(_uncapitalised(error.format_message()), f"see{where} --help")
         raise click.exceptions.Exit(USAGE) from None
     except LshdbError as error:
         _show(error.message, error.hint)
