@@ -1,0 +1,93 @@
+"""Scheme ``universal``: exact arithmetic at the edges, and coefficients in their ranges."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+from lshdb.signatures import sign, universal
+from tests.golden import plain
+
+P = 2**61 - 1
+EDGES = [0, 1, 2, 2**29 - 1, 2**29, 2**32 - 1, 2**32, 2**32 + 1, 2**58, 2**60, P - 2, P - 1]
+ELEMENTS = [*EDGES, P, P + 1, 2**61 + 2**32, 2 * P, 2 * P + 1, 2**63, 7 * P, 8 * P, 2**64 - 1]
+
+
+def test_the_prime() -> None:
+    assert universal.PRIME == P
+    assert pow(3, P - 1, P) == 1
+
+
+def test_arithmetic_is_exact_at_the_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All pairs of extreme coefficients, with elements up to 2^64 - 1, each a set of its own."""
+    functions = [(a, b) for a, b in itertools.product(EDGES, EDGES) if a]
+    drawn = tuple(np.array(column, dtype=np.uint64) for column in zip(*functions, strict=True))
+    monkeypatch.setattr(universal, "coefficients", lambda num_perm, seed: drawn)
+    sets = [np.array([x], dtype=np.uint64) for x in ELEMENTS]
+    rows = sign(sets, scheme="universal", num_perm=len(functions), seed=1)
+    for x, row in zip(ELEMENTS, rows.tolist(), strict=True):
+        assert row == [(a * x + b) % P % 2**32 for a, b in functions], x
+
+
+def test_arithmetic_is_exact_for_random_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(1)
+    functions = [(rng.randrange(1, P), rng.randrange(P)) for _ in range(500)]
+    drawn = tuple(np.array(column, dtype=np.uint64) for column in zip(*functions, strict=True))
+    monkeypatch.setattr(universal, "coefficients", lambda num_perm, seed: drawn)
+    elements = [rng.getrandbits(64) for _ in range(200)]
+    sets = [np.array([x], dtype=np.uint64) for x in elements]
+    rows = sign(sets, scheme="universal", num_perm=500, seed=1)
+    for x, row in zip(elements, rows.tolist(), strict=True):
+        assert row == [(a * x + b) % P % 2**32 for a, b in functions]
+
+
+@pytest.mark.parametrize("x", [0, P, 2**61, 2**64 - 1])
+def test_elements_that_are_the_same_modulo_the_prime(x: int) -> None:
+    sets = [np.array([value], dtype=np.uint64) for value in (x, x % P)]
+    rows = sign(sets, scheme="universal", num_perm=128, seed=1)
+    assert (rows[0] == rows[1]).all()
+    expected = [(a * x + b) % P % 2**32 for a, b in plain.universal_functions(128, 1)]
+    assert rows[0].tolist() == expected
+
+
+@pytest.mark.parametrize("num_perm", [1, 2, 100, 128, 4096])
+@pytest.mark.parametrize("seed", [0, 1, 12345, 2**63 - 1, 2**64 - 1])
+def test_coefficients(num_perm: int, seed: int) -> None:
+    a, b = universal.coefficients(num_perm, seed)
+    assert a.dtype == b.dtype == np.uint64
+    assert a.shape == b.shape == (num_perm,)
+    assert (a >= 1).all()
+    assert (a < P).all()
+    assert (b < P).all()
+    pairs = list(zip(a.tolist(), b.tolist(), strict=True))
+    assert pairs == plain.universal_functions(num_perm, seed)
+    assert not a.flags.writeable
+    assert not b.flags.writeable
+
+
+@pytest.mark.parametrize("num_perm", [1, 2, 3, 64])
+@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize(
+    "key",
+    [0, 7, 8, (P - 1) << 3, ((P - 1) << 3) + 7, P << 3, 2**64 - 1],
+    ids=["0", "7", "8", "p-1", "p-1 too", "p", "2^64-1"],
+)
+def test_keys_out_of_range_are_passed_over(key: int, number: int, num_perm: int) -> None:
+    """Seeds made so that one of their first keys is at the end of a range or beyond it."""
+    seed = plain.seed_with_key(number, key)
+    a, b = universal.coefficients(num_perm, seed)
+    pairs = list(zip(a.tolist(), b.tolist(), strict=True))
+    assert pairs == plain.universal_functions(num_perm, seed)
+    drawn = list(itertools.chain.from_iterable(pairs))
+    usable = key >> 3 < P and (key >> 3 > 0 or number % 2 == 1)
+    if number < 2 * num_perm:
+        assert (drawn[number] == key >> 3) == usable
+
+
+def test_a_prefix_of_more_functions_is_fewer_functions() -> None:
+    few, many = universal.coefficients(10, 3), universal.coefficients(50, 3)
+    assert (few[0] == many[0][:10]).all()
+    assert (few[1] == many[1][:10]).all()
