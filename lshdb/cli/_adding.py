@@ -1,7 +1,8 @@
-"""What ``add`` and ``demo`` share: an index that is made when it is not there, and a watched add."""
+"""What ``add`` and ``demo`` share: an index made where there is none, and a watched add."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,6 @@ import click
 from lshdb import (
     Document,
     Index,
-    IndexExistsError,
     IndexNotFoundError,
     LockedError,
     LshdbError,
@@ -23,24 +23,36 @@ from lshdb.cli._progress import AddProgress
 if TYPE_CHECKING:
     from lshdb.adding import AddResult
 
-__all__ = ["add_watched", "open_or_create", "summary"]
+__all__ = ["add_watched", "create_with_defaults", "open_if_there", "summary"]
 
 
-def open_or_create(path: str) -> Index:
-    """Open an index; make it with the default parameters if nothing is there, and say so."""
+def open_if_there(path: str) -> Index | None:
+    """Open an index; None if there is nothing, or an empty folder, where it could be made.
+
+    Raises
+    ------
+    IndexNotFoundError
+        Something else is there.
+    """
     try:
         return Index.open(path)
-    except IndexNotFoundError as absent:
-        try:
-            index = Index.create(path)
-        except IndexExistsError:
-            raise absent from None
-        except LshdbError:
-            try:
-                return Index.open(path)  # somebody else has made it meanwhile
-            except IndexNotFoundError:
-                pass
+    except IndexNotFoundError:
+        if os.path.isdir(path) and not os.listdir(path):
+            return None
+        if os.path.lexists(path):
             raise
+        return None
+
+
+def create_with_defaults(path: str) -> Index:
+    """Make an index with the default parameters and say so."""
+    try:
+        index = Index.create(path)
+    except LshdbError as error:
+        try:
+            return Index.open(path)  # somebody else has made it meanwhile
+        except IndexNotFoundError:
+            raise error from None
     params = index.params
     note(
         f"made the index {path} with the defaults: threshold {params.threshold:g}, "
@@ -114,5 +126,5 @@ def _kept(progress: AddProgress) -> str:
         return "nothing had been committed by then"
     return (
         f"{result.documents:,} documents are committed and stay ({_batches(result)}); "
-        "adding the same input again goes on from there"
+        "adding the same input again adds the rest"
     )

@@ -8,6 +8,8 @@
     5    done, but some input was rejected
     130  interrupted by Ctrl-C
     141  whoever read the output has closed it (as ``lshdb pairs X | head`` does); said to nobody
+
+Messages go to standard error, with a hint on a line of its own where there is one.
 """
 
 from __future__ import annotations

@@ -198,9 +198,10 @@ def flush_output() -> None:
 def discard_output() -> None:
     """Send what is still unwritten nowhere, for nobody reads it any longer."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
+        streams = [sys.stdout.fileno(), sys.stderr.fileno()]
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.dup2(nowhere, sys.stderr.fileno())
+        for stream in streams:
+            os.dup2(nowhere, stream)
         os.close(nowhere)
 
 

@@ -41,7 +41,6 @@ class AddProgress:
     def __init__(self) -> None:
         self.n_read = 0
         self.result: AddResult | None = None
-        self._bytes = (0, 0)
         self._begun = self._line_at = time.monotonic()
         self._taken_at = self._begun
         self._is_waiting = True
@@ -60,11 +59,14 @@ class AddProgress:
                 note(f"{self.n_read:,} documents so far, {rate:,.0f}/s")
             yield item
             self._is_waiting = True
+        self._is_waiting = False
 
     def bytes_read(self, position: int, total: int) -> None:
         """Bytes read so far, and in all (0 if unknown)."""
-        self._bytes = (position, total)
         if self._bar is not None:
+            # A task that is complete loses its spinner and its clock, and the last batch is still
+            # to be indexed when the last byte is read.
+            position = min(position, total - 1) if total else position
             self._bar.update(self._task, completed=position, total=total or None)
 
     def committed(self, result: AddResult) -> None:
@@ -85,8 +87,7 @@ class AddProgress:
     def __enter__(self) -> AddProgress:
         if is_terminal(sys.stderr):
             self._bar = _bar(self)
-            position, total = self._bytes
-            self._task = self._bar.add_task("", completed=position, total=total or None)
+            self._task = self._bar.add_task("", total=None)
             self._bar.start()
         return self
 
@@ -107,7 +108,7 @@ class AddProgress:
     def counts(self) -> str:
         """Documents, as far as the add has come."""
         done = self.result.documents if self.result else 0
-        return f"{self.n_read:,} read, {done:,} in the index"
+        return f"{self.n_read:,} read, {done:,} stored"
 
 
 def _bar(progress: AddProgress) -> Any:
@@ -121,22 +122,23 @@ def _bar(progress: AddProgress) -> Any:
         Task,
         TimeElapsedColumn,
     )
+    from rich.table import Column
     from rich.text import Text
 
     class Words(ProgressColumn):
         """Words that are asked for whenever the bar is drawn."""
 
         def __init__(self, name: str) -> None:
-            super().__init__()
+            super().__init__(table_column=Column(no_wrap=True))
             self._name = name
 
         def render(self, task: Task) -> Text:
-            return Text(getattr(progress, self._name), no_wrap=True)
+            return Text(getattr(progress, self._name))
 
     return Progress(
         SpinnerColumn(),
         Words("phase"),
-        BarColumn(bar_width=None),
+        BarColumn(bar_width=None, table_column=Column(ratio=1)),
         DownloadColumn(),
         Words("counts"),
         TimeElapsedColumn(),
@@ -144,5 +146,3 @@ def _bar(progress: AddProgress) -> Any:
         transient=True,
         expand=True,
     )
-
-

@@ -14,7 +14,7 @@ def note_recall(index: Index, threshold: float | None, verify: str | None) -> No
     if threshold is None:
         return
     if verify == "none":
-        note("--threshold says nothing with --verify none, which gives every candidate")
+        note("--threshold does not apply with --verify none, which gives every candidate")
     elif 0.0 < threshold < params.threshold:
         note(
             f"a pair at similarity {threshold:g}, below this index's threshold of "

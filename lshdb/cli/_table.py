@@ -112,7 +112,7 @@ def fold(text: str, width: int | None) -> list[str]:
             line = line[: blank + 1] if blank > width // 3 else line
         lines.append(line.rstrip())
         text = text[len(line) :].lstrip(" ")
-    return [*lines, text]
+    return [*lines, text] if text or not lines else lines
 
 
 class _Layout:
@@ -147,9 +147,7 @@ class _Layout:
         """Take from the widest columns until a line fits; False if it cannot."""
         least = [
             min(taken, max(_LEAST_WIDTH.get(column.kind, taken), cell_len(title)))
-            for column, taken, title in zip(
-                self._columns, self._widths, self._titles, strict=True
-            )
+            for column, taken, title in zip(self._columns, self._widths, self._titles, strict=True)
         ]
         room = width - len(_GAP) * (len(self._columns) - 1)
         if sum(least) > room:

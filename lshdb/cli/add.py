@@ -1,4 +1,4 @@
-"""``lshdb add``: documents from files and standard input, in batches that are committed as they fill.
+"""``lshdb add``: documents from files and standard input, in batches committed as they fill.
 
 Decided: the input is looked for before an index is made, so that a mistyped path leaves nothing
 behind. The index's own files are never input: named, they are a mistake; found in a folder that
@@ -7,6 +7,7 @@ holds the index, they are left out.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import click
 
 from lshdb import Document, Rejected, read_documents
-from lshdb.cli._adding import add_watched, open_or_create, summary
+from lshdb.cli._adding import add_watched, create_with_defaults, open_if_there, summary
 from lshdb.cli._cells import harmless
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._options import index_argument, input_options, lock_option
@@ -71,18 +72,23 @@ def command(
     lshdb add notes.lshdb notes/ 'letters/**/*.txt'
     zcat dump.jsonl.gz | lshdb add news.lshdb - --key-field url
     """
-    _refuse_own_files(index_path, paths)
-    progress = AddProgress()
-    items = read_documents(
-        paths,
-        input_format=input_format,
-        key_field=key_field,
-        text_field=text_field,
-        on_progress=progress.bytes_read,
-    )
-    if "-" in paths and is_terminal(sys.stdin):
-        note("reading from the terminal; Ctrl-D ends the input")
-    with open_or_create(index_path) as index:
+    with contextlib.ExitStack() as opened:
+        index = open_if_there(index_path)
+        if index is not None:
+            opened.enter_context(index)
+        _refuse_own_files(index_path, paths)
+        progress = AddProgress()
+        items = read_documents(
+            paths,
+            input_format=input_format,
+            key_field=key_field,
+            text_field=text_field,
+            on_progress=progress.bytes_read,
+        )
+        if index is None:
+            index = opened.enter_context(create_with_defaults(index_path))
+        if "-" in paths and is_terminal(sys.stdin):
+            note("reading from the terminal; Ctrl-D ends the input")
         result = add_watched(
             index,
             _without_own_files(items, index_path, paths),
@@ -103,8 +109,7 @@ def _refuse_own_files(index_path: str, paths: Sequence[str]) -> None:
         if path != "-" and _is_inside(os.path.realpath(path), home):
             where = "the index itself" if os.path.realpath(path) == home else "inside the index"
             raise click.UsageError(
-                f"{path} is {where}, and what is there are no documents",
-                click.get_current_context(),
+                f"{path} is {where}, whose files are no documents", click.get_current_context()
             )
 
 

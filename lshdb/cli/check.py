@@ -24,10 +24,10 @@ def command(ctx: click.Context, index_path: str, *, output_format: str | None) -
     """
     with Index.open(index_path) as index, prompt_interrupts():
         findings = index.check()
+    columns = (Column("where", "text"), Column("what", "prose"))
+    print_listing(columns, ((one.where, one.what) for one in findings), output_format)
     if not findings:
         note("no findings")
         return
-    columns = (Column("where", "text"), Column("what", "prose"))
-    print_listing(columns, ((one.where, one.what) for one in findings), output_format)
     note(f"{len(findings):,} {'findings' if len(findings) > 1 else 'finding'}")
     ctx.exit(DAMAGED)

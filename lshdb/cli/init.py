@@ -61,7 +61,9 @@ __all__ = ["command"]
     help="Do not store texts: a smaller index, whose similarities are estimates.",
 )
 @click.option(
-    "--database", metavar="URL", help="Where the database lies, if not in the index: sqlite:///PATH."
+    "--database",
+    metavar="URL",
+    help="Where the database lies, if not in the index: sqlite:///PATH.",
 )
 def command(index_path: str, *, no_text: bool, **parameters: Any) -> None:
     """Make an empty index at INDEX, where nothing must be yet.
@@ -86,11 +88,11 @@ def _description(params: IndexParams) -> list[str]:
     used = params.bands * params.rows
     texts = "stored; similarities are exact" if params.store_text else "not stored; similarities "
     around = (params.threshold - 0.1, params.threshold, params.threshold + 0.1)
-    points = sorted({round(min(max(s, 0.0), 1.0), 10) for s in around})
+    points = sorted({round(min(s, 1.0), 10) for s in around if s > 1e-9})
     return [
         f"  shingles     {params.k} {units}, {repeats}",
         f"  signatures   {params.num_perm} slots by scheme {params.scheme}, seed {params.seed}",
-        f"  bands        {params.bands} bands of {params.rows} rows, "
+        f"  bands        {params.bands} of {params.rows} rows each, "
         f"which use {used} of the {params.num_perm} slots",
         f"  texts        {texts if params.store_text else texts + 'are estimates'}",
         f"  threshold    {params.threshold:g}",

@@ -1,4 +1,4 @@
-"""``lshdb query``: what is similar to a text, to a document of the index, or to many texts at once."""
+"""``lshdb query``: what is similar to a text, to a document of the index, or to many texts."""
 
 from __future__ import annotations
 

@@ -16,10 +16,7 @@ __all__ = ["command"]
 @index_argument
 @click.argument("statement", metavar="SELECT")
 @listing_options
-@click.pass_context
-def command(
-    ctx: click.Context, index_path: str, statement: str, *, output_format: str | None
-) -> None:
+def command(index_path: str, statement: str, *, output_format: str | None) -> None:
     """Run one SELECT on the tables and views of INDEX; nothing else is allowed.
 
     \b
@@ -28,8 +25,6 @@ def command(
     """
     with Index.open(index_path) as index, prompt_interrupts():
         result = index.sql(statement)
-        if not result.columns:
-            raise click.UsageError("the statement is no SELECT; it gives no columns", ctx)
         columns = [Column(name, "auto") for name in _distinct(result.columns)]
         print_listing(columns, result.rows, output_format, empty="no rows", count=("row", "rows"))
 

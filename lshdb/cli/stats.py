@@ -31,8 +31,11 @@ def command(index_path: str, *, output_format: str | None) -> None:
         else:
             values[field.name] = getattr(stats, field.name)
     shown = {
-        name: f"{value:,} bytes ({readable_size(value)})" if name.endswith("_bytes") else
-        f"{value:,}" for name, value in values.items() if type(value) is int and name != "seed"
+        name: f"{value:,} bytes ({readable_size(value)})"
+        if name.endswith("_bytes")
+        else f"{value:,}"
+        for name, value in values.items()
+        if type(value) is int and name != "seed"
     }
     print_record(values, output_format, shown=shown)
 

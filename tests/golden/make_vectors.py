@@ -159,6 +159,8 @@ INPUTS: list[tuple[str, Body]] = [
     ("one empty token", [""]),
     ("no ready tokens", []),
     ("long", long_text()),
+    ("ascii underscore", "snake_case __init__ x2 a-b _ 1_000\x1fEND"),
+    ("folded to marks", "\u01f0 \u0390\u03b0 \u1e96\u1e97 \u1e98\u1e99 \u1fb7"),
 ]
 
 

@@ -1,0 +1,242 @@
+"""``lshdb add``: inputs, the line at the end, rejections, what is made and when, locks, Ctrl-C."""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lshdb.adding
+import lshdb.cli._progress
+import lshdb.cli.add
+from lshdb import Document, Index
+from tests.cli.conftest import BASE, DOCUMENTS, OTHER, Run, jsonl, sound
+
+
+def counts(path: Path) -> tuple[int, list[str]]:
+    with Index.open(path) as index:
+        return index.stats().documents, [batch.source for batch in index.batches()]
+
+
+@pytest.fixture
+def news(tmp_path: Path) -> Path:
+    path = tmp_path / "news.jsonl"
+    path.write_text(jsonl(DOCUMENTS))
+    return path
+
+
+def test_one_line_says_what_became_of_the_input(run: Run, tmp_path: Path, news: Path) -> None:
+    index = tmp_path / "a.lshdb"
+    first = run("add", index, news)
+    line = (
+        r"added 4, replaced 0, unchanged 0, exact copies 1, rejected 0; "
+        r"[\d,]+ documents/s; batch 1\n"
+    )
+    assert re.fullmatch(line, first.stdout)
+    assert f"made the index {index} with the defaults" in first.stderr
+
+    news.write_text(jsonl([("base", OTHER), ("other", OTHER)]))
+    second = run("add", index, news)
+    assert second.stdout.startswith("added 0, replaced 1, unchanged 1, exact copies 1, rejected 0;")
+    assert second.stderr == ""
+    assert counts(index) == (4, [str(news), str(news)])
+    assert sound(index)
+
+
+def test_batches_are_named_as_a_range(
+    run: Run, tmp_path: Path, news: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lshdb.adding, "BATCH_DOCUMENTS", 2)
+    assert run("add", tmp_path / "a.lshdb", news).stdout.endswith("; batches 1-2\n")
+
+
+def test_nothing_added_is_said_too(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").write_text("")
+    out = run("add", tmp_path / "a.lshdb", tmp_path / "empty.jsonl").stdout
+    assert out.startswith("added 0, replaced 0, unchanged 0, exact copies 0, rejected 0; 0 doc")
+
+
+def test_inputs_of_every_kind(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "one.txt").write_text(BASE)
+    (tmp_path / "two.csv").write_text(f"url,body\ntwo,{OTHER}\n")
+    (tmp_path / "three.tsv").write_text(f"url\tbody\nthree\t{OTHER}\n")
+    (tmp_path / "four.data").write_text(f"url,body\nfour,{OTHER}\n")
+    index = tmp_path / "a.lshdb"
+    run("add", index, folder)
+    fields = ("--key-field", "url", "--text-field", "body")
+    run("add", index, tmp_path / "two.csv", tmp_path / "three.tsv", *fields)
+    run("add", index, tmp_path / "four.data", *fields, "--input", "csv")
+    run("add", index, "-", stdin=jsonl([("five", OTHER)]))
+    run("add", index, str(tmp_path / "*.csv"), *fields)
+    with Index.open(index) as opened:
+        keys = {key for (key,) in opened.sql("SELECT key FROM document").rows}
+        sources = [batch.source for batch in opened.batches()]
+    assert keys == {f"{folder}/one.txt".replace("//", "/"), "two", "three", "four", "five"}
+    assert sources[1] == f"{tmp_path}/two.csv {tmp_path}/three.tsv"
+    assert sources[3] == "-"
+
+
+def test_rejections_are_reported_one_a_line_and_harmless(run: Run, tmp_path: Path) -> None:
+    lines = [
+        '{"id": "good", "text": "a b c d e f"}',
+        "no json",
+        '{"id": "lacks"}',
+        '{"id": "nul\\u0000", "text": "x"}',
+        '{"id": "' + "k" * 1025 + '", "text": "x"}',
+        '{"id": "good", "text": "a b c d e f"}',
+        '{"\\u001b[31mred\\nline": 1}',
+        '{"id": 1.5, "text": "x"}',
+    ]
+    path = tmp_path / "bad.jsonl"
+    path.write_bytes("\n".join(lines).encode() + b'\n{"id": "latin", "text": "\xe9"}\n')
+    result = run("add", tmp_path / "a.lshdb", path, code=5)
+    assert result.stdout.startswith("added 1, ") and "rejected 8;" in result.stdout
+    reported = result.stderr.splitlines()[1:]
+    numbers = [re.match(rf"{re.escape(str(path))}:(\d+): ", line) for line in reported]
+    assert sorted(int(match[1]) for match in numbers if match) == [2, 3, 4, 5, 6, 7, 8, 9]
+    assert "\x1b" not in result.stderr
+    assert sound(tmp_path / "a.lshdb")
+
+
+def test_stops_after_too_many(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text("no\n" * 10)
+    result = run("add", tmp_path / "a.lshdb", path, "--max-errors", "3", code=1)
+    assert "4 inputs were rejected and 3 are allowed" in result.stderr
+    assert result.stdout == ""
+    run("add", tmp_path / "a.lshdb", path, "--max-errors", "10", code=5)
+
+
+def test_on_conflict(run: Run, index_path: Path, tmp_path: Path) -> None:
+    path = tmp_path / "again.jsonl"
+    path.write_text(jsonl([("base", OTHER)]))
+    refused = run("add", index_path, path, "--on-conflict", "error", code=1)
+    assert "'base' is in the index already" in refused.stderr
+    assert "unchanged 1," in run("add", index_path, path, "--on-conflict", "skip").stdout
+    assert "replaced 1," in run("add", index_path, path).stdout
+    assert sound(index_path)
+
+
+@pytest.mark.parametrize("wrong", ["absent.jsonl", "no*.jsonl"])
+def test_input_is_looked_for_before_an_index_is_made(
+    run: Run, tmp_path: Path, news: Path, wrong: str
+) -> None:
+    result = run("add", tmp_path / "a.lshdb", news, tmp_path / wrong, code=1)
+    assert wrong in result.stderr and "made" not in result.stderr
+    assert not (tmp_path / "a.lshdb").exists()
+
+
+def test_a_file_in_place_of_the_index(run: Run, news: Path) -> None:
+    result = run("add", news, news, code=1)
+    assert "is a file; an index is a directory" in result.stderr
+
+
+def test_a_folder_that_is_no_index(run: Run, tmp_path: Path, news: Path) -> None:
+    assert "is not an lshdb index" in run("add", tmp_path, news, code=1).stderr
+    (tmp_path / "empty").mkdir()
+    run("add", tmp_path / "empty", news)
+    assert counts(tmp_path / "empty")[0] == 4
+
+
+@pytest.mark.parametrize("inside", ["", "index.toml", "nothing/there", "../news.lshdb"])
+def test_the_index_is_not_its_own_input(run: Run, index_path: Path, inside: str) -> None:
+    result = run("add", index_path, index_path / inside, code=2)
+    assert "news.lshdb" in result.stderr and "no documents" in result.stderr
+    assert counts(index_path)[0] == len(DOCUMENTS)
+
+
+def test_a_folder_that_holds_the_index_is_read_without_it(
+    run: Run, index_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "one.txt").write_text(OTHER)
+    monkeypatch.chdir(tmp_path)
+    assert run("add", index_path, ".").stdout.startswith("added 1, replaced 0, ")
+    assert run("add", "news.lshdb", str(tmp_path)).stdout.startswith("added 1, replaced 0, ")
+    assert "unchanged 1, " in run("add", index_path, "**/*").stdout
+
+
+def test_the_source_is_short_and_printable(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "new\nline"
+    folder.mkdir()
+    paths = [folder / f"{number:030d}.txt" for number in range(9)]
+    for path in paths:
+        path.write_text("some text of words")
+    run("add", tmp_path / "a.lshdb", *paths)
+    _, (source,) = counts(tmp_path / "a.lshdb")
+    assert len(source) == 200 and source.endswith("…") and "new\\nline" in source
+
+
+def test_a_line_a_minute_without_a_terminal(
+    run: Run, tmp_path: Path, news: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "so far" not in run("add", tmp_path / "a.lshdb", news).stderr
+    monkeypatch.setattr(lshdb.cli._progress, "_LINE_SECONDS", 0.0)
+    lines = run("add", tmp_path / "b.lshdb", news).stderr.splitlines()
+    assert re.fullmatch(r"4 documents so far, [\d,]+/s", lines[-1])
+
+
+def test_locked_by_another_process(process: Callable[..., Any], index_path: Path) -> None:
+    with open(index_path / "lock", "r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = process("add", index_path, "-", "--lock-timeout", "0.2", input=b"")
+        also = process("upgrade", index_path, "--lock-timeout", "0")
+    assert done.returncode == 3
+    assert b"error: the index" in done.stderr and b"--lock-timeout" in done.stderr
+    assert b"Traceback" not in done.stderr
+    assert also.returncode == 3
+
+
+def test_says_that_it_waits(run: Run, index_path: Path, news: Path) -> None:
+    with open(index_path / "lock", "r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+        def let_go() -> None:
+            time.sleep(0.3)
+            fcntl.flock(lock, fcntl.LOCK_UN)
+
+        releaser = threading.Thread(target=let_go)
+        releaser.start()
+        result = run("add", index_path, news, "--lock-timeout", "30")
+        releaser.join()
+    assert result.stderr.startswith("waiting up to 30 s for another process")
+    assert "unchanged 4," in result.stdout
+
+
+@pytest.mark.parametrize("seconds", ["-1", "nan", "soon"])
+def test_a_timeout_is_a_number_of_seconds(run: Run, index_path: Path, seconds: str) -> None:
+    assert "--lock-timeout" in run("add", index_path, "-", "--lock-timeout", seconds, code=2).stderr
+
+
+def test_ctrl_c_says_what_stays(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> Iterator[Document]:
+        yield from (Document(str(number), f"{BASE} {number}") for number in range(25))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(lshdb.adding, "BATCH_DOCUMENTS", 10)
+    monkeypatch.setattr(lshdb.cli.add, "read_documents", interrupted)
+    result = run("add", tmp_path / "a.lshdb", "-", code=130)
+    assert "interrupted; 20 documents are committed and stay (batches 1-2)" in result.stderr
+    assert counts(tmp_path / "a.lshdb")[0] == 20
+    assert sound(tmp_path / "a.lshdb")
+
+
+def test_two_who_make_the_index_at_once(
+    run: Run, tmp_path: Path, news: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.lshdb"
+    create = Index.create.__func__  # type: ignore[attr-defined]
+
+    def too_late(cls: type[Index], *args: Any, **options: Any) -> Index:
+        create(cls, *args, **options).close()
+        raise lshdb.LshdbError("cannot make the index: Directory not empty")
+
+    monkeypatch.setattr(Index, "create", classmethod(too_late))
+    assert run("add", path, news).stdout.startswith("added 4,")

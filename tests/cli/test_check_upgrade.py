@@ -1,0 +1,69 @@
+"""``lshdb check`` and ``lshdb upgrade``, on sound indexes and on damaged ones."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from tests.cli.conftest import Run
+
+
+def flip(path: Path, offset: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 0x10
+    path.write_bytes(data)
+
+
+def test_a_sound_index_has_no_findings(run: Run, index_path: Path) -> None:
+    result = run("check", index_path)
+    assert (result.stdout, result.stderr) == ("", "no findings\n")
+
+
+def test_a_flipped_bit_is_found(run: Run, index_path: Path) -> None:
+    flip(index_path / "signatures.npy", -3)
+    result = run("check", index_path, code=4)
+    where, what = result.stdout.splitlines()[0].split("\t")
+    assert where.startswith("signatures.npy, rows 0 to ") and "CRC-32" in what
+    n_findings = len(result.stdout.splitlines())
+    assert result.stderr == f"{n_findings} finding{'s' * (n_findings > 1)}\n"
+
+
+def test_findings_are_folded_in_a_table(run: Run, index_path: Path, monkeypatch: object) -> None:
+    flip(index_path / "signatures.npy", -3)
+    monkeypatch.setenv("COLUMNS", "60")  # type: ignore[attr-defined]
+    out = run("check", index_path, "--format", "table", code=4).stdout
+    assert max(map(len, out.splitlines())) <= 60
+    assert "written was" in " ".join(out.split())
+
+
+def test_a_short_signature_file_is_damage_for_every_question(run: Run, index_path: Path) -> None:
+    path = index_path / "signatures.npy"
+    path.write_bytes(path.read_bytes()[:-600])
+    for command in (("stats",), ("pairs",), ("query", "--text", "a"), ("check",)):
+        result = run(command[0], index_path, *command[1:], code=4)
+        assert result.stderr.startswith("error: ") and "Traceback" not in result.stderr
+
+
+def test_upgrade_of_a_current_index(run: Run, index_path: Path) -> None:
+    assert run("upgrade", index_path).stdout.startswith("the schema is current: revision 0")
+
+
+def test_an_index_of_the_future(run: Run, index_path: Path) -> None:
+    with sqlite3.connect(index_path / "index.db") as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    for command in (("stats",), ("upgrade",), ("pairs",)):
+        result = run(*command, index_path, code=1)
+        assert "9999" in result.stderr and "newer lshdb" in result.stderr
+
+
+def test_upgrade_says_from_where_to_where(run: Run, index_path: Path, monkeypatch: object) -> None:
+    monkeypatch.setattr(  # type: ignore[attr-defined]
+        "lshdb.Index.upgrade", lambda path, lock_timeout: ("0001", "0002")
+    )
+    out = run("upgrade", index_path).stdout
+    assert out == "upgraded the schema from revision 0001 to 0002\n"
+
+
+def test_nothing_to_upgrade(run: Run, tmp_path: Path) -> None:
+    assert "there is no index" in run("upgrade", tmp_path / "absent", code=1).stderr

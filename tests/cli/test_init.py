@@ -1,0 +1,87 @@
+"""``lshdb init``: what it makes, what it prints, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lshdb import Index, candidate_probability
+from tests.cli.conftest import Run, sound
+
+
+def test_says_what_was_chosen_and_what_it_promises(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.lshdb"
+    out = run("init", path).stdout
+    with Index.open(path) as index:
+        params = index.params
+    assert (params.threshold, params.recall, params.num_perm, params.k) == (0.8, 0.99, 128, 5)
+    used = params.bands * params.rows
+    assert f"{params.bands} of {params.rows} rows each, which use {used} of the 128 slots" in out
+    for similarity in (0.7, 0.8):
+        found = candidate_probability(similarity, params.bands, params.rows)
+        assert f"{found:.4f}  at similarity {similarity:g}" in out
+    assert "> 0.9999  at similarity 0.9" in out
+    assert sound(path)
+
+
+def test_every_option_reaches_the_index(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.lshdb"
+    options = (
+        "--threshold 0.5 --bands 30 --rows 4 --num-perm 200 --scheme universal --seed 7 "
+        "--unit char --k 6 --bag --no-text"
+    )
+    out = run("init", path, *options.split()).stdout
+    with Index.open(path) as index:
+        items = index.params.items()
+    expected = {
+        "threshold": 0.5, "bands": 30, "rows": 4, "num_perm": 200, "scheme": "universal",
+        "seed": 7, "unit": "char", "k": 6, "bag": True, "store_text": False,
+    }  # fmt: skip
+    assert {name: items[name] for name in expected} == expected
+    assert "6 characters, counted again where they repeat" in out
+    assert "similarities are estimates" in out
+
+
+def test_the_similarity_above_is_capped(run: Run, tmp_path: Path) -> None:
+    out = run("init", tmp_path / "a.lshdb", "--threshold", "0.95").stdout
+    points = [
+        line.split("similarity ")[1].split()[0] for line in out.splitlines() if "at s" in line
+    ]
+    assert points == ["0.85", "0.95", "1"]
+
+
+def test_the_database_can_lie_elsewhere(run: Run, tmp_path: Path) -> None:
+    run("init", tmp_path / "a.lshdb", "--database", f"sqlite:///{tmp_path}/elsewhere.db")
+    assert (tmp_path / "elsewhere.db").is_file()
+    assert not (tmp_path / "a.lshdb" / "index.db").exists()
+    assert sound(tmp_path / "a.lshdb")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--bands 20", "bands and rows"),
+        ("--bands 20 --rows 5 --recall 0.9", "recall"),
+        ("--threshold 0", "threshold is 0.0"),
+        ("--threshold nan", "threshold is nan"),
+        ("--recall 1", "recall is 1.0"),
+        ("--num-perm 4 --threshold 0.3", "no bands and rows within 4 slots"),
+        ("--k 0", "k is 0"),
+        ("--scheme md5", "invalid value for '--scheme'"),
+        ("--seed x", "invalid value for '--seed'"),
+    ],
+)
+def test_what_cannot_be_is_usage_and_makes_nothing(
+    run: Run, tmp_path: Path, options: str, words: str
+) -> None:
+    result = run("init", tmp_path / "a.lshdb", *options.split(), code=2)
+    assert result.stderr.startswith("error: ") and words in result.stderr
+    assert result.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_never_over_something(run: Run, index_path: Path) -> None:
+    result = run("init", index_path, code=1)
+    assert "there is an index" in result.stderr and "hint: " in result.stderr
+    assert sound(index_path)

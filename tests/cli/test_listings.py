@@ -1,0 +1,176 @@
+"""The four forms of a listing, and what they make of keys that could do harm."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lshdb import Index
+from tests.cli.conftest import BASE, NEAR_SIMILARITY, Run
+
+ODD = 'tab\there\nline\\back\r\x1b[31mred\x9b\u202e"quote",comma'
+
+
+@pytest.fixture
+def odd_index(tmp_path: Path) -> Path:
+    path = tmp_path / "odd.lshdb"
+    with Index.create(path) as index:
+        index.add([(ODD, BASE), ("plain", BASE)])
+    return path
+
+
+def test_tsv_has_no_header_and_four_escapes(run: Run, odd_index: Path) -> None:
+    out = run("pairs", odd_index, "--format", "tsv").stdout
+    escaped = ODD
+    for raw, shown in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")):
+        escaped = escaped.replace(raw, shown)
+    assert out == f"{escaped}\tplain\t1.000000\texact\n"
+
+
+def test_csv_is_read_back_by_any_reader(run: Run, odd_index: Path) -> None:
+    out = run("pairs", odd_index, "--format", "csv").stdout
+    assert list(csv.reader(io.StringIO(out, newline=""))) == [
+        ["key1", "key2", "similarity", "method"],
+        [ODD, "plain", "1.000000", "exact"],
+    ]
+
+
+def test_jsonl_is_by_column_with_full_precision(
+    run: Run, odd_index: Path, index_path: Path
+) -> None:
+    (line,) = run("pairs", odd_index, "--format", "jsonl").stdout.splitlines()
+    assert json.loads(line) == {
+        "key1": ODD, "key2": "plain", "similarity": 1.0, "method": "exact",
+    }  # fmt: skip
+    lines = run("pairs", index_path, "--format", "jsonl").stdout.splitlines()
+    assert {json.loads(line)["similarity"] for line in lines} == {1.0, NEAR_SIMILARITY}
+
+
+def test_a_table_shows_escapes(run: Run, odd_index: Path) -> None:
+    out = run("pairs", odd_index, "--format", "table").stdout
+    assert 'tab\\there\\nline\\back\\r\\x1b[31mred\\x9b\\u202e"quote",comma' in out
+    assert out.splitlines()[0].split() == ["key1", "key2", "similarity", "method"]
+    assert out.splitlines()[2].endswith("plain      1.0000  exact")
+
+
+@pytest.mark.parametrize("form", ["table", "tsv", "csv", "jsonl"])
+def test_nothing_that_a_terminal_obeys_reaches_it(
+    on_terminal: Callable[..., tuple[int, str]], odd_index: Path, form: str
+) -> None:
+    code, shown = on_terminal("pairs", odd_index, "--format", form, NO_COLOR="1")
+    assert code == 0 and "red" in shown
+    assert not set(shown) & {"\x1b", "\x9b", "\u202e", "\t"} - ({"\t"} if form == "tsv" else set())
+    if form == "jsonl":
+        assert json.loads(shown)["key1"] == ODD
+
+
+def test_other_outputs_do_not_obey_keys_either(
+    on_terminal: Callable[..., tuple[int, str]], odd_index: Path
+) -> None:
+    for command in (("show", odd_index, ODD), ("query", odd_index, "--key", ODD)):
+        code, shown = on_terminal(*command, NO_COLOR="1")
+        assert code == 0 and "\\x1b[31mred" in shown and "\x1b" not in shown
+    code, shown = on_terminal("show", odd_index, "\x1b]0;title\x07")
+    assert code == 1 and "\x1b" not in shown and "\x07" not in shown
+
+
+def test_the_default_is_a_table_on_a_terminal_and_tsv_elsewhere(
+    run: Run, index_path: Path, on_terminal: Callable[..., tuple[int, str]]
+) -> None:
+    piped = run("pairs", index_path).stdout
+    assert piped == run("pairs", index_path, "--format", "tsv").stdout
+    _, shown = on_terminal("pairs", index_path, NO_COLOR="1")
+    assert shown.splitlines()[0].split() == ["key1", "key2", "similarity", "method"]
+
+
+def test_every_listing_takes_every_format(run: Run, index_path: Path) -> None:
+    listings = (
+        ("pairs",), ("query", "--text", BASE), ("show", "base"), ("stats",), ("batches",),
+        ("sql", "SELECT key FROM document"), ("check",),
+    )  # fmt: skip
+    for name, *rest in listings:
+        for form in ("table", "tsv", "jsonl", "csv"):
+            out = run(name, index_path, *rest, "--format", form).stdout
+            assert bool(out) == (name != "check" or form == "csv"), (name, form)
+        assert "'--format'" in run(name, index_path, *rest, "--format", "xml", code=2).stderr
+
+
+def test_show(run: Run, index_path: Path) -> None:
+    (line,) = run("show", index_path, "base", "--format", "jsonl").stdout.splitlines()
+    shown = json.loads(line)
+    assert (shown["key"], shown["text"], shown["copies"]) == ("base", BASE, ["copy"])
+    assert len(shown["content_hash"]) == 32 and shown["batch_id"] == 1
+
+    lines = run("show", index_path, "base").stdout.splitlines()
+    assert dict(line.split("\t") for line in lines)["text"] == BASE
+    assert "copies\tcopy" in lines
+    records = list(
+        csv.reader(io.StringIO(run("show", index_path, "base", "--format", "csv").stdout))
+    )
+    assert records[0] == ["field", "value"] and ["text", BASE] in records
+
+    assert "no document has the key 'zz'" in run("show", index_path, "zz", code=1).stderr
+
+
+def test_show_folds_a_text_and_keeps_its_lines(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Index.create(tmp_path / "a.lshdb") as index:
+        index.add(
+            [("poem", f"{BASE}\n\tindented\x1b[0m\nend"), ("tokens", ["a b", "c"]), ("no", "")]
+        )
+    monkeypatch.setenv("COLUMNS", "50")
+    out = run("show", tmp_path / "a.lshdb", "poem", "--format", "table").stdout
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= 50 and " " * 18 + "indented\\x1b[0m" in lines
+    assert "".join(out.split()).endswith("".join(BASE.split()) + "indented\\x1b[0mend")
+    assert (
+        "text          a b | c"
+        in run("show", tmp_path / "a.lshdb", "tokens", "--format", "table").stdout
+    )
+    empty = run("show", tmp_path / "a.lshdb", "no", "--format", "table").stdout
+    assert "signature_id  none: no token" in empty and "copies        none" in empty
+
+
+def test_show_without_texts(run: Run, tmp_path: Path) -> None:
+    with Index.create(tmp_path / "a.lshdb", store_text=False) as index:
+        index.add([(str(number), BASE) for number in range(20)])
+    out = run("show", tmp_path / "a.lshdb", "0", "--format", "table").stdout
+    assert "text          not stored" in out and "and 9 more" in out
+    shown = json.loads(run("show", tmp_path / "a.lshdb", "0", "--format", "jsonl").stdout)
+    assert shown["text"] is None and len(shown["copies"]) == 19
+
+
+def test_stats(run: Run, index_path: Path) -> None:
+    stats = json.loads(run("stats", index_path, "--format", "jsonl").stdout)
+    expected = {"documents": 4, "exact_copies": 1, "batches": 1, "threshold": 0.8, "k": 5}
+    assert {name: stats[name] for name in expected} == expected
+    assert stats["path"] == str(index_path)
+    lines = run("stats", index_path).stdout.splitlines()
+    assert dict(line.split("\t") for line in lines)["signature_bytes"] == str(
+        stats["signature_bytes"]
+    )
+    table = run("stats", index_path, "--format", "table").stdout
+    assert "signature_bytes    1,664 bytes (1.7 kB)" in table
+
+
+def test_batches(run: Run, index_path: Path) -> None:
+    (line,) = run("batches", index_path, "--format", "jsonl").stdout.splitlines()
+    batch = json.loads(line)
+    expected = {"batch_id": 1, "add_id": 1, "source": "documents", "n_added": 4, "n_copies": 1}
+    assert {name: batch[name] for name in expected} == expected
+    tsv = run("batches", index_path).stdout.rstrip("\n").split("\t")
+    assert tsv == [str(value) for value in batch.values()]
+    table = run("batches", index_path, "--format", "table").stdout
+    assert "same" in table and "documents" in table
+
+
+def test_batches_of_a_new_index(run: Run, tmp_path: Path) -> None:
+    run("init", tmp_path / "a.lshdb")
+    result = run("batches", tmp_path / "a.lshdb", "--format", "table")
+    assert (result.stdout, result.stderr) == ("", "nothing was added yet\n")

@@ -1,0 +1,211 @@
+"""The program as a whole: help, version, launchers, imports, exit codes, pipes, signals, bugs."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import click.testing
+import pytest
+
+import lshdb
+from lshdb import Index
+from lshdb.cli import COMMANDS, cli
+from tests.cli.conftest import BASE, MODULE, ROOT, Run, environment, jsonl, sound
+
+
+def test_help_lists_every_command(run: Run) -> None:
+    out = run("--help").stdout
+    listed = out.split("Commands:")[1].split("\n\n")[0].splitlines()[1:]
+    assert [line.split()[0] for line in listed] == list(COMMANDS)
+    assert all(line.endswith(".") for line in listed)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(run: Run, name: str) -> None:
+    out = run(name, "--help").stdout
+    assert out.startswith(f"Usage: lshdb {name} ")
+    assert run(name, "-h").stdout == out
+
+
+def test_every_option_of_every_command_is_explained() -> None:
+    context = click.Context(cli, info_name="lshdb")
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        assert command is not None and command.short_help
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                assert parameter.help, (name, parameter.name)
+
+
+def test_version(run: Run) -> None:
+    assert run("--version").stdout == f"lshdb {lshdb.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "command", [MODULE, [sys.executable, str(ROOT / "cli.py")]], ids=["module", "cli.py"]
+)
+def test_launchers(process: Callable[..., Any], index_path: Path, command: list[str]) -> None:
+    done = process("query", index_path, "--text", BASE, "--top", 1, command=command)
+    assert (done.returncode, done.stdout) == (0, b"text\tbase\t1.000000\texact\n")
+    assert process("nonsense", command=command).returncode == 2
+
+
+def test_no_arguments_show_the_help(run: Run) -> None:
+    assert "Commands:" in run(code=2).stderr
+
+
+def test_what_a_query_imports(index_path: Path) -> None:
+    """A cold query has 0.3 s; each of the modules left out would take a good part of it."""
+    program = (
+        "import sys; before = set(sys.modules)\n"
+        "import json\n"
+        "from lshdb.cli import cli\n"
+        "try:\n"
+        "    cli(sys.argv[1:], prog_name='lshdb')\n"
+        "except SystemExit as end:\n"
+        "    print(json.dumps(sorted(set(sys.modules) - before)), file=sys.stderr)\n"
+        "    raise\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "query", index_path, "--text", BASE],
+        env=environment(),
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.count(b"\n") == 3
+    modules = json.loads(done.stderr)
+    top = {name.partition(".")[0] for name in modules}
+    foreign = top - sys.stdlib_module_names - {"lshdb", "backports", "__mp_main__"}
+    assert {name for name in foreign if not name.startswith("_")} <= {
+        "click", "mmh3", "numpy", "orjson",
+    }  # fmt: skip
+    slow = {
+        "asyncio", "concurrent", "csv", "ctypes.util", "difflib", "email", "gzip", "http",
+        "importlib.metadata", "logging", "multiprocessing", "socket", "ssl", "subprocess",
+        "unittest", "xml",
+    }  # fmt: skip
+    assert not slow & set(modules)
+    commands = {name for name in modules if name.removeprefix("lshdb.cli.") in COMMANDS}
+    assert commands == {"lshdb.cli.query"}
+    assert not {"lshdb.cli._table", "lshdb.cli._progress", "lshdb.adding"} & set(modules)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("stats",), ("pairs",), ("query", "--text", "a"), ("show", "a"), ("batches",),
+     ("sql", "SELECT 1"), ("check",), ("upgrade",)],
+)  # fmt: skip
+def test_no_index(run: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
+    result = run(command[0], tmp_path / "absent.lshdb", *command[1:], code=1)
+    assert result.stderr.splitlines() == [
+        f"error: there is no index at {tmp_path}/absent.lshdb",
+        f"hint: make one with: lshdb init {tmp_path}/absent.lshdb",
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("nonsense",), ("query",), ("pairs", "x", "--nonsense"), ("--nonsense",), ("show", "x")],
+)
+def test_usage_errors_look_like_all_others(run: Run, arguments: tuple[str, ...]) -> None:
+    result = run(*arguments, code=2)
+    first, second = result.stderr.splitlines()
+    assert first.startswith("error: ") and second.startswith("hint: see lshdb")
+
+
+def test_a_reader_who_has_seen_enough(
+    start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    with Index.create(tmp_path / "a.lshdb") as index:
+        index.add((f"a-rather-long-key-{number:040d}", BASE) for number in range(200))
+    for form in ("tsv", "csv", "jsonl", "table"):
+        child = start("pairs", tmp_path / "a.lshdb", "--format", form)
+        assert child.stdout and child.stderr
+        assert child.stdout.readline()
+        child.stdout.close()
+        assert child.wait(timeout=60) == 141
+        assert child.stderr.read() == b""
+
+
+def test_a_full_disk_is_said(index_path: Path) -> None:
+    for command in (("pairs",), ("stats",), ("sql", "SELECT 1")):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                [*MODULE, command[0], str(index_path), *command[1:]],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                env=environment(),
+                check=False,
+            )
+        assert done.returncode == 1
+        assert done.stderr == b"error: No space left on device\n"
+
+
+def test_ctrl_c_on_a_long_add(
+    start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    child = start("add", "a.lshdb", "-", stdin=subprocess.PIPE)
+    assert child.stdin and child.stdout and child.stderr
+    child.stdin.write(jsonl((str(number), BASE) for number in range(50)).encode())
+    child.stdin.flush()
+    assert child.stderr.readline().startswith(b"made the index")
+    assert select_writer(tmp_path / "a.lshdb", child)
+    child.send_signal(signal.SIGINT)
+    assert child.wait(timeout=30) == 130
+    assert child.stderr.read() == b"interrupted; nothing had been committed by then\n"
+    assert child.stdout.read() == b""
+    assert sound(tmp_path / "a.lshdb")
+
+
+def select_writer(path: Path, child: subprocess.Popen[bytes]) -> bool:
+    """Wait until a process is writing to an index: its number stands in the lock file."""
+    import time
+
+    for _ in range(600):
+        if (path / "lock").read_text().startswith(f"{child.pid} "):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_mistake_of_the_system_has_no_traceback(
+    run: Run, index_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for error, words in (
+        (PermissionError(13, "Permission denied", "some/file"), "some/file: Permission denied"),
+        (OSError("disk quota"), "disk quota"),
+        (MemoryError(), "out of memory"),
+    ):
+
+        def fail(_: Index, error: BaseException = error) -> None:
+            raise error
+
+        monkeypatch.setattr(Index, "stats", fail)
+        assert run("stats", index_path, code=1).stderr == f"error: {words}\n"
+
+
+def test_a_bug_keeps_its_traceback(index_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: Index) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Index, "stats", fail)
+    with pytest.raises(ZeroDivisionError):
+        click.testing.CliRunner().invoke(cli, ["stats", str(index_path)], catch_exceptions=False)
+
+
+def test_standard_output_may_be_closed(index_path: Path) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", '"$@" >&-', "sh", *MODULE, "stats", str(index_path)],
+        stderr=subprocess.PIPE,
+        env=environment(),
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr == b"error: standard output is closed\n"
