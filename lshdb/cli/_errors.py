@@ -43,30 +43,43 @@ def errors_as_messages() -> Iterator[None]:
     Output is flushed inside, so that a closed pipe or a full disk is noticed here.
     """
     try:
-        yield
+        try:
+            yield
+        except click.exceptions.Exit:
+            flush_output()
+            raise
         flush_output()
-    except BrokenPipeError:
-        discard_output()
-        raise click.exceptions.Exit(CLOSED_PIPE) from None
-    except KeyboardInterrupt:
-        note("interrupted")
-        raise click.exceptions.Exit(INTERRUPTED) from None
     except _HELP_SHOWN:
         raise
-    except click.UsageError as error:
-        where = f" {error.ctx.command_path}" if error.ctx else " lshdb"
-        _show(_uncapitalised(error.format_message()), f"see{where} --help")
-        raise click.exceptions.Exit(USAGE) from None
-    except LshdbError as error:
+    except (click.UsageError, LshdbError, OSError, MemoryError, KeyboardInterrupt) as error:
+        code = _report(error)
+        try:
+            flush_output()
+        except OSError:
+            discard_output()
+        raise click.exceptions.Exit(code) from None
+
+
+def _report(error: BaseException) -> int:
+    """Say what went wrong, if it is to be said; the exit code."""
+    if isinstance(error, BrokenPipeError):
+        return CLOSED_PIPE
+    if isinstance(error, KeyboardInterrupt):
+        note("interrupted")
+        return INTERRUPTED
+    if isinstance(error, click.UsageError):
+        where = error.ctx.command_path if error.ctx else "lshdb"
+        _show(_uncapitalised(error.format_message()), f"see {where} --help")
+        return USAGE
+    if isinstance(error, LshdbError):
         _show(error.message, error.hint)
-        raise click.exceptions.Exit(exit_code(error)) from None
-    except OSError as error:
+        return exit_code(error)
+    if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename is not None else ""
         _show(f"{name}{error.strerror or error}", None)
-        raise click.exceptions.Exit(REFUSED) from None
-    except MemoryError:
+    else:
         _show("out of memory", None)
-        raise click.exceptions.Exit(REFUSED) from None
+    return REFUSED
 
 
 def exit_code(error: LshdbError) -> int:

@@ -26,7 +26,7 @@ __all__ = ["command"]
 @click.option(
     "--recall",
     type=float,
-    metavar="R",
+    metavar="P",
     help="Probability of finding a pair at the threshold; chooses bands and rows.  [default: 0.99]",
 )
 @click.option("--bands", type=int, metavar="B", help="Bands, with --rows in place of --recall.")

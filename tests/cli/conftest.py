@@ -38,6 +38,7 @@ def environment(**extra: str) -> dict[str, str]:
         name: value
         for name, value in os.environ.items()
         if name not in {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TERM"}
+        and not name.startswith("PYTHON")
     }
     return {**kept, "PYTHONPATH": str(ROOT), **extra}
 

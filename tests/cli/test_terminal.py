@@ -28,7 +28,9 @@ def test_a_bar_while_documents_are_added(on_terminal: OnTerminal, tmp_path: Path
     assert "made the index a.lshdb with the defaults: threshold 0.8, 5-word shingles" in lines
     assert any(line.startswith("news.jsonl:5: not valid JSON") for line in lines)
     assert any(line.startswith("added 4, replaced 0,") for line in lines)
-    assert shown.rstrip().endswith("batch 1"), "the bar goes when the work is done"
+    before, erased, after = shown.rpartition("\x1b[1A\x1b[2K")
+    assert erased and "━" in before, "the bar goes when the work is done"
+    assert after.startswith("added 4,") and after.rstrip().endswith("batch 1")
 
 
 def test_a_bar_without_colours(on_terminal: OnTerminal, tmp_path: Path) -> None:
