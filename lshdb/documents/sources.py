@@ -8,8 +8,8 @@ Decided:
 - The order is the order of the paths; inside a directory and among the matches of a pattern, by
   name, component after component.
 - A directory is walked without names that begin with a dot, without following symbolic links to
-  directories (so there are no loops), and without sockets, pipes and devices. A pipe that is named
-  is read.
+  directories (so there are no loops), without sockets, pipes and devices, and without indexes that
+  lie in it. A pipe that is named is read.
 - The format follows from the name, the same way everywhere.
 
 Limits: the list of all files is held, a few hundred bytes each. A file that two paths lead to is
@@ -226,6 +226,11 @@ def _listing(path: str) -> list[os.DirEntry[str]]:
         return sorted(entries, key=lambda entry: entry.name)
 
 
+def _is_index(listing: list[os.DirEntry[str]]) -> bool:
+    """Whether a directory is an index of lshdb, by its files."""
+    return {"index.toml", "lock", "signatures.npy"} <= {entry.name for entry in listing}
+
+
 def _walk(root: str, listing: list[os.DirEntry[str]]) -> Iterator[Source]:
     """Files below a directory; a directory that cannot be listed is a source with a problem."""
     stack = [(root, iter(listing))]  # not recursion: trees may be deeper than the interpreter's
@@ -240,7 +245,9 @@ def _walk(root: str, listing: list[os.DirEntry[str]]) -> Iterator[Source]:
         path = os.path.join(parent, entry.name)
         try:
             if entry.is_dir(follow_symlinks=False):
-                stack.append((path, iter(_listing(path))))
+                found = _listing(path)
+                if not _is_index(found):
+                    stack.append((path, iter(found)))
                 continue
         except OSError as error:
             yield Source(path, problem=f"cannot be listed: {system_reason(error)}")

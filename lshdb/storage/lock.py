@@ -51,7 +51,7 @@ class WriterLock:
         except OSError as error:
             raise LshdbError(
                 f"cannot write to the index {self.path.parent}: {error.strerror}",
-                hint="adding needs write permission for the index directory and its files",
+                hint="changing an index needs write permission for its directory and files",
             ) from error
         deadline = time.monotonic() + self.timeout
         while True:

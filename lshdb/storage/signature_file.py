@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.errors import DamageError
+from lshdb.errors import DamageError, LshdbError
 
 __all__ = ["HEADER_BYTES", "SignatureFile"]
 
@@ -77,6 +77,11 @@ class SignatureFile:
         try:
             with open(self.path, "rb") as file:
                 header, size = file.read(HEADER_BYTES), os.fstat(file.fileno()).st_size
+        except PermissionError as error:
+            raise LshdbError(
+                f"you may not read the signature file {self.path}",
+                hint="ask its owner for read permission",
+            ) from error
         except OSError as error:
             raise DamageError(
                 f"the signature file {self.path} cannot be read: {error.strerror}",

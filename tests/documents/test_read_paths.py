@@ -334,3 +334,13 @@ def test_parameters_that_cannot_be_used(tree: Path) -> None:
         read_documents(["t"], input_format="parquet")
     with pytest.raises(ParameterError, match="max_document_bytes"):
         read_documents(["t"], max_document_bytes=0)
+
+
+def test_an_index_in_a_folder_is_no_document(tmp_path: Path) -> None:
+    for name in ("a.txt", "x.lshdb/index.toml", "x.lshdb/lock", "x.lshdb/signatures.npy"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("text")
+    (tmp_path / "y").mkdir()
+    (tmp_path / "y" / "index.toml").write_text("of something else")
+    found = [Path(item.key).name for item in read_documents([tmp_path])]  # type: ignore[union-attr]
+    assert found == ["a.txt", "index.toml"]

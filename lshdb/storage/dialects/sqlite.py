@@ -27,7 +27,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from lshdb.errors import DatabaseError, FormatError
+from lshdb.errors import DatabaseError, ParameterError
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -120,13 +120,13 @@ def database_path(url: str | None, index_directory: Path) -> Path:
         return index_directory / "index.db"
     scheme, _, rest = url.partition("://")
     if scheme.split("+")[0] != "sqlite":
-        raise FormatError(
+        raise ParameterError(
             f"the database URL begins with {scheme!r}; this version keeps postings in SQLite only",
             hint="leave --database out, or give sqlite:///PATH",
         )
     path = rest.removeprefix("/")
     if not path or path == ":memory:":
-        raise FormatError(f"the database URL {url!r} names no file", hint="give sqlite:///PATH")
+        raise ParameterError(f"the database URL {url!r} names no file", hint="give sqlite:///PATH")
     return index_directory / path
 
 
