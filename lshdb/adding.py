@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from lshdb.banding import bucket_keys, content_keys
 from lshdb.documents import Document, Rejected, validate_body, validate_key
-from lshdb.errors import ConflictError, ParameterError, TooManyRejectedError
+from lshdb.errors import ConflictError, InputError, ParameterError, TooManyRejectedError
 from lshdb.params import IndexParams
 from lshdb.shingling import canonical_content, shingle_hashes
 from lshdb.signatures import sign
@@ -122,7 +122,7 @@ def _batches(items: Iterable[Item], reject: Callable[[Rejected], None]) -> Itera
     batch: list[Document] = []
     characters = 0
     for item in items:
-        document = item if isinstance(item, Document | Rejected) else Document(*item)
+        document = item if isinstance(item, Document | Rejected) else _document(item)
         if isinstance(document, Document):
             reason = validate_key(document.key) or validate_body(document.body)
             if reason is not None:
@@ -131,7 +131,7 @@ def _batches(items: Iterable[Item], reject: Callable[[Rejected], None]) -> Itera
             reject(document)
             continue
         batch.append(document)
-        characters += _n_chars(document.body)
+        characters += _weight(document.body)
         if len(batch) >= BATCH_DOCUMENTS or characters >= BATCH_CHARACTERS:
             yield batch
             batch, characters = [], 0
@@ -402,6 +402,20 @@ class _Add:
 def _hash(form: str, data: bytes) -> bytes:
     """BLAKE2b, 16 bytes, of a body or content; the form is its personalisation."""
     return hashlib.blake2b(data, digest_size=16, person=form.encode()).digest()
+
+
+def _document(item: object) -> Document:
+    if not isinstance(item, tuple | list) or len(item) != 2 or not isinstance(item[0], str):
+        raise InputError(
+            f"the documents hold {item!r:.200}; expected (key, text) or (key, list of tokens)",
+            hint="give pairs; a dict gives them by .items()",
+        )
+    return Document(item[0], item[1])
+
+
+def _weight(body: str | list[str]) -> int:
+    """Characters, with what each token takes in memory beside its own."""
+    return len(body) if isinstance(body, str) else sum(map(len, body)) + 64 * len(body)
 
 
 def _n_chars(body: str | list[str]) -> int:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.banding import CONTENT_BAND, bucket_keys, content_keys
-from lshdb.errors import DamageError, DatabaseError, LshdbError
+from lshdb.errors import LshdbError
 from lshdb.params import IndexParams
 from lshdb.storage.bodies import raw_body, unpack_body
 from lshdb.storage.dialects import sqlite as dialect
@@ -73,8 +73,10 @@ def check_index(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
                     yield Finding(finding.where.split(",")[0], "more of the same; not listed")
                     break
                 yield finding
-        except (DamageError, DatabaseError) as error:
+        except LshdbError as error:
             yield Finding("index", error.message)
+        except (ValueError, TypeError, OverflowError, IndexError) as error:
+            yield Finding("index", f"a row holds other types or sizes than were written: {error}")
 
 
 def dialect_findings(snapshot: Snapshot) -> Iterator[Finding]:

@@ -55,7 +55,9 @@ def _rows(connection: Any, cursor: Any) -> Iterator[tuple[Any, ...]]:
     """The rows, after one empty one: only a generator that has begun closes what it holds."""
     try:
         yield ()
-        yield from cursor
+        # Not "yield from": that would close the cursor, after the connection, when it is dropped.
+        for row in cursor:  # noqa: UP028
+            yield row
     except dialect.DRIVER_ERRORS as error:
         raise QueryError(f"the statement failed: {error}") from error
     finally:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lshdb import Index, LshdbError
+from lshdb import DamageError, Index, LshdbError
 from tests.conftest import family_corpus
 
 CORPUS = family_corpus(5, families=6)
@@ -108,3 +108,32 @@ def test_a_posting_of_no_signature_is_not_answered_from(path: Path) -> None:
         for question in questions:
             with pytest.raises(LshdbError, match="names signature 999"):
                 question(index)
+
+
+def test_a_garbled_database_is_findings_and_no_crash(path: Path) -> None:
+    rng = random.Random(2)
+    file = path / "index.db"
+    good = file.read_bytes()
+    seen = 0
+    for _ in range(30):
+        bad = bytearray(good)
+        for _ in range(4):
+            place = rng.randrange(8192, len(bad))
+            bad[place : place + 64] = rng.randbytes(64)
+        file.write_bytes(bad[: len(good)])
+        try:
+            seen += bool(findings(path))
+        except LshdbError:
+            seen += 1
+    assert seen >= 10  # the rest fell on free space, or on columns that have no checksum
+    file.write_bytes(good)
+    assert findings(path) == ""
+
+
+@pytest.mark.parametrize(
+    "statement", ["DELETE FROM state", "UPDATE parameter SET value = '{' WHERE name = 'k'"]
+)
+def test_missing_state_and_garbled_parameters_are_damage(path: Path, statement: str) -> None:
+    change(path, statement)
+    with pytest.raises(DamageError):
+        Index.open(path)

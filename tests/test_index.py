@@ -11,6 +11,7 @@ import pytest
 
 from lshdb import (
     ConflictError,
+    DatabaseError,
     Document,
     Index,
     IndexExistsError,
@@ -25,6 +26,7 @@ from lshdb import (
     TextNotStoredError,
     TooManyRejectedError,
 )
+from lshdb.checking import check_index
 from tests.brute import brute_pairs, jaccard, shingle_set
 from tests.conftest import family_corpus, pair_set
 
@@ -469,3 +471,54 @@ def test_database_elsewhere(tmp_path: Path, corpus: Corpus) -> None:
         Index.create(tmp_path / "y.lshdb", database=f"sqlite:///{elsewhere}")
     with pytest.raises(LshdbError, match="postgresql"):
         Index.create(tmp_path / "z.lshdb", database="postgresql://u:secret@h/db")
+
+
+def test_documents_of_another_shape_are_refused(make_index: Make) -> None:
+    index = make_index()
+    wrong: list[Any] = [
+        ["ab"],
+        {"cd": "some text"},
+        [("a",)],
+        [(1, "x")],
+        [("a", "b", "c")],
+        [None],
+    ]
+    for documents in wrong:
+        with pytest.raises(InputError, match="expected"):
+            index.add(documents)
+    assert index.stats().documents == 0
+
+
+def test_keys_paths_and_urls_that_are_no_text(make_index: Make, tmp_path: Path) -> None:
+    index = make_index()
+    with pytest.raises(KeyNotFoundError):
+        index.show("\ud800")
+    with pytest.raises(KeyNotFoundError):
+        index.query(key="\ud800")
+    for attempt in (Index.create, Index.open):
+        with pytest.raises(LshdbError, match="not valid UTF-8"):
+            attempt(tmp_path / "a\udcff")
+    for url in ("sqlite:///lock", "sqlite:///\udcff.db", "sqlite:///signatures.npy", "sqlite://"):
+        with pytest.raises(ParameterError, match="database URL"):
+            Index.create(tmp_path / "u.lshdb", database=url)
+    with pytest.raises(DatabaseError, match="cannot make the database"):
+        Index.create(tmp_path / "u.lshdb", database=f"sqlite:///{tmp_path}/no/x.db")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["test.lshdb"]
+
+
+def test_a_reader_behind_a_commit_finds_no_damage(make_index: Make) -> None:
+    index = make_index()
+    index.add([("a", "one text that is here")])
+    with Index.open(index.path) as reader, reader._store.reading() as snapshot:
+        index.add([("b", "and another one that came later")])
+        snapshot.signature_file.check_header(snapshot.n_signatures)
+        assert list(check_index(snapshot, reader.params)) == []
+
+
+def test_many_tokens_make_a_batch_whatever_their_length(
+    make_index: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lshdb.adding.BATCH_CHARACTERS", 64_000)
+    index = make_index()
+    result = index.add((f"{number}", [""] * 500 + [str(number)]) for number in range(10))
+    assert len(result.batches) == 5

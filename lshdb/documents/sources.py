@@ -264,7 +264,10 @@ def _matches(pattern: str) -> list[Source]:
     for path in expand_pattern(pattern):
         try:
             is_directory = stat.S_ISDIR(os.lstat(path).st_mode)
-            found = _walk(path, _listing(path)) if is_directory else iter([_found_file(path)])
+            listing = _listing(path) if is_directory else []
+            if _is_index(listing):
+                continue
+            found = _walk(path, listing) if is_directory else iter([_found_file(path)])
         except OSError as error:
             found = iter([Source(path, problem=f"cannot be read: {system_reason(error)}")])
         sources.update((source.path, source) for source in found if source is not None)

@@ -11,8 +11,9 @@ A pair carries the method that gave its similarity:
 ``exact``
     |A n B| / |A u B| of the two texts' shingle sets. Exact copies have 1.0 by their content hash.
 
-Before texts are read, pairs whose estimate lies more than four standard deviations below the
-threshold are dropped; that loses fewer than one pair in ten thousand of those at the threshold.
+Before texts are read, pairs whose estimate is too low for the threshold are dropped: four and a
+half standard deviations and two slots below it. That loses fewer than one pair in ten thousand of
+those at the threshold, for every threshold and number of slots (a test adds up the binomial tail).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ __all__ = ["METHODS", "ShingleCache", "choose_method", "exact_similarity", "pref
 
 METHODS = ("none", "signature", "exact")
 
-_SLACK = 4.0
+_SLACK = 4.5
 _CACHE_BYTES = 128 * 2**20
 
 
@@ -59,8 +60,9 @@ def choose_method(verify: str | None, params: IndexParams) -> str:
 
 
 def prefilter(threshold: float, num_perm: int) -> float:
-    """Estimate below which a pair is not worth an exact check: four standard deviations down."""
-    return threshold - _SLACK * math.sqrt(threshold * (1 - threshold) / num_perm) - 1e-9
+    """Estimate below which a pair is not worth an exact check."""
+    deviation = math.sqrt(threshold * (1 - threshold) / num_perm)
+    return threshold - _SLACK * deviation - 2 / num_perm - 1e-9
 
 
 def band_similarity(matched: NDArray[np.int64], params: IndexParams) -> NDArray[np.float64]:

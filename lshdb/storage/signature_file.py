@@ -66,8 +66,16 @@ class SignatureFile:
             file.flush()
             os.fsync(file.fileno())
 
-    def check_header(self, n_committed: int) -> None:
+    def check_header(self, n_committed: int, *, is_writer: bool = False) -> None:
         """Compare the header and the length with what the database says.
+
+        Parameters
+        ----------
+        n_committed : int
+            Rows that the caller's state of the database counts.
+        is_writer : bool
+            Whether the caller holds the writer lock. For anyone else the header may count more
+            rows: those of a commit since.
 
         Raises
         ------
@@ -96,7 +104,7 @@ class SignatureFile:
                 f"num_perm = {self.num_perm} slots of uint32 (<u4) a row",
                 hint="the file is damaged or belongs to another index; put the right one back",
             )
-        if n_rows > n_committed:
+        if is_writer and n_rows > n_committed:
             raise DamageError(
                 f"the header of the signature file {self.path} counts {n_rows} rows, "
                 f"the database {n_committed}",

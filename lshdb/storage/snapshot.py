@@ -103,9 +103,13 @@ class Snapshot:
     ) -> None:
         self.execute = execute
         self._open_file = signature_file
-        self._file_name, self.n_signatures, self.next_doc_id = execute(
-            "SELECT signature_file, n_signatures, next_doc_id FROM state"
-        ).fetchone()
+        state = execute("SELECT signature_file, n_signatures, next_doc_id FROM state").fetchone()
+        if state is None:
+            raise DamageError(
+                "the table state has no row, so nothing says how much is committed",
+                hint="restore the index from a copy",
+            )
+        self._file_name, self.n_signatures, self.next_doc_id = state
         self.run_tables: list[str] = [
             row[0] for row in execute("SELECT table_name FROM run ORDER BY run_id")
         ]
@@ -187,9 +191,8 @@ class Snapshot:
         ------
         KeyNotFoundError
         """
-        row = self.execute(
-            f"SELECT {_DOCUMENT_COLUMNS} FROM document WHERE key = ?", (key,)
-        ).fetchone()
+        statement = f"SELECT {_DOCUMENT_COLUMNS} FROM document WHERE key = ?"
+        row = self.execute(statement, (key,)).fetchone() if _is_utf8(key) else None
         if row is None:
             raise KeyNotFoundError(f"no document has the key {key!r}", key=key)
         return StoredDocument(*row)
@@ -308,6 +311,14 @@ class Snapshot:
             "n_unchanged, n_copies, n_rejected FROM batch ORDER BY batch_id DESC LIMIT 1"
         ).fetchone()
         return None if row is None else StoredBatch(*row)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _chunks(values: Iterable[Any]) -> Iterator[list[Any]]:

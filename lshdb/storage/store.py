@@ -23,6 +23,7 @@ from typing import Any
 import orjson
 
 from lshdb.errors import (
+    DamageError,
     DatabaseError,
     FormatError,
     IndexExistsError,
@@ -71,7 +72,7 @@ class Store:
         """
         import shutil
 
-        path = Path(os.path.abspath(path))
+        path = Path(os.path.abspath(_utf8(path)))
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             what = "an index" if (path / "index.toml").exists() else "something"
             raise IndexExistsError(
@@ -100,6 +101,11 @@ class Store:
                 shutil.rmtree(aside, ignore_errors=True)
                 raise
             sync_directory(path.parent)
+        except _database_errors() as error:
+            raise DatabaseError(
+                f"cannot make the database {database}: {getattr(error, 'orig', None) or error}",
+                hint="check that its folder exists and that you may write to it",
+            ) from error
         except OSError as error:
             raise LshdbError(
                 f"cannot make the index {path}: {error.strerror or error}",
@@ -117,7 +123,7 @@ class Store:
         IndexNotFoundError, FormatError, ParameterMismatchError, DamageError, DatabaseError
             What is there is no index, of another format, or does not fit together.
         """
-        directory = IndexDirectory(Path(path))
+        directory = IndexDirectory(_utf8(Path(path)))
         description = directory.read_description()
         if description.format != FORMAT:
             raise FormatError(
@@ -151,7 +157,7 @@ class Store:
                 hint="open it with the lshdb version that made it",
             )
         stored = {
-            name: orjson.loads(value)
+            name: _parameter(name, value, self.database)
             for name, value in snapshot.execute("SELECT name, value FROM parameter")
         }
         self._compare("uuid", identity, description.uuid)
@@ -202,7 +208,7 @@ class Store:
         finally:
             if connection.in_transaction:
                 connection.rollback()
-            if self._closed:
+            if self._closed or dialect.is_immutable(self.database):
                 connection.close()
             else:
                 self._idle.append(connection)
@@ -216,14 +222,11 @@ class Store:
     def _translated(self, execute: Callable[..., Any]) -> Callable[..., Any]:
         """The same, with the driver's errors turned into ours."""
 
-        def translated(sql: str, parameters: tuple[Any, ...] = ()) -> Any:
+        def translated(sql: str, parameters: tuple[Any, ...] = ()) -> _Rows:
             try:
-                return execute(sql, parameters)
+                return _Rows(execute(sql, parameters), self.database)
             except dialect.DRIVER_ERRORS as error:
-                raise DatabaseError(
-                    f"the database {self.database} failed: {error}",
-                    hint="run lshdb check if this happens again",
-                ) from error
+                raise _translation(error, self.database) from error
 
         return translated
 
@@ -233,6 +236,65 @@ class Store:
         while self._idle:
             self._idle.pop().close()
         self._files.clear()
+
+
+def _database_errors() -> type[Exception]:
+    from sqlalchemy.exc import SQLAlchemyError
+
+    return SQLAlchemyError
+
+
+def _utf8(path: Path) -> Path:
+    """The path, if SQLite and index.toml can be told of it."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        name = str(path).encode(errors="backslashreplace").decode()
+        raise LshdbError(
+            f"the path {name} is not valid UTF-8", hint="give the index another name"
+        ) from None
+    return path
+
+
+class _Rows:
+    """Rows of a statement, as the driver's cursor gives them, but for its errors."""
+
+    def __init__(self, cursor: Any, database: Path) -> None:
+        self._cursor = cursor
+        self._database = database
+
+    def __iter__(self) -> _Rows:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            return next(self._cursor)
+        except dialect.DRIVER_ERRORS as error:
+            raise _translation(error, self._database) from error
+
+    def fetchone(self) -> Any:
+        return next(self, None)
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return list(self)
+
+
+def _translation(error: Exception, database: Path) -> LshdbError:
+    """Our error for one of the driver's."""
+    kind = DamageError if dialect.is_damage(error) else DatabaseError
+    return kind(
+        f"the database {database} failed: {error}", hint="run lshdb check if this happens again"
+    )
+
+
+def _parameter(name: str, value: str, database: Path) -> Any:
+    try:
+        return orjson.loads(value)
+    except ValueError as error:
+        raise DamageError(
+            f"the parameter {name} in {database} is {value!r}, which is no JSON",
+            hint="restore the index from a copy",
+        ) from error
 
 
 def _aside_database(aside: Path, path: Path, database: Path) -> Path:

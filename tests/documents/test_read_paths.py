@@ -344,3 +344,5 @@ def test_an_index_in_a_folder_is_no_document(tmp_path: Path) -> None:
     (tmp_path / "y" / "index.toml").write_text("of something else")
     found = [Path(item.key).name for item in read_documents([tmp_path])]  # type: ignore[union-attr]
     assert found == ["a.txt", "index.toml"]
+    by_pattern = [Path(item.key).name for item in read_documents([f"{tmp_path}/[axy]*"])]  # type: ignore[union-attr]
+    assert by_pattern == found

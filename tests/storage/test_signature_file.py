@@ -97,7 +97,7 @@ def test_every_flipped_bit_of_the_header_is_found(file: SignatureFile) -> None:
         bad[place // 8] ^= 1 << place % 8
         file.path.write_bytes(bad)
         with pytest.raises(DamageError):
-            file.check_header(0)
+            file.check_header(0, is_writer=True)
 
 
 def test_file_with_other_rows(file: SignatureFile, tmp_path: Path) -> None:
@@ -112,8 +112,9 @@ def test_file_with_other_rows(file: SignatureFile, tmp_path: Path) -> None:
         file.check_header(3)
     np.save(file.path, np.zeros((3, 8), np.uint32))
     file.check_header(3)
+    file.check_header(2)
     with pytest.raises(DamageError, match="counts 3 rows, the database 2"):
-        file.check_header(2)
+        file.check_header(2, is_writer=True)
     file.path.unlink()
     with pytest.raises(DamageError, match="cannot be read"):
         file.check_header(0)

@@ -27,7 +27,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from lshdb.errors import DatabaseError, ParameterError
+from lshdb.errors import DamageError, DatabaseError, ParameterError
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -38,6 +38,7 @@ NAME = "sqlite"
 DRIVER_ERRORS = (sqlite3.Error, sqlite3.Warning)
 PAGE_SIZE = 8192
 ROWS_A_STATEMENT = 400
+OWN_FILES = {"index.toml", "lock", "signatures.npy"}
 READER_CACHE_KIB = 32 * 1024
 WRITER_CACHE_KIB = 64 * 1024
 
@@ -61,10 +62,7 @@ def open_reader(database: Path) -> sqlite3.Connection:
     DatabaseError
         The file cannot be opened.
     """
-    options = "mode=ro"
-    log = database.with_name(database.name + "-wal")
-    if not os.access(database.parent, os.W_OK) and not (log.exists() and log.stat().st_size):
-        options += "&immutable=1"
+    options = "mode=ro&immutable=1" if is_immutable(database) else "mode=ro"
     uri = f"file:{urllib.parse.quote(str(database.absolute()))}?{options}"
     connection = None
     try:
@@ -79,11 +77,28 @@ def open_reader(database: Path) -> sqlite3.Connection:
     except sqlite3.Error as error:
         if connection is not None:
             connection.close()
-        raise DatabaseError(
+        kind = DamageError if is_damage(error) else DatabaseError
+        raise kind(
             f"cannot open the database {database}: {error}",
             hint="check that the path is an index and that you may read it",
         ) from error
     return connection
+
+
+def is_immutable(database: Path) -> bool:
+    """Whether the file is to be opened as one that nobody writes; see :func:`open_reader`.
+
+    A connection of that kind does not notice a writer that comes later by another way (another
+    mount, another user), so it is good for one transaction and then opened anew.
+    """
+    log = database.with_name(database.name + "-wal")
+    return not os.access(database.parent, os.W_OK) and not (log.exists() and log.stat().st_size)
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether the driver's error says that the file is not what SQLite wrote."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def open_writer_engine(database: Path) -> Engine:
@@ -127,6 +142,15 @@ def database_path(url: str | None, index_directory: Path) -> Path:
     path = rest.removeprefix("/")
     if not path or path == ":memory:":
         raise ParameterError(f"the database URL {url!r} names no file", hint="give sqlite:///PATH")
+    if Path(path).name in OWN_FILES and (index_directory / path).parent == index_directory:
+        raise ParameterError(
+            f"the database URL {url!r} names a file that the index uses for something else",
+            hint="give another file name",
+        )
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise ParameterError("the database URL is not valid UTF-8") from error
     return index_directory / path
 
 
