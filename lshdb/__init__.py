@@ -22,6 +22,7 @@ from lshdb.index import Index, ShownDocument
 from lshdb.params import IndexParams, candidate_probability, choose_bands
 from lshdb.search.pairs import Pair
 from lshdb.search.query import Hit
+from lshdb.signatures import KernelWarning, kernel_name
 from lshdb.version import __version__
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "IndexNotFoundError",
     "IndexParams",
     "InputError",
+    "KernelWarning",
     "KeyNotFoundError",
     "LockedError",
     "LshdbError",
@@ -50,5 +52,6 @@ __all__ = [
     "__version__",
     "candidate_probability",
     "choose_bands",
+    "kernel_name",
     "read_documents",
 ]

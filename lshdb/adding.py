@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -30,8 +31,8 @@ from lshdb.banding import bucket_keys, content_keys
 from lshdb.documents import Document, Rejected, validate_body, validate_key
 from lshdb.errors import ConflictError, InputError, ParameterError, TooManyRejectedError
 from lshdb.params import IndexParams
-from lshdb.shingling import canonical_content, shingle_hashes
-from lshdb.signatures import sign
+from lshdb.shingling import canonical_content
+from lshdb.signing import sign_in_threads
 from lshdb.storage.bodies import pack_body, raw_body
 from lshdb.storage.snapshot import StoredDocument
 from lshdb.storage.store import Store
@@ -93,6 +94,7 @@ def add_documents(
     on_conflict: str,
     max_errors: int | None,
     lock_timeout: float,
+    workers: int | None,
     on_reject: Callable[[Rejected], None] | None,
     on_commit: Callable[[AddResult], None] | None,
 ) -> AddResult:
@@ -101,10 +103,13 @@ def add_documents(
         raise ParameterError(
             f'on_conflict is {on_conflict!r}; expected "replace", "skip" or "error"'
         )
+    if workers is not None and workers < 1:
+        raise ParameterError(f"workers is {workers}; expected at least 1")
     begun = time.perf_counter()
     result = AddResult()
     with Writer(store, lock_timeout=lock_timeout) as writer:
         run = _Add(writer, store.params, result, source, on_conflict, max_errors, on_reject)
+        run.workers = workers or os.cpu_count() or 1
         for batch in _batches(items, run.reject):
             run.commit(batch)
             result.seconds = time.perf_counter() - begun
@@ -176,6 +181,7 @@ class _Add:
         self.max_errors = max_errors
         self.on_reject = on_reject
         self.rejected_before = 0
+        self.workers = 1
         with writer.transaction() as transaction:
             last = transaction.snapshot.last_batch()
         self.started_at = timestamp_after(last.started_at if last else None)
@@ -223,9 +229,9 @@ class _Add:
     def _write(self, transaction: WriteTransaction, documents: list[Document]) -> dict[str, int]:
         changes, seen_again, unchanged = self._classify(transaction, documents)
         self._hash_contents(changes)
-        new = self._share_signatures(transaction, changes)
+        digests, rows = self._share_signatures(transaction, changes)
         batch_id = self._open_batch(transaction)
-        self._sign(transaction, new, changes)
+        self._add_signatures(transaction, digests, rows)
         self._write_documents(transaction, changes, batch_id)
         transaction.touch_documents(seen_again, self.started_at)
         counts = {
@@ -287,61 +293,52 @@ class _Add:
 
     def _share_signatures(
         self, transaction: WriteTransaction, changes: list[_Change]
-    ) -> dict[bytes, NDArray[np.uint64]]:
-        """Give each change the signature its content has or will have.
+    ) -> tuple[list[bytes], NDArray[np.uint32]]:
+        """Give each change the signature that its content has, or will have.
 
         Returns
         -------
-        dict of bytes to ndarray
-            Shingle hashes of the contents that need a new signature, by content hash, in order.
+        digests : list of bytes
+            Hashes of the contents that need a new signature, in the order of their ids.
+        rows : ndarray of uint32, shape (len(digests), num_perm)
+            Their signatures.
         """
-        hashes = list(dict.fromkeys(change.content_hash for change in changes))
+        contents = {change.content_hash: change.content for change in changes}
+        hashes = list(contents)
         keys = content_keys(hashes).tolist() if hashes else []
         there = transaction.snapshot.signatures_of_contents(dict(zip(hashes, keys, strict=True)))
-        new: dict[bytes, NDArray[np.uint64]] = {}
-        shingled: dict[bytes, int] = {}
-        params = self.params
+        fresh = [digest for digest in hashes if digest not in there]
+        fresh_contents = [contents[digest] for digest in fresh]
+        rows, counts = sign_in_threads(fresh_contents, self.params, workers=self.workers)
+        filled = counts > 0
+        digests = [digest for digest, good in zip(fresh, filled.tolist(), strict=True) if good]
+        next_id = transaction.snapshot.n_signatures
+        shingles = dict(zip(fresh, counts.tolist(), strict=True))
+        new = {digest: (next_id + place, shingles[digest]) for place, digest in enumerate(digests)}
+        met = set(there)
         for change in changes:
             digest = change.content_hash
             kept = change.before is not None and change.before.content_hash == digest
-            change.is_copy = not kept and (digest in there or digest in new)
-            if digest not in shingled:
-                shingles = shingle_hashes(
-                    change.content, unit=params.unit, k=params.k, bag=params.bag
-                )
-                shingled[digest] = len(shingles)
-                if digest not in there and len(shingles):
-                    new[digest] = shingles
+            change.is_copy = digest in met and not kept
+            if digest in new:
+                met.add(digest)
+            change.signature_id, change.n_shingles = there.get(digest) or new.get(digest, (None, 0))
             change.content = None
-            change.n_shingles = shingled[digest]
-            change.signature_id = there.get(digest)
-        ids = {
-            digest: transaction.snapshot.n_signatures + number for number, digest in enumerate(new)
-        }
-        for change in changes:
-            if change.signature_id is None:
-                change.signature_id = ids.get(change.content_hash)
-        return new
+        return digests, rows[filled]
 
-    def _sign(
-        self,
-        transaction: WriteTransaction,
-        new: dict[bytes, NDArray[np.uint64]],
-        changes: list[_Change],
+    def _add_signatures(
+        self, transaction: WriteTransaction, digests: list[bytes], rows: NDArray[np.uint32]
     ) -> None:
-        """Sign new contents, write their rows, and add their postings."""
-        if not new:
+        """Write new signature rows and add their postings."""
+        if not digests:
             return
-        params = self.params
-        rows = sign(
-            list(new.values()), scheme=params.scheme, num_perm=params.num_perm, seed=params.seed
-        )
-        ids = np.arange(len(new), dtype=np.int64) + transaction.snapshot.n_signatures
+        bands = self.params.bands
+        ids = np.arange(len(digests), dtype=np.int64) + transaction.snapshot.n_signatures
         transaction.append_signatures(rows)
-        keys = bucket_keys(rows, bands=params.bands, rows=params.rows)
+        keys = bucket_keys(rows, bands=bands, rows=self.params.rows)
         transaction.runs.add(
-            np.concatenate([keys.reshape(-1), content_keys(list(new))]),
-            np.concatenate([np.repeat(ids, params.bands), ids]),
+            np.concatenate([keys.reshape(-1), content_keys(digests)]),
+            np.concatenate([np.repeat(ids, bands), ids]),
         )
 
     def _open_batch(self, transaction: WriteTransaction) -> int:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.signatures.kernels import compiled
 from lshdb.signatures.mixing import mix64
 
 __all__ = [
@@ -49,6 +50,17 @@ def bucket_keys(signatures: NDArray[np.uint32], *, bands: int, rows: int) -> NDA
     ndarray of int64, shape (n, bands)
         Column j is the key of band j. O(n b r).
     """
+    kernel = compiled()
+    if kernel is None:
+        return reference_keys(signatures, bands=bands, rows=rows)
+    keys = np.empty((len(signatures), bands), dtype=np.int64)
+    signatures = np.ascontiguousarray(signatures, dtype=np.uint32)
+    kernel.bucket_keys(signatures, signatures.shape[1], bands, rows, keys)
+    return keys
+
+
+def reference_keys(signatures: NDArray[np.uint32], *, bands: int, rows: int) -> NDArray[np.int64]:
+    """Bucket keys by NumPy alone; what :func:`bucket_keys` must equal."""
     n = len(signatures)
     slots = signatures[:, : bands * rows].reshape(n, bands, rows).astype(np.uint64)
     numbers = np.arange(bands, dtype=np.uint64)

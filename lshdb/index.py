@@ -16,8 +16,8 @@ from lshdb.params import IndexParams
 from lshdb.search.pairs import Pair, find_pairs
 from lshdb.search.query import Hit, Searcher
 from lshdb.search.verification import choose_method
-from lshdb.shingling import canonical_content, shingle_hashes
-from lshdb.signatures import sign
+from lshdb.shingling import canonical_content
+from lshdb.signatures import shingle_content, sign
 from lshdb.storage.snapshot import Snapshot, StoredBatch, StoredDocument
 from lshdb.storage.store import Store
 
@@ -222,6 +222,7 @@ class Index:
         max_errors: int | None = None,
         source: str = "",
         lock_timeout: float = 60.0,
+        workers: int | None = None,
         on_reject: Callable[[Rejected], None] | None = None,
         on_commit: Callable[[AddResult], None] | None = None,
     ) -> AddResult:
@@ -241,6 +242,8 @@ class Index:
             Recorded with the batches.
         lock_timeout : float
             Seconds to wait for another writer.
+        workers : int, optional
+            Threads that sign; one a core by default. The index does not depend on their number.
         on_reject : callable, optional
             Called with each rejected input.
         on_commit : callable, optional
@@ -275,6 +278,7 @@ class Index:
             on_conflict=on_conflict,
             max_errors=max_errors,
             lock_timeout=lock_timeout,
+            workers=workers,
             on_reject=on_reject,
             on_commit=on_commit,
         )
@@ -508,7 +512,7 @@ class Index:
         if reason is not None:
             raise InputError(f"the query cannot be used: {reason}")
         params = self.params
-        shingles = shingle_hashes(
+        shingles = shingle_content(
             canonical_content(body), unit=params.unit, k=params.k, bag=params.bag
         )
         if not len(shingles):

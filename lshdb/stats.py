@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lshdb.params import IndexParams
+from lshdb.signatures import kernel_name
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
 
@@ -28,6 +29,8 @@ class IndexStats:
     postings, runs, batches : int
     signature_bytes, database_bytes, log_bytes : int
         Files on disk: signatures, database, its write-ahead log.
+    kernel : str
+        What signs texts in this installation: ``compiled (LEVEL)``, or ``reference``.
     """
 
     path: Path
@@ -49,6 +52,7 @@ class IndexStats:
     signature_bytes: int
     database_bytes: int
     log_bytes: int
+    kernel: str
 
 
 def gather_stats(store: Store, snapshot: Snapshot) -> IndexStats:
@@ -85,6 +89,7 @@ def gather_stats(store: Store, snapshot: Snapshot) -> IndexStats:
         signature_bytes=_size(snapshot.signature_file.path),
         database_bytes=_size(store.database),
         log_bytes=_size(log),
+        kernel=kernel_name(),
     )
 
 

@@ -11,7 +11,7 @@ import lshdb
 PACKAGE = Path(lshdb.__file__).parent
 PURE_MAY_IMPORT = {
     "__future__", "collections", "dataclasses", "functools", "itertools", "math", "mmh3", "numpy",
-    "re", "typing", "unicodedata",
+    "re", "typing", "unicodedata", "warnings",
 }  # fmt: skip
 HEAVY = {"sqlalchemy", "alembic", "rich", "pyarrow", "matplotlib"}
 DRIVERS = {"sqlite3", "psycopg"}

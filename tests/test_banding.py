@@ -100,7 +100,7 @@ def test_slots_past_the_bands_are_not_used() -> None:
 
 
 def test_too_few_slots_are_refused() -> None:
-    with pytest.raises(ValueError, match="reshape"):
+    with pytest.raises(ValueError, match=r"reshape|out of range"):
         bucket_keys(random_rows(5, 3, 10), bands=4, rows=3)
 
 

@@ -127,6 +127,21 @@ def test_small_batches_inside_one_add(
     assert other.stats().runs < len(result.batches) / 2
 
 
+@pytest.mark.parametrize("workers", [1, 2, 7])
+def test_the_number_of_workers_makes_no_difference(
+    make_index: Make, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    monkeypatch.setattr("lshdb.signing._CONTENTS_A_TASK", 10)
+    plain, other = make_index("plain.lshdb"), make_index("other.lshdb")
+    corpus = family_corpus(7)
+    plain.add(corpus, workers=1)
+    other.add([*corpus, ("tokens", ["to", "be"])], workers=workers)
+    rows = [(index.path / "signatures.npy").read_bytes()[128:] for index in (plain, other)]
+    assert rows[1].startswith(rows[0])
+    with pytest.raises(ParameterError, match="workers is 0"):
+        other.add([], workers=0)
+
+
 def test_since_gives_the_pairs_with_a_new_document(make_index: Make) -> None:
     index = make_index(threshold=0.5, **SURE)
     first, second = family_corpus(7)[::2], family_corpus(7)[1::2]

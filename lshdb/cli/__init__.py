@@ -15,8 +15,9 @@ from typing import Any
 
 import click
 
-from lshdb import __version__
+from lshdb import __version__, kernel_name
 from lshdb.cli._errors import errors_as_messages
+from lshdb.cli._output import say
 
 __all__ = ["cli", "main"]
 
@@ -63,13 +64,26 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
 
 
+def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        say(f"lshdb {__version__}, kernel {kernel_name()}")
+        ctx.exit()
+
+
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 1 refused, 2 usage, 3 locked, 4 damaged, 5 done but some input was "
     "rejected.",
 )
-@click.version_option(__version__, prog_name="lshdb", message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version, and whether the compiled kernel is in use.",
+)
 def cli() -> None:
     """A near-duplicate index that stays on disk: documents in, similar documents out."""
 

@@ -26,7 +26,9 @@ from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, ParameterError, TextNotStoredError
 from lshdb.params import IndexParams
-from lshdb.shingling import canonical_content, shingle_hashes
+from lshdb.shingling import canonical_content
+from lshdb.signatures import shingle_content
+from lshdb.signatures.kernels import compiled
 from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["METHODS", "ShingleCache", "choose_method", "exact_similarity", "prefilter"]
@@ -80,6 +82,10 @@ def exact_similarity(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> flo
         left, right = right, left
     if not len(left):
         return 0.0
+    kernel = compiled()
+    if kernel is not None:
+        common = kernel.count_common(left, right)
+        return float(common / (len(left) + len(right) - common))
     places = np.searchsorted(right, left)
     places[places == len(right)] = len(right) - 1
     common = int(np.count_nonzero(right[places] == left))
@@ -136,4 +142,6 @@ class ShingleCache:
 
     def _shingle(self, body: str | list[str]) -> NDArray[np.uint64]:
         params = self._params
-        return shingle_hashes(canonical_content(body), unit=params.unit, k=params.k, bag=params.bag)
+        return shingle_content(
+            canonical_content(body), unit=params.unit, k=params.k, bag=params.bag
+        )

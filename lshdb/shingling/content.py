@@ -16,7 +16,7 @@ from lshdb.shingling.normalise import normalise
 from lshdb.shingling.shingles import char_shingles, hash_shingles, word_shingles
 from lshdb.shingling.tokens import split_words
 
-__all__ = ["canonical_content", "shingle_hashes"]
+__all__ = ["Content", "canonical_content", "shingle_hashes"]
 
 Content = str | Sequence[str]
 

@@ -232,8 +232,8 @@ class Snapshot:
             (signature_id,),
         )
 
-    def signatures_of_contents(self, pairs: dict[bytes, int]) -> dict[bytes, int]:
-        """Signatures by content hash, for those contents that a document has.
+    def signatures_of_contents(self, pairs: dict[bytes, int]) -> dict[bytes, tuple[int, int]]:
+        """(signature_id, n_shingles) by content hash, for those contents that a document has.
 
         Parameters
         ----------
@@ -241,17 +241,17 @@ class Snapshot:
             Content hash to its bucket key in the content band.
         """
         keys = np.unique(np.fromiter(pairs.values(), dtype=np.int64, count=len(pairs)))
-        found: dict[bytes, int] = {}
+        found: dict[bytes, tuple[int, int]] = {}
         for start in range(0, len(keys), _CHUNK * 10):
             _, candidates = self.postings(keys[start : start + _CHUNK * 10])
             for chunk in _chunks(np.unique(candidates).tolist()):
-                for content_hash, signature_id in self.execute(
-                    "SELECT content_hash, min(signature_id) FROM document "
+                for content_hash, signature_id, n_shingles in self.execute(
+                    "SELECT content_hash, min(signature_id), min(n_shingles) FROM document "
                     f"WHERE {dialect.in_list('signature_id')} GROUP BY content_hash",
                     (dialect.encode_list(chunk),),
                 ):
                     if content_hash in pairs:
-                        found[content_hash] = signature_id
+                        found[content_hash] = (signature_id, n_shingles)
         return found
 
     def shared_signatures(self, since: int | None = None) -> Iterator[int]:

@@ -46,7 +46,7 @@ def test_every_option_of_every_command_is_explained() -> None:
 
 
 def test_version(run: Run) -> None:
-    assert run("--version").stdout == f"lshdb {lshdb.__version__}\n"
+    assert run("--version").stdout == f"lshdb {lshdb.__version__}, kernel {lshdb.kernel_name()}\n"
 
 
 @pytest.mark.parametrize(

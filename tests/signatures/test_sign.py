@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import lshdb.signatures
+import lshdb.signatures.contents
 from lshdb.signatures import SCHEMES, sign, universal
 from tests.golden import plain
 
@@ -107,8 +107,8 @@ def test_block_boundaries_make_no_difference(
 ) -> None:
     sets = random_sets(9, [1, 1, 7, 2, 64, 63, 65, 1, 500, 3, 3, 3, 128, 1])
     expected = sign(sets, scheme=scheme, num_perm=33, seed=5)
-    monkeypatch.setattr(lshdb.signatures, "_BLOCK_ELEMENTS", elements)
-    monkeypatch.setattr(lshdb.signatures, "_BLOCK_SETS", most_sets)
+    monkeypatch.setattr(lshdb.signatures.contents, "_BLOCK_ELEMENTS", elements)
+    monkeypatch.setattr(lshdb.signatures.contents, "_BLOCK_SETS", most_sets)
     monkeypatch.setattr(universal, "_CHUNK", max(1, elements // 3))
     assert (sign(sets, scheme=scheme, num_perm=33, seed=5) == expected).all()
 

@@ -1,0 +1,145 @@
+"""Canonical contents -> shingle sets and signature rows, by the kernel or by the reference.
+
+The reference goes step by step: words, shingles, hashes, sketch. The kernel takes a text through
+all of them at once; ready tokens go through the reference's shingling and the kernel's sketch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.shingling import Content, shingle_hashes
+from lshdb.signatures import fss, universal
+from lshdb.signatures.kernels import SCHEME_NUMBERS, UNIT_NUMBERS, compiled, constants
+
+__all__ = ["SCHEMES", "shingle_content", "sign", "sign_contents"]
+
+SCHEMES = {"fss": fss.sketch, "universal": universal.sketch}
+"""Reference sketches by scheme; the first is the default."""
+
+_BLOCK_ELEMENTS = 1 << 18
+_BLOCK_SETS = 1024
+
+
+def shingle_content(content: Content, *, unit: str, k: int, bag: bool) -> NDArray[np.uint64]:
+    """Sorted distinct shingle hashes; as :func:`lshdb.shingling.shingle_hashes`, but faster."""
+    kernel = compiled()
+    if kernel is None or not isinstance(content, str):
+        return shingle_hashes(content, unit=unit, k=k, bag=bag)
+    hashes = kernel.shingle_text(content, UNIT_NUMBERS[unit], k, bag)
+    return np.sort(np.frombuffer(hashes, dtype=np.uint64))
+
+
+def sign_contents(
+    contents: Sequence[Content],
+    *,
+    unit: str,
+    k: int,
+    bag: bool,
+    scheme: str,
+    num_perm: int,
+    seed: int,
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Shingle and sign canonical contents.
+
+    Parameters
+    ----------
+    contents : sequence of str or of sequences of str
+        What :func:`lshdb.shingling.canonical_content` returned.
+    unit, k, bag
+        As for :func:`lshdb.shingling.shingle_hashes`.
+    scheme, num_perm, seed
+        As for :func:`sign`.
+
+    Returns
+    -------
+    rows : ndarray of uint32, shape (len(contents), num_perm)
+        Zeros where a content has no shingle.
+    counts : ndarray of int64, shape (len(contents),)
+        Distinct shingles of each.
+
+    Notes
+    -----
+    The kernel works without the interpreter's lock, so threads may sign parts of a list at once.
+    """
+    rows = np.zeros((len(contents), num_perm), dtype=np.uint32)
+    counts = np.zeros(len(contents), dtype=np.int64)
+    kernel = compiled()
+    numbers = constants(scheme, num_perm, seed)
+
+    if kernel is not None:
+        texts = [text if isinstance(text, str) else "" for text in contents]
+        kernel.sign_texts(
+            texts, UNIT_NUMBERS[unit], k, bag, SCHEME_NUMBERS[scheme], num_perm, numbers, rows,
+            counts,
+        )  # fmt: skip
+    others = [
+        place
+        for place, content in enumerate(contents)
+        if kernel is None or not isinstance(content, str)
+    ]
+    sets = [shingle_hashes(contents[place], unit=unit, k=k, bag=bag) for place in others]
+    filled = [place for place, hashes in zip(others, sets, strict=True) if len(hashes)]
+    if filled:
+        rows[filled] = sign(
+            [hashes for hashes in sets if len(hashes)], scheme=scheme, num_perm=num_perm, seed=seed
+        )
+    counts[others] = [len(hashes) for hashes in sets]
+    return rows, counts
+
+
+def sign(
+    sets: Sequence[NDArray[np.uint64]], *, scheme: str, num_perm: int, seed: int
+) -> NDArray[np.uint32]:
+    """Sign sets of shingle hashes.
+
+    Parameters
+    ----------
+    sets : sequence of ndarray of uint64
+        One array a document, none empty. Order and repeats within one make no difference.
+    scheme : {"fss", "universal"}
+    num_perm : int
+        Slots of a signature.
+    seed : int
+        0 to 2^64 - 1.
+
+    Returns
+    -------
+    ndarray of uint32, shape (len(sets), num_perm)
+        Row i is the signature of sets[i]; it does not depend on the other sets.
+    """
+    rows = np.empty((len(sets), num_perm), dtype=np.uint32)
+    start = 0
+    while start < len(sets):
+        end, elements = start, 0
+        while end < len(sets) and end - start < _BLOCK_SETS and elements < _BLOCK_ELEMENTS:
+            elements += len(sets[end])
+            end += 1
+        block = sets[start:end]
+        lengths = np.array([len(hashes) for hashes in block], dtype=np.int64)
+        rows[start:end] = sketch(
+            np.concatenate(block), lengths, scheme=scheme, num_perm=num_perm, seed=seed
+        )
+        start = end
+    return rows
+
+
+def sketch(
+    hashes: NDArray[np.uint64],
+    lengths: NDArray[np.int64],
+    *,
+    scheme: str,
+    num_perm: int,
+    seed: int,
+) -> NDArray[np.uint32]:
+    """Sketch sets given one after the other; as the schemes' own ``sketch``, but faster."""
+    kernel = compiled()
+    if kernel is None:
+        return SCHEMES[scheme](hashes, lengths, num_perm=num_perm, seed=seed)
+    rows = np.empty((len(lengths), num_perm), dtype=np.uint32)
+    numbers = constants(scheme, num_perm, seed)
+    kernel.sketch(hashes, lengths, SCHEME_NUMBERS[scheme], num_perm, numbers, rows)
+    return rows

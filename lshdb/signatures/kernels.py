@@ -1,0 +1,60 @@
+"""Which implementation runs: the compiled kernel, or the Python reference where there is none.
+
+The two give the same bits; tests hold one against the other. The kernel is built with the package
+where there is a C compiler (``_kernels.c``). Without it everything works, tens of times slower, and
+the first use says so once.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.signatures import universal
+from lshdb.signatures.mixing import key_stream
+
+__all__ = ["KernelWarning", "compiled", "constants", "kernel_name"]
+
+SCHEME_NUMBERS = {"fss": 0, "universal": 1}
+UNIT_NUMBERS = {"word": 0, "char": 1}
+
+
+class KernelWarning(UserWarning):
+    """The compiled kernel is missing, and the slow reference runs instead."""
+
+
+@functools.cache
+def compiled() -> Any:
+    """The compiled module, or None; warns once where it is missing."""
+    try:
+        from lshdb.signatures import _kernels
+    except ImportError:
+        warnings.warn(
+            "lshdb was installed without its compiled kernel: signing is tens of times slower "
+            "(install a C compiler and then lshdb again)",
+            KernelWarning,
+            stacklevel=2,
+        )
+        return None
+    return _kernels
+
+
+def kernel_name() -> str:
+    """``compiled (avx2)`` and the like, or ``reference``."""
+    kernel = compiled()
+    return f"compiled ({kernel.use_level()})" if kernel else "reference"
+
+
+@functools.lru_cache(maxsize=8)
+def constants(scheme: str, num_perm: int, seed: int) -> NDArray[np.uint64]:
+    """The numbers that a scheme's functions are made of (uint64, shape (2 * num_perm,))."""
+    if scheme == "fss":
+        numbers = key_stream(seed, 0, 2 * num_perm)
+    else:
+        numbers = np.column_stack(universal.coefficients(num_perm, seed)).reshape(-1)
+    numbers.flags.writeable = False
+    return numbers

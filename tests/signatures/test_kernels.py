@@ -1,0 +1,222 @@
+"""The compiled kernel gives the bits of the reference, on any text and at every vector level."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lshdb.banding import bucket_keys, reference_keys
+from lshdb.shingling import normalise, shingle_hashes
+from lshdb.signatures import fss, kernels, sign_contents, universal
+from lshdb.signatures.contents import shingle_content
+
+ROOT = Path(__file__).parents[2]
+kernel = kernels.compiled()
+REFERENCE = {"fss": fss.sketch, "universal": universal.sketch}
+
+
+def levels() -> list[str]:
+    found = []
+    for name in ("plain", "avx2", "avx512"):
+        try:
+            found.append(kernel.use_level(name))
+        except ValueError:
+            continue
+    kernel.use_level()
+    return found
+
+
+def reference(texts: list[str], scheme: str, num_perm: int, **shingling: object):  # type: ignore[no-untyped-def]
+    rows = np.zeros((len(texts), num_perm), dtype=np.uint32)
+    counts = np.zeros(len(texts), dtype=np.int64)
+    for place, text in enumerate(texts):
+        hashes = shingle_hashes(text, **shingling)  # type: ignore[arg-type]
+        counts[place] = len(hashes)
+        if len(hashes):
+            lengths = np.array([len(hashes)])
+            rows[place] = REFERENCE[scheme](hashes, lengths, num_perm=num_perm, seed=5)[0]
+    return rows, counts
+
+
+def test_the_kernel_is_built_where_these_tests_run() -> None:
+    assert kernel is not None
+    assert kernels.kernel_name().startswith("compiled (")
+    assert levels()[0] == "plain"
+
+
+TEXTS = st.lists(
+    st.one_of(
+        st.text(),
+        st.text(
+            alphabet="ab _,.\n\u0301\u00e9\u0416\u4e2d\u0e01\u0e34\U0001f600\U00020000\0",
+            max_size=80,
+        ),
+        st.lists(st.sampled_from(["to", "be", "or", "not", "é", "中"]), max_size=60).map(" ".join),
+    ),
+    max_size=6,
+)
+
+
+@pytest.mark.parametrize("level", levels() if kernel else [])
+@pytest.mark.parametrize("scheme", ["fss", "universal"])
+@settings(max_examples=120, deadline=None)
+@given(
+    texts=TEXTS,
+    unit=st.sampled_from(["word", "char"]),
+    k=st.integers(1, 9),
+    bag=st.booleans(),
+    num_perm=st.sampled_from([1, 7, 16, 128]),
+)
+def test_arbitrary_texts(
+    level: str, scheme: str, texts: list[str], unit: str, k: int, bag: bool, num_perm: int
+) -> None:
+    texts = [normalise(text) for text in texts]
+    kernel.use_level(level)
+    try:
+        rows, counts = sign_contents(
+            texts, unit=unit, k=k, bag=bag, scheme=scheme, num_perm=num_perm, seed=5
+        )
+    finally:
+        kernel.use_level()
+    expected = reference(texts, scheme, num_perm, unit=unit, k=k, bag=bag)
+    assert np.array_equal(counts, expected[1])
+    assert np.array_equal(rows, expected[0])
+    for text in texts:
+        hashes = shingle_content(text, unit=unit, k=k, bag=bag)
+        assert np.array_equal(hashes, shingle_hashes(text, unit=unit, k=k, bag=bag))
+
+
+def test_every_code_point_is_classed_as_the_reference_does() -> None:
+    """Between letters, so that a character that is part of a word, a word or none shows."""
+    points = [chr(point) for point in range(0x110000) if not 0xD800 <= point < 0xE000]
+    for start in range(0, len(points), 4096):
+        text = "".join(f"a{point}b " for point in points[start : start + 4096])
+        hashes = shingle_content(text, unit="word", k=1, bag=True)
+        assert np.array_equal(hashes, shingle_hashes(text, unit="word", k=1, bag=True)), start
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 1000, 300_000])
+def test_shingles_of_every_length_of_bytes(length: int) -> None:
+    for text in ("x" * length, "é" * length, ("x" * length + " ") * 3, "ab " * length):
+        for k in (1, 2, 5):
+            for unit in ("word", "char"):
+                hashes = shingle_content(text, unit=unit, k=k, bag=False)
+                assert np.array_equal(hashes, shingle_hashes(text, unit=unit, k=k, bag=False))
+
+
+def test_sketches_of_every_size_at_every_level() -> None:
+    rng = np.random.default_rng(1)
+    lengths = np.array([1, 2, 3, 5, 31, 32, 33, 100, 255, 256, 257, 1000, 5000])
+    hashes = rng.integers(0, 2**64, lengths.sum(), dtype=np.uint64)
+    hashes[:3] = (0, 2**64 - 1, 2**61 - 1)
+    for scheme, number in kernels.SCHEME_NUMBERS.items():
+        for num_perm in (1, 64, 100, 128, 4096):
+            expected = REFERENCE[scheme](hashes, lengths, num_perm=num_perm, seed=2)
+            for level in levels():
+                kernel.use_level(level)
+                rows = np.empty((len(lengths), num_perm), dtype=np.uint32)
+                numbers = kernels.constants(scheme, num_perm, 2)
+                kernel.sketch(hashes, lengths, number, num_perm, numbers, rows)
+                assert np.array_equal(rows, expected), (scheme, num_perm, level)
+    kernel.use_level()
+
+
+def test_bucket_keys_equal_the_reference() -> None:
+    rng = np.random.default_rng(2)
+    rows = rng.integers(0, 2**32, (300, 255), dtype=np.uint32)
+    for bands, height in ((1, 1), (16, 6), (255, 1), (1, 255), (35, 7)):
+        keys = np.empty((300, bands), dtype=np.int64)
+        kernel.bucket_keys(rows, 255, bands, height, keys)
+        expected = reference_keys(rows, bands=bands, rows=height)
+        assert np.array_equal(keys, expected)
+        assert np.array_equal(bucket_keys(rows[::2], bands=bands, rows=height), expected[::2])
+
+
+def test_common_values() -> None:
+    rng = np.random.default_rng(3)
+    for n, m in ((0, 0), (0, 5), (1, 1), (100, 3), (5000, 5000)):
+        left = np.unique(rng.integers(0, 6000, n)).astype(np.uint64)
+        right = np.unique(rng.integers(0, 6000, m)).astype(np.uint64)
+        assert kernel.count_common(left, right) == len(np.intersect1d(left, right))
+
+
+def test_the_interpreter_goes_on_while_the_kernel_works() -> None:
+    ticks, done = [], threading.Event()
+
+    def tick() -> None:
+        while not done.wait(0.001):
+            ticks.append(1)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    text = " ".join(str(number) for number in range(400_000))
+    shingle_content(text, unit="word", k=5, bag=False)
+    done.set()
+    thread.join()
+    assert len(ticks) > 3
+
+
+NUMBERS = np.zeros(256, dtype=np.uint64)
+ROW, COUNT = np.zeros((1, 128), dtype=np.uint32), np.zeros(1, dtype=np.int64)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("sign_texts", (["x"], 2, 5, False, 0, 128, NUMBERS, ROW, COUNT)),
+        ("sign_texts", (["x"], 0, 0, False, 0, 128, NUMBERS, ROW, COUNT)),
+        ("sign_texts", (["x"], 0, 5, False, 2, 128, NUMBERS, ROW, COUNT)),
+        ("sign_texts", (["x"], 0, 5, False, 0, 129, NUMBERS, ROW, COUNT)),
+        ("sign_texts", (["x"], 0, 5, False, 0, -1, NUMBERS, ROW, COUNT)),
+        ("sign_texts", (["x"] * 2, 0, 5, False, 0, 128, NUMBERS, ROW, COUNT)),
+        ("sign_texts", ([b"x"], 0, 5, False, 0, 128, NUMBERS, ROW, COUNT)),
+        ("sign_texts", (["\ud800"], 0, 5, False, 0, 128, NUMBERS, ROW, COUNT)),
+        ("shingle_text", ("\udfff", 0, 5, False)),
+        ("shingle_text", ("x", 0, -5, False)),
+        ("sketch", (NUMBERS, np.array([257]), 0, 128, NUMBERS, ROW)),
+        ("sketch", (NUMBERS, np.array([0]), 0, 128, NUMBERS, ROW)),
+        ("sketch", (NUMBERS, np.array([-1]), 0, 128, NUMBERS, ROW)),
+        ("sketch", (NUMBERS, np.array([255]), 0, 128, NUMBERS, ROW)),
+        ("sketch", (NUMBERS, np.array([256]), 0, 128, NUMBERS[:5], ROW)),
+        ("bucket_keys", (ROW, 128, 2, 65, np.zeros(2, dtype=np.int64))),
+        ("bucket_keys", (ROW, 128, 0, 1, np.zeros(2, dtype=np.int64))),
+        ("bucket_keys", (ROW, 128, 2, 6, np.zeros(3, dtype=np.int64))),
+        ("bucket_keys", (ROW, 127, 2, 6, np.zeros(2, dtype=np.int64))),
+        ("count_common", (b"123", b"12345678")),
+        ("use_level", ("none such",)),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(name: str, arguments: tuple[object, ...]) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        getattr(kernel, name)(*arguments)
+
+
+def test_without_a_kernel_the_reference_runs_and_says_so_once() -> None:
+    script = """
+import sys, warnings
+sys.modules["lshdb.signatures._kernels"] = None
+warnings.simplefilter("always")
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    from lshdb.signatures import kernel_name, sign_contents
+    options = dict(unit="word", k=5, bag=False, scheme="fss", num_perm=16, seed=5)
+    rows, counts = sign_contents(["to be or not to be that is", "", ["a", "b"]], **options)
+    sign_contents(["x"], **options)
+print(kernel_name(), len(caught), caught[0].category.__name__, rows.tolist(), counts.tolist())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    rows, counts = sign_contents(
+        ["to be or not to be that is", "", ["a", "b"]],
+        unit="word", k=5, bag=False, scheme="fss", num_perm=16, seed=5,
+    )  # fmt: skip
+    expected = f"reference 1 KernelWarning {rows.tolist()} {counts.tolist()}\n"
+    assert done.stdout == expected
