@@ -200,6 +200,8 @@ class Store:
         """
         if self._closed:
             raise LshdbError(f"the index {self.directory.path} is closed", hint="open it again")
+        # Asked before it is opened: a writer that comes meanwhile would change the answer.
+        fleeting = not self._idle and dialect.is_immutable(self.database)
         connection = self._idle.pop() if self._idle else dialect.open_reader(self.database)
         try:
             execute = self._translated(connection.execute)
@@ -208,7 +210,7 @@ class Store:
         finally:
             if connection.in_transaction:
                 connection.rollback()
-            if self._closed or dialect.is_immutable(self.database):
+            if self._closed or fleeting:
                 connection.close()
             else:
                 self._idle.append(connection)
