@@ -71,23 +71,18 @@ def sign_contents(
     numbers = constants(scheme, num_perm, seed)
 
     if kernel is not None:
-        texts = [text if isinstance(text, str) else "" for text in contents]
-        kernel.sign_texts(
-            texts, UNIT_NUMBERS[unit], k, bag, SCHEME_NUMBERS[scheme], num_perm, numbers, rows,
-            counts,
+        kernel.sign_contents(
+            list(contents), UNIT_NUMBERS[unit], k, bag, SCHEME_NUMBERS[scheme], num_perm, numbers,
+            rows, counts,
         )  # fmt: skip
-    others = [
-        place
-        for place, content in enumerate(contents)
-        if kernel is None or not isinstance(content, str)
-    ]
-    sets = [shingle_hashes(contents[place], unit=unit, k=k, bag=bag) for place in others]
-    filled = [place for place, hashes in zip(others, sets, strict=True) if len(hashes)]
-    if filled:
+        return rows, counts
+    sets = [shingle_hashes(content, unit=unit, k=k, bag=bag) for content in contents]
+    counts[:] = [len(hashes) for hashes in sets]
+    filled = counts > 0
+    if filled.any():
         rows[filled] = sign(
             [hashes for hashes in sets if len(hashes)], scheme=scheme, num_perm=num_perm, seed=seed
         )
-    counts[others] = [len(hashes) for hashes in sets]
     return rows, counts
 
 

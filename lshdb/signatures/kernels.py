@@ -1,7 +1,7 @@
 """Which implementation runs: the compiled kernel, or the Python reference where there is none.
 
 The two give the same bits; tests hold one against the other. The kernel is built with the package
-where there is a C compiler (``_kernels.c``). Without it everything works, tens of times slower, and
+where there is a C compiler (``kernel/``). Without it everything works, tens of times slower, and
 the first use says so once.
 """
 
@@ -20,7 +20,7 @@ from lshdb.signatures.mixing import key_stream
 __all__ = ["KernelWarning", "compiled", "constants", "kernel_name"]
 
 SCHEME_NUMBERS = {"fss": 0, "universal": 1}
-UNIT_NUMBERS = {"word": 0, "char": 1}
+UNIT_NUMBERS = {"word": 0, "char": 1, "byte": 2, "line": 3, "token": 4}
 
 
 class KernelWarning(UserWarning):
@@ -55,6 +55,6 @@ def constants(scheme: str, num_perm: int, seed: int) -> NDArray[np.uint64]:
     if scheme == "fss":
         numbers = key_stream(seed, 0, 2 * num_perm)
     else:
-        numbers = np.column_stack(universal.coefficients(num_perm, seed)).reshape(-1)
+        numbers = np.concatenate(universal.coefficients(num_perm, seed))
     numbers.flags.writeable = False
     return numbers

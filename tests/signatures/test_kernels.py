@@ -59,6 +59,7 @@ TEXTS = st.lists(
             max_size=80,
         ),
         st.lists(st.sampled_from(["to", "be", "or", "not", "é", "中"]), max_size=60).map(" ".join),
+        st.text(alphabet="abz09_ Z.,-'@[`{/:\t\x1f\x7f", min_size=30, max_size=200),
     ),
     max_size=6,
 )
@@ -91,6 +92,76 @@ def test_arbitrary_texts(
     for text in texts:
         hashes = shingle_content(text, unit=unit, k=k, bag=bag)
         assert np.array_equal(hashes, shingle_hashes(text, unit=unit, k=k, bag=bag))
+
+
+@pytest.mark.parametrize("level", levels() if kernel else [])
+@settings(max_examples=200, deadline=None)
+@given(
+    texts=st.lists(
+        st.one_of(st.text(), st.text(alphabet=[chr(point) for point in range(128)], max_size=150)),
+        max_size=6,
+    ),
+    fold=st.booleans(),
+)
+def test_ascii_is_normalised_as_the_reference_does(
+    level: str, texts: list[str], fold: bool
+) -> None:
+    kernel.use_level(level)
+    try:
+        found = kernel.normalise_ascii(texts, fold)
+    finally:
+        kernel.use_level()
+    for text, normalised in zip(texts, found, strict=True):
+        if text.isascii():
+            assert normalised == " ".join((text.lower() if fold else text).split())
+        else:
+            assert normalised is None
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    bodies=st.lists(st.lists(st.text(max_size=5), max_size=30), max_size=4),
+    k=st.integers(1, 6),
+    bag=st.booleans(),
+)
+def test_ready_tokens(bodies: list[list[str]], k: int, bag: bool) -> None:
+    rows, counts = sign_contents(
+        bodies, unit="word", k=k, bag=bag, scheme="fss", num_perm=16, seed=5
+    )
+    expected = reference(bodies, "fss", 16, unit="word", k=k, bag=bag)  # type: ignore[arg-type]
+    assert np.array_equal(counts, expected[1])
+    assert np.array_equal(rows, expected[0])
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    left=st.lists(st.sampled_from("abcde"), max_size=40).map(" ".join),
+    right=st.lists(st.sampled_from("abcde"), max_size=40).map(" ".join),
+    bag=st.booleans(),
+)
+def test_two_texts_are_compared_by_their_shingles(left: str, right: str, bag: bool) -> None:
+    for unit, number in (("word", 0), ("char", 1)):
+        sets = [
+            set(shingle_hashes(text, unit=unit, k=2, bag=bag).tolist()) for text in (left, right)
+        ]
+        expected = (len(sets[0] & sets[1]), len(sets[0]), len(sets[1]))
+        assert kernel.compare_texts(left, right, number, 2, bag) == expected
+
+
+@pytest.mark.parametrize("level", levels() if kernel else [])
+def test_equal_slots_are_counted(level: str) -> None:
+    rng = np.random.default_rng(4)
+    for num_perm in (1, 7, 128, 4096):
+        rows = rng.integers(0, 3, (40, num_perm), dtype=np.uint32)
+        left, right = rng.integers(0, 40, (2, 100))
+        counts = np.empty(100, dtype=np.int32)
+        kernel.use_level(level)
+        kernel.count_equal(rows, num_perm, left, right, counts)
+        kernel.use_level()
+        assert np.array_equal(counts, np.count_nonzero(rows[left] == rows[right], axis=1))
+        for outside in (-1, 40):
+            with pytest.raises(IndexError):
+                kernel.count_equal(rows, num_perm, left[:1], np.array([outside]), counts[:1])
 
 
 def test_every_code_point_is_classed_as_the_reference_does() -> None:
@@ -170,14 +241,14 @@ ROW, COUNT = np.zeros((1, 128), dtype=np.uint32), np.zeros(1, dtype=np.int64)
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
-        ("sign_texts", (["x"], 2, 5, False, 0, 128, NUMBERS, ROW, COUNT)),
-        ("sign_texts", (["x"], 0, 0, False, 0, 128, NUMBERS, ROW, COUNT)),
-        ("sign_texts", (["x"], 0, 5, False, 2, 128, NUMBERS, ROW, COUNT)),
-        ("sign_texts", (["x"], 0, 5, False, 0, 129, NUMBERS, ROW, COUNT)),
-        ("sign_texts", (["x"], 0, 5, False, 0, -1, NUMBERS, ROW, COUNT)),
-        ("sign_texts", (["x"] * 2, 0, 5, False, 0, 128, NUMBERS, ROW, COUNT)),
-        ("sign_texts", ([b"x"], 0, 5, False, 0, 128, NUMBERS, ROW, COUNT)),
-        ("sign_texts", (["\ud800"], 0, 5, False, 0, 128, NUMBERS, ROW, COUNT)),
+        ("sign_contents", (["x"], 5, 5, False, 0, 128, NUMBERS, ROW, COUNT)),
+        ("sign_contents", (["x"], 0, 0, False, 0, 128, NUMBERS, ROW, COUNT)),
+        ("sign_contents", (["x"], 0, 5, False, 2, 128, NUMBERS, ROW, COUNT)),
+        ("sign_contents", (["x"], 0, 5, False, 0, 129, NUMBERS, ROW, COUNT)),
+        ("sign_contents", (["x"], 0, 5, False, 0, -1, NUMBERS, ROW, COUNT)),
+        ("sign_contents", (["x"] * 2, 0, 5, False, 0, 128, NUMBERS, ROW, COUNT)),
+        ("sign_contents", ([b"x"], 0, 5, False, 0, 128, NUMBERS, ROW, COUNT)),
+        ("sign_contents", (["\ud800"], 0, 5, False, 0, 128, NUMBERS, ROW, COUNT)),
         ("shingle_text", ("\udfff", 0, 5, False)),
         ("shingle_text", ("x", 0, -5, False)),
         ("sketch", (NUMBERS, np.array([257]), 0, 128, NUMBERS, ROW)),
@@ -189,7 +260,14 @@ ROW, COUNT = np.zeros((1, 128), dtype=np.uint32), np.zeros(1, dtype=np.int64)
         ("bucket_keys", (ROW, 128, 0, 1, np.zeros(2, dtype=np.int64))),
         ("bucket_keys", (ROW, 128, 2, 6, np.zeros(3, dtype=np.int64))),
         ("bucket_keys", (ROW, 127, 2, 6, np.zeros(2, dtype=np.int64))),
+        ("sign_contents", ([["x", 1]], 0, 5, False, 0, 128, NUMBERS, ROW, COUNT)),
+        ("sign_contents", ([["x", "\ud800"]], 0, 5, False, 0, 128, NUMBERS, ROW, COUNT)),
         ("count_common", (b"123", b"12345678")),
+        ("count_equal", (ROW, 0, COUNT, COUNT, COUNT)),
+        ("count_equal", (ROW, 128, COUNT, COUNT, np.zeros(2, dtype=np.int32))),
+        ("compare_texts", ("x", "\ud800", 0, 5, False)),
+        ("compare_texts", ("x", "y", 7, 5, False)),
+        ("normalise_ascii", ([b"x"], True)),
         ("use_level", ("none such",)),
     ],
 )

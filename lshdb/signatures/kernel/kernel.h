@@ -1,0 +1,79 @@
+/* What the files of the kernel share. The way of the data:
+
+       words.c      text -> words, one blank after each; ASCII text -> normalised text
+       shingles.c   tokens -> distinct shingle hashes
+       sketches.c   hashes -> signature row
+       compare.c    rows -> bucket keys; two sets -> what they share
+       levels.c     the inner loops (lanes.h) for each width of vector, and the choice of one
+       module.c     what Python sees: checks every length, lets go of the interpreter's lock
+
+   Everything has a reference in Python that gives the same bits, and the definitions stand in
+   docs/format.md; these files say only how they are computed. */
+
+#ifndef LSHDB_KERNEL_H
+#define LSHDB_KERNEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes that may be read, and written, past the end of a text in a workspace. */
+#define PADDING 64
+#define MAX_NUM_PERM 4096
+
+enum { UNIT_WORD, UNIT_CHAR, UNIT_BYTE, UNIT_LINE, UNIT_TOKEN, N_UNITS };
+enum { SCHEME_FSS, SCHEME_UNIVERSAL, N_SCHEMES };
+
+typedef struct {
+    uint8_t *text;    /* tokens, each with its separator behind it, and PADDING */
+    size_t *starts;   /* where each token begins; one more for the end of the last one's separator */
+    uint64_t *hashes; /* distinct elements, with room for 8 more */
+    uint64_t *table;  /* open addressing; a power of two of places, 0 is empty */
+    uint32_t *counts; /* of a bag, beside the table */
+    uint64_t *slots;  /* round and value of each slot while sketching */
+    size_t text_size, starts_size, hashes_size, table_size, counts_size;
+} Workspace;
+
+void release(Workspace *work);
+
+/* The instructions that a machine has. Each level gives the same bits. */
+typedef struct {
+    const char *name;
+    size_t lanes; /* 64-bit numbers in a vector */
+    size_t (*split_words)(uint8_t *out, const uint8_t *text, size_t length);
+    size_t (*mark_starts)(size_t *starts, const uint8_t *text, size_t length, uint8_t separator);
+    size_t (*collapse)(uint8_t *out, const uint8_t *text, size_t length, int fold);
+    int (*throw_rounds)(uint64_t *slots, const uint64_t *hashes, size_t n, const uint64_t *keys,
+                        size_t first, size_t last, uint32_t num_perm, int small);
+    void (*universal)(const uint64_t *hashes, size_t n, uint32_t num_perm, const uint64_t *pairs,
+                      uint32_t *row);
+    uint32_t (*count_equal)(const uint32_t *left, const uint32_t *right, size_t num_perm);
+} Level;
+
+extern const Level *level;
+const Level *find_level(const char *name);
+
+void fill_classes(void);
+void fill_shuffles(void);
+
+/* Distinct elements of a text's set or bag into work->hashes; their number, -1 without memory. */
+ptrdiff_t shingle(Workspace *work, const uint8_t *text, size_t length, int unit, size_t k, int bag);
+
+/* The same for ready tokens: room for so many tokens and bytes, and, once the caller has filled
+   work->text (a blank after each token) and work->starts, their shingles. */
+int reserve_tokens(Workspace *work, size_t tokens, size_t bytes);
+int reserve_hashes(Workspace *work, size_t count);
+ptrdiff_t shingle_tokens(Workspace *work, size_t tokens, size_t gap, size_t k, int bag);
+
+/* How many hashes two sets have in common, -1 without memory. */
+ptrdiff_t count_shared(Workspace *work, const uint64_t *left, size_t n_left, const uint64_t *right,
+                       size_t n_right);
+
+/* Sketch n >= 1 hashes, behind which 8 more places may be written; 0, or -1 without memory. */
+int sketch(Workspace *work, int scheme, uint64_t *hashes, size_t n, uint32_t num_perm,
+           const uint64_t *constants, uint32_t *row);
+
+void bucket_keys(const uint32_t *rows, size_t n, size_t num_perm, size_t bands, size_t height,
+                 uint64_t *keys);
+size_t count_common(const uint64_t *left, size_t n_left, const uint64_t *right, size_t n_right);
+
+#endif

@@ -1,0 +1,121 @@
+/* The inner loops, written once for any width of vector. levels.c includes this file for each level,
+   with LEVEL(name) to name its functions, TARGET, LANES and MULTIPLY set. MULTIPLY multiplies the
+   low halves of two vectors of 64-bit lanes. */
+
+typedef uint64_t LEVEL(lanes) __attribute__((vector_size(8 * LANES), aligned(8), may_alias));
+typedef int64_t LEVEL(signed_lanes) __attribute__((vector_size(8 * LANES)));
+#define lanes LEVEL(lanes)
+#define signed_lanes LEVEL(signed_lanes)
+
+#define LOW_HALF UINT64_C(0xFFFFFFFF)
+
+/* z * constant modulo 2^64, of three products of halves. */
+#define TIMES(z, constant)                                                                         \
+    (MULTIPLY(z, all((constant) & LOW_HALF))                                                       \
+     + ((MULTIPLY((z) >> 32, all((constant) & LOW_HALF)) + MULTIPLY(z, all((constant) >> 32)))     \
+        << 32))
+
+#define all(number) ((lanes){0} + (uint64_t)(number))
+
+/* One throw a lane: `mixed` is the hash, `rank` the round above 32 bits of zeros. A slot keeps the
+   smallest round and value; there is no branch, as a guess would be wrong half of the time. */
+#define KEEP_SMALLEST(mixed, rank)                                                                 \
+    do {                                                                                           \
+        lanes bins = MULTIPLY((mixed) >> 32, all(num_perm)) >> 32;                                 \
+        lanes values = ((mixed) & LOW_HALF) | (rank);                                              \
+        for (int lane = 0; lane < LANES; lane++) {                                                 \
+            uint64_t bin = bins[lane], value = values[lane], old = slots[bin];                     \
+            slots[bin] = value < old ? value : old;                                                \
+        }                                                                                          \
+    } while (0)
+
+#define MIX(z)                                                                                     \
+    do {                                                                                           \
+        z ^= z >> 30;                                                                              \
+        z = TIMES(z, MIX_FIRST);                                                                   \
+        z ^= z >> 27;                                                                              \
+        z = TIMES(z, MIX_SECOND);                                                                  \
+        z ^= z >> 31;                                                                              \
+    } while (0)
+
+/* Throws of rounds first to last - 1; whether a slot is still empty after them. A large set goes a
+   vector of hashes at a time, and reads up to LANES - 1 more than n, which must be repeats; a small
+   one a vector of rounds, so that nothing is wasted on repeats: then last - first must be a multiple of
+   LANES. */
+TARGET static int LEVEL(throw_rounds)(uint64_t *restrict slots, const uint64_t *restrict hashes,
+                                      size_t n, const uint64_t *restrict keys, size_t first,
+                                      size_t last, uint32_t num_perm, int small)
+{
+    lanes steps = {0};
+    for (int lane = 0; lane < LANES; lane++)
+        steps[lane] = (uint64_t)lane << 32;
+    for (size_t round = first; !small && round < last; round++) {
+        lanes key = all(keys[round]), rank = all((uint64_t)round << 32);
+        for (size_t i = 0; i < n; i += LANES) {
+            lanes mixed = *(const lanes *)(hashes + i) ^ key;
+            MIX(mixed);
+            KEEP_SMALLEST(mixed, rank);
+        }
+    }
+    for (size_t round = first; small && round < last; round += LANES) {
+        lanes key = *(const lanes *)(keys + round), rank = steps + ((uint64_t)round << 32);
+        for (size_t i = 0; i < n; i++) {
+            lanes mixed = key ^ all(hashes[i]);
+            MIX(mixed);
+            KEEP_SMALLEST(mixed, rank);
+        }
+    }
+    uint64_t empty = 0;
+    for (uint32_t j = 0; j < num_perm; j++)
+        empty |= slots[j] >> 63;
+    return empty != 0;
+}
+
+/* ((a x + b) mod p) mod 2^32 with p = 2^61 - 1, a vector of slots at a time. With a = a1 2^32 + a0 and
+   x alike, a x = a1 x1 2^64 + (a0 x1 + a1 x0) 2^32 + a0 x0, and 2^61 is 1 modulo p. No sum here
+   reaches 2^64. After one fold the sum is below 2 p, and the last step takes p off, which in the low half
+   is adding one. num_perm slots of a and b lie apart: a first, then b. */
+TARGET static void LEVEL(universal)(const uint64_t *restrict hashes, size_t n, uint32_t num_perm,
+                                    const uint64_t *restrict constants, uint32_t *restrict row)
+{
+    const uint64_t prime = (UINT64_C(1) << 61) - 1;
+    uint32_t j = 0;
+    for (; j + LANES <= num_perm; j += LANES) {
+        lanes a0 = *(const lanes *)(constants + j), b = *(const lanes *)(constants + num_perm + j);
+        lanes a1 = a0 >> 32, least = all(LOW_HALF);
+        for (size_t i = 0; i < n; i++) {
+            uint64_t x = (hashes[i] & prime) + (hashes[i] >> 61);
+            lanes x0 = all(x), x1 = all(x >> 32);
+            lanes low = MULTIPLY(a0, x0), high = MULTIPLY(a1, x1);
+            lanes middle = MULTIPLY(a0, x1) + MULTIPLY(a1, x0);
+            lanes sum = (low & prime) + (low >> 61) + (middle >> 29)
+                        + ((middle & ((UINT64_C(1) << 29) - 1)) << 32) + b;
+            sum = (sum & prime) + (sum >> 61) + (high << 3);
+            sum = (sum & prime) + (sum >> 61);
+            sum = (sum + ((sum + 1) >> 61)) & LOW_HALF;
+            lanes smaller = (lanes)((signed_lanes)sum < (signed_lanes)least);
+            least = (sum & smaller) | (least & ~smaller);
+        }
+        for (int lane = 0; lane < LANES; lane++)
+            row[j + lane] = (uint32_t)least[lane];
+    }
+    for (; j < num_perm; j++)
+        row[j] = universal_slot(hashes, n, constants[j], constants[num_perm + j]);
+}
+
+TARGET static uint32_t LEVEL(count_equal)(const uint32_t *left, const uint32_t *right,
+                                          size_t num_perm)
+{
+    uint32_t equal = 0;
+    for (size_t j = 0; j < num_perm; j++)
+        equal += left[j] == right[j];
+    return equal;
+}
+
+#undef lanes
+#undef signed_lanes
+#undef LOW_HALF
+#undef TIMES
+#undef all
+#undef KEEP_SMALLEST
+#undef MIX

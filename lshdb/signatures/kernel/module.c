@@ -1,0 +1,496 @@
+/* What Python sees of the kernel. No function takes a pointer from Python without its length being
+   checked here first; those that work long let go of the interpreter's lock. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "kernel.h"
+
+static int is_length(const Py_buffer *buffer, Py_ssize_t count, size_t width, const char *name)
+{
+    if (count >= 0 && buffer->len == count * (Py_ssize_t)width)
+        return 1;
+    PyErr_Format(PyExc_ValueError, "%s has %zd bytes, expected %zd times %zu", name, buffer->len,
+                 count, width);
+    return 0;
+}
+
+/* The options of a scheme, checked against the constants that come with it. */
+static int is_scheme(int scheme, Py_ssize_t num_perm, const Py_buffer *constants)
+{
+    if (scheme < 0 || scheme >= N_SCHEMES || num_perm < 1 || num_perm > MAX_NUM_PERM) {
+        PyErr_SetString(PyExc_ValueError, "scheme or num_perm is out of range");
+        return 0;
+    }
+    return is_length(constants, 2 * num_perm, 8, "constants");
+}
+
+static int is_shingling(int unit, Py_ssize_t k)
+{
+    if (unit >= 0 && unit < N_UNITS && k >= 1)
+        return 1;
+    PyErr_SetString(PyExc_ValueError, "unit or k is out of range");
+    return 0;
+}
+
+/* Ready tokens of a list or tuple into the workspace: their number, or -1 with an exception set. */
+static Py_ssize_t take_tokens(Workspace *work, PyObject *tokens)
+{
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(tokens), length, bytes = 0;
+    PyObject **items = PySequence_Fast_ITEMS(tokens);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (!PyUnicode_Check(items[i])) {
+            PyErr_Format(PyExc_TypeError, "token %zd is %.100s, expected str", i,
+                         Py_TYPE(items[i])->tp_name);
+            return -1;
+        }
+        if (!PyUnicode_AsUTF8AndSize(items[i], &length))
+            return -1;
+        bytes += length + 1;
+    }
+    if (reserve_tokens(work, (size_t)n, (size_t)bytes)) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    size_t written = 0;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        const char *token = PyUnicode_AsUTF8AndSize(items[i], &length); /* made above */
+        work->starts[i] = written;
+        memcpy(work->text + written, token, (size_t)length);
+        written += (size_t)length;
+        work->text[written++] = ' ';
+    }
+    work->starts[n] = written;
+    memset(work->text + written, 0, PADDING);
+    return n;
+}
+
+/* What a list of contents becomes. */
+typedef struct {
+    int unit, bag, scheme;
+    Py_ssize_t k, num_perm;
+    Py_buffer constants, rows, counts;
+} Signing;
+
+/* Sign what the workspace holds, content number i; 0, or -1 without memory. */
+static int sign_found(Workspace *work, const Signing *job, Py_ssize_t i, ptrdiff_t found)
+{
+    ((int64_t *)job->counts.buf)[i] = found;
+    if (found <= 0)
+        return found < 0 ? -1 : 0;
+    return sketch(work, job->scheme, work->hashes, (size_t)found, (uint32_t)job->num_perm,
+                  job->constants.buf, (uint32_t *)job->rows.buf + i * job->num_perm);
+}
+
+/* The texts among the contents, all without the lock; 0, or -1 with an exception set. */
+static int sign_strings(Workspace *work, const Signing *job, PyObject *contents)
+{
+    Py_ssize_t n = PyTuple_GET_SIZE(contents);
+    const char **texts = PyMem_Malloc((size_t)(n + 1) * sizeof *texts);
+    Py_ssize_t *lengths = PyMem_Malloc((size_t)(n + 1) * sizeof *lengths);
+    int failed = !texts || !lengths;
+    if (failed)
+        PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < n && !failed; i++) {
+        PyObject *content = PyTuple_GET_ITEM(contents, i);
+        texts[i] = NULL;
+        if (PyUnicode_Check(content)) {
+            texts[i] = PyUnicode_AsUTF8AndSize(content, &lengths[i]);
+            failed = !texts[i];
+        } else if (!PyList_Check(content) && !PyTuple_Check(content)) {
+            PyErr_Format(PyExc_TypeError, "content %zd is %.100s, expected str or a list of str",
+                         i, Py_TYPE(content)->tp_name);
+            failed = 1;
+        }
+    }
+    if (!failed) {
+        Py_BEGIN_ALLOW_THREADS
+        for (Py_ssize_t i = 0; i < n && !failed; i++)
+            if (texts[i])
+                failed = sign_found(work, job, i,
+                                    shingle(work, (const uint8_t *)texts[i], (size_t)lengths[i],
+                                            job->unit, (size_t)job->k, job->bag));
+        Py_END_ALLOW_THREADS
+        if (failed)
+            PyErr_NoMemory();
+    }
+    PyMem_Free(texts);
+    PyMem_Free(lengths);
+    return failed ? -1 : 0;
+}
+
+/* The lists of ready tokens among the contents, each copied under the lock and signed without it. */
+static int sign_lists(Workspace *work, const Signing *job, PyObject *contents)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(contents); i++) {
+        PyObject *content = PyTuple_GET_ITEM(contents, i);
+        if (PyUnicode_Check(content))
+            continue;
+        PyObject *tokens = PySequence_Tuple(content); /* ours alone: no other thread changes it */
+        Py_ssize_t n = tokens ? take_tokens(work, tokens) : -1;
+        Py_XDECREF(tokens);
+        if (n < 0)
+            return -1;
+        int failed;
+        Py_BEGIN_ALLOW_THREADS
+        failed = sign_found(
+            work, job, i,
+            n ? shingle_tokens(work, (size_t)n, 1, (size_t)job->k, job->bag) : 0);
+        Py_END_ALLOW_THREADS
+        if (failed) {
+            PyErr_NoMemory();
+            return -1;
+        }
+    }
+    return 0;
+}
+
+PyDoc_STRVAR(sign_contents_doc,
+"sign_contents(contents, unit, k, bag, scheme, num_perm, constants, rows, counts)\n--\n\n"
+"Sign canonical contents, str or lists of str, into rows (n, num_perm) of uint32, and the number\n"
+"of distinct shingles of each into counts (n,) of int64; the row of one without any is left alone.\n"
+"constants is the scheme's 2 * num_perm numbers (uint64).");
+
+static PyObject *py_sign_contents(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *contents, *result = NULL;
+    Signing job = {0};
+    if (!PyArg_ParseTuple(args, "O!inpiny*w*w*", &PyList_Type, &contents, &job.unit, &job.k,
+                          &job.bag, &job.scheme, &job.num_perm, &job.constants, &job.rows,
+                          &job.counts))
+        return NULL;
+    /* A tuple of our own keeps the contents alive while another thread may change the list. */
+    PyObject *kept = PyList_AsTuple(contents);
+    Py_ssize_t n = kept ? PyTuple_GET_SIZE(kept) : 0;
+    if (kept && is_shingling(job.unit, job.k)
+        && is_scheme(job.scheme, job.num_perm, &job.constants)
+        && is_length(&job.rows, n * job.num_perm, 4, "rows")
+        && is_length(&job.counts, n, 8, "counts")) {
+        Workspace work = {0};
+        if (!sign_strings(&work, &job, kept) && !sign_lists(&work, &job, kept))
+            result = Py_NewRef(Py_None);
+        release(&work);
+    }
+    Py_XDECREF(kept);
+    PyBuffer_Release(&job.constants);
+    PyBuffer_Release(&job.rows);
+    PyBuffer_Release(&job.counts);
+    return result;
+}
+
+PyDoc_STRVAR(shingle_text_doc,
+"shingle_text(text, unit, k, bag)\n--\n\n"
+"Distinct shingle hashes of a normalised text: bytes of uint64 in native order, unsorted.");
+
+static PyObject *py_shingle_text(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *text, *result = NULL;
+    int unit, bag;
+    Py_ssize_t k, length;
+    if (!PyArg_ParseTuple(args, "Uinp", &text, &unit, &k, &bag) || !is_shingling(unit, k))
+        return NULL;
+    const char *bytes = PyUnicode_AsUTF8AndSize(text, &length);
+    if (!bytes)
+        return NULL;
+    Workspace work = {0};
+    Py_ssize_t found;
+    Py_BEGIN_ALLOW_THREADS
+    found = shingle(&work, (const uint8_t *)bytes, (size_t)length, unit, (size_t)k, bag);
+    Py_END_ALLOW_THREADS
+    result = found < 0 ? PyErr_NoMemory()
+                       : PyBytes_FromStringAndSize(found ? (char *)work.hashes : "", found * 8);
+    release(&work);
+    return result;
+}
+
+PyDoc_STRVAR(sketch_doc,
+"sketch(hashes, lengths, scheme, num_perm, constants, rows)\n--\n\n"
+"Sketch sets of hashes, given one after the other (uint64) with the length of each (int64, at\n"
+"least 1), into rows (n, num_perm) of uint32.");
+
+static PyObject *py_sketch(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *result = NULL;
+    int scheme;
+    Py_ssize_t num_perm;
+    Py_buffer hashes = {0}, lengths = {0}, constants = {0}, rows = {0};
+    if (!PyArg_ParseTuple(args, "y*y*iny*w*", &hashes, &lengths, &scheme, &num_perm, &constants,
+                          &rows))
+        return NULL;
+    Py_ssize_t n = lengths.len / 8, total = 0, most = hashes.len / 8;
+    const int64_t *counts = lengths.buf;
+    if (!is_scheme(scheme, num_perm, &constants) || !is_length(&lengths, n, 8, "lengths")
+        || !is_length(&rows, n * num_perm, 4, "rows"))
+        goto done;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (counts[i] < 1 || counts[i] > most - total) {
+            PyErr_SetString(PyExc_ValueError, "a length is below 1 or reaches past the hashes");
+            goto done;
+        }
+        total += (Py_ssize_t)counts[i];
+    }
+    if (!is_length(&hashes, total, 8, "hashes"))
+        goto done;
+    int failed = 0;
+    Py_BEGIN_ALLOW_THREADS
+    Workspace work = {0};
+    const uint64_t *set = hashes.buf;
+    for (Py_ssize_t i = 0; i < n && !failed; set += counts[i++]) {
+        failed = reserve_hashes(&work, (size_t)counts[i]);
+        if (failed)
+            break;
+        memcpy(work.hashes, set, (size_t)counts[i] * sizeof *set);
+        failed = sketch(&work, scheme, work.hashes, (size_t)counts[i], (uint32_t)num_perm,
+                        constants.buf, (uint32_t *)rows.buf + i * num_perm);
+    }
+    release(&work);
+    Py_END_ALLOW_THREADS
+    if (failed)
+        PyErr_NoMemory();
+    else
+        result = Py_NewRef(Py_None);
+done:
+    PyBuffer_Release(&hashes);
+    PyBuffer_Release(&lengths);
+    PyBuffer_Release(&constants);
+    PyBuffer_Release(&rows);
+    return result;
+}
+
+PyDoc_STRVAR(bucket_keys_doc,
+"bucket_keys(rows, num_perm, bands, height, keys)\n--\n\n"
+"Bucket keys of signature rows (n, num_perm), uint32, into keys (n, bands), int64.");
+
+static PyObject *py_bucket_keys(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *result = NULL;
+    Py_ssize_t num_perm, bands, height;
+    Py_buffer rows = {0}, keys = {0};
+    if (!PyArg_ParseTuple(args, "y*nnnw*", &rows, &num_perm, &bands, &height, &keys))
+        return NULL;
+    if (num_perm < 1 || num_perm > MAX_NUM_PERM || bands < 1 || bands > 255 || height < 1
+        || height > num_perm / bands) {
+        PyErr_SetString(PyExc_ValueError, "num_perm, bands or rows is out of range");
+        goto done;
+    }
+    Py_ssize_t n = rows.len / (4 * num_perm);
+    if (!is_length(&rows, n * num_perm, 4, "rows") || !is_length(&keys, n * bands, 8, "keys"))
+        goto done;
+    Py_BEGIN_ALLOW_THREADS
+    bucket_keys(rows.buf, (size_t)n, (size_t)num_perm, (size_t)bands, (size_t)height, keys.buf);
+    Py_END_ALLOW_THREADS
+    result = Py_NewRef(Py_None);
+done:
+    PyBuffer_Release(&rows);
+    PyBuffer_Release(&keys);
+    return result;
+}
+
+PyDoc_STRVAR(count_common_doc,
+"count_common(left, right)\n--\n\n"
+"Number of values that two sorted arrays of distinct uint64 share.");
+
+static PyObject *py_count_common(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *result = NULL;
+    Py_buffer left = {0}, right = {0};
+    if (!PyArg_ParseTuple(args, "y*y*", &left, &right))
+        return NULL;
+    Py_ssize_t n = left.len / 8, m = right.len / 8;
+    if (is_length(&left, n, 8, "left") && is_length(&right, m, 8, "right")) {
+        size_t common;
+        Py_BEGIN_ALLOW_THREADS
+        common = count_common(left.buf, (size_t)n, right.buf, (size_t)m);
+        Py_END_ALLOW_THREADS
+        result = PyLong_FromSize_t(common);
+    }
+    PyBuffer_Release(&left);
+    PyBuffer_Release(&right);
+    return result;
+}
+
+PyDoc_STRVAR(count_equal_doc,
+"count_equal(rows, num_perm, left, right, counts)\n--\n\n"
+"Number of equal slots of rows left[i] and right[i] (int64) of rows (n, num_perm), uint32, into\n"
+"counts (int32).");
+
+static PyObject *py_count_equal(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *result = NULL;
+    Py_ssize_t num_perm;
+    Py_buffer rows = {0}, left = {0}, right = {0}, counts = {0};
+    if (!PyArg_ParseTuple(args, "y*ny*y*w*", &rows, &num_perm, &left, &right, &counts))
+        return NULL;
+    if (num_perm < 1 || num_perm > MAX_NUM_PERM) {
+        PyErr_SetString(PyExc_ValueError, "num_perm is out of range");
+        goto done;
+    }
+    Py_ssize_t n = left.len / 8, n_rows = rows.len / (4 * num_perm);
+    if (!is_length(&rows, n_rows * num_perm, 4, "rows") || !is_length(&left, n, 8, "left")
+        || !is_length(&right, n, 8, "right") || !is_length(&counts, n, 4, "counts"))
+        goto done;
+    const int64_t *a = left.buf, *b = right.buf;
+    int outside = 0;
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t i = 0; i < n && !outside; i++) {
+        outside = a[i] < 0 || a[i] >= n_rows || b[i] < 0 || b[i] >= n_rows;
+        if (!outside)
+            ((int32_t *)counts.buf)[i] = (int32_t)level->count_equal(
+                (const uint32_t *)rows.buf + a[i] * num_perm,
+                (const uint32_t *)rows.buf + b[i] * num_perm, (size_t)num_perm);
+    }
+    Py_END_ALLOW_THREADS
+    if (outside)
+        PyErr_SetString(PyExc_IndexError, "a row is outside the rows");
+    else
+        result = Py_NewRef(Py_None);
+done:
+    PyBuffer_Release(&rows);
+    PyBuffer_Release(&left);
+    PyBuffer_Release(&right);
+    PyBuffer_Release(&counts);
+    return result;
+}
+
+PyDoc_STRVAR(compare_texts_doc,
+"compare_texts(left, right, unit, k, bag)\n--\n\n"
+"Numbers of shingles that two normalised texts have in common, and that each has: their Jaccard\n"
+"similarity is common / (left + right - common).");
+
+static PyObject *py_compare_texts(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *texts[2];
+    const char *bytes[2];
+    int unit, bag;
+    Py_ssize_t k, lengths[2];
+    if (!PyArg_ParseTuple(args, "UUinp", &texts[0], &texts[1], &unit, &k, &bag)
+        || !is_shingling(unit, k))
+        return NULL;
+    for (int side = 0; side < 2; side++)
+        if (!(bytes[side] = PyUnicode_AsUTF8AndSize(texts[side], &lengths[side])))
+            return NULL;
+    Workspace works[2] = {{0}, {0}};
+    ptrdiff_t found[2], common = -1;
+    Py_BEGIN_ALLOW_THREADS
+    for (int side = 0; side < 2; side++)
+        found[side] = shingle(&works[side], (const uint8_t *)bytes[side], (size_t)lengths[side],
+                              unit, (size_t)k, bag);
+    if (found[0] >= 0 && found[1] >= 0)
+        common = count_shared(&works[0], works[0].hashes, (size_t)found[0], works[1].hashes,
+                              (size_t)found[1]);
+    release(&works[0]);
+    release(&works[1]);
+    Py_END_ALLOW_THREADS
+    if (common < 0)
+        return PyErr_NoMemory();
+    return Py_BuildValue("nnn", (Py_ssize_t)common, (Py_ssize_t)found[0], (Py_ssize_t)found[1]);
+}
+
+PyDoc_STRVAR(normalise_ascii_doc,
+"normalise_ascii(texts, fold)\n--\n\n"
+"White space of each text collapsed and, if fold, its capitals made small: a list, with None for\n"
+"each text that is not ASCII.");
+
+static PyObject *normalise_one(PyObject *text, int fold, uint8_t **buffer, size_t *size)
+{
+    if (!PyUnicode_Check(text)) {
+        PyErr_Format(PyExc_TypeError, "a text is %.100s, expected str", Py_TYPE(text)->tp_name);
+        return NULL;
+    }
+    if (!PyUnicode_IS_ASCII(text))
+        return Py_NewRef(Py_None);
+    size_t length = (size_t)PyUnicode_GET_LENGTH(text);
+    if (*size < length + PADDING) {
+        PyMem_Free(*buffer);
+        *size = length + length / 4 + PADDING;
+        if (!(*buffer = PyMem_Malloc(*size))) {
+            *size = 0;
+            return PyErr_NoMemory();
+        }
+    }
+    size_t written = level->collapse(*buffer, PyUnicode_DATA(text), length, fold);
+    if (written == length && !memcmp(*buffer, PyUnicode_DATA(text), length))
+        return Py_NewRef(text);
+    PyObject *result = PyUnicode_New((Py_ssize_t)written, 127);
+    if (result)
+        memcpy(PyUnicode_DATA(result), *buffer, written);
+    return result;
+}
+
+static PyObject *py_normalise_ascii(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *texts;
+    int fold;
+    if (!PyArg_ParseTuple(args, "O!p", &PyList_Type, &texts, &fold))
+        return NULL;
+    Py_ssize_t n = PyList_GET_SIZE(texts);
+    PyObject *result = PyList_New(n);
+    uint8_t *buffer = NULL;
+    size_t size = 0;
+    for (Py_ssize_t i = 0; i < n && result; i++) {
+        PyObject *text = PyList_GET_ITEM(texts, i);
+        PyObject *normalised = normalise_one(text, fold, &buffer, &size);
+        if (!normalised)
+            Py_CLEAR(result);
+        else
+            PyList_SET_ITEM(result, i, normalised);
+    }
+    PyMem_Free(buffer);
+    return result;
+}
+
+PyDoc_STRVAR(use_level_doc,
+"use_level(name=None)\n--\n\n"
+"Use the instructions of that name (plain, avx2, avx512), or with None the best that the machine\n"
+"has; returns the name. ValueError where the machine does not have them.");
+
+static PyObject *py_use_level(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    const char *name = NULL;
+    if (!PyArg_ParseTuple(args, "|z", &name))
+        return NULL;
+    const Level *found = find_level(name);
+    if (!found) {
+        PyErr_Format(PyExc_ValueError, "this machine has no instructions %s", name);
+        return NULL;
+    }
+    level = found;
+    return PyUnicode_FromString(level->name);
+}
+
+static PyMethodDef methods[] = {
+    {"use_level", py_use_level, METH_VARARGS, use_level_doc},
+    {"normalise_ascii", py_normalise_ascii, METH_VARARGS, normalise_ascii_doc},
+    {"sign_contents", py_sign_contents, METH_VARARGS, sign_contents_doc},
+    {"shingle_text", py_shingle_text, METH_VARARGS, shingle_text_doc},
+    {"sketch", py_sketch, METH_VARARGS, sketch_doc},
+    {"bucket_keys", py_bucket_keys, METH_VARARGS, bucket_keys_doc},
+    {"count_equal", py_count_equal, METH_VARARGS, count_equal_doc},
+    {"count_common", py_count_common, METH_VARARGS, count_common_doc},
+    {"compare_texts", py_compare_texts, METH_VARARGS, compare_texts_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static int run_module(PyObject *Py_UNUSED(module))
+{
+    fill_classes();
+    fill_shuffles();
+    level = find_level(NULL);
+    return 0;
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, run_module},
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "lshdb.signatures._kernels",
+    .m_doc = "From text to signature in C; see kernel/kernel.h.",
+    .m_size = 0,
+    .m_methods = methods,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__kernels(void) { return PyModuleDef_Init(&definition); }

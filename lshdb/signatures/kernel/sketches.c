@@ -1,0 +1,57 @@
+/* Hashes -> signature row, by scheme fss (fss.py) or universal (universal.py).
+
+   fss: throws are made in rounds, and a value carries its round above its 32 bits, so that the order of the
+   throws makes no difference, nor do rounds past the one that fills the last slot. */
+
+#include <stdlib.h>
+
+#include "hashing.h"
+#include "kernel.h"
+
+/* Sets below this are thrown a vector of rounds at a time, others a vector of elements. */
+#define SMALL 24
+
+/* Throws before the first look for empty slots, and between looks. To fill K slots takes K log K, 5.4 K
+   for 128 slots. */
+#define FIRST_THROWS(num_perm) (4 * (size_t)(num_perm))
+#define MORE_THROWS(num_perm) ((size_t)(num_perm) / 2)
+
+static int sketch_fss(Workspace *work, uint64_t *hashes, size_t n, uint32_t num_perm, const uint64_t *keys,
+               uint32_t *row)
+{
+    uint64_t *slots = work->slots;
+    if (!slots && !(slots = work->slots = malloc(num_perm * sizeof *slots)))
+        return -1;
+    memset(slots, 0xFF, num_perm * sizeof *slots);
+    for (size_t i = 0; i < 8; i++) /* repeats make no difference, and fill the last vector */
+        hashes[n + i] = hashes[0];
+    int empty = 1;
+    size_t throws = FIRST_THROWS(num_perm), step = n < SMALL ? level->lanes : 1;
+    for (size_t round = 0, last; empty && round < num_perm; round = last) {
+        last = round + (throws / n + step) / step * step;
+        last = last < num_perm ? last : num_perm;
+        int small = n < SMALL && (last - round) % step == 0;
+        empty = level->throw_rounds(slots, hashes, n, keys, round, last, num_perm, small);
+        throws = MORE_THROWS(num_perm);
+    }
+    for (uint32_t j = 0; empty && j < num_perm; j++) {
+        if (slots[j] != UINT64_MAX)
+            continue;
+        for (size_t i = 0; i < n; i++) {
+            uint64_t value = (uint32_t)mix64(hashes[i] ^ keys[num_perm + j]);
+            slots[j] = value < slots[j] ? value : slots[j];
+        }
+    }
+    for (uint32_t j = 0; j < num_perm; j++)
+        row[j] = (uint32_t)slots[j];
+    return 0;
+}
+
+int sketch(Workspace *work, int scheme, uint64_t *hashes, size_t n, uint32_t num_perm,
+           const uint64_t *constants, uint32_t *row)
+{
+    if (scheme == SCHEME_FSS)
+        return sketch_fss(work, hashes, n, num_perm, constants, row);
+    level->universal(hashes, n, num_perm, constants, row);
+    return 0;
+}

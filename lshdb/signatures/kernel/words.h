@@ -1,0 +1,19 @@
+/* Text -> words, at each level of instructions; see words.c. */
+
+#ifndef LSHDB_WORDS_H
+#define LSHDB_WORDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+size_t split_words_plain(uint8_t *out, const uint8_t *text, size_t length);
+size_t mark_starts_plain(size_t *starts, const uint8_t *text, size_t length, uint8_t separator);
+size_t collapse_plain(uint8_t *out, const uint8_t *text, size_t length, int fold);
+
+#if defined(__x86_64__) && defined(__GNUC__)
+size_t split_words_avx2(uint8_t *out, const uint8_t *text, size_t length);
+size_t mark_starts_avx2(size_t *starts, const uint8_t *text, size_t length, uint8_t separator);
+size_t collapse_avx2(uint8_t *out, const uint8_t *text, size_t length, int fold);
+#endif
+
+#endif
