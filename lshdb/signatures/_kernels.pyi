@@ -1,9 +1,13 @@
 """What the compiled kernel offers; see ``kernel/kernel.h``."""
 
+from collections.abc import Callable
+
 from typing_extensions import Buffer
 
 def use_level(name: str | None = None) -> str: ...
-def normalise_ascii(texts: list[str], fold: bool) -> list[str | None]: ...
+def normalise(
+    texts: list[str], fold: bool, table: Buffer, fill: Callable[[int], None]
+) -> list[str | None]: ...
 def sign_contents(
     contents: list[str | list[str]],
     unit: int,

@@ -11,17 +11,40 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.shingling import Content, shingle_hashes
+from lshdb.shingling import Content, normalise, shingle_hashes
 from lshdb.signatures import fss, universal
-from lshdb.signatures.kernels import SCHEME_NUMBERS, UNIT_NUMBERS, compiled, constants
+from lshdb.signatures.kernels import (
+    SCHEME_NUMBERS,
+    UNIT_NUMBERS,
+    compiled,
+    constants,
+    folding_table,
+)
 
-__all__ = ["SCHEMES", "shingle_content", "sign", "sign_contents"]
+__all__ = ["SCHEMES", "normalise_texts", "shingle_content", "sign", "sign_contents"]
 
 SCHEMES = {"fss": fss.sketch, "universal": universal.sketch}
 """Reference sketches by scheme; the first is the default."""
 
 _BLOCK_ELEMENTS = 1 << 18
 _BLOCK_SETS = 1024
+
+
+def normalise_texts(texts: Sequence[str], *, fold: bool = True) -> list[str]:
+    """Normalise texts; each as :func:`lshdb.shingling.normalise` does, but faster.
+
+    O(total characters). The kernel takes texts whose characters normalise alone, and the reference
+    the others.
+    """
+    kernel = compiled()
+    if kernel is None:
+        return [normalise(text) for text in texts]
+    table, fill = folding_table(fold)
+    done = kernel.normalise(list(texts), fold, table, fill)
+    return [
+        normalise(text) if normalised is None else normalised
+        for text, normalised in zip(texts, done, strict=True)
+    ]
 
 
 def shingle_content(content: Content, *, unit: str, k: int, bag: bool) -> NDArray[np.uint64]:

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import functools
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.shingling.folding import table_entry
 from lshdb.signatures import universal
 from lshdb.signatures.mixing import key_stream
 
-__all__ = ["KernelWarning", "compiled", "constants", "kernel_name"]
+__all__ = ["KernelWarning", "compiled", "constants", "folding_table", "kernel_name"]
 
 SCHEME_NUMBERS = {"fss": 0, "universal": 1}
 UNIT_NUMBERS = {"word": 0, "char": 1, "byte": 2, "line": 3, "token": 4}
+_TABLE_POINTS = 0x20000
 
 
 class KernelWarning(UserWarning):
@@ -58,3 +61,19 @@ def constants(scheme: str, num_perm: int, seed: int) -> NDArray[np.uint64]:
         numbers = np.concatenate(universal.coefficients(num_perm, seed))
     numbers.flags.writeable = False
     return numbers
+
+
+@functools.cache
+def folding_table(fold: bool) -> tuple[NDArray[np.uint64], Callable[[int], None]]:
+    """What the kernel makes of a code point, and what fills it in, 256 code points at a time.
+
+    The table is 1 MiB of addresses of which only the blocks that texts use are ever touched.
+    """
+    table = np.zeros(_TABLE_POINTS, dtype=np.uint64)
+
+    def fill(block: int) -> None:
+        first = block * 256
+        entries = [table_entry(chr(point), fold=fold) for point in range(first, first + 256)]
+        table[first : first + 256] = entries
+
+    return table, fill

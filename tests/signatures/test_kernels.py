@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -95,27 +96,43 @@ def test_arbitrary_texts(
 
 
 @pytest.mark.parametrize("level", levels() if kernel else [])
-@settings(max_examples=200, deadline=None)
+@pytest.mark.parametrize("fold", [False, True])
+@settings(max_examples=300, deadline=None)
 @given(
     texts=st.lists(
-        st.one_of(st.text(), st.text(alphabet=[chr(point) for point in range(128)], max_size=150)),
+        st.one_of(
+            st.text(),
+            st.text(alphabet=[chr(point) for point in range(128)], max_size=150),
+            st.text(alphabet=[chr(point) for point in range(256)], max_size=150),
+            st.text(
+                alphabet="aB \u2019\ufb01\u00a0\u3000\u2028\u0130\u00dfé가각中\u1e9e\U0001f600"
+            ),
+            st.text(alphabet="e\u0301 \u1100\u1161\u11a8\u0b47\u0b3e\uff9e\uff76\u0345α"),
+        ),
         max_size=6,
     ),
-    fold=st.booleans(),
 )
-def test_ascii_is_normalised_as_the_reference_does(
-    level: str, texts: list[str], fold: bool
+def test_texts_are_normalised_as_the_reference_does(
+    level: str, fold: bool, texts: list[str]
 ) -> None:
+    table, fill = kernels.folding_table(fold)
     kernel.use_level(level)
     try:
-        found = kernel.normalise_ascii(texts, fold)
+        found = kernel.normalise(texts, fold, table, fill)
     finally:
         kernel.use_level()
     for text, normalised in zip(texts, found, strict=True):
-        if text.isascii():
-            assert normalised == " ".join((text.lower() if fold else text).split())
+        if normalised is None:
+            assert not text.isascii()
+        elif fold:
+            assert normalised == normalise(text)
         else:
-            assert normalised is None
+            assert normalised == " ".join(normalize("NFKC", text).split())
+
+
+def test_a_table_that_stays_empty_is_an_error() -> None:
+    with pytest.raises(ValueError, match="block 0"):
+        kernel.normalise(["é"], True, np.zeros(0x20000, dtype=np.uint64), lambda block: None)
 
 
 @settings(max_examples=200, deadline=None)
@@ -267,7 +284,8 @@ ROW, COUNT = np.zeros((1, 128), dtype=np.uint32), np.zeros(1, dtype=np.int64)
         ("count_equal", (ROW, 128, COUNT, COUNT, np.zeros(2, dtype=np.int32))),
         ("compare_texts", ("x", "\ud800", 0, 5, False)),
         ("compare_texts", ("x", "y", 7, 5, False)),
-        ("normalise_ascii", ([b"x"], True)),
+        ("normalise", ([b"x"], True, np.zeros(0x20000, dtype=np.uint64), int)),
+        ("normalise", (["x"], True, np.zeros(0x1FFFF, dtype=np.uint64), int)),
         ("use_level", ("none such",)),
     ],
 )

@@ -28,6 +28,14 @@ static inline uint64_t load64(const uint8_t *bytes)
     return word;
 }
 
+static inline void store64(uint8_t *bytes, uint64_t word)
+{
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    word = __builtin_bswap64(word);
+#endif
+    memcpy(bytes, &word, 8);
+}
+
 static inline uint64_t rotate(uint64_t x, int by) { return (x << by) | (x >> (64 - by)); }
 
 static inline uint64_t final_mix(uint64_t z)

@@ -1,6 +1,7 @@
 /* What the files of the kernel share. The way of the data:
 
-       words.c      text -> words, one blank after each; ASCII text -> normalised text
+       normalise.c  text -> normalised text, where characters normalise alone
+       words.c      text -> words, one blank after each
        shingles.c   tokens -> distinct shingle hashes
        sketches.c   hashes -> signature row
        compare.c    rows -> bucket keys; two sets -> what they share
@@ -15,6 +16,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "packing.h"
 
 /* Bytes that may be read, and written, past the end of a text in a workspace. */
 #define PADDING 64
@@ -42,6 +45,8 @@ typedef struct {
     size_t (*split_words)(uint8_t *out, const uint8_t *text, size_t length);
     size_t (*mark_starts)(size_t *starts, const uint8_t *text, size_t length, uint8_t separator);
     size_t (*collapse)(uint8_t *out, const uint8_t *text, size_t length, int fold);
+    int (*take_ascii)(Place *place, uint8_t *out, const void *points, int width, size_t length,
+                      int fold);
     int (*throw_rounds)(uint64_t *slots, const uint64_t *hashes, size_t n, const uint64_t *keys,
                         size_t first, size_t last, uint32_t num_perm, int small);
     void (*universal)(const uint64_t *hashes, size_t n, uint32_t num_perm, const uint64_t *pairs,

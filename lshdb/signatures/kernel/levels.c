@@ -2,6 +2,7 @@
 
 #include "kernel.h"
 #include "hashing.h"
+#include "normalise.h"
 #include "words.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -41,7 +42,7 @@ static uint32_t universal_slot(const uint64_t *hashes, size_t n, uint64_t a, uin
 
 static const Level plain = {
     "plain", 2, split_words_plain, mark_starts_plain, collapse_plain,
-    throw_rounds_plain, universal_plain, count_equal_plain,
+    take_ascii_plain, throw_rounds_plain, universal_plain, count_equal_plain,
 };
 
 const Level *level = &plain;
@@ -61,7 +62,7 @@ const Level *level = &plain;
 
 static const Level avx2 = {
     "avx2", 4, split_words_avx2, mark_starts_avx2, collapse_avx2,
-    throw_rounds_avx2, universal_avx2, count_equal_avx2,
+    take_ascii_avx2, throw_rounds_avx2, universal_avx2, count_equal_avx2,
 };
 
 #define TARGET __attribute__((target("avx2,avx512f,avx512dq,avx512vl,avx512bw")))
@@ -76,7 +77,7 @@ static const Level avx2 = {
 
 static const Level avx512 = {
     "avx512", 8, split_words_avx2, mark_starts_avx2, collapse_avx2,
-    throw_rounds_avx512, universal_avx512, count_equal_avx512,
+    take_ascii_avx2, throw_rounds_avx512, universal_avx512, count_equal_avx512,
 };
 
 #endif

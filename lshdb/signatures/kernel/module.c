@@ -5,6 +5,7 @@
 #include <Python.h>
 
 #include "kernel.h"
+#include "normalise.h"
 
 static int is_length(const Py_buffer *buffer, Py_ssize_t count, size_t width, const char *name)
 {
@@ -386,56 +387,84 @@ static PyObject *py_compare_texts(PyObject *Py_UNUSED(module), PyObject *args)
     return Py_BuildValue("nnn", (Py_ssize_t)common, (Py_ssize_t)found[0], (Py_ssize_t)found[1]);
 }
 
-PyDoc_STRVAR(normalise_ascii_doc,
-"normalise_ascii(texts, fold)\n--\n\n"
-"White space of each text collapsed and, if fold, its capitals made small: a list, with None for\n"
-"each text that is not ASCII.");
+PyDoc_STRVAR(normalise_doc,
+"normalise(texts, fold, table, fill)\n--\n\n"
+"NFKC, letter case folded if fold, white space collapsed, of each text: a list, with None for each\n"
+"text that has a character which does not normalise alone. table (131072 of uint64) says what\n"
+"becomes of a code point; fill(block) fills in 256 of its entries when they are met first.");
 
-static PyObject *normalise_one(PyObject *text, int fold, uint8_t **buffer, size_t *size)
+static PyObject *normalise_ascii(Normaliser *work, PyObject *text, int fold)
 {
-    if (!PyUnicode_Check(text)) {
-        PyErr_Format(PyExc_TypeError, "a text is %.100s, expected str", Py_TYPE(text)->tp_name);
-        return NULL;
-    }
-    if (!PyUnicode_IS_ASCII(text))
-        return Py_NewRef(Py_None);
     size_t length = (size_t)PyUnicode_GET_LENGTH(text);
-    if (*size < length + PADDING) {
-        PyMem_Free(*buffer);
-        *size = length + length / 4 + PADDING;
-        if (!(*buffer = PyMem_Malloc(*size))) {
-            *size = 0;
+    if (work->room < length + PADDING) {
+        uint8_t *bytes = realloc(work->bytes, length + length / 4 + PADDING);
+        if (!bytes)
             return PyErr_NoMemory();
-        }
+        work->bytes = bytes;
+        work->room = length + length / 4 + PADDING;
     }
-    size_t written = level->collapse(*buffer, PyUnicode_DATA(text), length, fold);
-    if (written == length && !memcmp(*buffer, PyUnicode_DATA(text), length))
+    size_t written = level->collapse(work->bytes, PyUnicode_DATA(text), length, fold);
+    if (written == length && !memcmp(work->bytes, PyUnicode_DATA(text), length))
         return Py_NewRef(text);
     PyObject *result = PyUnicode_New((Py_ssize_t)written, 127);
     if (result)
-        memcpy(PyUnicode_DATA(result), *buffer, written);
+        memcpy(PyUnicode_DATA(result), work->bytes, written);
     return result;
 }
 
-static PyObject *py_normalise_ascii(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *normalise_wide(Normaliser *work, PyObject *text, int fold, const uint64_t *table,
+                                PyObject *fill)
 {
-    PyObject *texts;
-    int fold;
-    if (!PyArg_ParseTuple(args, "O!p", &PyList_Type, &texts, &fold))
-        return NULL;
-    Py_ssize_t n = PyList_GET_SIZE(texts);
-    PyObject *result = PyList_New(n);
-    uint8_t *buffer = NULL;
-    size_t size = 0;
-    for (Py_ssize_t i = 0; i < n && result; i++) {
-        PyObject *text = PyList_GET_ITEM(texts, i);
-        PyObject *normalised = normalise_one(text, fold, &buffer, &size);
-        if (!normalised)
-            Py_CLEAR(result);
-        else
-            PyList_SET_ITEM(result, i, normalised);
+    const void *points = PyUnicode_DATA(text);
+    int width = PyUnicode_KIND(text), stopped, asked = -1;
+    size_t length = (size_t)PyUnicode_GET_LENGTH(text);
+    work->place = (Place){0, 0, 0};
+    while ((stopped = normalise_points(work, points, width, length, fold, table))
+           == NORMALISE_FILL) {
+        int block = (int)(PyUnicode_READ(width, points, work->place.read) >> 8);
+        PyObject *filled = block == asked ? NULL : PyObject_CallFunction(fill, "i", block);
+        if (block == asked)
+            PyErr_Format(PyExc_ValueError, "fill did not fill block %d of the table", block);
+        if (!filled)
+            return NULL;
+        Py_DECREF(filled);
+        asked = block;
     }
-    PyMem_Free(buffer);
+    if (stopped == NORMALISE_MEMORY)
+        return PyErr_NoMemory();
+    if (stopped == NORMALISE_COMPLEX)
+        return Py_NewRef(Py_None);
+    return PyUnicode_DecodeUTF8((const char *)work->bytes, (Py_ssize_t)work->place.written, NULL);
+}
+
+static PyObject *py_normalise(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *texts, *fill, *result = NULL;
+    int fold;
+    Py_buffer table = {0};
+    if (!PyArg_ParseTuple(args, "O!pw*O", &PyList_Type, &texts, &fold, &table, &fill))
+        return NULL;
+    PyObject *kept = PyList_AsTuple(texts); /* fill may run other threads */
+    if (kept && is_length(&table, TABLE_POINTS, 8, "table"))
+        result = PyList_New(PyTuple_GET_SIZE(kept));
+    Normaliser work = {0};
+    for (Py_ssize_t i = 0; result && i < PyTuple_GET_SIZE(kept); i++) {
+        PyObject *text = PyTuple_GET_ITEM(kept, i), *normalised = NULL;
+        if (!PyUnicode_Check(text))
+            PyErr_Format(PyExc_TypeError, "text %zd is %.100s, expected str", i,
+                         Py_TYPE(text)->tp_name);
+        else if (PyUnicode_IS_ASCII(text))
+            normalised = normalise_ascii(&work, text, fold);
+        else
+            normalised = normalise_wide(&work, text, fold, table.buf, fill);
+        if (normalised)
+            PyList_SET_ITEM(result, i, normalised);
+        else
+            Py_CLEAR(result);
+    }
+    free(work.bytes);
+    Py_XDECREF(kept);
+    PyBuffer_Release(&table);
     return result;
 }
 
@@ -460,7 +489,7 @@ static PyObject *py_use_level(PyObject *Py_UNUSED(module), PyObject *args)
 
 static PyMethodDef methods[] = {
     {"use_level", py_use_level, METH_VARARGS, use_level_doc},
-    {"normalise_ascii", py_normalise_ascii, METH_VARARGS, normalise_ascii_doc},
+    {"normalise", py_normalise, METH_VARARGS, normalise_doc},
     {"sign_contents", py_sign_contents, METH_VARARGS, sign_contents_doc},
     {"shingle_text", py_shingle_text, METH_VARARGS, shingle_text_doc},
     {"sketch", py_sketch, METH_VARARGS, sketch_doc},

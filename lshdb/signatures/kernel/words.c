@@ -1,13 +1,10 @@
-/* Text -> words with one blank after each (tokens.py), and ASCII text -> normalised text.
-
-   Both drop most bytes that do not count and turn the first one after a run of those that do into a blank.
-   With AVX2 that is done 32 bytes at a time: a mask says which bytes stay, and a table of shuffles
-   closes the gaps, 8 bytes at a time. The plain version has no branch on the data either. */
+/* Text -> words with one blank after each (tokens.py), and the marks where they begin. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include "kernel.h"
+#include "packing.h"
 #include "words.h"
 
 static const uint32_t spaceless_ranges[][2] = {
@@ -57,11 +54,6 @@ void fill_classes(void)
         classes[point] = (uint8_t)classify(point);
 }
 
-/* Where a pass over a text stands: bytes read and written, and whether the last one was of a word. */
-typedef struct {
-    size_t read, written, inside;
-} Place;
-
 /* One character of more than one byte. A word written whole takes at most a byte of out for a byte of
    text, and a single character a blank more than its 3 or 4 bytes: 2 * length + 1 bytes hold all. */
 static inline void take_wide(Place *place, uint8_t *out, const uint8_t *text)
@@ -73,20 +65,15 @@ static inline void take_wide(Place *place, uint8_t *out, const uint8_t *text)
                                         | (bytes[2] & 0x3Fu)
                                   : (bytes[0] & 0x07u) << 18 | (bytes[1] & 0x3Fu) << 12
                                         | (bytes[2] & 0x3Fu) << 6 | (bytes[3] & 0x3Fu);
-    int class = point < sizeof classes ? classes[point] : classify(point);
-    if (class != CLASS_WORD && place->inside) {
-        out[place->written++] = ' ';
-        place->inside = 0;
-    }
-    if (class != CLASS_NONE) {
-        memcpy(out + place->written, bytes, width);
-        place->written += width;
-        place->inside = 1;
-        if (class == CLASS_SINGLE) {
-            out[place->written++] = ' ';
-            place->inside = 0;
-        }
-    }
+    size_t class = point < sizeof classes ? classes[point] : (size_t)classify(point);
+    size_t written = place->written, ends = class != CLASS_WORD && place->inside;
+    out[written] = ' ';
+    written += ends;
+    memcpy(out + written, bytes, width);
+    written += class == CLASS_NONE ? 0 : width;
+    out[written] = ' ';
+    place->written = written + (class == CLASS_SINGLE);
+    place->inside = class == CLASS_WORD;
     place->read += width;
 }
 
@@ -134,59 +121,7 @@ size_t mark_starts_plain(size_t *starts, const uint8_t *text, size_t length, uin
     return found;
 }
 
-/* What str.split() takes for white space, in ASCII. */
-static inline int is_space(uint8_t byte)
-{
-    return byte == ' ' || (uint8_t)(byte - 9) < 5 || (uint8_t)(byte - 0x1C) < 4;
-}
-
-static inline void take_spaces(Place *place, uint8_t *out, const uint8_t *text, size_t end,
-                               uint8_t fold)
-{
-    for (; place->read < end; place->read++) {
-        uint8_t byte = text[place->read];
-        size_t kept = !is_space(byte);
-        uint8_t folded = byte | (((uint8_t)(byte - 'A') < 26) ? fold : 0);
-        out[place->written] = kept ? folded : ' ';
-        place->written += kept | place->inside;
-        place->inside = kept;
-    }
-}
-
-/* White space collapsed and none at the ends; capitals made small if `fold`. */
-size_t collapse_plain(uint8_t *out, const uint8_t *text, size_t length, int fold)
-{
-    Place place = {0, 0, 0};
-    take_spaces(&place, out, text, length, fold ? 0x20 : 0);
-    return place.written - (place.written > 0 && !place.inside);
-}
-
 #if defined(__x86_64__) && defined(__GNUC__)
-
-#include <immintrin.h>
-
-#define AVX2 __attribute__((target("avx2,popcnt,bmi")))
-
-/* For each set of 8 bytes that stay, which ones they are. */
-static uint8_t shuffles[256][8];
-
-void fill_shuffles(void)
-{
-    for (int mask = 0; mask < 256; mask++) {
-        int kept = 0;
-        for (int bit = 0; bit < 8; bit++)
-            if (mask >> bit & 1)
-                shuffles[mask][kept++] = (uint8_t)bit;
-        while (kept < 8)
-            shuffles[mask][kept++] = 0x80;
-    }
-}
-
-AVX2 static inline __m256i between(__m256i bytes, char low, char high)
-{
-    return _mm256_and_si256(_mm256_cmpgt_epi8(bytes, _mm256_set1_epi8((char)(low - 1))),
-                            _mm256_cmpgt_epi8(_mm256_set1_epi8((char)(high + 1)), bytes));
-}
 
 AVX2 static inline __m256i words_of(__m256i bytes)
 {
@@ -194,35 +129,6 @@ AVX2 static inline __m256i words_of(__m256i bytes)
     __m256i others = _mm256_or_si256(between(bytes, '0', '9'),
                                      _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('_')));
     return _mm256_or_si256(letters, others);
-}
-
-AVX2 static inline __m256i spaces_of(__m256i bytes)
-{
-    return _mm256_or_si256(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(' ')),
-                           _mm256_or_si256(between(bytes, 9, 13), between(bytes, 0x1C, 0x1F)));
-}
-
-/* Write the 32 bytes that `kept` marks, and one blank after each run of them. */
-AVX2 static inline void put(Place *place, uint8_t *out, __m256i bytes, __m256i kept)
-{
-    uint32_t word = (uint32_t)_mm256_movemask_epi8(kept);
-    uint32_t stay = word | word << 1 | (uint32_t)place->inside;
-    bytes = _mm256_blendv_epi8(_mm256_set1_epi8(' '), bytes, kept);
-    place->inside = word >> 31;
-    place->read += 32;
-    if (stay == UINT32_MAX) {
-        _mm256_storeu_si256((__m256i *)(out + place->written), bytes);
-        place->written += 32;
-        return;
-    }
-    __m128i halves[2] = {_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)};
-    for (int part = 0; part < 4; part++) {
-        uint32_t mask = stay >> (8 * part) & 0xFF;
-        __m128i eight = part & 1 ? _mm_srli_si128(halves[part / 2], 8) : halves[part / 2];
-        __m128i order = _mm_loadl_epi64((const __m128i *)shuffles[mask]);
-        _mm_storel_epi64((__m128i *)(out + place->written), _mm_shuffle_epi8(eight, order));
-        place->written += (size_t)__builtin_popcount(mask);
-    }
 }
 
 AVX2 size_t split_words_avx2(uint8_t *out, const uint8_t *text, size_t length)
@@ -238,20 +144,6 @@ AVX2 size_t split_words_avx2(uint8_t *out, const uint8_t *text, size_t length)
     }
     take_words(&place, out, text, length);
     return end_words(&place, out);
-}
-
-AVX2 size_t collapse_avx2(uint8_t *out, const uint8_t *text, size_t length, int fold)
-{
-    Place place = {0, 0, 0};
-    __m256i bit = _mm256_set1_epi8(fold ? 0x20 : 0);
-    while (place.read + 32 <= length) {
-        __m256i bytes = _mm256_loadu_si256((const __m256i *)(text + place.read));
-        __m256i kept = _mm256_xor_si256(spaces_of(bytes), _mm256_set1_epi8(-1));
-        bytes = _mm256_or_si256(bytes, _mm256_and_si256(between(bytes, 'A', 'Z'), bit));
-        put(&place, out, bytes, kept);
-    }
-    take_spaces(&place, out, text, length, fold ? 0x20 : 0);
-    return place.written - (place.written > 0 && !place.inside);
 }
 
 /* Reads up to 31 bytes past the end, and writes up to 8 numbers too many: callers keep room. */
@@ -276,9 +168,5 @@ AVX2 size_t mark_starts_avx2(size_t *starts, const uint8_t *text, size_t length,
     }
     return (size_t)(next - starts) - 1;
 }
-
-#else
-
-void fill_shuffles(void) {}
 
 #endif

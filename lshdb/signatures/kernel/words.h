@@ -8,12 +8,10 @@
 
 size_t split_words_plain(uint8_t *out, const uint8_t *text, size_t length);
 size_t mark_starts_plain(size_t *starts, const uint8_t *text, size_t length, uint8_t separator);
-size_t collapse_plain(uint8_t *out, const uint8_t *text, size_t length, int fold);
 
 #if defined(__x86_64__) && defined(__GNUC__)
 size_t split_words_avx2(uint8_t *out, const uint8_t *text, size_t length);
 size_t mark_starts_avx2(size_t *starts, const uint8_t *text, size_t length, uint8_t separator);
-size_t collapse_avx2(uint8_t *out, const uint8_t *text, size_t length, int fold);
 #endif
 
 #endif

@@ -1,0 +1,67 @@
+"""The table of characters that normalise alone is right, and leaves out whatever is not."""
+
+from __future__ import annotations
+
+import sys
+from unicodedata import decomposition, normalize
+
+import pytest
+
+from lshdb.shingling import normalise
+from lshdb.shingling.folding import COMPLEX, SPACE, fold_character, table_entry
+
+POINTS = [chr(point) for point in range(0x20000) if not 0xD800 <= point < 0xE000]
+
+
+def test_each_character_alone_and_beside_others_is_what_the_reference_makes_of_it() -> None:
+    alone = 0
+    for character in POINTS:
+        folded = fold_character(character, fold=True)
+        if folded is None:
+            continue
+        alone += 1
+        for before, after in (("a", "e"), ("\u1100", "b"), ("é", character), ("가", "\ufb01")):
+            expected = normalise(before) + folded + normalise(after if after != character else "")
+            if after == character:
+                expected += folded
+            found = normalize("NFKC", normalize("NFKC", before + character + after).casefold())
+            assert found == expected, hex(ord(character))
+    assert alone > 100_000
+
+
+def test_no_character_that_composes_with_the_one_before_is_in_the_table() -> None:
+    """All second halves of compositions that this interpreter knows."""
+    seconds = {chr(point) for point in range(0x1161, 0x1176)}
+    seconds |= {chr(point) for point in range(0x11A8, 0x11C3)}
+    for point in range(sys.maxunicode + 1):
+        parts = decomposition(chr(point)).split()
+        if len(parts) == 2 and not parts[0].startswith("<"):
+            seconds.add(chr(int(parts[1], 16)))
+    assert len(seconds) > 100
+    for character in seconds:
+        for fold in (False, True):
+            assert fold_character(character, fold=fold) is None, hex(ord(character))
+
+
+@pytest.mark.parametrize(
+    ("character", "expected"),
+    [("A", b"a"), ("é", "é".encode()), ("É", "é".encode()), ("\ufb01", b"fi"), ("ß", b"ss")],
+)
+def test_entries_hold_utf8(character: str, expected: bytes) -> None:
+    entry = table_entry(character, fold=True)
+    assert (entry & 0xFF, (entry >> 8).to_bytes(7, "little")[: len(expected)]) == (
+        len(expected),
+        expected,
+    )
+
+
+@pytest.mark.parametrize("character", [" ", "\t", "\u00a0", "\u3000", "\u2028", "\x1f"])
+def test_white_space_is_marked(character: str) -> None:
+    assert table_entry(character, fold=True) == SPACE
+
+
+@pytest.mark.parametrize(
+    "character", ["\u0301", "\u00a8", "\ufdfa", "\u11a8", "\ud800", "\u0e38", "\u09be"]
+)
+def test_what_is_in_doubt_is_left_to_the_reference(character: str) -> None:
+    assert table_entry(character, fold=True) == COMPLEX
