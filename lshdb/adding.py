@@ -31,7 +31,7 @@ from lshdb.banding import bucket_keys, content_keys
 from lshdb.documents import Document, Rejected, validate_body, validate_key
 from lshdb.errors import ConflictError, InputError, ParameterError, TooManyRejectedError
 from lshdb.params import IndexParams
-from lshdb.shingling import canonical_content
+from lshdb.shingling import Content
 from lshdb.signing import sign_in_threads
 from lshdb.storage.bodies import pack_body, raw_body
 from lshdb.storage.snapshot import StoredDocument
@@ -90,6 +90,7 @@ def add_documents(
     store: Store,
     items: Iterable[Item],
     *,
+    canonical: Callable[[Content], Content],
     source: str,
     on_conflict: str,
     max_errors: int | None,
@@ -98,7 +99,7 @@ def add_documents(
     on_reject: Callable[[Rejected], None] | None,
     on_commit: Callable[[AddResult], None] | None,
 ) -> AddResult:
-    """Add documents; see :meth:`lshdb.Index.add`."""
+    """Add documents; see :meth:`lshdb.Index.add`. ``canonical`` makes a body's content."""
     if on_conflict not in ("replace", "skip", "error"):
         raise ParameterError(
             f'on_conflict is {on_conflict!r}; expected "replace", "skip" or "error"'
@@ -110,6 +111,7 @@ def add_documents(
     with Writer(store, lock_timeout=lock_timeout) as writer:
         run = _Add(writer, store.params, result, source, on_conflict, max_errors, on_reject)
         run.workers = workers or os.cpu_count() or 1
+        run.canonical = canonical
         for batch in _batches(items, run.reject):
             run.commit(batch)
             result.seconds = time.perf_counter() - begun
@@ -182,6 +184,7 @@ class _Add:
         self.on_reject = on_reject
         self.rejected_before = 0
         self.workers = 1
+        self.canonical: Callable[[Content], Content]
         with writer.transaction() as transaction:
             last = transaction.snapshot.last_batch()
         self.started_at = timestamp_after(last.started_at if last else None)
@@ -283,13 +286,11 @@ class _Add:
 
     def _hash_contents(self, changes: list[_Change]) -> None:
         for change in changes:
-            change.content = canonical_content(change.document.body)
-            canonical = (
-                change.content.encode()
-                if isinstance(change.content, str)
-                else orjson.dumps(change.content)
-            )
-            change.content_hash = _hash(change.form, canonical)
+            content = change.content = self.canonical(change.document.body)
+            if isinstance(content, str):
+                change.content_hash = _hash("text", content.encode())
+            else:
+                change.content_hash = _hash("tokens", orjson.dumps(content))
 
     def _share_signatures(
         self, transaction: WriteTransaction, changes: list[_Change]

@@ -1,7 +1,8 @@
 """Canonical contents -> shingle sets and signature rows, by the kernel or by the reference.
 
 The reference goes step by step: words, shingles, hashes, sketch. The kernel takes a text through
-all of them at once; ready tokens go through the reference's shingling and the kernel's sketch.
+all of them at once where the unit is word or char; other units and ready tokens go through the
+reference's shingling and the kernel's sketch.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _BLOCK_SETS = 1024
 def shingle_content(content: Content, *, unit: str, k: int, bag: bool) -> NDArray[np.uint64]:
     """Sorted distinct shingle hashes; as :func:`lshdb.shingling.shingle_hashes`, but faster."""
     kernel = compiled()
-    if kernel is None or not isinstance(content, str):
+    if kernel is None or unit not in UNIT_NUMBERS or not isinstance(content, str):
         return shingle_hashes(content, unit=unit, k=k, bag=bag)
     hashes = kernel.shingle_text(content, UNIT_NUMBERS[unit], k, bag)
     return np.sort(np.frombuffer(hashes, dtype=np.uint64))
@@ -70,7 +71,8 @@ def sign_contents(
     kernel = compiled()
     numbers = constants(scheme, num_perm, seed)
 
-    if kernel is not None:
+    has_kernel = kernel is not None and unit in UNIT_NUMBERS
+    if has_kernel:
         texts = [text if isinstance(text, str) else "" for text in contents]
         kernel.sign_texts(
             texts, UNIT_NUMBERS[unit], k, bag, SCHEME_NUMBERS[scheme], num_perm, numbers, rows,
@@ -79,7 +81,7 @@ def sign_contents(
     others = [
         place
         for place, content in enumerate(contents)
-        if kernel is None or not isinstance(content, str)
+        if not has_kernel or not isinstance(content, str)
     ]
     sets = [shingle_hashes(contents[place], unit=unit, k=k, bag=bag) for place in others]
     filled = [place for place, hashes in zip(others, sets, strict=True) if len(hashes)]
