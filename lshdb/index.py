@@ -263,7 +263,8 @@ class Index:
         ----------
         documents : iterable
             (key, text) pairs, (key, list of ready tokens) pairs, or what
-            :func:`lshdb.read_documents` yields. Read once, as a stream.
+            :func:`lshdb.read_documents` yields. Read once, as a stream. For unit ``url`` the text
+            holds URLs, one a line, and the list one an item.
         on_conflict : {"replace", "skip", "error"}
             What becomes of a key that is there with another text. The same text is always left as
             it is; only ``last_seen_at`` changes.

@@ -66,7 +66,7 @@ def split_url(url: str) -> tuple[str, str | None, str]:
     if found is not None:
         return (found[1] or "").lower(), found[2] or None, found[3]
     found = _BARE_HOST.fullmatch(url)
-    if found is not None and any(map(str.isalnum, found[1])):
+    if found is not None and any(map(str.isalnum, found[1].partition(":")[0])):
         return "", found[1], found[2]
     return "", None, url
 

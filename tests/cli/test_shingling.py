@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,6 +104,22 @@ def test_workers_are_at_least_one(run: Run, tmp_path: Path, workers: str) -> Non
     assert "--workers" in result.stderr and not (tmp_path / "a.lshdb").exists()
 
 
+def test_workers_reach_the_index(
+    run: Run, index_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    add = Index.add
+
+    def watched(self: Index, *args: Any, **options: Any) -> Any:
+        asked.append(options["workers"])
+        return add(self, *args, **options)
+
+    monkeypatch.setattr(Index, "add", watched)
+    run("add", index_path, "-", "--workers", "3")
+    run("add", index_path, "-")
+    assert asked == [3, None]
+
+
 def test_options_that_cannot_be_make_nothing(run: Run, tmp_path: Path) -> None:
     (tmp_path / "s.txt").write_text("html")
     (tmp_path / "bad.txt").write_bytes(b"\xe9")
@@ -166,7 +183,8 @@ def test_jsonl_of_a_host_index_holds_lists_of_urls(run: Run, tmp_path: Path) -> 
         '{"id": "one", "text": "http://a.com/x/y/z\\nhttp://a.com/u/v"}\n'
         '{"id": "two", "text": ["https://b.org/u/v", "https://b.org/x/y/z"]}\n'
     )
-    run("add", tmp_path / "h.lshdb", tmp_path / "h.jsonl", "--unit", "url")
+    out = run("add", tmp_path / "h.lshdb", tmp_path / "h.jsonl", "--unit", "url").stdout
+    assert "exact copies 1," in out  # one content, given as a text and as a list
     assert run("pairs", tmp_path / "h.lshdb").stdout == "one\ttwo\t1.000000\texact\n"
 
 

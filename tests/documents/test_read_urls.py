@@ -20,14 +20,16 @@ Read = Callable[..., tuple[list[Document], list[Rejected]]]
 
 def test_urls_are_put_together_by_host(tmp_path: Path, read: Read) -> None:
     (tmp_path / "a.txt").write_text("http://b.org/2\nhttp://a.com/1\n\n  http://b.org/1 \r\n")
-    (tmp_path / "b.gz").write_bytes(gzip.compress(b"\xef\xbb\xbfhttp://a.com/1\nHTTP://A.com/0"))
+    (tmp_path / "b.gz").write_bytes(
+        gzip.compress(b"\xef\xbb\xbfhttp://a.com/1\nHTTP://A.com/0\nhttp://a.com/9")
+    )
     (tmp_path / "c.csv").write_text("id,text\nkey,http://c.net/\n")
     paths = [tmp_path / "a.txt", tmp_path / "c.csv", tmp_path / "b.gz"]
     documents, rejected = read(paths, fallback="urls")
     assert rejected == []
     assert documents == [
         Document("key", "http://c.net/", f"{tmp_path}/c.csv:2"),
-        Document("a.com", "HTTP://A.com/0\nhttp://a.com/1", f"{tmp_path}/a.txt"),
+        Document("a.com", "HTTP://A.com/0\nhttp://a.com/1\nhttp://a.com/9", f"{tmp_path}/a.txt"),
         Document("b.org", "http://b.org/1\nhttp://b.org/2", f"{tmp_path}/a.txt"),
     ]
     forced, bad = read(paths, input_format="urls")

@@ -69,6 +69,7 @@ def test_what_counts(url: str, expected: list[str]) -> None:
         ("mailto:joe@ex.com", ("", None, "mailto:joe@ex.com")),
         ("some words. more", ("", None, "some words. more")),
         (".../a", ("", None, ".../a")),
+        (".:80/a", ("", None, ".:80/a")),
         ("a/b.c", ("", None, "a/b.c")),
     ],
 )
@@ -81,6 +82,7 @@ def test_where_a_url_is_cut(url: str, parts: tuple[str, str | None, str]) -> Non
     st.text(st.sampled_from("abB./:?#@%4C3A9_-0 \n\xe9\u4e2d[]"), max_size=25), st.integers(1, 4)
 )
 @example("a.b//c//d", 2)
+@example(".:4/a", 1)
 @example("1a://b/c/d", 2)
 @example("a+b://c/d", 1)
 def test_any_url_is_shingled_as_in_the_plain_path(url: str, k: int) -> None:
