@@ -16,6 +16,7 @@ from lshdb.errors import (
     ParameterMismatchError,
     QueryError,
     TextNotStoredError,
+    TokenizerError,
     TooManyRejectedError,
 )
 from lshdb.index import Index, ShownDocument
@@ -23,6 +24,7 @@ from lshdb.params import IndexParams, candidate_probability, choose_bands
 from lshdb.search.pairs import Pair
 from lshdb.search.query import Hit
 from lshdb.signatures import KernelWarning, kernel_name
+from lshdb.tokenizers import Tokenizer
 from lshdb.version import __version__
 
 __all__ = [
@@ -48,6 +50,8 @@ __all__ = [
     "Rejected",
     "ShownDocument",
     "TextNotStoredError",
+    "Tokenizer",
+    "TokenizerError",
     "TooManyRejectedError",
     "__version__",
     "candidate_probability",

@@ -31,7 +31,8 @@ from lshdb.banding import bucket_keys, content_keys
 from lshdb.documents import Document, Rejected, validate_body, validate_key
 from lshdb.errors import ConflictError, InputError, ParameterError, TooManyRejectedError
 from lshdb.params import IndexParams
-from lshdb.shingling import canonical_content
+from lshdb.shingling import Shingler
+from lshdb.signatures import canonical_contents
 from lshdb.signing import sign_in_threads
 from lshdb.storage.bodies import pack_body, raw_body
 from lshdb.storage.snapshot import StoredDocument
@@ -90,6 +91,7 @@ def add_documents(
     store: Store,
     items: Iterable[Item],
     *,
+    shingler: Shingler,
     source: str,
     on_conflict: str,
     max_errors: int | None,
@@ -110,6 +112,7 @@ def add_documents(
     with Writer(store, lock_timeout=lock_timeout) as writer:
         run = _Add(writer, store.params, result, source, on_conflict, max_errors, on_reject)
         run.workers = workers or os.cpu_count() or 1
+        run.shingler = shingler
         for batch in _batches(items, run.reject):
             run.commit(batch)
             result.seconds = time.perf_counter() - begun
@@ -182,6 +185,7 @@ class _Add:
         self.on_reject = on_reject
         self.rejected_before = 0
         self.workers = 1
+        self.shingler: Shingler
         with writer.transaction() as transaction:
             last = transaction.snapshot.last_batch()
         self.started_at = timestamp_after(last.started_at if last else None)
@@ -282,14 +286,14 @@ class _Add:
         return changes, seen_again, len(seen_again)
 
     def _hash_contents(self, changes: list[_Change]) -> None:
-        for change in changes:
-            change.content = canonical_content(change.document.body)
-            canonical = (
-                change.content.encode()
-                if isinstance(change.content, str)
-                else orjson.dumps(change.content)
-            )
-            change.content_hash = _hash(change.form, canonical)
+        bodies = [change.document.body for change in changes]
+        contents = canonical_contents(self.shingler, bodies)
+        for change, content in zip(changes, contents, strict=True):
+            change.content = content
+            if isinstance(content, str):
+                change.content_hash = _hash("text", content.encode())
+            else:
+                change.content_hash = _hash("tokens", orjson.dumps(content))
 
     def _share_signatures(
         self, transaction: WriteTransaction, changes: list[_Change]

@@ -10,6 +10,7 @@ Anything that is not an ``LshdbError`` is a bug in lshdb (or the machine is out 
     ├── ParameterMismatchError  the index was made with other parameters than asked for
     ├── FormatError             the index has a format or schema this version does not read
     ├── KeyNotFoundError        no document has that key
+    ├── TokenizerError          the index's tokenizer is not installed, or failed
     ├── TextNotStoredError      the question needs texts and the index was made without them
     ├── InputError              a source of documents cannot be read at all
     │   ├── ConflictError       a key is there already and the caller asked for an error
@@ -37,6 +38,7 @@ __all__ = [
     "ParameterMismatchError",
     "QueryError",
     "TextNotStoredError",
+    "TokenizerError",
     "TooManyRejectedError",
 ]
 
@@ -100,6 +102,10 @@ class KeyNotFoundError(LshdbError):
     def __init__(self, message: str, *, key: str, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.key = key
+
+
+class TokenizerError(LshdbError):
+    """A tokenizer is not installed, cannot be loaded, failed, or gave what is no token."""
 
 
 class TextNotStoredError(LshdbError):

@@ -11,17 +11,22 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from lshdb.documents import Document, Rejected, validate_body
-from lshdb.errors import InputError, ParameterError, ParameterMismatchError
+from lshdb.errors import InputError, ParameterError
+from lshdb.expectations import check_expected
 from lshdb.params import IndexParams
 from lshdb.search.pairs import Pair, find_pairs
 from lshdb.search.query import Hit, Searcher
 from lshdb.search.verification import choose_method
-from lshdb.shingling import canonical_content
-from lshdb.signatures import shingle_content, sign
+from lshdb.shingling import Shingler
+from lshdb.signatures import canonical_contents, shingle_content, sign
 from lshdb.storage.snapshot import Snapshot, StoredBatch, StoredDocument
 from lshdb.storage.store import Store
+from lshdb.tokenizers import Tokenizer, installed_tokenizer, splitter
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from lshdb.adding import AddResult
     from lshdb.checking import Finding
     from lshdb.sql import SqlResult
@@ -65,8 +70,10 @@ class Index:
     ...     index.query("the quick brown fox jumps over the dog", top=10)
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, tokenizer: Tokenizer | None = None) -> None:
         self._store = store
+        name = store.params.tokenizer
+        self._shingler = Shingler.of(store.params, splitter(name, tokenizer) if name else None)
 
     @classmethod
     def create(
@@ -80,9 +87,15 @@ class Index:
         num_perm: int = 128,
         scheme: str = "fss",
         seed: int = 1,
-        unit: str = "word",
+        unit: str | None = None,
         k: int | None = None,
         bag: bool = False,
+        lowercase: bool | None = None,
+        strip_accents: bool = False,
+        strip_punctuation: bool = False,
+        digits: str = "keep",
+        stop_tokens: Iterable[str] | None = None,
+        tokenizer: Tokenizer | str | None = None,
         store_text: bool = True,
         database: str | None = None,
     ) -> Index:
@@ -104,12 +117,22 @@ class Index:
             Min-hash scheme.
         seed : int
             Of the hash functions; indexes with equal parameters are comparable.
-        unit : {"word", "char"}
-            What shingles are made of.
+        unit : {"word", "char", "byte", "line", "token", "url", "tokenizer"}, optional
+            What shingles are made of; words, unless a tokenizer is given.
         k : int, optional
-            Words (default 5) or characters (default 9) a shingle.
+            Units a shingle: 5 words or tokens, 9 characters or bytes, 3 lines, 2 tokens of a URL.
         bag : bool
             Whether a repeated shingle counts again.
+        lowercase : bool, optional
+            Whether letter case is folded; by default for word, char, line and url.
+        strip_accents, strip_punctuation : bool
+            Whether accents are dropped, and punctuation and symbols turned into blanks.
+        digits : {"keep", "zero"}
+            Whether every number becomes 0.
+        stop_tokens : iterable of str, optional
+            For unit ``url``: left out of URLs, in place of the default list.
+        tokenizer : Tokenizer or str, optional
+            What cuts texts into tokens, or the name of one that is installed.
         store_text : bool
             Keep texts, for exact verification; without, similarities are estimates.
         database : str, optional
@@ -121,9 +144,13 @@ class Index:
             A value is out of range; nothing was made.
         IndexExistsError
             Something is at the path already; it is as it was.
+        TokenizerError
+            No tokenizer of that name is installed.
         LshdbError
             The directory cannot be made.
         """
+        if isinstance(tokenizer, str):
+            tokenizer = installed_tokenizer(tokenizer)
         params = IndexParams.choose(
             threshold=threshold,
             recall=recall,
@@ -135,20 +162,32 @@ class Index:
             unit=unit,
             k=k,
             bag=bag,
+            lowercase=lowercase,
+            strip_accents=strip_accents,
+            strip_punctuation=strip_punctuation,
+            digits=digits,
+            stop_tokens=stop_tokens,
+            tokenizer=tokenizer.recorded if tokenizer is not None else "",
             store_text=store_text,
         )
         Store.create(Path(path), params, database_url=database)
-        return cls.open(path)
+        return cls.open(path, tokenizer=tokenizer)
 
     @classmethod
-    def open(cls, path: Path_, **expected: Any) -> Index:
+    def open(
+        cls, path: Path_, *, tokenizer: Tokenizer | str | None = None, **expected: Any
+    ) -> Index:
         """Open an index; the cost does not depend on its size.
 
         Parameters
         ----------
         path : path-like
+        tokenizer : Tokenizer or str, optional
+            The one the index was made with, or the name of one that is installed. Without it the
+            one that the index names is looked for among the installed, once a text is to be split.
         **expected
-            Parameters by name (``threshold=0.8, k=5``); what the index has must be equal.
+            Parameters and options of :meth:`create` by name (``threshold=0.8, k=5``); what the
+            index has must be equal.
 
         Raises
         ------
@@ -161,28 +200,20 @@ class Index:
         DamageError
             The signature file does not fit.
         """
+        if isinstance(tokenizer, str):
+            tokenizer = installed_tokenizer(tokenizer)
+        if tokenizer is not None:
+            expected["tokenizer"] = tokenizer.recorded
         store = Store.open(Path(path))
-        stored = store.params.items()
         try:
-            for name, value in expected.items():
-                if name not in stored:
-                    raise ParameterError(
-                        f"there is no parameter {name!r}", hint="one of " + ", ".join(stored)
-                    )
-                if stored[name] != value:
-                    raise ParameterMismatchError(
-                        f"the index {path} was made with {name} = {stored[name]!r}, "
-                        f"and {value!r} was asked for",
-                        name=name,
-                        stored=stored[name],
-                        given=value,
-                        hint="parameters are fixed when an index is made; "
-                        "make another one for other parameters",
-                    )
+            if "database" in expected:
+                expected["database"] = str(store.database_of(expected["database"]))
+            others = {"database": str(store.database)}
+            check_expected(store.directory.path, store.params, expected, others=others)
+            return cls(store, tokenizer)
         except BaseException:
             store.close()
             raise
-        return cls(store)
 
     def close(self) -> None:
         """Close the index; iterators that it gave out end with an error."""
@@ -232,7 +263,8 @@ class Index:
         ----------
         documents : iterable
             (key, text) pairs, (key, list of ready tokens) pairs, or what
-            :func:`lshdb.read_documents` yields. Read once, as a stream.
+            :func:`lshdb.read_documents` yields. Read once, as a stream. For unit ``url`` the text
+            holds URLs, one a line, and the list one an item.
         on_conflict : {"replace", "skip", "error"}
             What becomes of a key that is there with another text. The same text is always left as
             it is; only ``last_seen_at`` changes.
@@ -261,6 +293,8 @@ class Index:
             ``on_conflict="error"`` and a key is there with another text.
         TooManyRejectedError
             More than max_errors were rejected.
+        TokenizerError, ParameterMismatchError
+            The index's tokenizer is not installed, in this version, or failed.
         DatabaseError
             The disk or the database failed.
 
@@ -274,6 +308,7 @@ class Index:
         return add_documents(
             self._store,
             documents,
+            shingler=self._shingler,
             source=source,
             on_conflict=on_conflict,
             max_errors=max_errors,
@@ -335,7 +370,7 @@ class Index:
 
         Raises
         ------
-        KeyNotFoundError, ParameterError, TextNotStoredError, DamageError
+        KeyNotFoundError, ParameterError, TextNotStoredError, TokenizerError, DamageError
         """
         if (body is None) == (key is None):
             raise ParameterError("a query has either a body or a key")
@@ -474,6 +509,10 @@ class Index:
         with self._store.reading() as snapshot:
             return list(check_index(snapshot, self.params))
 
+    def count_shingles(self, body: str | list[str]) -> int:
+        """How many shingles a text, or ready tokens, would have here; of 0 nothing is similar."""
+        return len(self._shingles(body))
+
     # Inside
 
     def _pairs(self, threshold: float, method: str, since: int | str | None) -> Iterator[Pair]:
@@ -481,6 +520,7 @@ class Index:
             yield from find_pairs(
                 snapshot,
                 self.params,
+                self._shingler,
                 threshold=threshold,
                 method=method,
                 since=_batch(snapshot, since),
@@ -495,10 +535,15 @@ class Index:
         threshold = self._threshold(threshold)
         method = choose_method(verify, self.params)
         with self._store.reading() as snapshot:
-            yield (
+            searcher = Searcher(
                 snapshot,
-                Searcher(snapshot, self.params, threshold=threshold, top=top, method=method),
+                self.params,
+                self._shingler,
+                threshold=threshold,
+                top=top,
+                method=method,
             )
+            yield snapshot, searcher
 
     def _threshold(self, threshold: float | None) -> float:
         if threshold is None:
@@ -507,14 +552,17 @@ class Index:
             raise ParameterError(f"threshold is {threshold!r}; expected a number above 0, up to 1")
         return threshold
 
-    def _query_body(self, searcher: Searcher, body: str | list[str]) -> list[Hit]:
+    def _shingles(self, body: str | list[str]) -> NDArray[np.uint64]:
         reason = validate_body(body)
         if reason is not None:
             raise InputError(f"the query cannot be used: {reason}")
         params = self.params
-        shingles = shingle_content(
-            canonical_content(body), unit=params.unit, k=params.k, bag=params.bag
-        )
+        [content] = canonical_contents(self._shingler, [body])
+        return shingle_content(content, unit=params.unit, k=params.k, bag=params.bag)
+
+    def _query_body(self, searcher: Searcher, body: str | list[str]) -> list[Hit]:
+        params = self.params
+        shingles = self._shingles(body)
         if not len(shingles):
             return []
         rows = sign([shingles], scheme=params.scheme, num_perm=params.num_perm, seed=params.seed)

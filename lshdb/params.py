@@ -10,16 +10,24 @@ probability 1 - (1 - s^r)^b (Mining of Massive Datasets, section 3.4.2).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 from lshdb.errors import ParameterError
+from lshdb.shingling import (
+    DEFAULT_STOP_TOKENS,
+    NORMALISATION,
+    UNITS,
+    join_steps,
+    parse_steps,
+    stop_token_list,
+)
 
 __all__ = ["FORMAT", "IndexParams", "candidate_probability", "choose_bands"]
 
 FORMAT = 1
 """Number of the on-disk format that this version writes and reads."""
 
-DEFAULT_K = {"word": 5, "char": 9}
 _MAX_BANDS = 255
 _MAX_NUM_PERM = 4096
 
@@ -137,14 +145,19 @@ class IndexParams:
         Similarity from which on pairs are near-duplicates, inclusive; above 0, up to 1.
     recall : float
         Probability that a pair at the threshold is found.
-    unit : {"word", "char"}
+    unit : {"word", "char", "byte", "line", "token", "url", "tokenizer"}
         What shingles are made of.
     k : int
-        Tokens or characters a shingle, 1 to 255.
+        Units a shingle, 1 to 255.
     bag : bool
         Whether repeated shingles count again.
     normalisation : str
-        Name of the normalisation.
+        The steps of the normalisation (:mod:`lshdb.shingling.normalise`).
+    stop_tokens : str
+        Tokens left out of URLs, sorted and joined by blanks; empty unless the unit is ``url``.
+    tokenizer : str
+        Name and version of the tokenizer, with a blank between; empty unless the unit is
+        ``tokenizer``.
     store_text : bool
         Whether texts are kept for exact verification.
     """
@@ -160,19 +173,18 @@ class IndexParams:
     unit: str = "word"
     k: int = 5
     bag: bool = False
-    normalisation: str = "nfkc-casefold-space"
+    normalisation: str = NORMALISATION
+    stop_tokens: str = ""
+    tokenizer: str = ""
     store_text: bool = True
 
     def __post_init__(self) -> None:
         _check("metric", self.metric, self.metric == "jaccard", '"jaccard"')
         _check("scheme", self.scheme, self.scheme in ("fss", "universal"), '"fss" or "universal"')
-        _check("unit", self.unit, self.unit in DEFAULT_K, '"word" or "char"')
-        _check(
-            "normalisation",
-            self.normalisation,
-            self.normalisation == "nfkc-casefold-space",
-            '"nfkc-casefold-space"',
-        )
+        _check_unit(self.unit)
+        parse_steps(self.normalisation)
+        _check_stop_tokens(self.unit, self.stop_tokens)
+        _check_tokenizer(self.unit, self.tokenizer)
         _check_integer("num_perm", self.num_perm, 1, _MAX_NUM_PERM)
         _check_integer("seed", self.seed, 0, 2**63 - 1)
         _check_integer("bands", self.bands, 1, _MAX_BANDS)
@@ -196,11 +208,17 @@ class IndexParams:
         bands: int | None = None,
         rows: int | None = None,
         num_perm: int = 128,
-        unit: str = "word",
+        unit: str | None = None,
         k: int | None = None,
         scheme: str = "fss",
         seed: int = 1,
         bag: bool = False,
+        lowercase: bool | None = None,
+        strip_accents: bool = False,
+        strip_punctuation: bool = False,
+        digits: str = "keep",
+        stop_tokens: Iterable[str] | None = None,
+        tokenizer: str = "",
         store_text: bool = True,
     ) -> IndexParams:
         """Complete parameters from what a user gives: bands from threshold and recall, k from unit.
@@ -213,8 +231,19 @@ class IndexParams:
             Promised probability of finding a pair at the threshold; 0.99 unless bands are given.
         bands, rows : int, optional
             Both or neither, and not together with recall; the recall is then what they give.
-        num_perm, unit, k, scheme, seed, bag, store_text
-            As the attributes; k is 5 words or 9 characters unless given.
+        num_perm, scheme, seed, bag, tokenizer, store_text
+            As the attributes.
+        unit, k : optional
+            As the attributes. The unit is ``word``, or ``tokenizer`` where one is given; k goes by
+            the unit (``lshdb.shingling.UNITS``).
+        lowercase : bool, optional
+            Whether letter case is folded; by default for word, char, line and url.
+        strip_accents, strip_punctuation : bool
+            Whether accents are dropped, and punctuation and symbols turned into blanks.
+        digits : {"keep", "zero"}
+            Whether every number becomes 0.
+        stop_tokens : iterable of str, optional
+            For unit ``url``: in place of the default list.
 
         Raises
         ------
@@ -223,7 +252,16 @@ class IndexParams:
         """
         _check_threshold(threshold)
         _check_integer("num_perm", num_perm, 1, _MAX_NUM_PERM)
-        _check("unit", unit, unit in DEFAULT_K, '"word" or "char"')
+        unit = ("tokenizer" if tokenizer else "word") if unit is None else unit
+        _check_unit(unit)
+        normalisation = _normalisation(unit, lowercase, strip_accents, strip_punctuation, digits)
+        if stop_tokens is not None and unit != "url":
+            raise ParameterError(f"stop_tokens are for unit url, and the unit is {unit}")
+        if unit == "url":
+            given = DEFAULT_STOP_TOKENS if stop_tokens is None else stop_tokens
+            recorded_stop_tokens = stop_token_list(given, normalisation)
+        else:
+            recorded_stop_tokens = ""
         if (bands is None) != (rows is None):
             raise ParameterError("bands and rows are given together or not at all")
         if bands is not None and rows is not None:
@@ -247,8 +285,11 @@ class IndexParams:
             threshold=float(threshold),
             recall=float(recall),
             unit=unit,
-            k=DEFAULT_K[unit] if k is None else k,
+            k=UNITS[unit].k if k is None else k,
             bag=bag,
+            normalisation=normalisation,
+            stop_tokens=recorded_stop_tokens,
+            tokenizer=tokenizer,
             store_text=store_text,
         )
 
@@ -259,6 +300,28 @@ class IndexParams:
     def items(self) -> dict[str, str | int | float | bool]:
         """Name to value, in the order of the attributes."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def options(self) -> dict[str, str | bool]:
+        """The options of :meth:`choose` that are recorded as steps of the normalisation."""
+        steps = parse_steps(self.normalisation)
+        return {
+            "lowercase": "casefold" in steps,
+            "strip_accents": "accents" in steps,
+            "strip_punctuation": "punctuation" in steps,
+            "digits": "zero" if "digits" in steps else "keep",
+        }
+
+
+def _normalisation(
+    unit: str, lowercase: bool | None, strip_accents: bool, strip_punctuation: bool, digits: str
+) -> str:
+    """The unit's own steps, with those that options add and without those they take away."""
+    _check("digits", digits, digits in ("keep", "zero"), '"keep" or "zero"')
+    steps = set(parse_steps(UNITS[unit].normalisation))
+    if lowercase is not None:
+        steps = steps | {"casefold"} if lowercase else steps - {"casefold"}
+    added = {"accents": strip_accents, "punctuation": strip_punctuation, "digits": digits == "zero"}
+    return join_steps(steps | {step for step, wanted in added.items() if wanted})
 
 
 def _check(name: str, value: object, good: bool, expected: str) -> None:
@@ -274,3 +337,29 @@ def _check_integer(name: str, value: object, low: int, high: int) -> None:
 def _check_threshold(value: object) -> None:
     good = isinstance(value, int | float) and not isinstance(value, bool) and 0.0 < value <= 1.0
     _check("threshold", value, good, "a number above 0, up to 1")
+
+
+def _check_unit(value: object) -> None:
+    good = isinstance(value, str) and value in UNITS
+    _check("unit", value, good, "one of " + ", ".join(UNITS))
+
+
+def _check_stop_tokens(unit: str, value: object) -> None:
+    good = isinstance(value, str) and value == " ".join(sorted(set(value.split())))
+    _check("stop_tokens", value, good, "distinct tokens, sorted, with single blanks between them")
+    if value and unit != "url":
+        raise ParameterError(f"stop_tokens are for unit url, and the unit is {unit}")
+
+
+def _check_tokenizer(unit: str, value: object) -> None:
+    expected = "a name and a version with a blank between them"
+    if unit == "tokenizer" and value == "":
+        raise ParameterError(
+            "unit tokenizer needs a tokenizer",
+            hint="give --tokenizer NAME, or tokenizer= in Python",
+        )
+    if unit == "tokenizer" or not isinstance(value, str):
+        good = isinstance(value, str) and value == " ".join(value.split()) and value.count(" ") == 1
+        _check("tokenizer", value, good, expected)
+    elif value:
+        raise ParameterError(f"a tokenizer is for unit tokenizer, and the unit is {unit}")

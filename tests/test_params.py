@@ -266,6 +266,8 @@ def test_items() -> None:
         "k",
         "bag",
         "normalisation",
+        "stop_tokens",
+        "tokenizer",
         "store_text",
     ]
     assert IndexParams(**items) == params
@@ -320,8 +322,11 @@ NAN = math.nan
     [
         ("metric", ["cosine", "", "Jaccard", None]),
         ("scheme", ["minhash", "", "FSS", None, 1]),
-        ("unit", ["byte", "", "words", None, 5]),
-        ("normalisation", ["none", "", None]),
+        ("unit", ["bytes", "", "words", None, 5]),
+        (
+            "normalisation",
+            ["nothing", "", None, "space-nfkc", "nfkc-nfkc", "space-lines", "nfkc-none"],
+        ),
         ("num_perm", [0, -1, 4097, 128.0, True, "128", None, 99]),
         ("seed", [-1, 2**63, 2**64, 1.0, False, "1", None]),
         ("bands", [0, -1, 256, 20.0, True, "20", None, 26]),
@@ -365,8 +370,8 @@ def test_what_is_refused(name: str, values: list[object]) -> None:
         ({"num_perm": 0}, "num_perm is 0"),
         ({"num_perm": 4097}, "num_perm is 4097"),
         ({"num_perm": 2}, "no bands and rows"),
-        ({"unit": "byte"}, "unit is 'byte'"),
-        ({"unit": "byte", "k": 5}, "unit is 'byte'"),
+        ({"unit": "bytes"}, "unit is 'bytes'"),
+        ({"unit": "bytes", "k": 5}, "unit is 'bytes'"),
         ({"k": 0}, "k is 0"),
         ({"k": 256}, "k is 256"),
         ({"scheme": "simhash"}, "scheme is 'simhash'"),

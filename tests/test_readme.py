@@ -51,9 +51,10 @@ def run(command: str, folder: Path) -> str:
     return done.stdout
 
 
-def test_session(tmp_path: Path) -> None:
-    steps = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block("session"), re.MULTILINE)
-    assert len(steps) > 8
+@pytest.mark.parametrize(("name", "at_least"), [("session", 9), ("shingling", 3)])
+def test_session(tmp_path: Path, name: str, at_least: int) -> None:
+    steps = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block(name), re.MULTILINE)
+    assert len(steps) >= at_least
     for command, expected in steps:
         if command.startswith("cat "):
             (tmp_path / command.removeprefix("cat ")).write_text(expected)
@@ -61,13 +62,21 @@ def test_session(tmp_path: Path) -> None:
         assert matches(expected, given), f"$ {command}\n{given}"
 
 
-def test_python_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("python", ["a 0.615 exact", "b 0.615 exact", "a b 0.857 exact"]),
+        ("python: tokenizer", ["a 1.0"]),
+    ],
+)
+def test_python_example(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, lines: list[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(block("python"), "README.md", "exec"), {})
-    lines = printed.getvalue().splitlines()
-    assert lines == ["a 0.615 exact", "b 0.615 exact", "a b 0.857 exact"]
+        exec(compile(block(name), "README.md", "exec"), {})
+    assert printed.getvalue().splitlines() == lines
 
 
 @pytest.fixture

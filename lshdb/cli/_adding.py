@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,7 @@ from lshdb import (
     LshdbError,
     Rejected,
 )
+from lshdb.cli._describing import described
 from lshdb.cli._errors import INTERRUPTED
 from lshdb.cli._output import note
 from lshdb.cli._progress import AddProgress
@@ -23,19 +24,21 @@ from lshdb.cli._progress import AddProgress
 if TYPE_CHECKING:
     from lshdb.adding import AddResult
 
-__all__ = ["add_watched", "create_with_defaults", "open_if_there", "summary"]
+__all__ = ["add_watched", "create_and_say", "open_if_there", "summary"]
 
 
-def open_if_there(path: str) -> Index | None:
+def open_if_there(path: str, **given: Any) -> Index | None:
     """Open an index; None if there is nothing, or an empty folder, where it could be made.
 
     Raises
     ------
     IndexNotFoundError
         Something else is there.
+    ParameterMismatchError
+        It was made with something else than what is given.
     """
     try:
-        return Index.open(path)
+        return Index.open(path, **given)
     except IndexNotFoundError:
         if os.path.isdir(path) and not os.listdir(path):
             return None
@@ -44,20 +47,17 @@ def open_if_there(path: str) -> Index | None:
         return None
 
 
-def create_with_defaults(path: str) -> Index:
-    """Make an index with the default parameters and say so."""
+def create_and_say(path: str, **given: Any) -> Index:
+    """Make an index with what is given, the rest by default, and say so."""
     try:
-        index = Index.create(path)
+        index = Index.create(path, **given)
     except LshdbError as error:
         try:
-            return Index.open(path)  # somebody else has made it meanwhile
+            return Index.open(path, **given)  # somebody else has made it meanwhile
         except IndexNotFoundError:
             raise error from None
-    params = index.params
-    note(
-        f"made the index {path} with the defaults: threshold {params.threshold:g}, "
-        f"{params.k}-{params.unit} shingles"
-    )
+    how = "" if given else " with the defaults"
+    note(f"made the index {path}{how}: {described(index.params)}")
     return index
 
 
@@ -70,6 +70,7 @@ def add_watched(
     lock_timeout: float,
     on_conflict: str = "replace",
     max_errors: int | None = None,
+    workers: int | None = None,
     report_rejected: bool = True,
 ) -> AddResult:
     """Add, showing progress, saying what is waited for, and what is in after Ctrl-C."""
@@ -82,6 +83,7 @@ def add_watched(
             max_errors=max_errors,
             source=source,
             lock_timeout=timeout,
+            workers=workers,
             on_reject=progress.rejected if report_rejected else None,
             on_commit=progress.committed,
         )

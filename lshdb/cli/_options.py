@@ -7,13 +7,17 @@ what can be said without it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from lshdb.cli._describing import UNIT_NAMES
 from lshdb.cli._output import FORMATS
 
 __all__ = [
+    "creation_options",
+    "given_parameters",
     "index_argument",
     "input_options",
     "listing_options",
@@ -34,6 +38,110 @@ def _seconds(_ctx: click.Context, _param: click.Parameter, value: float) -> floa
 def index_argument(function: Function) -> Function:
     """The argument INDEX."""
     return click.argument("index_path", metavar="INDEX")(function)
+
+
+def _tokens(_ctx: click.Context, _param: click.Parameter, path: str | None) -> list[str] | None:
+    """The tokens of a file, separated by white space."""
+    if path is None:
+        return None
+    try:
+        return Path(path).read_text(encoding="utf-8").split()
+    except UnicodeDecodeError as error:
+        raise click.BadParameter(f"{path} is not valid UTF-8 at byte {error.start + 1}") from error
+
+
+CREATION_OPTIONS = (
+    # No option has a default of its own: what is not given is the library's to choose, and of an
+    # index that is there only what is given is compared.
+    click.option(
+        "--threshold",
+        type=float,
+        metavar="T",
+        help="Similarity from which on documents are near-duplicates.  [default: 0.8]",
+    ),
+    click.option(
+        "--recall",
+        type=float,
+        metavar="P",
+        help="Probability of finding a pair at the threshold; chooses bands and rows.  "
+        "[default: 0.99]",
+    ),
+    click.option("--bands", type=int, metavar="B", help="Bands, with --rows in place of --recall."),
+    click.option("--rows", type=int, metavar="R", help="Rows of a band."),
+    click.option("--num-perm", type=int, metavar="N", help="Signature slots.  [default: 128]"),
+    click.option(
+        "--scheme",
+        type=click.Choice(["fss", "universal"]),
+        help="Min-hash scheme.  [default: fss]",
+    ),
+    click.option("--seed", type=int, metavar="N", help="Of the hash functions.  [default: 1]"),
+    click.option(
+        "--unit",
+        type=click.Choice(list(UNIT_NAMES)),
+        help="What shingles are made of.  [default: word]",
+    ),
+    click.option(
+        "--k",
+        type=int,
+        metavar="K",
+        help="Units of a shingle.  [default: 5 words or tokens, 9 characters or bytes, 3 lines, "
+        "2 tokens of a URL]",
+    ),
+    click.option("--bag", is_flag=True, default=None, help="Count repeated shingles."),
+    click.option(
+        "--lowercase/--keep-case",
+        default=None,
+        help="Whether letter case is folded.  [default: yes for word, char, line and url]",
+    ),
+    click.option("--strip-accents", is_flag=True, default=None, help="Drop accents."),
+    click.option(
+        "--strip-punctuation",
+        is_flag=True,
+        default=None,
+        help="Turn punctuation and symbols into blanks.",
+    ),
+    click.option(
+        "--digits",
+        type=click.Choice(["keep", "zero"]),
+        help="Keep numbers, or make every one 0.  [default: keep]",
+    ),
+    click.option(
+        "--stop-tokens",
+        type=click.Path(exists=True, dir_okay=False),
+        callback=_tokens,
+        metavar="FILE",
+        help="Tokens to leave out of URLs, in place of the default list.",
+    ),
+    click.option(
+        "--tokenizer", metavar="NAME", help="An installed tokenizer; implies --unit tokenizer."
+    ),
+    click.option(
+        "--no-text",
+        is_flag=True,
+        default=None,
+        help="Do not store texts: a smaller index, whose similarities are estimates.",
+    ),
+    click.option(
+        "--database",
+        metavar="URL",
+        help="Where the database lies, if not in the index: sqlite:///PATH.",
+    ),
+)
+
+
+def creation_options(function: Function) -> Function:
+    """What an index is made with; ``given_parameters`` takes what was given of it."""
+    for option in reversed(CREATION_OPTIONS):
+        function = option(function)
+    return function
+
+
+def given_parameters(options: dict[str, Any]) -> dict[str, Any]:
+    """The creation options that were given, named as ``Index.create`` and ``open`` do."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if given.pop("no_text", False):
+        given["store_text"] = False
+    return given
 
 
 def listing_options(function: Function) -> Function:
@@ -94,9 +202,10 @@ def input_options(function: Function) -> Function:
     input_format = click.option(
         "--input",
         "input_format",
-        type=click.Choice(["auto", "jsonl", "csv", "tsv", "text"]),
+        type=click.Choice(["auto", "jsonl", "csv", "tsv", "text", "urls"]),
         default="auto",
         show_default=True,
-        help="Format of the input; auto goes by the names of the files.",
+        help="Format of the input; auto goes by the names of the files. urls are lists of URLs, "
+        "one a line, and a document is a host.",
     )
     return key_field(text_field(input_format(function)))

@@ -11,14 +11,21 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import click
 
 from lshdb import Document, Rejected, read_documents
-from lshdb.cli._adding import add_watched, create_with_defaults, open_if_there, summary
+from lshdb.cli._adding import add_watched, create_and_say, open_if_there, summary
 from lshdb.cli._cells import harmless
 from lshdb.cli._errors import REJECTED
-from lshdb.cli._options import index_argument, input_options, lock_option
+from lshdb.cli._options import (
+    creation_options,
+    given_parameters,
+    index_argument,
+    input_options,
+    lock_option,
+)
 from lshdb.cli._output import is_terminal, note, say
 from lshdb.cli._progress import AddProgress
 
@@ -44,10 +51,18 @@ _SOURCE_WIDTH = 200
     metavar="N",
     help="Stop when more inputs than this are rejected.  [default: never]",
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Threads that sign.  [default: one a core]",
+)
 @lock_option
+@creation_options
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     index_path: str,
     paths: tuple[str, ...],
     *,
@@ -56,12 +71,18 @@ def command(
     input_format: str,
     on_conflict: str,
     max_errors: int | None,
+    workers: int | None,
     lock_timeout: float,
+    **options: Any,
 ) -> None:
-    """Add documents to INDEX, which is made with defaults if there is none.
+    """Add documents to INDEX, which is made if there is none.
 
     PATH is a file, a folder, a pattern in quotes, or - for standard input (JSON Lines): JSON Lines,
     CSV or TSV by extension, each also .gz or .zst; any other file is one text, its path the key.
+    For an index of unit url any other file, and standard input, is a list of URLs.
+
+    The options from --threshold on are those of lshdb init. They are for the index that is made;
+    one that is there already must have been made with what is given.
 
     A key that is there with the same text stays as it is, so that adding twice changes nothing.
     What is no document is reported with file, line and reason, counted, and does not stop the rest;
@@ -71,22 +92,26 @@ def command(
     lshdb add news.lshdb news.jsonl.gz
     lshdb add notes.lshdb notes/ 'letters/**/*.txt'
     zcat dump.jsonl.gz | lshdb add news.lshdb - --key-field url
+    lshdb add hosts.lshdb urls.txt --unit url
     """
+    given = given_parameters(options)
     with contextlib.ExitStack() as opened:
-        index = open_if_there(index_path)
+        index = open_if_there(index_path, **given)
         if index is not None:
             opened.enter_context(index)
+        unit = given.get("unit") if index is None else index.params.unit
         _refuse_own_files(index_path, paths)
         progress = AddProgress()
         items = read_documents(
             paths,
             input_format=input_format,
+            fallback="urls" if unit == "url" else None,
             key_field=key_field,
             text_field=text_field,
             on_progress=progress.bytes_read,
         )
         if index is None:
-            index = opened.enter_context(create_with_defaults(index_path))
+            index = opened.enter_context(create_and_say(index_path, **given))
         if "-" in paths and is_terminal(sys.stdin):
             note("reading from the terminal; Ctrl-D ends the input")
         result = add_watched(
@@ -97,6 +122,7 @@ def command(
             lock_timeout=lock_timeout,
             on_conflict=on_conflict,
             max_errors=max_errors,
+            workers=workers,
         )
     say(summary(result))
     if result.rejected:

@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 
 from lshdb import Document, InputError, Pair, Rejected
-from lshdb.cli._adding import add_watched, create_with_defaults, open_if_there, summary
+from lshdb.cli._adding import add_watched, create_and_say, open_if_there, summary
 from lshdb.cli._cells import harmless
 from lshdb.cli._output import Column, flush_output, print_listing, say
 from lshdb.cli._progress import AddProgress
@@ -50,7 +50,7 @@ def command(ctx: click.Context, index_path: str) -> None:
         )
     progress = AddProgress()
     documents = _documents(library, files, progress.bytes_read)
-    with open_if_there(index_path) or create_with_defaults(index_path) as index:
+    with open_if_there(index_path) or create_and_say(index_path) as index:
         result = add_watched(
             index,
             documents,

@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from lshdb import Index, IndexParams
-from lshdb.cli._options import index_argument
+from lshdb.cli._describing import shingles_in_words, texts_in_words
+from lshdb.cli._options import creation_options, given_parameters, index_argument
 from lshdb.cli._output import say
 
 __all__ = ["command"]
@@ -15,57 +16,8 @@ __all__ = ["command"]
 
 @click.command("init", short_help="Make an empty index.")
 @index_argument
-@click.option(
-    "--threshold",
-    type=float,
-    default=0.8,
-    show_default=True,
-    metavar="T",
-    help="Similarity from which on documents are near-duplicates.",
-)
-@click.option(
-    "--recall",
-    type=float,
-    metavar="P",
-    help="Probability of finding a pair at the threshold; chooses bands and rows.  [default: 0.99]",
-)
-@click.option("--bands", type=int, metavar="B", help="Bands, with --rows in place of --recall.")
-@click.option("--rows", type=int, metavar="R", help="Rows of a band.")
-@click.option(
-    "--num-perm", type=int, default=128, show_default=True, metavar="N", help="Signature slots."
-)
-@click.option(
-    "--scheme",
-    type=click.Choice(["fss", "universal"]),
-    default="fss",
-    show_default=True,
-    help="Min-hash scheme.",
-)
-@click.option(
-    "--seed", type=int, default=1, show_default=True, metavar="N", help="Of the hash functions."
-)
-@click.option(
-    "--unit",
-    type=click.Choice(["word", "char"]),
-    default="word",
-    show_default=True,
-    help="What shingles are made of.",
-)
-@click.option(
-    "--k", type=int, metavar="K", help="Units of a shingle.  [default: 5 words, 9 characters]"
-)
-@click.option("--bag", is_flag=True, help="Count repeated shingles.")
-@click.option(
-    "--no-text",
-    is_flag=True,
-    help="Do not store texts: a smaller index, whose similarities are estimates.",
-)
-@click.option(
-    "--database",
-    metavar="URL",
-    help="Where the database lies, if not in the index: sqlite:///PATH.",
-)
-def command(index_path: str, *, no_text: bool, **parameters: Any) -> None:
+@creation_options
+def command(index_path: str, **options: Any) -> None:
     """Make an empty index at INDEX, where nothing must be yet.
 
     Parameters are fixed from here on. The bands and rows that are chosen find a pair at the
@@ -74,8 +26,9 @@ def command(index_path: str, *, no_text: bool, **parameters: Any) -> None:
     \b
     lshdb init news.lshdb
     lshdb init verses.lshdb --threshold 0.5 --unit char --k 5
+    lshdb init hosts.lshdb --unit url
     """
-    with Index.create(index_path, store_text=not no_text, **parameters) as index:
+    with Index.create(index_path, **given_parameters(options)) as index:
         params = index.params
     say(f"made the index {index_path}")
     for line in _description(params):
@@ -83,18 +36,20 @@ def command(index_path: str, *, no_text: bool, **parameters: Any) -> None:
 
 
 def _description(params: IndexParams) -> list[str]:
-    units = {"word": "words", "char": "characters"}[params.unit]
-    repeats = "counted again where they repeat" if params.bag else "as a set"
     used = params.bands * params.rows
-    texts = "stored; similarities are exact" if params.store_text else "not stored; similarities "
+    texts = "stored; similarities are exact"
+    if not params.store_text:
+        texts = "not stored; similarities are estimates"
     around = (params.threshold - 0.1, params.threshold, params.threshold + 0.1)
     points = sorted({round(min(s, 1.0), 10) for s in around if s > 1e-9})
+    normalised = texts_in_words(params)
     return [
-        f"  shingles     {params.k} {units}, {repeats}",
+        f"  shingles     {shingles_in_words(params)}",
+        *([] if normalised is None else [f"               {normalised}"]),
         f"  signatures   {params.num_perm} slots by scheme {params.scheme}, seed {params.seed}",
         f"  bands        {params.bands} of {params.rows} rows each, "
         f"which use {used} of the {params.num_perm} slots",
-        f"  texts        {texts if params.store_text else texts + 'are estimates'}",
+        f"  texts        {texts}",
         f"  threshold    {params.threshold:g}",
         "  a pair is found with probability",
         *(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import click
 
 from lshdb import Document, Hit, Index, Rejected, read_documents
+from lshdb.cli._describing import UNIT_NAMES
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._options import index_argument, input_options, listing_options, search_options
 from lshdb.cli._output import Column, is_terminal, note, print_listing
@@ -56,7 +56,8 @@ def command(
 ) -> None:
     """The documents of INDEX that are most similar to each query, best first.
 
-    Queries are one of: --text, --key, FILE... (as for add), or JSON Lines on standard input.
+    Queries are one of: --text, --key, FILE... (as for add), or JSON Lines on standard input. For an
+    index of unit url the text is a list of URLs, one a line, and so are files and standard input.
 
     \b
     lshdb query news.lshdb --text "the quick brown fox jumps over the lazy dog"
@@ -81,14 +82,19 @@ def command(
         rows: Iterable[tuple[object, ...] | None]
         if text is not None:
             rows = _rows(TEXT_KEY, index.query(text, **search))
-            if _has_no_token(text, index.params.unit):
-                note("the text has no word to compare, so nothing is similar to it")
+            if not index.count_shingles(text):
+                unit = UNIT_NAMES[index.params.unit]
+                note(f"the text has no {unit} to compare, so nothing is similar to it")
         elif key is not None:
             rows = _rows(key, index.query(key=key, **search))
         else:
             paths = files or ("-",)
             items = read_documents(
-                paths, input_format=input_format, key_field=key_field, text_field=text_field
+                paths,
+                input_format=input_format,
+                fallback="urls" if index.params.unit == "url" else None,
+                key_field=key_field,
+                text_field=text_field,
             )
             answers = index.query_many(_usable(items, count_rejected), **search)
             rows = _streamed(answers, is_live="-" in paths)
@@ -121,11 +127,3 @@ def _usable(items: Iterable[Document | Rejected], count: Any) -> Iterator[Docume
         else:
             note(f"{item.source}: {item.reason}")
             count(item)
-
-
-def _has_no_token(text: str, unit: str) -> bool:
-    """Whether there is nothing in a text that could be compared."""
-    normalised = unicodedata.normalize("NFKC", text)
-    if unit == "char":
-        return not normalised.strip()
-    return not any(character.isalnum() or character == "_" for character in normalised)

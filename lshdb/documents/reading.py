@@ -4,7 +4,8 @@ Decided: mistakes in the call are errors before the first document; whatever is 
 in the input is a ``Rejected`` in the stream. A reader that breaks off in the middle of a source has
 yielded what was before, and the source ends with one rejection that says where.
 
-Memory is one chunk, one line (or one text) and the list of files, whatever the size of the input.
+Memory is one chunk, one line (or one text) and the list of files, whatever the size of the input;
+lists of URLs are put together on disk.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, nullcontext
-from typing import BinaryIO
+from contextlib import ExitStack, closing, nullcontext
+from typing import TYPE_CHECKING, BinaryIO
 
 from lshdb.documents.model import Document, Rejected
 from lshdb.documents.sources import Source, find_sources
 from lshdb.errors import InputError, ParameterError
+
+if TYPE_CHECKING:
+    from lshdb.documents.urls import UrlGroups
 
 __all__ = ["MAX_DOCUMENT_BYTES", "read_documents"]
 
@@ -29,6 +33,7 @@ def read_documents(
     paths: Sequence[str | os.PathLike[str]],
     *,
     input_format: str = "auto",
+    fallback: str | None = None,
     key_field: str = "id",
     text_field: str = "text",
     on_progress: Callable[[int, int], None] | None = None,
@@ -43,11 +48,15 @@ def read_documents(
         Each is ``-`` (standard input), a file, a directory, or a pattern with ``*``, ``?``, ``[``
         or ``**`` if no file has that very name. Directories are walked in the order of names;
         names that begin with a dot, links to directories, and whatever is no file are left out.
-    input_format : {"auto", "jsonl", "csv", "tsv", "text"}
+    input_format : {"auto", "jsonl", "csv", "tsv", "text", "urls"}
         ``auto`` goes by the extension, after ``.gz`` or ``.zst`` is taken off: ``.jsonl`` and
         ``.ndjson``, ``.csv``, ``.tsv`` and ``.tab``; any other file is one text, and its key is its
-        normalised path with slashes. Standard input is JSON Lines. Anything but ``auto`` holds for
-        every source.
+        normalised path with slashes. Standard input is JSON Lines. ``urls`` is a list of URLs, one
+        a line; all lists together give one document for each host, after all other documents: its
+        key is the host, its body the host's distinct URLs, sorted, one a line. Anything but
+        ``auto`` holds for every source.
+    fallback : {"jsonl", "csv", "tsv", "text", "urls"}, optional
+        What ``auto`` takes for a file whose name says nothing, and for standard input.
     key_field, text_field : str
         Names of the fields, or columns, that hold the key and the text.
     on_progress : callable, optional
@@ -63,7 +72,8 @@ def read_documents(
     Returns
     -------
     iterator of Document or Rejected
-        In the order of the input. Every file is opened only when its turn comes.
+        In the order of the input; hosts at the end, in order. Every file is opened only when its
+        turn comes.
 
     Raises
     ------
@@ -75,7 +85,7 @@ def read_documents(
     """
     if max_document_bytes < 1:
         raise ParameterError(f"max_document_bytes is {max_document_bytes}, expected at least 1")
-    sources = find_sources(paths, input_format=input_format)
+    sources = find_sources(paths, input_format=input_format, fallback=fallback)
     if any(source.is_stdin for source in sources):
         stdin = stdin if stdin is not None else getattr(sys.stdin, "buffer", None)
         if stdin is None or getattr(stdin, "closed", False):
@@ -99,22 +109,33 @@ def _read_all(
     from lshdb.documents.streams import chunks_of, open_source
 
     progress = Progress(on_progress, sum(source.size for source in sources))
-    for source in sources:
-        progress.begin(source.size)
-        if source.problem is not None:
-            yield Rejected(source.name, source.problem)
-            continue
-        try:
-            with (
-                nullcontext(stdin)
-                if source.is_stdin and stdin is not None
-                else open_source(source) as file,
-                closing(chunks_of(source, file, progress)) as chunks,
-            ):
-                yield from _documents(source, chunks, key_field, text_field, limit)
-        except BrokenSourceError as error:
-            yield _broken(source, error.reason, error.line)
-        progress.end()
+    with ExitStack() as stack:
+        groups: UrlGroups | None = None
+        if any(source.input_format == "urls" for source in sources):
+            from lshdb.documents.urls import UrlGroups
+
+            groups = stack.enter_context(UrlGroups(limit))
+        for source in sources:
+            progress.begin(source.size)
+            if source.problem is not None:
+                yield Rejected(source.name, source.problem)
+                continue
+            try:
+                with (
+                    nullcontext(stdin)
+                    if source.is_stdin and stdin is not None
+                    else open_source(source) as file,
+                    closing(chunks_of(source, file, progress)) as chunks,
+                ):
+                    if groups is not None and source.input_format == "urls":
+                        yield from groups.read(chunks, name=source.name)
+                    else:
+                        yield from _documents(source, chunks, key_field, text_field, limit)
+            except BrokenSourceError as error:
+                yield _broken(source, error.reason, error.line)
+            progress.end()
+        if groups is not None:
+            yield from groups.documents()
 
 
 def _documents(

@@ -29,7 +29,7 @@ from lshdb.errors import InputError, ParameterError
 
 __all__ = ["FORMATS", "STDIN", "Source", "find_sources"]
 
-FORMATS = ("auto", "jsonl", "csv", "tsv", "text")
+FORMATS = ("auto", "jsonl", "csv", "tsv", "text", "urls")
 STDIN = "-"
 
 _COMPRESSIONS = {".gz": "gz", ".zst": "zst"}
@@ -52,7 +52,7 @@ class Source:
     problem : str or None
         Why it cannot be read, where that is known beforehand.
     input_format : str
-        ``jsonl``, ``csv``, ``tsv`` or ``text``.
+        ``jsonl``, ``csv``, ``tsv``, ``text`` or ``urls``.
     compression : str
         ``gz``, ``zst`` or nothing.
     """
@@ -81,7 +81,10 @@ class Source:
 
 
 def find_sources(
-    paths: Sequence[str | os.PathLike[str]], *, input_format: str = "auto"
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    input_format: str = "auto",
+    fallback: str | None = None,
 ) -> list[Source]:
     """Resolve paths, directories and patterns.
 
@@ -91,6 +94,9 @@ def find_sources(
         ``-``, files, directories and patterns.
     input_format : str
         One of ``FORMATS``.
+    fallback : str, optional
+        What ``auto`` takes where no name says it: ``text`` for a file and ``jsonl`` for standard
+        input unless given.
 
     Returns
     -------
@@ -110,6 +116,8 @@ def find_sources(
             f"paths is one {type(paths).__name__}, expected a sequence of paths",
             hint="put the path into a list",
         )
+    if fallback is not None and fallback not in FORMATS[1:]:
+        raise ParameterError(f"fallback is {fallback!r}, expected one of {', '.join(FORMATS[1:])}")
     if input_format not in FORMATS:
         raise ParameterError(
             f"input_format is {input_format!r}, expected one of {', '.join(FORMATS)}",
@@ -126,7 +134,7 @@ def find_sources(
                 hint="name '-' once; a file of that name is './-'",
             )
         found = _find(path)
-        sources += [_with_format(source, input_format) for source in found]
+        sources += [_with_format(source, input_format, fallback) for source in found]
     _require_decoders(sources)
     return sources
 
@@ -192,16 +200,16 @@ def _checked(source: Source) -> Source:
     return source
 
 
-def _with_format(source: Source, input_format: str) -> Source:
+def _with_format(source: Source, input_format: str, fallback: str | None) -> Source:
     compression = ""
     if source.is_stdin:
-        by_name = "jsonl"
+        by_name = fallback or "jsonl"
     else:
         stem, extension = os.path.splitext(source.path)
         compression = _COMPRESSIONS.get(extension.lower(), "")
         if compression:
             extension = os.path.splitext(stem)[1]
-        by_name = _EXTENSIONS.get(extension.lower(), "text")
+        by_name = _EXTENSIONS.get(extension.lower(), fallback or "text")
     chosen = by_name if input_format == "auto" else input_format
     return Source(source.path, source.size, source.is_regular, source.problem, chosen, compression)
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from lshdb.banding import BUCKET_BITS, bucket_keys, matching_bands
 from lshdb.params import IndexParams
 from lshdb.search.verification import ShingleCache, band_similarity, exact_similarity, prefilter
+from lshdb.shingling import Shingler
 from lshdb.storage.snapshot import Buckets, Snapshot
 
 __all__ = ["Pair", "find_pairs"]
@@ -57,6 +58,7 @@ class Pair:
 def find_pairs(
     snapshot: Snapshot,
     params: IndexParams,
+    shingler: Shingler,
     *,
     threshold: float,
     method: str,
@@ -69,6 +71,8 @@ def find_pairs(
     snapshot : Snapshot
         Open for as long as the iteration lasts.
     params : IndexParams
+    shingler : Shingler
+        Of the same parameters.
     threshold : float
         Does not apply to method ``none``.
     method : {"none", "signature", "exact"}
@@ -78,7 +82,7 @@ def find_pairs(
     yield from _copies(snapshot, method, since)
     new = None if since is None else snapshot.new_signatures(since)
     buckets = snapshot.shared_buckets() if new is None else _buckets_of_new(snapshot, params, new)
-    verifier = _Verifier(snapshot, params, threshold=threshold, method=method)
+    verifier = _Verifier(snapshot, params, shingler, threshold=threshold, method=method)
     for left, right, bands in _blocks(_candidates(buckets, new)):
         yield from _documents(snapshot, verifier.verify(left, right, bands), method, since)
 
@@ -184,13 +188,19 @@ class _Verifier:
     """Candidate pairs of signatures -> those that hold, with similarity."""
 
     def __init__(
-        self, snapshot: Snapshot, params: IndexParams, *, threshold: float, method: str
+        self,
+        snapshot: Snapshot,
+        params: IndexParams,
+        shingler: Shingler,
+        *,
+        threshold: float,
+        method: str,
     ) -> None:
         self._params = params
         self._threshold = threshold
         self._method = method
         self._signatures = snapshot.signatures
-        self._cache = ShingleCache(snapshot, params)
+        self._cache = ShingleCache(snapshot, params, shingler)
         self._snapshot = snapshot
 
     def verify(self, left: Ids, right: Ids, bands: Ids) -> _Found:

@@ -11,6 +11,7 @@ from lshdb.arrays import distinct
 from lshdb.banding import bucket_keys, matching_bands
 from lshdb.params import IndexParams
 from lshdb.search.verification import ShingleCache, band_similarity, exact_similarity, prefilter
+from lshdb.shingling import Shingler
 from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["Hit", "Searcher"]
@@ -42,6 +43,8 @@ class Searcher:
     ----------
     snapshot : Snapshot
     params : IndexParams
+    shingler : Shingler
+        Of the same parameters.
     threshold : float
         Lowest similarity of an answer; does not apply to method ``none``.
     top : int or None
@@ -53,6 +56,7 @@ class Searcher:
         self,
         snapshot: Snapshot,
         params: IndexParams,
+        shingler: Shingler,
         *,
         threshold: float,
         top: int | None,
@@ -63,7 +67,7 @@ class Searcher:
         self._threshold = threshold
         self._top = top
         self._method = method
-        self._cache = ShingleCache(snapshot, params)
+        self._cache = ShingleCache(snapshot, params, shingler)
 
     def search(
         self,

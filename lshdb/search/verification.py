@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, ParameterError, TextNotStoredError
 from lshdb.params import IndexParams
-from lshdb.shingling import canonical_content
-from lshdb.signatures import shingle_content
+from lshdb.shingling import Shingler
+from lshdb.signatures import canonical_contents, shingle_content
 from lshdb.signatures.kernels import compiled
 from lshdb.storage.snapshot import Snapshot
 
@@ -99,15 +99,23 @@ class ShingleCache:
     ----------
     snapshot : Snapshot
     params : IndexParams
+    shingler : Shingler
+        Of the same parameters.
     most_bytes : int
         Memory for the arrays; those of the request at hand are kept whatever they take.
     """
 
     def __init__(
-        self, snapshot: Snapshot, params: IndexParams, *, most_bytes: int = _CACHE_BYTES
+        self,
+        snapshot: Snapshot,
+        params: IndexParams,
+        shingler: Shingler,
+        *,
+        most_bytes: int = _CACHE_BYTES,
     ) -> None:
         self._snapshot = snapshot
         self._params = params
+        self._shingler = shingler
         self._most_bytes = most_bytes
         self._bytes = 0
         self._arrays: OrderedDict[int, NDArray[np.uint64]] = OrderedDict()
@@ -142,6 +150,5 @@ class ShingleCache:
 
     def _shingle(self, body: str | list[str]) -> NDArray[np.uint64]:
         params = self._params
-        return shingle_content(
-            canonical_content(body), unit=params.unit, k=params.k, bag=params.bag
-        )
+        [content] = canonical_contents(self._shingler, [body])
+        return shingle_content(content, unit=params.unit, k=params.k, bag=params.bag)

@@ -1,15 +1,26 @@
 """Document -> shingle hashes: normalise, tokenise, shingle. Pure: values in, arrays out."""
 
-from lshdb.shingling.content import Content, canonical_content, shingle_hashes
-from lshdb.shingling.normalise import NORMALISATION, normalise
+from lshdb.shingling.content import Content, Shingler, canonical_content, shingle_hashes
+from lshdb.shingling.normalise import NORMALISATION, STEPS, join_steps, normalise, parse_steps
 from lshdb.shingling.tokens import SPACELESS_RANGES, split_words
+from lshdb.shingling.units import UNITS
+from lshdb.shingling.urls import DEFAULT_STOP_TOKENS, split_url, stop_token_list, url_shingles
 
 __all__ = [
+    "DEFAULT_STOP_TOKENS",
     "NORMALISATION",
     "SPACELESS_RANGES",
+    "STEPS",
+    "UNITS",
     "Content",
+    "Shingler",
     "canonical_content",
+    "join_steps",
     "normalise",
+    "parse_steps",
     "shingle_hashes",
+    "split_url",
     "split_words",
+    "stop_token_list",
+    "url_shingles",
 ]

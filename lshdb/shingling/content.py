@@ -1,29 +1,100 @@
 """A document's body under an index's parameters: its canonical content and its shingle hashes.
 
 A body is a text, or a list of ready tokens. A text is normalised; ready tokens are used exactly as
-they are, whatever the unit of the index. Two bodies with the same canonical content have the same
-shingles, so the index keeps one signature for both.
+they are, whatever the unit of the index. (Two units differ: of a list of URLs the canonical content
+is their shingles, and of a text for a tokenizer the tokens.) Two bodies with the same canonical
+content have the same shingles, so the index keeps one signature for both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.shingling.normalise import normalise
-from lshdb.shingling.shingles import char_shingles, hash_shingles, word_shingles
+from lshdb.errors import ParameterError
+from lshdb.shingling.normalise import NORMALISATION, normalise
+from lshdb.shingling.shingles import byte_shingles, char_shingles, hash_shingles, word_shingles
 from lshdb.shingling.tokens import split_words
+from lshdb.shingling.urls import url_content
 
-__all__ = ["Content", "canonical_content", "shingle_hashes"]
+if TYPE_CHECKING:
+    from lshdb.params import IndexParams
+
+__all__ = ["Content", "Shingler", "canonical_content", "shingle_hashes"]
 
 Content = str | Sequence[str]
+Split = Callable[[str], list[str]]
 
 
-def canonical_content(body: str | Sequence[str]) -> Content:
+def canonical_content(body: Content, normalisation: str = NORMALISATION) -> Content:
     """The normalised text of a text; ready tokens unchanged."""
-    return normalise(body) if isinstance(body, str) else body
+    return normalise(body, normalisation) if isinstance(body, str) else body
+
+
+@dataclass(frozen=True, slots=True)
+class Shingler:
+    """How one index makes canonical contents; made once from its parameters.
+
+    Attributes
+    ----------
+    unit, k, bag, normalisation
+        As :class:`lshdb.params.IndexParams`.
+    stop_tokens : frozenset of str
+        Left out of URLs.
+    split : callable or None
+        Normalised text -> tokens, for unit ``tokenizer``.
+    """
+
+    unit: str
+    k: int
+    bag: bool
+    normalisation: str
+    stop_tokens: frozenset[str] = frozenset()
+    split: Split | None = None
+
+    @classmethod
+    def of(cls, params: IndexParams, split: Split | None = None) -> Shingler:
+        """The shingler of an index.
+
+        Raises
+        ------
+        ParameterError
+            The unit is ``tokenizer`` and there is no function that splits.
+        """
+        if params.unit == "tokenizer" and split is None:
+            raise ParameterError(f"the tokenizer {params.tokenizer} is needed to split texts")
+        stop_tokens = frozenset(params.stop_tokens.split())
+        return cls(params.unit, params.k, params.bag, params.normalisation, stop_tokens, split)
+
+    def canonical(self, body: Content) -> Content:
+        """Canonical content of a body.
+
+        Parameters
+        ----------
+        body : str or list of str
+            A text, or ready tokens. For unit ``url``: URLs, one a line or one an item.
+
+        Returns
+        -------
+        str or list of str
+            Text, except for ready tokens and for unit ``tokenizer``.
+        """
+        if self.unit == "url":
+            return url_content(
+                body.split("\n") if isinstance(body, str) else body,
+                k=self.k,
+                bag=self.bag,
+                stop_tokens=self.stop_tokens,
+                normalisation=self.normalisation,
+            )
+        content = canonical_content(body, self.normalisation)
+        if self.split is None or not isinstance(content, str):
+            return content
+        return self.split(content)
 
 
 def shingle_hashes(content: Content, *, unit: str, k: int, bag: bool) -> NDArray[np.uint64]:
@@ -32,9 +103,9 @@ def shingle_hashes(content: Content, *, unit: str, k: int, bag: bool) -> NDArray
     Parameters
     ----------
     content : str or sequence of str
-        What :func:`canonical_content` returned.
-    unit : {"word", "char"}
-        What a text's shingles are made of; ready tokens are shingled as words.
+        What :func:`canonical_content` or :meth:`Shingler.canonical` returned.
+    unit : str
+        What a text's shingles are made of (``UNITS``); ready tokens are shingled as words.
     k : int
         Tokens a shingle, at least 1.
     bag : bool
@@ -45,10 +116,20 @@ def shingle_hashes(content: Content, *, unit: str, k: int, bag: bool) -> NDArray
     ndarray of uint64, shape (n,)
         Sorted distinct hashes; empty for a document without tokens.
     """
+    return hash_shingles(_shingles(content, unit, k), bag=bag)
+
+
+def _shingles(content: Content, unit: str, k: int) -> list[bytes]:
     if not isinstance(content, str):
-        shingles = word_shingles(content, k)
-    elif unit == "word":
-        shingles = word_shingles(split_words(content), k)
-    else:
-        shingles = char_shingles(content, k)
-    return hash_shingles(shingles, bag=bag)
+        return word_shingles(content, k)
+    if unit == "word":
+        return word_shingles(split_words(content), k)
+    if unit == "char":
+        return char_shingles(content, k)
+    if unit == "byte":
+        return byte_shingles(content, k)
+    if unit == "line":
+        return word_shingles([line for line in content.split("\n") if line], k, glue=b"\n")
+    if unit == "url":  # shingles already
+        return content.encode().split(b"\n") if content else []
+    return word_shingles([token for token in content.split(" ") if token], k)

@@ -1,6 +1,7 @@
-"""Tokens or characters -> shingle hashes.
+"""Tokens, characters or bytes -> shingle hashes.
 
-A k-shingle is k consecutive tokens joined by one blank, or k consecutive characters. Its hash is
+A k-shingle is k consecutive tokens joined by one blank (lines: by a line feed), or k consecutive
+characters, or bytes. Its hash is
 the low 64 bits of MurmurHash3 x64-128, seed 0, of its UTF-8 bytes, so that ``mmh3`` alone
 reproduces it:
 ``mmh3.hash64("to be or not to", signed=False)[0]``.
@@ -24,25 +25,25 @@ from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
 
-__all__ = ["char_shingles", "hash_shingles", "word_shingles"]
+__all__ = ["byte_shingles", "char_shingles", "hash_shingles", "word_shingles"]
 
 
-def word_shingles(tokens: Sequence[str], k: int) -> list[bytes]:
+def word_shingles(tokens: Sequence[str], k: int, *, glue: bytes = b" ") -> list[bytes]:
     """Bytes of each k-shingle of a list of tokens, in order, repeats included.
 
     O(total bytes) to encode, and k times that in copies, as every token stands in k shingles.
     """
     if len(tokens) <= k:
-        return [" ".join(tokens).encode()] if tokens else []
+        return [glue.join(token.encode() for token in tokens)] if tokens else []
     encoded = [token.encode() for token in tokens]
-    joined = b" ".join(encoded)
+    joined = glue.join(encoded)
     starts = [0] * (len(encoded) + 1)
     position = 0
     for number, token in enumerate(encoded):
         starts[number] = position
-        position += len(token) + 1
+        position += len(token) + len(glue)
     starts[-1] = position
-    return [joined[start : end - 1] for start, end in zip(starts, starts[k:], strict=False)]
+    return [joined[start : end - len(glue)] for start, end in zip(starts, starts[k:], strict=False)]
 
 
 def char_shingles(text: str, k: int) -> list[bytes]:
@@ -50,9 +51,16 @@ def char_shingles(text: str, k: int) -> list[bytes]:
     if len(text) <= k:
         return [text.encode()] if text else []
     if text.isascii():
-        encoded = text.encode()
-        return [encoded[start : start + k] for start in range(len(encoded) - k + 1)]
+        return byte_shingles(text, k)
     return [text[start : start + k].encode() for start in range(len(text) - k + 1)]
+
+
+def byte_shingles(text: str, k: int) -> list[bytes]:
+    """Each run of k bytes of a text's UTF-8, in order, repeats included."""
+    encoded = text.encode()
+    if len(encoded) <= k:
+        return [encoded] if encoded else []
+    return [encoded[start : start + k] for start in range(len(encoded) - k + 1)]
 
 
 def hash_shingles(shingles: Sequence[bytes], *, bag: bool) -> NDArray[np.uint64]:

@@ -1,6 +1,20 @@
 """Shingle hashes -> signature rows: one file per family. Pure: arrays in, arrays out."""
 
-from lshdb.signatures.contents import SCHEMES, shingle_content, sign, sign_contents
+from lshdb.signatures.contents import (
+    SCHEMES,
+    canonical_contents,
+    shingle_content,
+    sign,
+    sign_contents,
+)
 from lshdb.signatures.kernels import KernelWarning, kernel_name
 
-__all__ = ["SCHEMES", "KernelWarning", "kernel_name", "shingle_content", "sign", "sign_contents"]
+__all__ = [
+    "SCHEMES",
+    "KernelWarning",
+    "canonical_contents",
+    "kernel_name",
+    "shingle_content",
+    "sign",
+    "sign_contents",
+]

@@ -1,7 +1,8 @@
 """Canonical contents -> shingle sets and signature rows, by the kernel or by the reference.
 
 The reference goes step by step: words, shingles, hashes, sketch. The kernel takes a text through
-all of them at once; ready tokens go through the reference's shingling and the kernel's sketch.
+all of them at once where the unit is word or char; other units and ready tokens go through the
+reference's shingling and the kernel's sketch.
 """
 
 from __future__ import annotations
@@ -11,40 +12,58 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.shingling import Content, normalise, shingle_hashes
+from lshdb.shingling import Content, Shingler, normalise, shingle_hashes
 from lshdb.signatures import fss, universal
 from lshdb.signatures.kernels import (
     SCHEME_NUMBERS,
-    UNIT_NUMBERS,
     compiled,
     constants,
     folding_table,
+    kernel_unit,
 )
 
-__all__ = ["SCHEMES", "normalise_texts", "shingle_content", "sign", "sign_contents"]
+__all__ = [
+    "SCHEMES",
+    "canonical_contents",
+    "normalise_texts",
+    "shingle_content",
+    "sign",
+    "sign_contents",
+]
 
 SCHEMES = {"fss": fss.sketch, "universal": universal.sketch}
 """Reference sketches by scheme; the first is the default."""
 
+_KERNEL_NORMALISATIONS = {"nfkc-casefold-space": True, "nfkc-space": False}
 _BLOCK_ELEMENTS = 1 << 18
 _BLOCK_SETS = 1024
 
 
 def normalise_texts(texts: Sequence[str], *, fold: bool = True) -> list[str]:
-    """Normalise texts; each as :func:`lshdb.shingling.normalise` does, but faster.
+    """NFKC, letter case folded or kept, and white space collapsed, of texts.
 
-    O(total characters). The kernel takes texts whose characters normalise alone, and the reference
-    the others.
+    O(total characters); each is what :func:`lshdb.shingling.normalise` makes of it. The kernel
+    takes texts whose characters normalise alone, and the reference the others.
     """
+    steps = "nfkc-casefold-space" if fold else "nfkc-space"
     kernel = compiled()
     if kernel is None:
-        return [normalise(text) for text in texts]
+        return [normalise(text, steps) for text in texts]
     table, fill = folding_table(fold)
     done = kernel.normalise(list(texts), fold, table, fill)
     return [
-        normalise(text) if normalised is None else normalised
+        normalise(text, steps) if normalised is None else normalised
         for text, normalised in zip(texts, done, strict=True)
     ]
+
+
+def canonical_contents(shingler: Shingler, bodies: Sequence[Content]) -> list[Content]:
+    """Canonical contents of bodies; each as ``shingler.canonical`` makes it, but faster."""
+    fold = _KERNEL_NORMALISATIONS.get(shingler.normalisation)
+    if fold is None or shingler.unit in ("url", "tokenizer"):
+        return [shingler.canonical(body) for body in bodies]
+    texts = iter(normalise_texts([body for body in bodies if isinstance(body, str)], fold=fold))
+    return [next(texts) if isinstance(body, str) else body for body in bodies]
 
 
 def shingle_content(content: Content, *, unit: str, k: int, bag: bool) -> NDArray[np.uint64]:
@@ -52,7 +71,7 @@ def shingle_content(content: Content, *, unit: str, k: int, bag: bool) -> NDArra
     kernel = compiled()
     if kernel is None or not isinstance(content, str):
         return shingle_hashes(content, unit=unit, k=k, bag=bag)
-    hashes = kernel.shingle_text(content, UNIT_NUMBERS[unit], k, bag)
+    hashes = kernel.shingle_text(content, *kernel_unit(unit, k), bag)
     return np.sort(np.frombuffer(hashes, dtype=np.uint64))
 
 
@@ -94,9 +113,10 @@ def sign_contents(
     numbers = constants(scheme, num_perm, seed)
 
     if kernel is not None:
+        number, width = kernel_unit(unit, k)
         kernel.sign_contents(
-            list(contents), UNIT_NUMBERS[unit], k, bag, SCHEME_NUMBERS[scheme], num_perm, numbers,
-            rows, counts,
+            list(contents), number, width, bag, SCHEME_NUMBERS[scheme], num_perm, numbers, rows,
+            counts,
         )  # fmt: skip
         return rows, counts
     sets = [shingle_hashes(content, unit=unit, k=k, bag=bag) for content in contents]

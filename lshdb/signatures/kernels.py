@@ -19,10 +19,10 @@ from lshdb.shingling.folding import table_entry
 from lshdb.signatures import universal
 from lshdb.signatures.mixing import key_stream
 
-__all__ = ["KernelWarning", "compiled", "constants", "folding_table", "kernel_name"]
+__all__ = ["KernelWarning", "compiled", "constants", "folding_table", "kernel_name", "kernel_unit"]
 
 SCHEME_NUMBERS = {"fss": 0, "universal": 1}
-UNIT_NUMBERS = {"word": 0, "char": 1, "byte": 2, "line": 3, "token": 4}
+_UNIT_NUMBERS = {"word": 0, "char": 1, "byte": 2, "line": 3, "token": 4, "tokenizer": 4}
 _TABLE_POINTS = 0x20000
 
 
@@ -50,6 +50,11 @@ def kernel_name() -> str:
     """``compiled (avx2)`` and the like, or ``reference``."""
     kernel = compiled()
     return f"compiled ({kernel.use_level()})" if kernel else "reference"
+
+
+def kernel_unit(unit: str, k: int) -> tuple[int, int]:
+    """The kernel's number of a unit, and k; lines of a ``url`` content are shingles already."""
+    return (_UNIT_NUMBERS["line"], 1) if unit == "url" else (_UNIT_NUMBERS[unit], k)
 
 
 @functools.lru_cache(maxsize=8)

@@ -232,6 +232,10 @@ class Store:
 
         return translated
 
+    def database_of(self, url: str | None) -> Path:
+        """Where the database would lie by that URL."""
+        return dialect.database_path(url, self.directory.path)
+
     def close(self) -> None:
         """Close all connections; the store cannot be used after that."""
         self._closed = True

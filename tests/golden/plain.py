@@ -11,7 +11,7 @@ the specification. The only things taken from Python itself are the Unicode tabl
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from unicodedata import normalize
+from unicodedata import category, normalize
 
 __all__ = [
     "GOLDEN",
@@ -35,6 +35,7 @@ __all__ = [
     "words",
 ]
 
+HEXADECIMAL = "0123456789abcdefABCDEF"
 MASK32 = 2**32 - 1
 MASK64 = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
@@ -58,11 +59,52 @@ RANGES = sorted(tuple(int(end, 16) for end in written.split("-")) for written in
 # Text -> shingles
 
 
-def normalise(text: str) -> str:
-    """NFKC, case-folded, NFKC; each run of white space one blank, none at the ends."""
-    folded = normalize("NFKC", normalize("NFKC", text).casefold())
+def normalise(text: str, steps: str = "nfkc-casefold-space") -> str:
+    """The steps of the procedure, one after the other, as docs/format.md lists them."""
+    wanted = [] if steps == "none" else steps.split("-")
+    form = "NFKC" if "nfkc" in wanted else "NFC"
+    for step in wanted:
+        if step == "nfkc":
+            text = normalize("NFKC", text)
+        elif step == "casefold":
+            text = text.casefold()
+            text = normalize("NFKC", text) if "nfkc" in wanted else text
+        elif step == "accents":
+            marked = normalize("NFD", text)
+            text = normalize(form, "".join(c for c in marked if category(c) != "Mn"))
+        elif step == "digits":
+            text = numbers_to_zero(text)
+        elif step == "punctuation":
+            text = "".join(" " if category(c)[0] in "PS" else c for c in text)
+        elif step == "space":
+            text = one_line(text)
+        else:
+            lines = [one_line(line) for line in text.splitlines()]
+            text = "\n".join(line for line in lines if line)
+    return text
+
+
+def numbers_to_zero(text: str) -> str:
+    """Every run of digits, with single points and commas between digits, becomes 0."""
+    out, place = "", 0
+    while place < len(text):
+        if not text[place].isdecimal():
+            out += text[place]
+            place += 1
+            continue
+        while place < len(text) and (
+            text[place].isdecimal()
+            or (text[place] in ".," and place + 1 < len(text) and text[place + 1].isdecimal())
+        ):
+            place += 1
+        out += "0"
+    return out
+
+
+def one_line(text: str) -> str:
+    """Each run of white space one blank, none at the ends."""
     kept: list[str] = []
-    for character in folded:
+    for character in text:
         if not character.isspace():
             kept.append(character)
         elif kept and kept[-1] != " ":
@@ -91,14 +133,80 @@ def words(text: str) -> list[str]:
     return [*found, run] if run else found
 
 
-def shingles(body: str | Sequence[str], *, unit: str, k: int) -> list[bytes]:
+def path_tokens(url: str, *, steps: str, stop_tokens: Sequence[str]) -> list[str]:
+    """Runs of letters of a URL's path and query, without the stop tokens."""
+    url = url.strip()
+    scheme, slashes, rest = url.partition("//")
+    is_scheme = scheme[-1:] == ":" and scheme[:1].isascii() and scheme[:1].isalpha()
+    is_scheme = is_scheme and all(c.isascii() and (c.isalnum() or c in "+.-") for c in scheme[:-1])
+    ends = [place for place, c in enumerate(rest) if c in "/?#"]
+    bare = min([place for place, c in enumerate(url) if c in "/?#"], default=len(url))
+    host, _, port = url[:bare].partition(":")
+    if slashes and (is_scheme or not scheme):
+        path = rest[min(ends, default=len(rest)) :]
+    elif (
+        "." in host
+        and any(c.isalnum() for c in host)
+        and not any(c.isspace() or c == "@" for c in host)
+        and all(c in "0123456789" for c in port)
+    ):
+        path = url[bare:]
+    else:
+        path = url
+    path = path.partition("#")[0]
+    data, decoded = path.encode("utf-8"), b""
+    while data:
+        escape = data[1:3].decode("ascii", "replace")
+        if data[:1] == b"%" and len(escape) == 2 and all(c in HEXADECIMAL for c in escape):
+            decoded, data = decoded + bytes([int(escape, 16)]), data[3:]
+        else:
+            decoded, data = decoded + data[:1], data[1:]
+    text = normalise(decoded.decode("utf-8", "replace"), steps)
+    letters = "".join(c if c.isalpha() else " " for c in text)
+    return [token for token in letters.split(" ") if token and token not in stop_tokens]
+
+
+def url_shingles(
+    urls: Sequence[str], *, k: int, steps: str, stop_tokens: Sequence[str]
+) -> list[bytes]:
+    """Positional shingles of all URLs."""
+    found = []
+    for url in urls:
+        tokens = path_tokens(url, steps=steps, stop_tokens=stop_tokens)
+        for start in range(max(1, len(tokens) - k + 1) if tokens else 0):
+            found.append(" ".join([*tokens[start : start + k], str(start)]).encode("utf-8"))
+    return found
+
+
+def shingles(
+    body: str | Sequence[str],
+    *,
+    unit: str,
+    k: int,
+    steps: str = "nfkc-casefold-space",
+    stop_tokens: Sequence[str] = (),
+) -> list[bytes]:
     """UTF-8 bytes of every shingle of a body, in order, repeats included."""
+    if unit == "url":
+        urls = body.split("\n") if isinstance(body, str) else body
+        return url_shingles(urls, k=k, steps=steps, stop_tokens=stop_tokens)
     if not isinstance(body, str):
         tokens, glue = list(body), " "
     elif unit == "word":
-        tokens, glue = words(normalise(body)), " "
+        tokens, glue = words(normalise(body, steps)), " "
+    elif unit == "token":
+        tokens, glue = (
+            [token for token in one_line(normalise(body, steps)).split(" ") if token],
+            " ",
+        )
+    elif unit == "line":
+        tokens, glue = [line for line in normalise(body, steps).split("\n") if line], "\n"
+    elif unit == "byte":
+        data = normalise(body, steps).encode("utf-8")
+        count = max(1, len(data) - k + 1) if data else 0
+        return [data[start : start + k] for start in range(count)]
     else:
-        tokens, glue = list(normalise(body)), ""
+        tokens, glue = list(normalise(body, steps)), ""
     if not tokens:
         return []
     count = max(1, len(tokens) - k + 1)
@@ -159,9 +267,18 @@ def hash_shingles(found: Iterable[bytes], *, bag: bool) -> list[int]:
     return sorted(hashes)
 
 
-def shingle_hashes(body: str | Sequence[str], *, unit: str, k: int, bag: bool) -> list[int]:
-    """From a body as it came in: a text, or ready tokens."""
-    return hash_shingles(shingles(body, unit=unit, k=k), bag=bag)
+def shingle_hashes(
+    body: str | Sequence[str],
+    *,
+    unit: str,
+    k: int,
+    bag: bool,
+    steps: str = "nfkc-casefold-space",
+    stop_tokens: Sequence[str] = (),
+) -> list[int]:
+    """From a body as it came in: a text, ready tokens, or URLs."""
+    found = shingles(body, unit=unit, k=k, steps=steps, stop_tokens=stop_tokens)
+    return hash_shingles(found, bag=bag)
 
 
 # Hashes -> signature

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lshdb.banding import bucket_keys, reference_keys
-from lshdb.shingling import normalise, shingle_hashes
+from lshdb.shingling import NORMALISATION, normalise, shingle_hashes
 from lshdb.signatures import fss, kernels, sign_contents, universal
 from lshdb.signatures.contents import shingle_content
 
@@ -60,6 +59,7 @@ TEXTS = st.lists(
             max_size=80,
         ),
         st.lists(st.sampled_from(["to", "be", "or", "not", "é", "中"]), max_size=60).map(" ".join),
+        st.text(alphabet="ab \n\n", max_size=60),
         st.text(alphabet="abz09_ Z.,-'@[`{/:\t\x1f\x7f", min_size=30, max_size=200),
     ),
     max_size=6,
@@ -71,7 +71,7 @@ TEXTS = st.lists(
 @settings(max_examples=120, deadline=None)
 @given(
     texts=TEXTS,
-    unit=st.sampled_from(["word", "char"]),
+    unit=st.sampled_from(["word", "char", "byte", "line", "token", "url"]),
     k=st.integers(1, 9),
     bag=st.booleans(),
     num_perm=st.sampled_from([1, 7, 16, 128]),
@@ -79,7 +79,8 @@ TEXTS = st.lists(
 def test_arbitrary_texts(
     level: str, scheme: str, texts: list[str], unit: str, k: int, bag: bool, num_perm: int
 ) -> None:
-    texts = [normalise(text) for text in texts]
+    steps = {"byte": "none", "line": "nfkc-lines", "url": "lines"}.get(unit, NORMALISATION)
+    texts = [normalise(text, steps) for text in texts]
     kernel.use_level(level)
     try:
         rows, counts = sign_contents(
@@ -127,7 +128,7 @@ def test_texts_are_normalised_as_the_reference_does(
         elif fold:
             assert normalised == normalise(text)
         else:
-            assert normalised == " ".join(normalize("NFKC", text).split())
+            assert normalised == normalise(text, "nfkc-space")
 
 
 def test_a_table_that_stays_empty_is_an_error() -> None:

@@ -1,0 +1,60 @@
+"""Parameters that a caller expects of an index, compared with those it was made with.
+
+What is expected is named as it was when the index was made: parameters by their own names, and the
+options of :meth:`lshdb.Index.create` that are recorded in another form (``lowercase`` as a step of
+the normalisation, stop tokens as one string).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lshdb.errors import ParameterError, ParameterMismatchError
+from lshdb.params import IndexParams
+from lshdb.shingling import stop_token_list
+
+__all__ = ["check_expected"]
+
+
+def check_expected(
+    path: Path, params: IndexParams, expected: Mapping[str, Any], *, others: Mapping[str, Any]
+) -> None:
+    """Compare what is expected with what an index has.
+
+    Parameters
+    ----------
+    path : Path
+        Of the index, for messages.
+    params : IndexParams
+    expected : mapping
+        Name to value.
+    others : mapping
+        What the index has beside its parameters, name to value.
+
+    Raises
+    ------
+    ParameterError
+        There is no parameter of a name.
+    ParameterMismatchError
+        A value differs; names both.
+    """
+    stored: dict[str, Any] = {**params.items(), **params.options(), **others}
+    for name, value in expected.items():
+        if name not in stored:
+            raise ParameterError(
+                f"there is no parameter {name!r}", hint="one of " + ", ".join(stored)
+            )
+        if name == "stop_tokens":
+            value = stop_token_list(value, params.normalisation)
+        if stored[name] != value:
+            raise ParameterMismatchError(
+                f"the index {path} was made with {name} = {stored[name]!r}, "
+                f"and {value!r} was asked for",
+                name=name,
+                stored=stored[name],
+                given=value,
+                hint="parameters are fixed when an index is made; "
+                "make another one for other parameters",
+            )

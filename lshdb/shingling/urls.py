@@ -1,0 +1,136 @@
+"""URLs -> positional shingles of their paths, by which mirrors of one host are found.
+
+A document is all that is known of a host: its URLs, one a line. Two hosts that hold the same files
+under the same paths have the same shingles, so the host part itself is no part of them.
+
+Of each URL the path and the query count. The fragment is dropped, percent escapes are decoded, the
+text is normalised, cut into its runs of letters (digits, punctuation and underscores separate), and
+stop tokens are left out. A shingle is k consecutive tokens with the position of the first, counted
+from 0: of ``/cellblock16/inmates/dilbert/personal/foo.htm`` with k = 2 these are (cellblock,
+inmates, 0), (inmates, dilbert, 1), (dilbert, personal, 2), (personal, foo, 3). The position tells a
+path from another one that holds the same words elsewhere.
+
+The method is that of Bharat, Broder, Dean and Henzinger, "A comparison of techniques to find
+mirrored hosts on the WWW", 2000, section 3 (positional word bigrams; stop terms).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from urllib.parse import unquote
+
+from lshdb.shingling.normalise import NORMALISATION, normalise
+
+__all__ = [
+    "DEFAULT_STOP_TOKENS",
+    "split_url",
+    "stop_token_list",
+    "url_content",
+    "url_shingles",
+]
+
+DEFAULT_STOP_TOKENS = (
+    # Extensions: two mirrors may serve one page as .htm and as .html, or by another program.
+    "asp aspx cfm cgi do htm html jsp jspx php phtml shtml txt xhtml "
+    # Documents that a server gives where the path names a folder, and the folder of programs.
+    "bin default home index main "
+    # What is left of a whole URL inside a query or an archive's path: its scheme and host.
+    "com ftp http https net org www"
+)
+"""Tokens that say how a page is served and not which one it is."""
+
+_WITH_HOST = re.compile(r"(?:([a-z][a-z0-9+.-]*):)?//([^/?#]*)(.*)", re.DOTALL | re.IGNORECASE)
+_BARE_HOST = re.compile(r"([^\s/?#@:]*\.[^\s/?#@:]*(?::[0-9]*)?)((?:[/?#].*)?)", re.DOTALL)
+
+
+def split_url(url: str) -> tuple[str, str | None, str]:
+    """Cut a URL into scheme, host and the rest.
+
+    Parameters
+    ----------
+    url : str
+        ``http://host/path``, ``//host/path``, ``host.tld/path`` or ``/path``; without a scheme what
+        stands before the first slash is a host if it has a dot and no blank.
+
+    Returns
+    -------
+    scheme : str
+        Lower-case; empty where there is none.
+    host : str or None
+        As it stands in the URL, with user and port; None where there is none.
+    rest : str
+        Path, query and fragment.
+    """
+    found = _WITH_HOST.fullmatch(url)
+    if found is not None:
+        return (found[1] or "").lower(), found[2] or None, found[3]
+    found = _BARE_HOST.fullmatch(url)
+    if found is not None and any(map(str.isalnum, found[1].partition(":")[0])):
+        return "", found[1], found[2]
+    return "", None, url
+
+
+def stop_token_list(tokens: Iterable[str], normalisation: str) -> str:
+    """Stop tokens as they are recorded: cut like URLs, sorted, each once, joined by blanks.
+
+    A string is split at white space, any other iterable holds tokens. What is given is normalised
+    and cut into its runs of letters, so that ``index.html`` stands for ``index`` and ``html``.
+    """
+    given = tokens if isinstance(tokens, str) else " ".join(tokens)
+    return " ".join(sorted(set(_letters(normalise(given, normalisation)))))
+
+
+def url_shingles(
+    url: str, *, k: int, stop_tokens: frozenset[str], normalisation: str = NORMALISATION
+) -> list[str]:
+    """Positional shingles of one URL, in order.
+
+    Parameters
+    ----------
+    url : str
+    k : int
+        Tokens a shingle, at least 1.
+    stop_tokens : frozenset of str
+        Normalised tokens to leave out.
+    normalisation : str
+        Name of the procedure.
+
+    Returns
+    -------
+    list of str
+        Tokens and position, joined by single blanks. One shingle of all tokens where fewer than k
+        are left, none where none is.
+    """
+    path = split_url(url.strip())[2].partition("#")[0]
+    letters = _letters(normalise(unquote(path, errors="replace"), normalisation))
+    tokens = [token for token in letters if token not in stop_tokens]
+    if not tokens:
+        return []
+    count = max(1, len(tokens) - k + 1)
+    return [" ".join([*tokens[start : start + k], str(start)]) for start in range(count)]
+
+
+def url_content(
+    urls: Iterable[str],
+    *,
+    k: int,
+    bag: bool,
+    stop_tokens: frozenset[str],
+    normalisation: str = NORMALISATION,
+) -> str:
+    """Canonical content of a set of URLs: its shingles, one a line, sorted.
+
+    Neither the order of the URLs counts nor, unless ``bag``, that some have shingles in common.
+    """
+    shingles = [
+        shingle
+        for url in urls
+        for shingle in url_shingles(url, k=k, stop_tokens=stop_tokens, normalisation=normalisation)
+    ]
+    return "\n".join(sorted(shingles if bag else set(shingles)))
+
+
+def _letters(text: str) -> list[str]:
+    """The maximal runs of letters (``str.isalpha``)."""
+    return "".join(c if c.isalpha() else " " for c in text).split()

@@ -1,0 +1,129 @@
+"""URLs: what of them counts, where it is cut, and what makes hosts alike."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from lshdb.errors import ParameterError
+from lshdb.params import IndexParams
+from lshdb.shingling import DEFAULT_STOP_TOKENS, Shingler, split_url, stop_token_list, url_shingles
+from tests.golden import plain
+
+STOPS = frozenset(DEFAULT_STOP_TOKENS.split())
+URL_CHARACTERS = "abB./:?#@%4C3A9_-0 \n\xe9\u4e2d[]"
+LINES = "nfkc-casefold-lines"
+
+
+def shingles(url: str, k: int = 2) -> list[str]:
+    return url_shingles(url, k=k, stop_tokens=STOPS)
+
+
+def test_the_example() -> None:
+    path = "/cellblock16/inmates/dilbert/personal/foo.htm"
+    expected = [
+        "cellblock inmates 0", "inmates dilbert 1", "dilbert personal 2", "personal foo 3",
+    ]  # fmt: skip
+    assert shingles(path) == shingles("http://prison.example" + path) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://a.com", []),
+        ("http://a.com/", []),
+        ("http://a.com/index.html", []),
+        ("http://a.com/2024/10/11", []),
+        ("http://a.com/papers/index.html", ["papers 0"]),
+        ("http://a.com/x/y#z", ["x y 0"]),
+        ("http://a.com#x", []),
+        ("http://a.com?x=y", ["x y 0"]),
+        ("http://u:p@a.com:80/x/y", ["x y 0"]),
+        ("a.com:8080/x/y", ["x y 0"]),
+        ("localhost/x", ["localhost x 0"]),  # no dot, so no host
+        ("/x/y", ["x y 0"]),
+        ("HTTP://A.COM/X/Y", ["x y 0"]),
+        ("http://a.com/snake_case/a-b", ["snake case 0", "case a 1", "a b 2"]),
+        ("http://a.com/caf%C3%A9/%41", ["caf\xe9 a 0"]),
+        ("http://a.com/%E9/x%2Fy", ["x y 0"]),
+        ("http://a.com/%23x/y", ["x y 0"]),  # an escaped # is no fragment
+        ("http://a.com/x\u0301\xb2", ["x 0"]),
+        ("http://a.com/?u=http://www.b.org/c/d.php", ["u b 0", "b c 1", "c d 2"]),
+    ],
+)
+def test_what_counts(url: str, expected: list[str]) -> None:
+    assert shingles(url) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "parts"),
+    [
+        ("https://U@Ex.com:1/a?b#c", ("https", "U@Ex.com:1", "/a?b#c")),
+        ("//ex.com/a", ("", "ex.com", "/a")),
+        ("ex.com", ("", "ex.com", "")),
+        ("ex.com?a", ("", "ex.com", "?a")),
+        ("http:///a", ("http", None, "/a")),
+        ("mailto:joe@ex.com", ("", None, "mailto:joe@ex.com")),
+        ("some words. more", ("", None, "some words. more")),
+        (".../a", ("", None, ".../a")),
+        (".:80/a", ("", None, ".:80/a")),
+        ("a/b.c", ("", None, "a/b.c")),
+    ],
+)
+def test_where_a_url_is_cut(url: str, parts: tuple[str, str | None, str]) -> None:
+    assert split_url(url) == parts
+
+
+@settings(max_examples=500, deadline=None, derandomize=True)
+@given(
+    st.text(st.sampled_from("abB./:?#@%4C3A9_-0 \n\xe9\u4e2d[]"), max_size=25), st.integers(1, 4)
+)
+@example("a.b//c//d", 2)
+@example(".:4/a", 1)
+@example("1a://b/c/d", 2)
+@example("a+b://c/d", 1)
+def test_any_url_is_shingled_as_in_the_plain_path(url: str, k: int) -> None:
+    stops = frozenset(["a", "bb"])
+    given_ = [each.encode() for each in url_shingles(url, k=k, stop_tokens=stops)]
+    expected = plain.url_shingles([url], k=k, steps="nfkc-casefold-space", stop_tokens=["a", "bb"])
+    assert given_ == expected
+
+
+@pytest.mark.parametrize("bag", [False, True])
+def test_the_order_of_urls_makes_no_difference(bag: bool) -> None:
+    shingler = Shingler("url", 2, bag, LINES, STOPS)
+    urls = [f"http://h.com/{a}/{b}/{c}" for a in "abc" for b in "de" for c in ("f", "f.html")]
+    once = shingler.canonical("\n".join(urls))
+    random.Random(1).shuffle(urls)
+    assert shingler.canonical(urls) == once
+    lines = str(once).split("\n")
+    assert lines == sorted(lines)
+    assert (len(lines) > len(set(lines))) is bag
+
+
+def test_the_host_makes_no_difference() -> None:
+    shingler = Shingler("url", 2, False, LINES, STOPS)
+    hosts = ["http://a.com", "https://www.b.org:8080", "c.net", "//d.edu"]
+    assert len({shingler.canonical(f"{host}/x/y/z") for host in hosts}) == 1
+
+
+def test_stop_tokens_are_recorded_as_urls_are_cut() -> None:
+    assert stop_token_list(["Index.HTML", "b2b", "x"], LINES) == "b html index x"
+    assert stop_token_list("z a\nz", LINES) == "a z"
+    assert stop_token_list(["A"], "nfkc-lines") == "A"
+    assert stop_token_list([], LINES) == ""
+    recorded = IndexParams.choose(unit="url").stop_tokens
+    assert recorded == " ".join(sorted(DEFAULT_STOP_TOKENS.split()))
+    assert IndexParams.choose(unit="url", stop_tokens=[]).stop_tokens == ""
+    assert IndexParams.choose(unit="url", stop_tokens=recorded).stop_tokens == recorded
+
+
+def test_stop_tokens_are_for_urls() -> None:
+    assert IndexParams.choose().stop_tokens == ""
+    with pytest.raises(ParameterError, match="unit url"):
+        IndexParams.choose(stop_tokens=["a"])
+    with pytest.raises(ParameterError, match="unit url"):
+        IndexParams.choose(unit="line", stop_tokens=[])

@@ -1,0 +1,85 @@
+"""What is expected of an index when it is opened; and indexes made before a parameter was."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lshdb import Index, ParameterError, ParameterMismatchError
+from tests.conftest import family_corpus, pair_set
+
+
+@pytest.mark.parametrize(
+    ("made", "same", "other"),
+    [
+        ({"unit": "line"}, {"unit": "line", "k": 3}, {"unit": "word"}),
+        ({"lowercase": False}, {"lowercase": False}, {"lowercase": True}),
+        ({"strip_accents": True}, {"strip_accents": True}, {"strip_accents": False}),
+        ({}, {"strip_punctuation": False}, {"strip_punctuation": True}),
+        ({"digits": "zero"}, {"digits": "zero"}, {"digits": "keep"}),
+        (
+            {"unit": "url", "stop_tokens": ["b", "A"]},
+            {"stop_tokens": ["a", "B", "b"]},
+            {"stop_tokens": ["a"]},
+        ),
+        ({}, {"database": None}, {"database": "sqlite:///x.db"}),
+        ({"database": "sqlite:///x.db"}, {"database": "sqlite:///x.db"}, {"database": None}),
+    ],
+)
+def test_options_are_compared(
+    tmp_path: Path, made: dict[str, Any], same: dict[str, Any], other: dict[str, Any]
+) -> None:
+    path = tmp_path / "a.lshdb"
+    Index.create(path, **made).close()
+    Index.open(path, **made, **{name: value for name, value in same.items() if name not in made})
+    Index.open(path, **same).close()
+    with pytest.raises(ParameterMismatchError) as caught:
+        Index.open(path, **other)
+    (name,) = other
+    assert caught.value.name == name
+    assert repr(caught.value.stored) in str(caught.value)
+    assert repr(caught.value.given) in str(caught.value)
+
+
+def test_a_name_that_is_none(tmp_path: Path) -> None:
+    Index.create(tmp_path / "a.lshdb").close()
+    with pytest.raises(ParameterError, match="'colour'"):
+        Index.open(tmp_path / "a.lshdb", colour=1)
+
+
+def without_new_parameters(path: Path) -> None:
+    """Make an index what an earlier version would have written."""
+    database = sqlite3.connect(path / "index.db")
+    database.execute("DELETE FROM parameter WHERE name IN ('stop_tokens', 'tokenizer')")
+    database.commit()
+    database.close()
+    lines = (path / "index.toml").read_text().splitlines(keepends=True)
+    kept = [line for line in lines if not line.startswith(("stop_tokens", "tokenizer"))]
+    assert len(kept) == len(lines) - 2
+    (path / "index.toml").write_text("".join(kept))
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+def test_an_index_of_an_earlier_version_opens_and_works(
+    tmp_path: Path, make_index: Callable[..., Index], unit: str
+) -> None:
+    corpus = family_corpus(3, families=6)
+    reference = make_index("new.lshdb", unit=unit, threshold=0.5)
+    reference.add(corpus)
+    old = make_index("old.lshdb", unit=unit, threshold=0.5)
+    old.add(corpus[:10])
+    old.close()
+    without_new_parameters(old.path)
+    before = (old.path / "index.toml").read_text()
+    with Index.open(old.path, stop_tokens="", lowercase=True, unit=unit) as index:
+        assert (index.params.stop_tokens, index.params.tokenizer) == ("", "")
+        index.add(corpus[10:])
+        assert pair_set(index) == pair_set(reference)
+        assert index.query(corpus[0][1]) == reference.query(corpus[0][1])
+        assert index.stats().documents == len(corpus)
+        assert index.check() == []
+    assert (old.path / "index.toml").read_text() == before
