@@ -12,6 +12,7 @@ one thread. Beside each speed stands the error of the signatures it bought. The 
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 import sys
 import tempfile
@@ -138,7 +139,8 @@ def _sample(corpus: Corpus, pairs: Pairs, folder: Path) -> tuple[Corpus, Pairs]:
 
 def _save_sets(corpus: Corpus, path: Path, limit: int) -> tuple[int, int]:
     """Ready shingle hashes of the first documents; returns how many sets and elements."""
-    sets = [hashes_of(text) for text, _ in zip(texts_of(corpus), range(limit), strict=False)]
+    sets = [hashes_of(text) for text in itertools.islice(texts_of(corpus), limit)]
+    sets = [hashes for hashes in sets if len(hashes)]
     lengths = np.array([len(hashes) for hashes in sets], dtype=np.int64)
     hashes = np.concatenate(sets) if sets else np.empty(0, dtype=np.uint64)
     np.savez(path, hashes=hashes, lengths=lengths)

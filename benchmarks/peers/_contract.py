@@ -1,4 +1,4 @@
-"""What a peer's module gives: ``signer(variant, threads)`` and, if it can, ``sketcher(variant)``."""
+"""What a peer's module gives: ``signer(variant, threads)``, and ``sketcher(variant)`` if it can."""
 
 from __future__ import annotations
 
