@@ -1,0 +1,1 @@
+"""Measurements of lshdb; each module says what it measures and how it is run."""

@@ -1,0 +1,52 @@
+"""Tables as aligned text or Markdown, and the machine they were made on."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+from benchmarks.peers import CONTESTANTS
+from lshdb.signatures import kernel_name
+
+__all__ = ["facts", "table"]
+
+
+def table(head: list[str], lines: list[list[str]], *, markdown: bool) -> str:
+    """Lay out lines under a head; the first column is text, the others are figures."""
+    widths = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
+
+    def row(cells: list[str]) -> str:
+        aligned = [
+            cell.rjust(width) if place else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ]
+        return f"| {' | '.join(aligned)} |" if markdown else "  ".join(aligned).rstrip()
+
+    rules = ["-" * width if not place or not markdown else "-" * (width - 1) + ":"
+             for place, width in enumerate(widths)]  # fmt: skip
+    return "\n".join([row(head), row(rules), *map(row, lines)])
+
+
+def facts() -> str:
+    """Processor, cores, Python and the versions of all that took part."""
+    versions = {one.package: one.version() or "not installed" for one in CONTESTANTS}
+    return "\n".join(
+        [
+            f"processor  {_processor()}, {os.cpu_count()} cores",
+            f"system     {platform.system()} {platform.machine()}, "
+            f"{platform.python_implementation()} {platform.python_version()}",
+            f"kernel     {kernel_name()}",
+            f"versions   {', '.join(f'{name} {version}' for name, version in versions.items())}",
+        ]
+    )
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

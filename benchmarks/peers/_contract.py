@@ -1,0 +1,57 @@
+"""What a peer's module gives: ``signer(variant, threads)``, and ``sketcher(variant)`` if it can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+NUM_PERM = 128
+WORDS_A_SHINGLE = 5
+
+
+@dataclass(frozen=True)
+class Signer:
+    """Texts to signatures.
+
+    Attributes
+    ----------
+    sign : callable
+        List of texts -> signatures in the form the peer gives them; this is timed.
+    rows : callable
+        All that ``sign`` returned, in order -> array (n, slots), or None where the peer shows no
+        signatures. Not timed.
+    shingles : callable
+        Text -> the set the peer means by it, against which its estimates are held.
+    """
+
+    sign: Callable[[list[str]], Any]
+    rows: Callable[[list[Any]], NDArray[Any] | None]
+    shingles: Callable[[str], Collection[Any]]
+
+
+@dataclass(frozen=True)
+class Sketcher:
+    """Ready hashes to signatures.
+
+    Attributes
+    ----------
+    ready : callable
+        (hashes, lengths) -> the peer's fastest input. Not timed.
+    sketch : callable
+        That input -> signatures; this is timed.
+    rows : callable
+        Signatures -> array (n, slots). Not timed.
+    """
+
+    ready: Callable[[NDArray[np.uint64], NDArray[np.int64]], Any]
+    sketch: Callable[[Any], Any]
+    rows: Callable[[Any], NDArray[Any]]
+
+
+def offsets(lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Where each set begins, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint64)
