@@ -10,15 +10,14 @@ from numpy.typing import NDArray
 
 from benchmarks.peers._contract import NUM_PERM, WORDS_A_SHINGLE, Signer, Sketcher
 from lshdb.params import IndexParams
-from lshdb.shingling import canonical_content, shingle_hashes
+from lshdb.shingling import Shingler, canonical_content, shingle_hashes
 from lshdb.signatures.contents import sketch
-from lshdb.signing import sign_in_threads
+from lshdb.signing import sign_bodies as library_sign_bodies
 
 
 def sign_bodies(bodies: list[str], params: IndexParams, workers: int) -> NDArray[np.uint32]:
-    """Sign texts by the library's fastest entry; the only place to change when that changes."""
-    contents = [canonical_content(body) for body in bodies]
-    return sign_in_threads(contents, params, workers=workers)[0]
+    """Sign texts as ``lshdb`` signs queries by the file."""
+    return library_sign_bodies(bodies, Shingler.of(params), params, workers=workers)[0]
 
 
 def signer(variant: str, threads: int) -> Signer:
