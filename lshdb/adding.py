@@ -15,6 +15,7 @@ that comes twice in one add is told from one that was there before, in whichever
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import time
@@ -27,6 +28,7 @@ import orjson
 from numpy.typing import NDArray
 
 from lshdb.banding import bucket_keys, content_keys
+from lshdb.collector import collector_paused
 from lshdb.documents import Document, Rejected, validate_body, validate_key
 from lshdb.errors import ConflictError, InputError, ParameterError, TooManyRejectedError
 from lshdb.params import IndexParams
@@ -126,13 +128,13 @@ def _batches(items: Iterable[Item], reject: Callable[[Rejected], None]) -> Itera
     batch: list[Document] = []
     characters = 0
     for item in items:
-        document = item if isinstance(item, Document | Rejected) else _document(item)
-        if isinstance(document, Document):
-            reason = validate_key(document.key) or validate_body(document.body)
-            if reason is not None:
-                document = Rejected(document.source or f"key {document.key!r}"[:200], reason)
-        if isinstance(document, Rejected):
-            reject(document)
+        if isinstance(item, Rejected):
+            reject(item)
+            continue
+        document = item if isinstance(item, Document) else _document(item)
+        reason = validate_key(document.key) or validate_body(document.body)
+        if reason is not None:
+            reject(Rejected(document.source or f"key {document.key!r}"[:200], reason))
             continue
         batch.append(document)
         characters += _weight(document.body)
@@ -210,7 +212,7 @@ class _Add:
 
     def commit(self, documents: list[Document]) -> None:
         """Write one batch."""
-        with self.writer.transaction() as transaction:
+        with collector_paused(), self.writer.transaction() as transaction:
             counts = self._write(transaction, documents)
         result = self.result
         result.added += counts["n_added"]
@@ -312,8 +314,8 @@ class _Add:
         filled = counts > 0
         digests = [digest for digest, good in zip(fresh, filled.tolist(), strict=True) if good]
         next_id = transaction.snapshot.n_signatures
-        shingles = dict(zip(fresh, counts.tolist(), strict=True))
-        new = {digest: (next_id + place, shingles[digest]) for place, digest in enumerate(digests)}
+        signed = zip(itertools.count(next_id), counts[filled].tolist(), strict=False)
+        new = dict(zip(digests, signed, strict=True))
         met = set(there)
         for change in changes:
             digest = change.content_hash
