@@ -8,7 +8,8 @@ Decisions, with their reasons:
   us: the driver would otherwise commit before DDL statements, and creating a run table would split
   a batch in two.
 * Reading goes through the DB-API driver alone, because importing SQLAlchemy takes longer (0.3 s)
-  than a whole cold query may; schema and writing go through SQLAlchemy.
+  than a whole cold query may; schema and writing go through SQLAlchemy, but for the rows of a
+  batch, which go to the driver inside its transaction (``WriteTransaction._insert``).
 * Pages of 8 KiB: sorted loads and merges of posting runs were up to a half faster than with 4 KiB.
 * Lists of values travel as one JSON parameter (``json_each``), so that the statement text, and with
   it the prepared statement, does not depend on their number.
