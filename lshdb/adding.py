@@ -15,7 +15,7 @@ that comes twice in one add is told from one that was there before, in whichever
 
 from __future__ import annotations
 
-import hashlib
+import itertools
 import logging
 import os
 import time
@@ -28,13 +28,14 @@ import orjson
 from numpy.typing import NDArray
 
 from lshdb.banding import bucket_keys, content_keys
+from lshdb.collector import collector_paused
 from lshdb.documents import Document, Rejected, validate_body, validate_key
 from lshdb.errors import ConflictError, InputError, ParameterError, TooManyRejectedError
 from lshdb.params import IndexParams
 from lshdb.shingling import Shingler
 from lshdb.signatures import canonical_contents
 from lshdb.signing import sign_in_threads
-from lshdb.storage.bodies import pack_body, raw_body
+from lshdb.storage.bodies import hash_body, pack_body, raw_body
 from lshdb.storage.snapshot import StoredDocument
 from lshdb.storage.store import Store
 from lshdb.storage.times import timestamp, timestamp_after
@@ -130,13 +131,13 @@ def _batches(items: Iterable[Item], reject: Callable[[Rejected], None]) -> Itera
     batch: list[Document] = []
     characters = 0
     for item in items:
-        document = item if isinstance(item, Document | Rejected) else _document(item)
-        if isinstance(document, Document):
-            reason = validate_key(document.key) or validate_body(document.body)
-            if reason is not None:
-                document = Rejected(document.source or f"key {document.key!r}"[:200], reason)
-        if isinstance(document, Rejected):
-            reject(document)
+        if isinstance(item, Rejected):
+            reject(item)
+            continue
+        document = item if isinstance(item, Document) else _document(item)
+        reason = validate_key(document.key) or validate_body(document.body)
+        if reason is not None:
+            reject(Rejected(document.source or f"key {document.key!r}"[:200], reason))
             continue
         batch.append(document)
         characters += _weight(document.body)
@@ -215,7 +216,7 @@ class _Add:
 
     def commit(self, documents: list[Document]) -> None:
         """Write one batch."""
-        with self.writer.transaction() as transaction:
+        with collector_paused(), self.writer.transaction() as transaction:
             counts = self._write(transaction, documents)
         result = self.result
         result.added += counts["n_added"]
@@ -269,7 +270,7 @@ class _Add:
                 continue
             seen.add(document.key)
             form, raw = raw_body(document.body)
-            body_hash = _hash(form, raw)
+            body_hash = hash_body(form, raw)
             if before is not None:
                 if before.body_hash == body_hash or self.on_conflict == "skip":
                     seen_again.append(before.doc_id)
@@ -291,9 +292,9 @@ class _Add:
         for change, content in zip(changes, contents, strict=True):
             change.content = content
             if isinstance(content, str):
-                change.content_hash = _hash("text", content.encode())
+                change.content_hash = hash_body("text", content.encode())
             else:
-                change.content_hash = _hash("tokens", orjson.dumps(content))
+                change.content_hash = hash_body("tokens", orjson.dumps(content))
 
     def _share_signatures(
         self, transaction: WriteTransaction, changes: list[_Change]
@@ -317,8 +318,8 @@ class _Add:
         filled = counts > 0
         digests = [digest for digest, good in zip(fresh, filled.tolist(), strict=True) if good]
         next_id = transaction.snapshot.n_signatures
-        shingles = dict(zip(fresh, counts.tolist(), strict=True))
-        new = {digest: (next_id + place, shingles[digest]) for place, digest in enumerate(digests)}
+        signed = zip(itertools.count(next_id), counts[filled].tolist(), strict=False)
+        new = dict(zip(digests, signed, strict=True))
         met = set(there)
         for change in changes:
             digest = change.content_hash
@@ -370,39 +371,38 @@ class _Add:
         self, transaction: WriteTransaction, changes: list[_Change], batch_id: int
     ) -> None:
         next_doc_id = transaction.snapshot.next_doc_id
-        inserted: list[dict[str, Any]] = []
-        replaced: list[dict[str, Any]] = []
-        new_bodies: list[dict[str, Any]] = []
-        replaced_bodies: list[dict[str, Any]] = []
+        inserted: list[tuple[Any, ...]] = []
+        replaced: list[tuple[Any, ...]] = []
+        doc_ids: list[int] = []
         for change in changes:
             before = change.before
+            document = change.document
             doc_id = next_doc_id + len(inserted) if before is None else before.doc_id
-            row = {
-                "doc_id": doc_id,
-                "key": change.document.key,
-                "signature_id": change.signature_id,
-                "content_hash": change.content_hash,
-                "body_hash": change.body_hash,
-                "n_shingles": change.n_shingles,
-                "n_chars": _n_chars(change.document.body),
-                "source": change.document.source,
-                "batch_id": batch_id,
-                "added_at": self.started_at if before is None else before.added_at,
-                "last_seen_at": self.started_at,
-            }
+            row = (
+                doc_id,
+                document.key,
+                change.signature_id,
+                change.content_hash,
+                change.body_hash,
+                change.n_shingles,
+                _n_chars(document.body),
+                document.source,
+                batch_id,
+                self.started_at if before is None else before.added_at,
+                self.started_at,
+            )
             (inserted if before is None else replaced).append(row)
-            if self.params.store_text:
-                body = {"doc_id": doc_id, "form": change.form, "body": pack_body(change.raw)}
-                (new_bodies if before is None else replaced_bodies).append(body)
+            doc_ids.append(doc_id)
         transaction.insert_documents(inserted)
         transaction.replace_documents(replaced)
-        transaction.put_bodies(new_bodies, replace=False)
-        transaction.put_bodies(replaced_bodies, replace=True)
-
-
-def _hash(form: str, data: bytes) -> bytes:
-    """BLAKE2b, 16 bytes, of a body or content; the form is its personalisation."""
-    return hashlib.blake2b(data, digest_size=16, person=form.encode()).digest()
+        if self.params.store_text:
+            transaction.put_bodies(
+                (
+                    (doc_id, change.form, pack_body(change.raw))
+                    for doc_id, change in zip(doc_ids, changes, strict=True)
+                ),
+                replaced=[row[0] for row in replaced],
+            )
 
 
 def _document(item: object) -> Document:

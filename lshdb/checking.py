@@ -10,7 +10,6 @@ Memory: two bytes a signature. Time: everything is read once; texts are decompre
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import zlib
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from lshdb.banding import CONTENT_BAND, bucket_keys, content_keys
 from lshdb.errors import LshdbError
 from lshdb.params import IndexParams
-from lshdb.storage.bodies import raw_body, unpack_body
+from lshdb.storage.bodies import hash_body, raw_body, unpack_body
 from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.snapshot import Snapshot
 
@@ -217,5 +216,5 @@ def _document_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Find
         except LshdbError as error:
             yield Finding(f"table content, doc_id {doc_id}", error.message)
             continue
-        if hashlib.blake2b(raw, digest_size=16, person=form.encode()).digest() != body_hash:
+        if hash_body(form, raw) != body_hash:
             yield Finding(f"table content, doc_id {doc_id}", "the text is not the one written")

@@ -1,4 +1,4 @@
-"""Bodies and contents -> signature rows on several threads: the kernel needs no interpreter lock."""
+"""Contents -> signature rows on several threads: the kernel needs no interpreter lock."""
 
 from __future__ import annotations
 

@@ -75,9 +75,9 @@ def _document(line: bytes, key_field: str, text_field: str, source: str) -> Docu
         raise _NoDocumentError(_no_json(line, error)) from error
     if not isinstance(record, dict):
         raise _NoDocumentError(f"the line is {json_kind(record)}, expected an object")
-    for field in (key_field, text_field):
-        if field not in record:
-            raise _NoDocumentError(f"no field {field!r}; fields there: {shown_names(record)}")
+    if key_field not in record or text_field not in record:
+        field = text_field if key_field in record else key_field
+        raise _NoDocumentError(f"no field {field!r}; fields there: {shown_names(record)}")
 
     key = record[key_field]
     if type(key) is int:
@@ -86,7 +86,7 @@ def _document(line: bytes, key_field: str, text_field: str, source: str) -> Docu
         kind = json_kind(key)
         raise _NoDocumentError(f"key {key_field!r} is {kind}, expected a string or an integer")
     body = record[text_field]
-    if not isinstance(body, str | list):
+    if not isinstance(body, (str, list)):
         kind = json_kind(body)
         raise _NoDocumentError(
             f"text {text_field!r} is {kind}, expected a string or an array of strings"

@@ -29,6 +29,8 @@ def validate_key(key: str) -> str | None:
     str or None
         The reason in one line, or None if the key is good.
     """
+    if type(key) is str and key.isascii() and 0 < len(key) <= MAX_KEY_BYTES and "\0" not in key:
+        return None  # nearly every key, in a third of the time
     if not isinstance(key, str):
         return f"the key is of type {type(key).__name__}, expected a string"
     if not key:

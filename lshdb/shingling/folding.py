@@ -10,15 +10,20 @@ the reference then normalises the whole text.
 
 from __future__ import annotations
 
-from unicodedata import category, combining, normalize
+from unicodedata import category, combining, is_normalized, normalize
 
-__all__ = ["COMPLEX", "MOST_BYTES", "SPACE", "UNKNOWN", "fold_character", "table_entry"]
+__all__ = [
+    "COMPLEX",
+    "MOST_BYTES",
+    "SPACE",
+    "UNKNOWN",
+    "fold_character",
+    "table_entries",
+    "table_entry",
+]
 
 UNKNOWN, SPACE, COMPLEX = 0, 8, 9
 MOST_BYTES = 7
-
-# Letters (not marks) that compose with the letter before them: Hangul vowels and finals, Kirat Rai.
-_COMPOSING = ((0x1160, 0x11FF), (0x16D63, 0x16D6A))
 
 
 def fold_character(character: str, *, fold: bool) -> str | None:
@@ -56,16 +61,39 @@ def table_entry(character: str, *, fold: bool) -> int:
         return COMPLEX
     if folded.isspace():
         return SPACE
-    encoded = folded.encode()
-    if not encoded or len(encoded) > MOST_BYTES or len(folded.split()) != 1 or folded[0].isspace():
+    size = len(folded.encode())
+    if not size or size > MOST_BYTES or folded.split() != [folded]:
         return COMPLEX
+    return _as_it_is(folded)
+
+
+def table_entries(first: int, last: int, *, fold: bool) -> list[int]:
+    """Entries of the code points first to last - 1.
+
+    Where all of them are letters that normalising leaves alone, as in most blocks of Han, one look
+    at all is enough.
+    """
+    block = "".join(map(chr, range(first, last)))
+    if (
+        set(map(category, block)) <= {"Lo", "Ll", "Lu", "Nd"}
+        and is_normalized("NFKD", block)
+        and (not fold or block.casefold() == block)
+        and not any(map(_is_composing, block))
+    ):
+        return list(map(_as_it_is, block))
+    return [table_entry(character, fold=fold) for character in block]
+
+
+def _as_it_is(character: str) -> int:
+    encoded = character.encode()
     return len(encoded) | int.from_bytes(encoded, "little") << 8
+
+
+def _is_composing(character: str) -> bool:
+    """Whether a letter (no mark) composes with the one before: Hangul vowels, finals; Kirat Rai."""
+    return "\u1160" <= character <= "\u11ff" or "\U00016d63" <= character <= "\U00016d6a"
 
 
 def _stands_apart(text: str) -> bool:
     first = normalize("NFKD", text)[0]
-    return (
-        not combining(first)
-        and not category(first).startswith("M")
-        and not any(low <= ord(first) <= high for low, high in _COMPOSING)
-    )
+    return not combining(first) and not category(first).startswith("M") and not _is_composing(first)

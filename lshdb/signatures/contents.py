@@ -50,7 +50,9 @@ def normalise_texts(texts: Sequence[str], *, fold: bool = True) -> list[str]:
     if kernel is None:
         return [normalise(text, steps) for text in texts]
     table, fill = folding_table(fold)
-    done = kernel.normalise(list(texts), fold, table, fill)
+    done: list[str] = kernel.normalise(list(texts), fold, table, fill)
+    if None not in done:
+        return done
     return [
         normalise(text, steps) if normalised is None else normalised
         for text, normalised in zip(texts, done, strict=True)

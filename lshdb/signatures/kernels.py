@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.shingling.folding import table_entry
+from lshdb.shingling.folding import table_entries
 from lshdb.signatures import universal
 from lshdb.signatures.mixing import key_stream
 
@@ -78,7 +78,6 @@ def folding_table(fold: bool) -> tuple[NDArray[np.uint64], Callable[[int], None]
 
     def fill(block: int) -> None:
         first = block * 256
-        entries = [table_entry(chr(point), fold=fold) for point in range(first, first + 256)]
-        table[first : first + 256] = entries
+        table[first : first + 256] = table_entries(first, first + 256, fold=fold)
 
     return table, fill

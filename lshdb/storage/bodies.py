@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import orjson
 
 from lshdb.errors import DamageError
 
-__all__ = ["pack_body", "raw_body", "unpack_body"]
+__all__ = ["hash_body", "pack_body", "raw_body", "unpack_body"]
 
 _LEVEL = 3
+"""Level 1 is no faster on texts of a few hundred bytes, 1.35 times on those of 6 KB (+3 % size)."""
 
 
 @functools.cache
@@ -29,10 +32,35 @@ def raw_body(body: str | list[str]) -> tuple[str, bytes]:
     return "tokens", orjson.dumps(body)
 
 
+@functools.cache
+def _hasher(form: str) -> hashlib.blake2b:
+    return hashlib.blake2b(digest_size=16, person=form.encode())
+
+
+def hash_body(form: str, raw: bytes) -> bytes:
+    """BLAKE2b, 16 bytes, of a body or canonical content; the form is its personalisation.
+
+    By a copy of a fresh hasher: 0.5 us for 130 bytes, where making one for each takes 0.8 us.
+    """
+    hasher = _hasher(form).copy()
+    hasher.update(raw)
+    return hasher.digest()
+
+
+@functools.cache
+def _packer() -> Callable[[bytes], bytes]:
+    """Compression to one frame by a context that is kept.
+
+    Making a context took three quarters of the time of a text of 130 bytes (17 us of 22). The frame
+    is the same byte for byte, with the size in its header. The compressor has a lock of its own.
+    """
+    compressor = _module().ZstdCompressor(_LEVEL)
+    return functools.partial(compressor.compress, mode=compressor.FLUSH_FRAME)
+
+
 def pack_body(raw: bytes) -> bytes:
-    """Compress the bytes of a body."""
-    packed: bytes = _module().compress(raw, _LEVEL)
-    return packed
+    """Compress the bytes of a body to one zstd frame."""
+    return _packer()(raw)
 
 
 def unpack_body(form: str, packed: bytes) -> str | list[str]:

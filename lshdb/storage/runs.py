@@ -67,10 +67,13 @@ class PostingRuns:
     ----------
     execute : callable
         ``execute(sql, parameters=())`` on that transaction.
+    insert : callable
+        The same for the many statements of an insertion, without an answer.
     """
 
-    def __init__(self, execute: Execute) -> None:
+    def __init__(self, execute: Execute, insert: Execute) -> None:
         self._execute = execute
+        self._insert = insert
 
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
@@ -92,18 +95,20 @@ class PostingRuns:
         """
         if not len(keys):
             return
-        order = np.lexsort((signature_ids, keys))
+        # By key alone, and not stable, which takes half the time (40 ns a posting for 90): the few
+        # postings of one key may come in any order, because the table sorts them by both.
+        order = np.argsort(keys)
         keys, signature_ids = keys[order], signature_ids[order]
         if len(keys) >= RUN_ROWS:
             table = self._create(len(keys), is_active=False).table_name
-            dialect.insert_postings(self._execute, table, keys, signature_ids)
+            dialect.insert_postings(self._insert, table, keys, signature_ids)
             self._publish()
             return
         active = next((run for run in self.runs() if run.is_active), None)
         if active is None:
             active = self._create(0, is_active=True)
             self._publish()
-        dialect.insert_postings(self._execute, active.table_name, keys, signature_ids)
+        dialect.insert_postings(self._insert, active.table_name, keys, signature_ids)
         n_rows = active.n_rows + len(keys)
         sealed = n_rows >= SEAL_ROWS
         self._execute(

@@ -199,6 +199,8 @@ class Snapshot:
 
     def documents_of_keys(self, keys: Iterable[str]) -> dict[str, StoredDocument]:
         """Documents by key, for those keys that are there."""
+        if self.next_doc_id == 1:
+            return {}
         return {
             row[1]: StoredDocument(*row)
             for chunk in _chunks(keys)

@@ -8,7 +8,13 @@ from unicodedata import decomposition, normalize
 import pytest
 
 from lshdb.shingling import normalise
-from lshdb.shingling.folding import COMPLEX, SPACE, fold_character, table_entry
+from lshdb.shingling.folding import (
+    COMPLEX,
+    SPACE,
+    fold_character,
+    table_entries,
+    table_entry,
+)
 
 POINTS = [chr(point) for point in range(0x20000) if not 0xD800 <= point < 0xE000]
 
@@ -65,3 +71,10 @@ def test_white_space_is_marked(character: str) -> None:
 )
 def test_what_is_in_doubt_is_left_to_the_reference(character: str) -> None:
     assert table_entry(character, fold=True) == COMPLEX
+
+
+@pytest.mark.parametrize("fold", [False, True])
+def test_entries_of_a_block_are_those_of_its_characters(fold: bool) -> None:
+    for first in range(0, 0x20000, 256):
+        expected = [table_entry(chr(point), fold=fold) for point in range(first, first + 256)]
+        assert table_entries(first, first + 256, fold=fold) == expected, hex(first)

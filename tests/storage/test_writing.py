@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lshdb import DatabaseError, Index
+from lshdb import ConflictError, DatabaseError, Index
 from lshdb.storage import signature_file, writing
 from tests.conftest import family_corpus, pair_set
 
@@ -177,3 +178,48 @@ def test_database_is_durable_as_promised(make_index: Make) -> None:
         assert open_.execute("PRAGMA synchronous").fetchone()[0] == 2
         assert open_.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
         assert open_.execute("PRAGMA foreign_keys").fetchone()[0] == 1
+
+
+@pytest.mark.parametrize("n", [0, 1, 332, 333, 334, 1000])
+def test_rows_go_in_whole_whatever_their_number(make_index: Make, n: int) -> None:
+    index = make_index()
+    keys = [f"k{number}" for number in range(n)]
+    index.add([(key, f"text {key}") for key in keys])
+    with Index.open(index.path) as again:
+        assert again.check() == []
+        assert [again.show(key).body for key in keys[-3:]] == [f"text {key}" for key in keys[-3:]]
+        changed = again.add([(key, f"Text {key}") for key in keys])
+        assert (changed.replaced, changed.documents) == (n, n)
+        assert again.check() == []
+        assert [again.show(key).body for key in keys[:3]] == [f"Text {key}" for key in keys[:3]]
+
+
+def test_an_error_of_the_driver_is_one_of_ours(make_index: Make) -> None:
+    index = make_index()
+    index.add(CORPUS[:20])
+    before = state_of(index)
+    with writing.Writer(index._store, lock_timeout=1) as writer:
+        with (
+            pytest.raises(DatabaseError, match=r"UNIQUE.*; the batch .* is not in"),
+            writer.transaction() as transaction,
+        ):
+            transaction.put_bodies([(1, "text", b"twice")])
+        with writer.transaction():
+            pass  # still usable
+    assert state_of(index) == before
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_garbage_collector_is_as_it_was(make_index: Make, enabled: bool) -> None:
+    index = make_index()
+    index.add([("a", "text")])
+    try:
+        if not enabled:
+            gc.disable()
+        index.add(CORPUS)
+        assert gc.isenabled() is enabled
+        with pytest.raises(ConflictError):
+            index.add([("a", "other")], on_conflict="error")
+        assert gc.isenabled() is enabled
+    finally:
+        gc.enable()

@@ -8,7 +8,8 @@ Decisions, with their reasons:
   us: the driver would otherwise commit before DDL statements, and creating a run table would split
   a batch in two.
 * Reading goes through the DB-API driver alone, because importing SQLAlchemy takes longer (0.3 s)
-  than a whole cold query may; schema and writing go through SQLAlchemy.
+  than a whole cold query may; schema and writing go through SQLAlchemy, but for the rows of a
+  batch, which go to the driver inside its transaction (``WriteTransaction._insert``).
 * Pages of 8 KiB: sorted loads and merges of posting runs were up to a half faster than with 4 KiB.
 * Lists of values travel as one JSON parameter (``json_each``), so that the statement text, and with
   it the prepared statement, does not depend on their number.
@@ -16,6 +17,7 @@ Decisions, with their reasons:
 
 from __future__ import annotations
 
+import itertools
 import os
 import sqlite3
 import urllib.parse
@@ -37,7 +39,8 @@ __all__ = ["CONTENT_RANGE", "open_reader", "open_writer_engine"]
 NAME = "sqlite"
 DRIVER_ERRORS = (sqlite3.Error, sqlite3.Warning)
 PAGE_SIZE = 8192
-ROWS_A_STATEMENT = 400
+PARAMETERS_A_STATEMENT = 999
+"""As many as SQLite took before 3.32; with ten times as many the insertion is slower again."""
 OWN_FILES = {"index.toml", "lock", "signatures.npy"}
 READER_CACHE_KIB = 32 * 1024
 WRITER_CACHE_KIB = 64 * 1024
@@ -223,10 +226,32 @@ def merge_runs(target: str, tables: Sequence[str]) -> str:
     return f"INSERT INTO {target} {arms} ORDER BY 1, 2"
 
 
+def insert_rows(
+    execute: Any, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
+) -> None:
+    """Insert rows, so many a statement; faster than executemany by a quarter to a third.
+
+    Parameters
+    ----------
+    execute : callable
+        ``execute(sql, parameters)`` on the open transaction.
+    table : str
+    columns : sequence of str
+    rows : iterable
+        Values in the order of the columns; taken as they are inserted.
+    """
+    rows = iter(rows)
+    step = PARAMETERS_A_STATEMENT // len(columns)
+    whole = _insertion(table, columns, step)
+    while values := list(itertools.chain.from_iterable(itertools.islice(rows, step))):
+        n_rows = len(values) // len(columns)
+        execute(whole if n_rows == step else _insertion(table, columns, n_rows), values)
+
+
 def insert_postings(
     execute: Any, table: str, keys: NDArray[np.int64], signature_ids: NDArray[np.int64]
 ) -> None:
-    """Insert sorted postings, 400 rows a statement (four times as fast as executemany).
+    """Insert sorted postings, as :func:`insert_rows` does (three times as fast as executemany).
 
     Parameters
     ----------
@@ -236,16 +261,20 @@ def insert_postings(
     keys, signature_ids : ndarray of int64, shape (n,)
         Sorted by key, then signature id.
     """
-    flat = np.column_stack([keys, signature_ids]).reshape(-1).tolist()
-    step = 2 * ROWS_A_STATEMENT
-    statement = f"INSERT INTO {table} VALUES " + ",".join(["(?,?)"] * ROWS_A_STATEMENT)
-    whole = len(flat) - len(flat) % step
-    for start in range(0, whole, step):
-        execute(statement, tuple(flat[start : start + step]))
-    rest = flat[whole:]
-    if rest:
-        values = ",".join(["(?,?)"] * (len(rest) // 2))
-        execute(f"INSERT INTO {table} VALUES {values}", tuple(rest))
+    columns = ("bucket_key", "signature_id")
+    step = PARAMETERS_A_STATEMENT // 2
+    whole = _insertion(table, columns, step)
+    pairs = np.column_stack([keys, signature_ids])
+    for start in range(0, len(pairs), step):
+        part = pairs[start : start + step]
+        statement = whole if len(part) == step else _insertion(table, columns, len(part))
+        execute(statement, part.reshape(-1).tolist())
+
+
+def _insertion(table: str, columns: Sequence[str], n_rows: int) -> str:
+    """INSERT of so many rows at once."""
+    row = "(" + ",".join("?" * len(columns)) + ")"
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES " + ",".join([row] * n_rows)
 
 
 def posting_view(tables: Sequence[str]) -> str:
