@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -40,6 +39,7 @@ from lshdb.storage.snapshot import StoredDocument
 from lshdb.storage.store import Store
 from lshdb.storage.times import timestamp, timestamp_after
 from lshdb.storage.writing import Writer, WriteTransaction
+from lshdb.threads import choose_workers
 
 __all__ = ["AddResult", "add_documents"]
 
@@ -106,13 +106,12 @@ def add_documents(
         raise ParameterError(
             f'on_conflict is {on_conflict!r}; expected "replace", "skip" or "error"'
         )
-    if workers is not None and workers < 1:
-        raise ParameterError(f"workers is {workers}; expected at least 1")
+    workers = choose_workers(workers)
     begun = time.perf_counter()
     result = AddResult()
     with Writer(store, lock_timeout=lock_timeout) as writer:
         run = _Add(writer, store.params, result, source, on_conflict, max_errors, on_reject)
-        run.workers = workers or os.cpu_count() or 1
+        run.workers = workers
         run.shingler = shingler
         for batch in _batches(items, run.reject):
             run.commit(batch)

@@ -12,6 +12,8 @@ copies are found (see ``docs/format.md``). That leaves 255 bands, 0 to 254.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,9 +24,12 @@ __all__ = [
     "BUCKET_BITS",
     "CONTENT_BAND",
     "MAX_BANDS",
+    "Agreement",
     "bucket_keys",
+    "compare_rows",
     "content_keys",
     "matching_bands",
+    "reference_agreement",
 ]
 
 BUCKET_BITS = 56
@@ -77,6 +82,25 @@ def content_keys(content_hashes: list[bytes]) -> NDArray[np.int64]:
     return key.view(np.int64)
 
 
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far pairs of signature rows agree.
+
+    Attributes
+    ----------
+    equal : ndarray of int32, shape (n,)
+        Equal slots.
+    matched : ndarray of int32, shape (n,)
+        Bands that agree in all slots.
+    first : ndarray of int32, shape (n,)
+        The first of those, or -1.
+    """
+
+    equal: NDArray[np.int32]
+    matched: NDArray[np.int32]
+    first: NDArray[np.int32]
+
+
 def matching_bands(
     left: NDArray[np.uint32], right: NDArray[np.uint32], *, bands: int, rows: int
 ) -> NDArray[np.bool_]:
@@ -85,3 +109,53 @@ def matching_bands(
     equal = left[:, :used] == right[:, :used]
     matching: NDArray[np.bool_] = equal.reshape(len(left), bands, rows).all(axis=2)
     return matching
+
+
+def compare_rows(
+    left_rows: NDArray[np.uint32],
+    left: NDArray[np.int64],
+    right_rows: NDArray[np.uint32],
+    right: NDArray[np.int64],
+    *,
+    bands: int,
+    rows: int,
+) -> Agreement:
+    """Compare row left[i] of some signatures with row right[i] of others.
+
+    Parameters
+    ----------
+    left_rows, right_rows : ndarray of uint32, shape (any, num_perm)
+        In C order; read in place, also where they are memory-mapped.
+    left, right : ndarray of int64, shape (n,)
+    bands, rows : int
+
+    Returns
+    -------
+    Agreement
+        O(n num_perm).
+
+    Raises
+    ------
+    IndexError
+        There is no such row.
+    """
+    kernel = compiled()
+    if kernel is None:
+        return reference_agreement(left_rows[left], right_rows[right], bands=bands, rows=rows)
+    found = Agreement(*(np.empty(len(left), dtype=np.int32) for _ in range(3)))
+    kernel.compare_rows(
+        left_rows, np.ascontiguousarray(left, dtype=np.int64),
+        right_rows, np.ascontiguousarray(right, dtype=np.int64),
+        left_rows.shape[1], bands, rows, found.equal, found.matched, found.first,
+    )  # fmt: skip
+    return found
+
+
+def reference_agreement(
+    left: NDArray[np.uint32], right: NDArray[np.uint32], *, bands: int, rows: int
+) -> Agreement:
+    """Compare rows of the same place by NumPy alone; what :func:`compare_rows` must equal."""
+    agree = matching_bands(left, right, bands=bands, rows=rows)
+    first = np.where(agree.any(axis=1), agree.argmax(axis=1), -1)
+    counts = ((left == right).sum(axis=1), agree.sum(axis=1), first)
+    return Agreement(*(column.astype(np.int32) for column in counts))

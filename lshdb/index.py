@@ -10,23 +10,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from lshdb.documents import Document, Rejected, validate_body
-from lshdb.errors import InputError, ParameterError
+from lshdb.documents import Document, Rejected
+from lshdb.errors import ParameterError
 from lshdb.expectations import check_expected
 from lshdb.params import IndexParams
+from lshdb.search.bulk import QueryMaker, search_documents
 from lshdb.search.pairs import Pair, find_pairs
 from lshdb.search.query import Hit, Searcher
 from lshdb.search.verification import choose_method
 from lshdb.shingling import Shingler
-from lshdb.signatures import canonical_contents, shingle_content, sign
 from lshdb.storage.snapshot import Snapshot, StoredBatch, StoredDocument
 from lshdb.storage.store import Store
+from lshdb.threads import choose_workers
 from lshdb.tokenizers import Tokenizer, installed_tokenizer, splitter
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from lshdb.adding import AddResult
     from lshdb.checking import Finding
     from lshdb.sql import SqlResult
@@ -74,6 +72,7 @@ class Index:
         self._store = store
         name = store.params.tokenizer
         self._shingler = Shingler.of(store.params, splitter(name, tokenizer) if name else None)
+        self._maker = QueryMaker(self._shingler, store.params)
 
     @classmethod
     def create(
@@ -376,7 +375,9 @@ class Index:
             raise ParameterError("a query has either a body or a key")
         with self._searcher(top, threshold, verify) as (snapshot, searcher):
             if body is not None:
-                return self._query_body(searcher, body)
+                asked = [Document(key="", body=body)]
+                [(_, hits)] = search_documents(searcher, self._maker, asked, workers=1)
+                return hits
             return self._query_key(snapshot, searcher, key or "")
 
     def query_many(
@@ -386,6 +387,7 @@ class Index:
         top: int | None = 10,
         threshold: float | None = None,
         verify: str | None = None,
+        workers: int | None = 1,
     ) -> Iterator[tuple[str, list[Hit]]]:
         """Many queries on one state of the index: (query key, answer) for each, streamed.
 
@@ -395,11 +397,14 @@ class Index:
             As for :meth:`add`; their keys only name the queries.
         top, threshold, verify
             As for :meth:`query`.
+        workers : int or None
+            Threads; None is one a core. With one, each query is answered before the next is taken;
+            with more, some hundred are taken ahead. The answers are the same.
         """
+        workers = choose_workers(workers)
         with self._searcher(top, threshold, verify) as (_, searcher):
-            for item in documents:
-                document = item if isinstance(item, Document) else Document(*item)
-                yield document.key, self._query_body(searcher, document.body)
+            taken = (item if isinstance(item, Document) else Document(*item) for item in documents)
+            yield from search_documents(searcher, self._maker, taken, workers=workers)
 
     def pairs(
         self,
@@ -511,7 +516,7 @@ class Index:
 
     def count_shingles(self, body: str | list[str]) -> int:
         """How many shingles a text, or ready tokens, would have here; of 0 nothing is similar."""
-        return len(self._shingles(body))
+        return len(self._maker.shingles([body])[0])
 
     # Inside
 
@@ -551,22 +556,6 @@ class Index:
         if not 0.0 < threshold <= 1.0:
             raise ParameterError(f"threshold is {threshold!r}; expected a number above 0, up to 1")
         return threshold
-
-    def _shingles(self, body: str | list[str]) -> NDArray[np.uint64]:
-        reason = validate_body(body)
-        if reason is not None:
-            raise InputError(f"the query cannot be used: {reason}")
-        params = self.params
-        [content] = canonical_contents(self._shingler, [body])
-        return shingle_content(content, unit=params.unit, k=params.k, bag=params.bag)
-
-    def _query_body(self, searcher: Searcher, body: str | list[str]) -> list[Hit]:
-        params = self.params
-        shingles = self._shingles(body)
-        if not len(shingles):
-            return []
-        rows = sign([shingles], scheme=params.scheme, num_perm=params.num_perm, seed=params.seed)
-        return searcher.search(rows[0], shingles)
 
     def _query_key(self, snapshot: Snapshot, searcher: Searcher, key: str) -> list[Hit]:
         document = snapshot.document(key)

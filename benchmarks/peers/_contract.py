@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,11 +26,15 @@ class Signer:
         signatures. Not timed.
     shingles : callable
         Text -> the set the peer means by it, against which its estimates are held.
+    sign_all : callable, optional
+        All lists of texts, one after the other, where the peer has a way to read on while it signs;
+        timed in the place of ``sign``.
     """
 
     sign: Callable[[list[str]], Any]
     rows: Callable[[list[Any]], NDArray[Any] | None]
     shingles: Callable[[str], Collection[Any]]
+    sign_all: Callable[[Iterator[list[str]]], list[Any]] | None = None
 
 
 @dataclass(frozen=True)

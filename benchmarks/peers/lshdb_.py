@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import itertools
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,23 +12,34 @@ from numpy.typing import NDArray
 from benchmarks.peers._contract import NUM_PERM, WORDS_A_SHINGLE, Signer, Sketcher
 from lshdb.params import IndexParams
 from lshdb.shingling import Shingler, canonical_content, shingle_hashes
+from lshdb.signatures import canonical_contents, sign_contents
 from lshdb.signatures.contents import sketch
-from lshdb.signing import sign_bodies as library_sign_bodies
+from lshdb.threads import in_chunks, work_ahead
 
-
-def sign_bodies(bodies: list[str], params: IndexParams, workers: int) -> NDArray[np.uint32]:
-    """Sign texts as ``lshdb`` signs queries by the file."""
-    return library_sign_bodies(bodies, Shingler.of(params), params, workers=workers)[0]
+_TEXTS_A_TASK = 1000
 
 
 def signer(variant: str, threads: int) -> Signer:
     params = IndexParams.choose(num_perm=NUM_PERM, k=WORDS_A_SHINGLE, scheme=variant)
+    shingler = Shingler.of(params)
+
+    def sign(texts: list[str]) -> NDArray[np.uint32]:
+        contents = canonical_contents(shingler, texts)
+        return sign_contents(
+            contents, unit="word", k=WORDS_A_SHINGLE, bag=False, scheme=variant,
+            num_perm=NUM_PERM, seed=1,
+        )[0]  # fmt: skip
+
+    def sign_all(chunks: Iterator[list[str]]) -> list[NDArray[np.uint32]]:
+        """Read on while threads sign, as the library does with queries."""
+        texts = in_chunks(itertools.chain.from_iterable(chunks), _TEXTS_A_TASK)
+        return list(work_ahead(sign, texts, workers=threads))
 
     def shingles(text: str) -> Collection[Any]:
         content = canonical_content(text)
         return shingle_hashes(content, unit="word", k=WORDS_A_SHINGLE, bag=False).tolist()
 
-    return Signer(lambda texts: sign_bodies(texts, params, threads), np.concatenate, shingles)
+    return Signer(sign, np.concatenate, shingles, sign_all=sign_all)
 
 
 def sketcher(variant: str) -> Sketcher:

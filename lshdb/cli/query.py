@@ -35,6 +35,13 @@ TEXT_KEY = "text"
 @click.option(
     "--top", type=int, default=10, show_default=True, metavar="N", help="Most answers a query."
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Threads for many queries.  [default: one a core; 1 where standard input is read, so that "
+    "each query is answered as it comes]",
+)
 @search_options
 @input_options
 @listing_options
@@ -47,6 +54,7 @@ def command(
     text: str | None,
     key: str | None,
     top: int,
+    workers: int | None,
     threshold: float | None,
     verify: str | None,
     key_field: str,
@@ -96,8 +104,10 @@ def command(
                 key_field=key_field,
                 text_field=text_field,
             )
-            answers = index.query_many(_usable(items, count_rejected), **search)
-            rows = _streamed(answers, is_live="-" in paths)
+            if workers is None and "-" in paths:
+                workers = 1
+            answers = index.query_many(_usable(items, count_rejected), workers=workers, **search)
+            rows = _streamed(answers, is_live="-" in paths and workers == 1)
         note_recall(index, threshold, verify)
         print_listing(COLUMNS, rows, output_format, empty="no document is that similar")
     if n_rejected:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.banding import BUCKET_BITS, bucket_keys, matching_bands
+from lshdb.banding import BUCKET_BITS, bucket_keys, compare_rows
 from lshdb.params import IndexParams
 from lshdb.search.verification import ShingleCache, band_similarity, exact_similarity, prefilter
 from lshdb.shingling import Shingler
@@ -206,18 +206,15 @@ class _Verifier:
     def verify(self, left: Ids, right: Ids, bands: Ids) -> _Found:
         """Keep the pairs whose first agreeing band this is and whose similarity suffices."""
         params = self._params
-        estimates = np.empty(len(left))
-        keep = np.empty(len(left), dtype=bool)
-        for start in range(0, len(left), 2048):
-            part = slice(start, start + 2048)
-            rows1, rows2 = self._signatures[left[part]], self._signatures[right[part]]
-            agree = matching_bands(rows1, rows2, bands=params.bands, rows=params.rows)
-            keep[part] = agree.any(axis=1) & (agree.argmax(axis=1) == bands[part])
-            estimates[part] = (
-                band_similarity(agree.sum(axis=1), params)
-                if self._method == "none"
-                else (rows1 == rows2).mean(axis=1)
-            )
+        agreement = compare_rows(
+            self._signatures, left, self._signatures, right, bands=params.bands, rows=params.rows
+        )
+        keep = agreement.first == bands
+        estimates = (
+            band_similarity(agreement.matched, params)
+            if self._method == "none"
+            else agreement.equal / params.num_perm
+        )
         if self._method == "signature":
             keep &= estimates >= self._threshold
         elif self._method == "exact":

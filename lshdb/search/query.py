@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
-from lshdb.banding import bucket_keys, matching_bands
+from lshdb.banding import bucket_keys, compare_rows
 from lshdb.params import IndexParams
 from lshdb.search.verification import ShingleCache, band_similarity, exact_similarity, prefilter
 from lshdb.shingling import Shingler
 from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["Hit", "Searcher"]
-
-_CHUNK = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,59 +70,79 @@ class Searcher:
 
     def search(
         self,
-        signature: NDArray[np.uint32],
-        shingles: NDArray[np.uint64] | None,
+        signatures: NDArray[np.uint32],
+        shingles: Sequence[NDArray[np.uint64] | None],
         *,
         leave_out: int | None = None,
-    ) -> list[Hit]:
-        """The most similar documents, best first; equal similarities in order of key.
+    ) -> list[list[Hit]]:
+        """The documents most similar to each query, best first; ties in order of key.
+
+        Queries given together share their look-ups; the answers do not depend on it.
 
         Parameters
         ----------
-        signature : ndarray of uint32, shape (num_perm,)
-        shingles : ndarray of uint64 or None
-            Sorted shingle hashes of the query; needed for method ``exact``.
+        signatures : ndarray of uint32, shape (n, num_perm)
+            One row a query.
+        shingles : sequence of ndarray of uint64 or None, length n
+            Sorted shingle hashes of each query; needed for method ``exact``.
         leave_out : int, optional
             doc_id of the document that asks, where it is one of the index.
         """
-        params = self._params
-        keys = bucket_keys(signature[None, :], bands=params.bands, rows=params.rows)[0]
-        _, postings = self._snapshot.postings(keys)
-        candidates = distinct(postings)
-        hits: list[Hit] = []
-        for start in range(0, len(candidates), _CHUNK):
-            part, estimates = self._estimate(signature, candidates[start : start + _CHUNK])
-            documents = self._snapshot.documents_of_signatures(part.tolist())
-            for one, estimate in zip(part.tolist(), estimates.tolist(), strict=True):
+        found = list(self._estimated(signatures))
+        documents = self._snapshot.documents_of_signatures(
+            distinct(np.concatenate([candidates for candidates, _ in found])).tolist()
+            if found
+            else []
+        )
+        if self._method == "exact":
+            self._cache.prepare(list(documents))
+        answers = []
+        for (candidates, estimates), query in zip(found, shingles, strict=True):
+            hits: list[Hit] = []
+            for one, estimate in zip(candidates.tolist(), estimates.tolist(), strict=True):
+                # A signature whose documents were all replaced has postings but no document.
                 if one not in documents:
                     continue
-                similarity = self._check(one, estimate, shingles)
+                similarity = self._check(one, estimate, query)
                 if similarity is not None:
                     hits += [
                         Hit(key, similarity, self._method)
                         for doc_id, key, _ in documents[one]
                         if doc_id != leave_out
                     ]
-        hits.sort(key=lambda hit: (-hit.similarity, hit.key))
-        return hits if self._top is None else hits[: self._top]
+            hits.sort(key=lambda hit: (-hit.similarity, hit.key))
+            answers.append(hits if self._top is None else hits[: self._top])
+        return answers
 
-    def _estimate(
-        self, signature: NDArray[np.uint32], candidates: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Candidates that are worth a further look, with what bands or slots say of them."""
+    def _estimated(
+        self, signatures: NDArray[np.uint32]
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+        """For each query the candidates worth a further look, with what bands or slots say."""
         params = self._params
-        rows, query = self._snapshot.signatures[candidates], signature[None, :]
-        agree = matching_bands(rows, query, bands=params.bands, rows=params.rows)
-        # Sharing a bucket by the chance of its hash alone is no agreement.
-        keep = agree.any(axis=1)
-        if self._method == "none":
-            estimates = band_similarity(agree.sum(axis=1), params)
-        else:
-            estimates = (rows == query).mean(axis=1)
-            exact = self._method == "exact"
-            lowest = prefilter(self._threshold, params.num_perm) if exact else self._threshold
-            keep &= estimates >= lowest
-        return candidates[keep], estimates[keep]
+        keys = bucket_keys(signatures, bands=params.bands, rows=params.rows)
+        found, postings = self._snapshot.postings(distinct(keys.reshape(-1)))
+        order = np.argsort(found, kind="stable")
+        found, postings = found[order], postings[order]
+        starts = np.searchsorted(found, keys, side="left")
+        ends = np.searchsorted(found, keys, side="right")
+        for number in range(len(signatures)):
+            ranges = zip(starts[number].tolist(), ends[number].tolist(), strict=True)
+            buckets = [postings[start:end] for start, end in ranges]
+            candidates = distinct(np.concatenate(buckets))
+            agreement = compare_rows(
+                signatures, np.full(len(candidates), number), self._snapshot.signatures, candidates,
+                bands=params.bands, rows=params.rows,
+            )  # fmt: skip
+            # Sharing a bucket by the chance of its hash alone is no agreement.
+            keep = agreement.matched > 0
+            if self._method == "none":
+                estimates = band_similarity(agreement.matched, params)
+            else:
+                estimates = agreement.equal / params.num_perm
+                exact = self._method == "exact"
+                lowest = prefilter(self._threshold, params.num_perm) if exact else self._threshold
+                keep &= estimates >= lowest
+            yield candidates[keep], estimates[keep]
 
     def _check(
         self, candidate: int, estimate: float, shingles: NDArray[np.uint64] | None
@@ -139,4 +158,5 @@ class Searcher:
         shingles = (
             self._cache.get([signature_id])[signature_id] if self._method == "exact" else None
         )
-        return self.search(self._snapshot.signatures[signature_id], shingles, leave_out=leave_out)
+        row = self._snapshot.signatures[signature_id : signature_id + 1]
+        return self.search(row, [shingles], leave_out=leave_out)[0]

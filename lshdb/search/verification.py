@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,8 @@ METHODS = ("none", "signature", "exact")
 
 _SLACK = 4.5
 _CACHE_BYTES = 128 * 2**20
+_PREPARED = 512
+_GROUP_CHARACTERS = 4 * 2**20
 
 
 def choose_method(verify: str | None, params: IndexParams) -> str:
@@ -67,7 +70,7 @@ def prefilter(threshold: float, num_perm: int) -> float:
     return threshold - _SLACK * deviation - 2 / num_perm - 1e-9
 
 
-def band_similarity(matched: NDArray[np.int64], params: IndexParams) -> NDArray[np.float64]:
+def band_similarity(matched: NDArray[np.int32], params: IndexParams) -> NDArray[np.float64]:
     """Similarity estimated from the number of bands that agree."""
     estimate: NDArray[np.float64] = (matched / params.bands) ** (1.0 / params.rows)
     return estimate
@@ -120,6 +123,10 @@ class ShingleCache:
         self._bytes = 0
         self._arrays: OrderedDict[int, NDArray[np.uint64]] = OrderedDict()
 
+    def prepare(self, signature_ids: list[int]) -> None:
+        """Get some ready together, as far as memory allows, which is faster than one by one."""
+        self.get(signature_ids[:_PREPARED])
+
     def get(self, signature_ids: list[int]) -> dict[int, NDArray[np.uint64]]:
         """Sorted shingle hashes by signature id; one text is read and shingled for each miss.
 
@@ -137,9 +144,9 @@ class ShingleCache:
             else:
                 self._arrays.move_to_end(signature_id)
                 found[signature_id] = array
-        for signature_id, body in self._snapshot.bodies_of_signatures(missing):
-            found[signature_id] = self._arrays[signature_id] = self._shingle(body)
-            self._bytes += found[signature_id].nbytes
+        for signature_id, array in self._shingled(missing):
+            found[signature_id] = self._arrays[signature_id] = array
+            self._bytes += array.nbytes
         while self._bytes > self._most_bytes and len(self._arrays) > len(signature_ids):
             _, dropped = self._arrays.popitem(last=False)
             self._bytes -= dropped.nbytes
@@ -148,7 +155,25 @@ class ShingleCache:
             raise DamageError(f"the text of signature {lost} is missing", hint="run lshdb check")
         return found
 
-    def _shingle(self, body: str | list[str]) -> NDArray[np.uint64]:
+    def _shingled(self, signature_ids: list[int]) -> Iterator[tuple[int, NDArray[np.uint64]]]:
+        """Read texts and shingle them, a few megabytes of text at a time."""
         params = self._params
-        [content] = canonical_contents(self._shingler, [body])
-        return shingle_content(content, unit=params.unit, k=params.k, bag=params.bag)
+        stored = self._snapshot.bodies_of_signatures(signature_ids)
+        while group := list(_first(stored, _GROUP_CHARACTERS)):
+            contents = canonical_contents(self._shingler, [body for _, body in group])
+            for (signature_id, _), content in zip(group, contents, strict=True):
+                yield (
+                    signature_id,
+                    shingle_content(content, unit=params.unit, k=params.k, bag=params.bag),
+                )
+
+
+def _first(
+    stored: Iterator[tuple[int, str | list[str]]], most: int
+) -> Iterator[tuple[int, str | list[str]]]:
+    """Take from an iterator until it has given so many characters."""
+    for signature_id, body in stored:
+        yield signature_id, body
+        most -= len(body) if isinstance(body, str) else sum(map(len, body))
+        if most <= 0:
+            return

@@ -25,7 +25,16 @@ def sketch(
 ) -> None: ...
 def bucket_keys(rows: Buffer, num_perm: int, bands: int, height: int, keys: Buffer) -> None: ...
 def count_common(left: Buffer, right: Buffer) -> int: ...
-def count_equal(
-    rows: Buffer, num_perm: int, left: Buffer, right: Buffer, counts: Buffer
+def compare_rows(
+    left_rows: Buffer,
+    left: Buffer,
+    right_rows: Buffer,
+    right: Buffer,
+    num_perm: int,
+    bands: int,
+    height: int,
+    equal: Buffer,
+    matched: Buffer,
+    first: Buffer,
 ) -> None: ...
 def compare_texts(left: str, right: str, unit: int, k: int, bag: bool) -> tuple[int, int, int]: ...

@@ -58,6 +58,18 @@ def test_many_from_files_and_from_standard_input(
     assert as_csv.stdout == "q2\tother\t1.000000\texact\n"
 
 
+def test_workers_change_nothing_but_the_time(run: Run, index_path: Path, tmp_path: Path) -> None:
+    queries = tmp_path / "queries.jsonl"
+    queries.write_text(jsonl((str(number), BASE) for number in range(150)))
+    outs = {
+        run("query", index_path, queries, *options).stdout
+        for options in ((), ("--workers", "1"), ("--workers", "3"))
+    }
+    assert len(outs) == 1
+    assert outs.pop().count("\n") == 150 * 3
+    assert run("query", index_path, queries, "--workers", "0", code=2).stdout == ""
+
+
 def test_rejected_queries_are_counted_and_the_rest_answered(run: Run, index_path: Path) -> None:
     result = run("query", index_path, stdin="no json\n" + jsonl([("q", OTHER)]) + "{}\n", code=5)
     assert result.stdout == "q\tother\t1.000000\texact\n"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lshdb.banding import bucket_keys, reference_keys
+from lshdb.banding import bucket_keys, compare_rows, reference_agreement, reference_keys
 from lshdb.shingling import NORMALISATION, normalise, shingle_hashes
 from lshdb.signatures import fss, kernels, sign_contents, universal
 from lshdb.signatures.contents import shingle_content
@@ -167,19 +167,24 @@ def test_two_texts_are_compared_by_their_shingles(left: str, right: str, bag: bo
 
 
 @pytest.mark.parametrize("level", levels() if kernel else [])
-def test_equal_slots_are_counted(level: str) -> None:
+def test_rows_are_compared_as_the_reference_does(level: str) -> None:
     rng = np.random.default_rng(4)
-    for num_perm in (1, 7, 128, 4096):
-        rows = rng.integers(0, 3, (40, num_perm), dtype=np.uint32)
-        left, right = rng.integers(0, 40, (2, 100))
-        counts = np.empty(100, dtype=np.int32)
+    for num_perm, bands, height in ((1, 1, 1), (7, 2, 3), (128, 16, 6), (255, 255, 1), (90, 1, 90)):
+        left_rows = rng.integers(0, 2, (40, num_perm), dtype=np.uint32)
+        right_rows = left_rows[rng.integers(0, 40, 30)] ^ (rng.random((30, num_perm)) < 0.1)
+        right_rows = right_rows.astype(np.uint32)
+        left, right = rng.integers(0, 40, 200), rng.integers(0, 30, 200)
         kernel.use_level(level)
-        kernel.count_equal(rows, num_perm, left, right, counts)
+        found = compare_rows(left_rows, left, right_rows, right, bands=bands, rows=height)
         kernel.use_level()
-        assert np.array_equal(counts, np.count_nonzero(rows[left] == rows[right], axis=1))
+        expected = reference_agreement(left_rows[left], right_rows[right], bands=bands, rows=height)
+        assert np.array_equal(found.equal, expected.equal)
+        assert np.array_equal(found.matched, expected.matched)
+        assert np.array_equal(found.first, expected.first)
+        assert found.first.min() == -1 or bands == num_perm
         for outside in (-1, 40):
             with pytest.raises(IndexError):
-                kernel.count_equal(rows, num_perm, left[:1], np.array([outside]), counts[:1])
+                compare_rows(left_rows, np.array([outside]), right_rows, right[:1], bands=1, rows=1)
 
 
 def test_every_code_point_is_classed_as_the_reference_does() -> None:
@@ -254,6 +259,7 @@ def test_the_interpreter_goes_on_while_the_kernel_works() -> None:
 
 NUMBERS = np.zeros(256, dtype=np.uint64)
 ROW, COUNT = np.zeros((1, 128), dtype=np.uint32), np.zeros(1, dtype=np.int64)
+SMALL = np.zeros(1, dtype=np.int32)
 
 
 @pytest.mark.parametrize(
@@ -281,8 +287,10 @@ ROW, COUNT = np.zeros((1, 128), dtype=np.uint32), np.zeros(1, dtype=np.int64)
         ("sign_contents", ([["x", 1]], 0, 5, False, 0, 128, NUMBERS, ROW, COUNT)),
         ("sign_contents", ([["x", "\ud800"]], 0, 5, False, 0, 128, NUMBERS, ROW, COUNT)),
         ("count_common", (b"123", b"12345678")),
-        ("count_equal", (ROW, 0, COUNT, COUNT, COUNT)),
-        ("count_equal", (ROW, 128, COUNT, COUNT, np.zeros(2, dtype=np.int32))),
+        ("compare_rows", (ROW, COUNT, ROW, COUNT, 0, 1, 1, SMALL, SMALL, SMALL)),
+        ("compare_rows", (ROW, COUNT, ROW, COUNT, 128, 2, 65, SMALL, SMALL, SMALL)),
+        ("compare_rows", (ROW, COUNT, ROW, COUNT, 128, 2, 6, SMALL, COUNT, SMALL)),
+        ("compare_rows", (ROW, SMALL, ROW, COUNT, 128, 2, 6, SMALL, SMALL, SMALL)),
         ("compare_texts", ("x", "\ud800", 0, 5, False)),
         ("compare_texts", ("x", "y", 7, 5, False)),
         ("normalise", ([b"x"], True, np.zeros(0x20000, dtype=np.uint64), int)),

@@ -1,4 +1,4 @@
-/* Rows -> bucket keys (banding.py), and how much two sorted sets share. */
+/* Rows -> bucket keys, and how far two rows agree (banding.py); how much two sorted sets share. */
 
 #include "hashing.h"
 #include "kernel.h"
@@ -13,6 +13,20 @@ void bucket_keys(const uint32_t *rows, size_t n, size_t num_perm, size_t bands, 
             for (size_t j = 0; j < height; j++)
                 hash = mix64(hash ^ slots[j]);
             *keys++ = (hash & ((UINT64_C(1) << 56) - 1)) | (uint64_t)band << 56;
+        }
+}
+
+/* Equal slots of two rows, how many of their bands agree, and the first of those or -1. */
+void compare_rows(const uint32_t *left, const uint32_t *right, size_t num_perm, size_t bands,
+                  size_t height, int32_t *equal, int32_t *matched, int32_t *first)
+{
+    *equal = (int32_t)level->count_equal(left, right, num_perm);
+    *matched = 0;
+    *first = -1;
+    for (size_t band = bands; band-- > 0;)
+        if (!memcmp(left + band * height, right + band * height, height * sizeof *left)) {
+            *matched += 1;
+            *first = (int32_t)band;
         }
 }
 

@@ -34,6 +34,15 @@ static int is_shingling(int unit, Py_ssize_t k)
     return 0;
 }
 
+static int is_banding(Py_ssize_t num_perm, Py_ssize_t bands, Py_ssize_t height)
+{
+    if (num_perm >= 1 && num_perm <= MAX_NUM_PERM && bands >= 1 && bands <= 255 && height >= 1
+        && height <= num_perm / bands)
+        return 1;
+    PyErr_SetString(PyExc_ValueError, "num_perm, bands or rows is out of range");
+    return 0;
+}
+
 /* Ready tokens of a list or tuple into the workspace: their number, or -1 with an exception set. */
 static Py_ssize_t take_tokens(Workspace *work, PyObject *tokens)
 {
@@ -269,11 +278,8 @@ static PyObject *py_bucket_keys(PyObject *Py_UNUSED(module), PyObject *args)
     Py_buffer rows = {0}, keys = {0};
     if (!PyArg_ParseTuple(args, "y*nnnw*", &rows, &num_perm, &bands, &height, &keys))
         return NULL;
-    if (num_perm < 1 || num_perm > MAX_NUM_PERM || bands < 1 || bands > 255 || height < 1
-        || height > num_perm / bands) {
-        PyErr_SetString(PyExc_ValueError, "num_perm, bands or rows is out of range");
+    if (!is_banding(num_perm, bands, height))
         goto done;
-    }
     Py_ssize_t n = rows.len / (4 * num_perm);
     if (!is_length(&rows, n * num_perm, 4, "rows") || !is_length(&keys, n * bands, 8, "keys"))
         goto done;
@@ -310,35 +316,41 @@ static PyObject *py_count_common(PyObject *Py_UNUSED(module), PyObject *args)
     return result;
 }
 
-PyDoc_STRVAR(count_equal_doc,
-"count_equal(rows, num_perm, left, right, counts)\n--\n\n"
-"Number of equal slots of rows left[i] and right[i] (int64) of rows (n, num_perm), uint32, into\n"
-"counts (int32).");
+PyDoc_STRVAR(compare_rows_doc,
+"compare_rows(left_rows, left, right_rows, right, num_perm, bands, height, equal, matched, first)\n"
+"--\n\n"
+"Compare row left[i] of left_rows with row right[i] of right_rows (int64, of uint32 rows): the\n"
+"number of equal slots, of bands that agree, and the first of them or -1 (int32 each).");
 
-static PyObject *py_count_equal(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *py_compare_rows(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *result = NULL;
-    Py_ssize_t num_perm;
-    Py_buffer rows = {0}, left = {0}, right = {0}, counts = {0};
-    if (!PyArg_ParseTuple(args, "y*ny*y*w*", &rows, &num_perm, &left, &right, &counts))
+    Py_ssize_t num_perm, bands, height;
+    Py_buffer rows[2] = {{0}, {0}}, ids[2] = {{0}, {0}}, found[3] = {{0}, {0}, {0}};
+    if (!PyArg_ParseTuple(args, "y*y*y*y*nnnw*w*w*", &rows[0], &ids[0], &rows[1], &ids[1],
+                          &num_perm, &bands, &height, &found[0], &found[1], &found[2]))
         return NULL;
-    if (num_perm < 1 || num_perm > MAX_NUM_PERM) {
-        PyErr_SetString(PyExc_ValueError, "num_perm is out of range");
+    Py_ssize_t n = ids[0].len / 8, outside = 0, many[2];
+    if (!is_banding(num_perm, bands, height))
         goto done;
+    for (int side = 0; side < 2; side++) {
+        many[side] = rows[side].len / (4 * num_perm);
+        if (!is_length(&rows[side], many[side] * num_perm, 4, "rows")
+            || !is_length(&ids[side], n, 8, "ids"))
+            goto done;
     }
-    Py_ssize_t n = left.len / 8, n_rows = rows.len / (4 * num_perm);
-    if (!is_length(&rows, n_rows * num_perm, 4, "rows") || !is_length(&left, n, 8, "left")
-        || !is_length(&right, n, 8, "right") || !is_length(&counts, n, 4, "counts"))
-        goto done;
-    const int64_t *a = left.buf, *b = right.buf;
-    int outside = 0;
+    for (int column = 0; column < 3; column++)
+        if (!is_length(&found[column], n, 4, "a result"))
+            goto done;
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < n && !outside; i++) {
-        outside = a[i] < 0 || a[i] >= n_rows || b[i] < 0 || b[i] >= n_rows;
+        int64_t left = ((const int64_t *)ids[0].buf)[i], right = ((const int64_t *)ids[1].buf)[i];
+        outside = left < 0 || left >= many[0] || right < 0 || right >= many[1];
         if (!outside)
-            ((int32_t *)counts.buf)[i] = (int32_t)level->count_equal(
-                (const uint32_t *)rows.buf + a[i] * num_perm,
-                (const uint32_t *)rows.buf + b[i] * num_perm, (size_t)num_perm);
+            compare_rows((const uint32_t *)rows[0].buf + left * num_perm,
+                         (const uint32_t *)rows[1].buf + right * num_perm, (size_t)num_perm,
+                         (size_t)bands, (size_t)height, (int32_t *)found[0].buf + i,
+                         (int32_t *)found[1].buf + i, (int32_t *)found[2].buf + i);
     }
     Py_END_ALLOW_THREADS
     if (outside)
@@ -346,10 +358,12 @@ static PyObject *py_count_equal(PyObject *Py_UNUSED(module), PyObject *args)
     else
         result = Py_NewRef(Py_None);
 done:
-    PyBuffer_Release(&rows);
-    PyBuffer_Release(&left);
-    PyBuffer_Release(&right);
-    PyBuffer_Release(&counts);
+    for (int side = 0; side < 2; side++) {
+        PyBuffer_Release(&rows[side]);
+        PyBuffer_Release(&ids[side]);
+    }
+    for (int column = 0; column < 3; column++)
+        PyBuffer_Release(&found[column]);
     return result;
 }
 
@@ -494,7 +508,7 @@ static PyMethodDef methods[] = {
     {"shingle_text", py_shingle_text, METH_VARARGS, shingle_text_doc},
     {"sketch", py_sketch, METH_VARARGS, sketch_doc},
     {"bucket_keys", py_bucket_keys, METH_VARARGS, bucket_keys_doc},
-    {"count_equal", py_count_equal, METH_VARARGS, count_equal_doc},
+    {"compare_rows", py_compare_rows, METH_VARARGS, compare_rows_doc},
     {"count_common", py_count_common, METH_VARARGS, count_common_doc},
     {"compare_texts", py_compare_texts, METH_VARARGS, compare_texts_doc},
     {NULL, NULL, 0, NULL},

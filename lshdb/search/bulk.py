@@ -1,0 +1,74 @@
+"""Many queries by their bodies: signed in threads, looked up together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.documents import Document, validate_body
+from lshdb.errors import InputError
+from lshdb.params import IndexParams
+from lshdb.search.query import Hit, Searcher
+from lshdb.shingling import Content, Shingler
+from lshdb.signatures import canonical_contents, shingle_content, sign
+from lshdb.threads import in_chunks, work_ahead
+
+__all__ = ["QueryMaker", "search_documents"]
+
+_QUERIES_A_CHUNK = 64
+
+Query = tuple[NDArray[np.uint32], list[NDArray[np.uint64]]]
+
+
+class QueryMaker:
+    """Bodies -> what a searcher asks with; knows nothing of storage, and may run in threads."""
+
+    def __init__(self, shingler: Shingler, params: IndexParams) -> None:
+        self._shingler = shingler
+        self._params = params
+
+    def shingles(self, bodies: list[Content]) -> list[NDArray[np.uint64]]:
+        """Sorted shingle hashes of each body.
+
+        Raises
+        ------
+        InputError
+            A body is no text that could be a document's.
+        """
+        for body in bodies:
+            reason = validate_body(body)
+            if reason is not None:
+                raise InputError(f"the query cannot be used: {reason}")
+        params = self._params
+        return [
+            shingle_content(content, unit=params.unit, k=params.k, bag=params.bag)
+            for content in canonical_contents(self._shingler, bodies)
+        ]
+
+    def signatures(self, shingles: list[NDArray[np.uint64]]) -> NDArray[np.uint32]:
+        """One row for each set, none of them empty."""
+        params = self._params
+        return sign(shingles, scheme=params.scheme, num_perm=params.num_perm, seed=params.seed)
+
+
+def search_documents(
+    searcher: Searcher, maker: QueryMaker, documents: Iterable[Document], *, workers: int
+) -> Iterator[tuple[str, list[Hit]]]:
+    """(query key, answer) for each document, in order.
+
+    With one worker each document is answered before the next one is taken, as a pipe wants it;
+    with more, documents are taken and signed ahead, some at a time. The answers are the same.
+    """
+
+    def work(chunk: list[Document]) -> tuple[list[str], list[NDArray[np.uint64]]]:
+        keys = [document.key for document in chunk]
+        return keys, maker.shingles([document.body for document in chunk])
+
+    chunks = in_chunks(documents, 1 if workers == 1 else _QUERIES_A_CHUNK)
+    for keys, shingles in work_ahead(work, chunks, workers=workers):
+        filled = [each for each in shingles if len(each)]
+        found = iter(searcher.search(maker.signatures(filled), filled) if filled else [])
+        for key, each in zip(keys, shingles, strict=True):
+            yield key, next(found) if len(each) else []

@@ -1,0 +1,63 @@
+"""Work ahead in threads: everything, in order, bounded, and errors in their place."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from lshdb.errors import ParameterError
+from lshdb.threads import choose_workers, in_chunks, work_ahead
+
+
+@pytest.mark.parametrize("workers", [1, 2, 7])
+def test_results_come_in_order(workers: int) -> None:
+    def work(number: int) -> int:
+        time.sleep(0.002 * (number % 3))
+        return number * number
+
+    results = list(work_ahead(work, range(40), workers=workers))
+    assert results == [number * number for number in range(40)]
+
+
+def test_items_are_taken_ahead_but_not_without_bound() -> None:
+    taken = []
+
+    def items() -> Iterator[int]:
+        for number in range(1000):
+            taken.append(number)
+            yield number
+
+    results = work_ahead(lambda number: number, items(), workers=3)
+    assert [next(results), next(results)] == [0, 1]
+    assert 3 < len(taken) <= 9
+    results.close()
+    assert len(taken) <= 9
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_error_comes_where_its_result_would(workers: int) -> None:
+    def work(number: int) -> float:
+        return 1 / (number - 5)
+
+    got = []
+    with pytest.raises(ZeroDivisionError):
+        for result in work_ahead(work, range(10), workers=workers):
+            got.append(result)
+    assert len(got) == 5
+
+
+def test_several_threads_are_at_work() -> None:
+    met = threading.Barrier(2, timeout=10)
+    assert len(list(work_ahead(lambda _: met.wait(), range(4), workers=2))) == 4
+
+
+def test_chunks_and_numbers_of_workers() -> None:
+    assert list(in_chunks(range(5), 2)) == [[0, 1], [2, 3], [4]]
+    assert list(in_chunks([], 2)) == []
+    assert choose_workers(3) == 3
+    assert choose_workers(None) >= 1
+    with pytest.raises(ParameterError):
+        choose_workers(0)
