@@ -47,6 +47,8 @@ typedef struct {
     size_t (*collapse)(uint8_t *out, const uint8_t *text, size_t length, int fold);
     int (*take_ascii)(Place *place, uint8_t *out, const void *points, int width, size_t length,
                       int fold);
+    void (*hash_shingles)(uint64_t *hashes, const uint8_t *bytes, const size_t *starts,
+                          size_t count, size_t width, size_t gap);
     int (*throw_rounds)(uint64_t *slots, const uint64_t *hashes, size_t n, const uint64_t *keys,
                         size_t first, size_t last, uint32_t num_perm, int small);
     void (*universal)(const uint64_t *hashes, size_t n, uint32_t num_perm, const uint64_t *pairs,

@@ -103,6 +103,15 @@ TARGET static void LEVEL(universal)(const uint64_t *restrict hashes, size_t n, u
         row[j] = universal_slot(hashes, n, constants[j], constants[num_perm + j]);
 }
 
+/* Hashes of the shingles of `width` tokens, each without the `gap` behind it. */
+TARGET static void LEVEL(hash_shingles)(uint64_t *restrict hashes, const uint8_t *bytes,
+                                        const size_t *starts, size_t count, size_t width,
+                                        size_t gap)
+{
+    for (size_t i = 0; i < count; i++)
+        hashes[i] = murmur3(bytes + starts[i], starts[i + width] - gap - starts[i], 0);
+}
+
 TARGET static uint32_t LEVEL(count_equal)(const uint32_t *left, const uint32_t *right,
                                           size_t num_perm)
 {

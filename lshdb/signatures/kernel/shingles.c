@@ -148,8 +148,7 @@ ptrdiff_t shingle_tokens(Workspace *work, size_t tokens, size_t gap, size_t k, i
     memset(table, 0, places * sizeof *table);
 
     /* All hashes first: they do not wait for each other, and looking up would make them. */
-    for (size_t i = 0; i < count; i++)
-        hashes[i] = murmur3(bytes + starts[i], starts[i + width] - gap - starts[i], 0);
+    level->hash_shingles(hashes, bytes, starts, count, width, gap);
 
     size_t found = 0;
     uint32_t zeros = 0;
