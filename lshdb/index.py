@@ -514,6 +514,18 @@ class Index:
         with self._store.reading() as snapshot:
             return list(check_index(snapshot, self.params))
 
+    def similarity(self, left: str | list[str], right: str | list[str]) -> float:
+        """Exact Jaccard similarity of two bodies as this index would shingle them; O(their length).
+
+        Neither need be in the index. 0 where neither has a shingle.
+
+        Raises
+        ------
+        InputError
+            One of them could be no document's body.
+        """
+        return self._maker.similarity(left, right)
+
     def count_shingles(self, body: str | list[str]) -> int:
         """How many shingles a text, or ready tokens, would have here; of 0 nothing is similar."""
         return len(self._maker.shingles([body])[0])

@@ -48,5 +48,5 @@ def texts_in_words(params: IndexParams) -> str | None:
 def described(params: IndexParams) -> str:
     """Threshold and shingles in a few words, for a note."""
     by = f" by {params.tokenizer}" if params.tokenizer else ""
-    unit = params.unit if params.unit != "tokenizer" else "token"
+    unit = {"tokenizer": "token", "url": "token URL"}.get(params.unit, params.unit)
     return f"threshold {params.threshold:g}, {params.k}-{unit} shingles{by}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from lshdb.errors import InputError
 from lshdb.params import IndexParams
 from lshdb.search.query import Hit, Searcher
 from lshdb.shingling import Content, Shingler
-from lshdb.signatures import canonical_contents, shingle_content, sign
+from lshdb.signatures import canonical_contents, compare_contents, shingle_content, sign
 from lshdb.threads import in_chunks, work_ahead
 
 __all__ = ["QueryMaker", "search_documents"]
@@ -37,20 +37,35 @@ class QueryMaker:
         InputError
             A body is no text that could be a document's.
         """
-        for body in bodies:
-            reason = validate_body(body)
-            if reason is not None:
-                raise InputError(f"the query cannot be used: {reason}")
+        _check(bodies)
         params = self._params
         return [
             shingle_content(content, unit=params.unit, k=params.k, bag=params.bag)
             for content in canonical_contents(self._shingler, bodies)
         ]
 
+    def similarity(self, left: Content, right: Content) -> float:
+        """Exact Jaccard similarity of two bodies; 0 where neither has a shingle."""
+        _check([left, right])
+        params = self._params
+        common, n_left, n_right = compare_contents(
+            *canonical_contents(self._shingler, [left, right]),
+            unit=params.unit, k=params.k, bag=params.bag,
+        )  # fmt: skip
+        either = n_left + n_right - common
+        return common / either if either else 0.0
+
     def signatures(self, shingles: list[NDArray[np.uint64]]) -> NDArray[np.uint32]:
         """One row for each set, none of them empty."""
         params = self._params
         return sign(shingles, scheme=params.scheme, num_perm=params.num_perm, seed=params.seed)
+
+
+def _check(bodies: Sequence[Content]) -> None:
+    for body in bodies:
+        reason = validate_body(body)
+        if reason is not None:
+            raise InputError(f"the query cannot be used: {reason}")
 
 
 def search_documents(

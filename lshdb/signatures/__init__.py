@@ -3,6 +3,7 @@
 from lshdb.signatures.contents import (
     SCHEMES,
     canonical_contents,
+    compare_contents,
     shingle_content,
     sign,
     sign_contents,
@@ -13,6 +14,7 @@ __all__ = [
     "SCHEMES",
     "KernelWarning",
     "canonical_contents",
+    "compare_contents",
     "kernel_name",
     "shingle_content",
     "sign",

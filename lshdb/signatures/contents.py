@@ -25,6 +25,7 @@ from lshdb.signatures.kernels import (
 __all__ = [
     "SCHEMES",
     "canonical_contents",
+    "compare_contents",
     "normalise_texts",
     "shingle_content",
     "sign",
@@ -75,6 +76,24 @@ def shingle_content(content: Content, *, unit: str, k: int, bag: bool) -> NDArra
         return shingle_hashes(content, unit=unit, k=k, bag=bag)
     hashes = kernel.shingle_text(content, *kernel_unit(unit, k), bag)
     return np.sort(np.frombuffer(hashes, dtype=np.uint64))
+
+
+def compare_contents(
+    left: Content, right: Content, *, unit: str, k: int, bag: bool
+) -> tuple[int, int, int]:
+    """Shingles that two canonical contents have in common, and that each has.
+
+    O(both texts). Their Jaccard similarity is common / (left + right - common).
+    """
+    kernel = compiled()
+    if kernel is not None and isinstance(left, str) and isinstance(right, str):
+        numbers: tuple[int, int, int]
+        numbers = kernel.compare_texts(left, right, *kernel_unit(unit, k), bag)
+        return numbers
+    sets = [
+        set(shingle_hashes(content, unit=unit, k=k, bag=bag).tolist()) for content in (left, right)
+    ]
+    return len(sets[0] & sets[1]), len(sets[0]), len(sets[1])
 
 
 def sign_contents(

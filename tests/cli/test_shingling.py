@@ -149,7 +149,7 @@ def test_mirrors_are_found(run: Run, tmp_path: Path) -> None:
     (tmp_path / "more.gz").write_bytes(gzip.compress(mirror.encode()))
     index = tmp_path / "hosts.lshdb"
     result = run("add", index, urls, tmp_path / "more.gz", "--unit", "url", code=5)
-    assert f"made the index {index}: threshold 0.8, 2-url shingles" in result.stderr
+    assert f"made the index {index}: threshold 0.8, 2-token URL shingles" in result.stderr
     assert f"{urls}:5: no host" in result.stderr
     assert result.stdout.startswith("added 3, replaced 0, unchanged 0, exact copies 1, rejected 1;")
     pair = "prison.example\twww.mirror.example:8443\t1.000000\texact\n"

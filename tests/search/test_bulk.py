@@ -59,3 +59,15 @@ def test_workers_must_be_some(make_index: Callable[..., Index]) -> None:
     with pytest.raises(ParameterError, match="workers is 0"):
         list(index.query_many([], workers=0))
     assert list(index.query_many([], workers=2)) == []
+
+
+@pytest.mark.parametrize("bag", [False, True])
+def test_similarity_of_two_bodies_is_exact(make_index: Callable[..., Index], bag: bool) -> None:
+    index = make_index(k=1, bag=bag)
+    assert index.similarity("a b c c", "B c c c d") == (3 / 6 if bag else 2 / 4)
+    assert index.similarity("a b c", ["a", "b", "x"]) == 2 / 4
+    assert index.similarity("A  b", "a b") == 1.0
+    assert index.similarity("a", "") == 0.0
+    assert index.similarity("...", "") == 0.0
+    with pytest.raises(InputError):
+        index.similarity("a", "\ud800")
