@@ -11,12 +11,17 @@
 #define MIX_FIRST UINT64_C(0xBF58476D1CE4E5B9)
 #define MIX_SECOND UINT64_C(0x94D049BB133111EB)
 
-static inline uint64_t mix64(uint64_t z)
+/* The first step of mix64. It goes through exclusive or: fold(x ^ y) is fold(x) ^ fold(y). */
+static inline uint64_t fold(uint64_t z) { return z ^ (z >> 30); }
+
+static inline uint64_t mix_folded(uint64_t z)
 {
-    z = (z ^ (z >> 30)) * MIX_FIRST;
+    z *= MIX_FIRST;
     z = (z ^ (z >> 27)) * MIX_SECOND;
     return z ^ (z >> 31);
 }
+
+static inline uint64_t mix64(uint64_t z) { return mix_folded(fold(z)); }
 
 static inline uint64_t load64(const uint8_t *bytes)
 {

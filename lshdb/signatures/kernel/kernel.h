@@ -75,7 +75,8 @@ ptrdiff_t shingle_tokens(Workspace *work, size_t tokens, size_t gap, size_t k, i
 ptrdiff_t count_shared(Workspace *work, const uint64_t *left, size_t n_left, const uint64_t *right,
                        size_t n_right);
 
-/* Sketch n >= 1 hashes, behind which 8 more places may be written; 0, or -1 without memory. */
+/* Sketch n >= 1 hashes, which are changed, and behind which 8 more places may be written; 0, or -1
+   without memory. */
 int sketch(Workspace *work, int scheme, uint64_t *hashes, size_t n, uint32_t num_perm,
            const uint64_t *constants, uint32_t *row);
 

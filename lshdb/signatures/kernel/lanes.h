@@ -17,54 +17,66 @@ typedef int64_t LEVEL(signed_lanes) __attribute__((vector_size(8 * LANES)));
 
 #define all(number) ((lanes){0} + (uint64_t)(number))
 
-/* One throw a lane: `mixed` is the hash, `rank` the round above 32 bits of zeros. A slot keeps the
-   smallest round and value; there is no branch, as a guess would be wrong half of the time. */
-#define KEEP_SMALLEST(mixed, rank)                                                                 \
+/* One throw a lane, from z = hash xor key, both folded, so that the first step of mix64 is done. A slot
+   keeps the smallest round and value; there is no branch, as a guess would be wrong half of the
+   time. Where num_perm is a power of two (`shift` is then what is left of 64 bits), the slot is the top
+   bits, which the last step of mix64 does not touch. */
+#define THROW(z, rank)                                                                             \
     do {                                                                                           \
-        lanes bins = MULTIPLY((mixed) >> 32, all(num_perm)) >> 32;                                 \
-        lanes values = ((mixed) & LOW_HALF) | (rank);                                              \
+        z = TIMES(z, MIX_FIRST);                                                                   \
+        z ^= z >> 27;                                                                              \
+        z = TIMES(z, MIX_SECOND);                                                                  \
+        lanes mixed = z ^ (z >> 31);                                                               \
+        lanes bins = shift ? z >> shift : MULTIPLY(mixed >> 32, all(num_perm)) >> 32;              \
+        lanes values = (mixed & LOW_HALF) | (rank);                                                \
         for (int lane = 0; lane < LANES; lane++) {                                                 \
             uint64_t bin = bins[lane], value = values[lane], old = slots[bin];                     \
             slots[bin] = value < old ? value : old;                                                \
         }                                                                                          \
     } while (0)
 
-#define MIX(z)                                                                                     \
-    do {                                                                                           \
-        z ^= z >> 30;                                                                              \
-        z = TIMES(z, MIX_FIRST);                                                                   \
-        z ^= z >> 27;                                                                              \
-        z = TIMES(z, MIX_SECOND);                                                                  \
-        z ^= z >> 31;                                                                              \
-    } while (0)
-
-/* Throws of rounds first to last - 1; whether a slot is still empty after them. A large set goes a
-   vector of hashes at a time, and reads up to LANES - 1 more than n, which must be repeats; a small
-   one a vector of rounds, so that nothing is wasted on repeats: then last - first must be a multiple of
-   LANES. */
-TARGET static int LEVEL(throw_rounds)(uint64_t *restrict slots, const uint64_t *restrict hashes,
-                                      size_t n, const uint64_t *restrict keys, size_t first,
-                                      size_t last, uint32_t num_perm, int small)
+TARGET static inline void LEVEL(throw)(uint64_t *restrict slots, const uint64_t *restrict hashes,
+                                       size_t n, const uint64_t *restrict keys, size_t first,
+                                       size_t last, uint32_t num_perm, int shift, int small)
 {
+    if (!small) {
+        for (size_t round = first; round < last; round++) {
+            lanes key = all(fold(keys[round])), rank = all((uint64_t)round << 32);
+            for (size_t i = 0; i < n; i += LANES) {
+                lanes z = *(const lanes *)(hashes + i) ^ key;
+                THROW(z, rank);
+            }
+        }
+        return;
+    }
     lanes steps = {0};
     for (int lane = 0; lane < LANES; lane++)
         steps[lane] = (uint64_t)lane << 32;
-    for (size_t round = first; !small && round < last; round++) {
-        lanes key = all(keys[round]), rank = all((uint64_t)round << 32);
-        for (size_t i = 0; i < n; i += LANES) {
-            lanes mixed = *(const lanes *)(hashes + i) ^ key;
-            MIX(mixed);
-            KEEP_SMALLEST(mixed, rank);
-        }
-    }
-    for (size_t round = first; small && round < last; round += LANES) {
+    for (size_t round = first; round < last; round += LANES) {
         lanes key = *(const lanes *)(keys + round), rank = steps + ((uint64_t)round << 32);
+        key ^= key >> 30;
         for (size_t i = 0; i < n; i++) {
-            lanes mixed = key ^ all(hashes[i]);
-            MIX(mixed);
-            KEEP_SMALLEST(mixed, rank);
+            lanes z = key ^ all(hashes[i]);
+            THROW(z, rank);
         }
     }
+}
+
+/* Throws of rounds first to last - 1; whether a slot is still empty after them. The hashes are folded. A
+   large set goes a vector of hashes at a time, and reads up to LANES - 1 more than n, which must be
+   repeats; a small one a vector of rounds, so that nothing is wasted on repeats: then last - first
+   must be a multiple of LANES. */
+TARGET static int LEVEL(throw_rounds)(uint64_t *slots, const uint64_t *hashes, size_t n,
+                                      const uint64_t *keys, size_t first, size_t last,
+                                      uint32_t num_perm, int small)
+{
+    int shift = num_perm > 1 && !(num_perm & (num_perm - 1)) ? 32 + __builtin_clz(num_perm - 1) : 0;
+    if (shift && small)
+        LEVEL(throw)(slots, hashes, n, keys, first, last, num_perm, shift, 1);
+    else if (shift)
+        LEVEL(throw)(slots, hashes, n, keys, first, last, num_perm, shift, 0);
+    else
+        LEVEL(throw)(slots, hashes, n, keys, first, last, num_perm, 0, small);
     uint64_t empty = 0;
     for (uint32_t j = 0; j < num_perm; j++)
         empty |= slots[j] >> 63;
@@ -126,5 +138,4 @@ TARGET static uint32_t LEVEL(count_equal)(const uint32_t *left, const uint32_t *
 #undef LOW_HALF
 #undef TIMES
 #undef all
-#undef KEEP_SMALLEST
-#undef MIX
+#undef THROW

@@ -23,6 +23,8 @@ static int sketch_fss(Workspace *work, uint64_t *hashes, size_t n, uint32_t num_
     if (!slots && !(slots = work->slots = malloc(num_perm * sizeof *slots)))
         return -1;
     memset(slots, 0xFF, num_perm * sizeof *slots);
+    for (size_t i = 0; i < n; i++)
+        hashes[i] = fold(hashes[i]);
     for (size_t i = 0; i < 8; i++) /* repeats make no difference, and fill the last vector */
         hashes[n + i] = hashes[0];
     int empty = 1;
@@ -38,7 +40,7 @@ static int sketch_fss(Workspace *work, uint64_t *hashes, size_t n, uint32_t num_
         if (slots[j] != UINT64_MAX)
             continue;
         for (size_t i = 0; i < n; i++) {
-            uint64_t value = (uint32_t)mix64(hashes[i] ^ keys[num_perm + j]);
+            uint64_t value = (uint32_t)mix_folded(hashes[i] ^ fold(keys[num_perm + j]));
             slots[j] = value < slots[j] ? value : slots[j];
         }
     }
