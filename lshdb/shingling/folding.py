@@ -1,29 +1,29 @@
 """What becomes of a character that normalises alone, whatever stands beside it.
 
-NFKC lets neighbours meet in two ways only: combining marks are sorted and composed with the letter
-before them, and a few letters (Hangul vowels and finals, some signs of Indic scripts) are composed
-with the letter before. A character whose decomposition begins with neither, before and after case
-folding, leaves its neighbours alone; texts of such characters can be normalised one by one,
-which is what the compiled kernel does with this table. Whatever is in doubt is left out of it:
-the reference then normalises the whole text.
+NFKC lets neighbours meet in two ways only: combining marks are sorted by their class, and some
+marks and a few letters (Hangul vowels and finals, say) are composed with the letter before them. A
+character whose decomposition begins with neither, before and after case folding, leaves its
+neighbours alone, and so does a mark that never composes where it stands in order already (a Thai
+vowel, an Indic virama). Texts of such characters can be normalised one by one, which is what the
+compiled kernel does with this table. Whatever is in doubt is left out of it: the reference then
+normalises the whole text.
 """
 
 from __future__ import annotations
 
-from unicodedata import category, combining, is_normalized, normalize
+import functools
+from itertools import chain, starmap
+from unicodedata import category, combining, decomposition, is_normalized, normalize
 
-__all__ = [
-    "COMPLEX",
-    "MOST_BYTES",
-    "SPACE",
-    "UNKNOWN",
-    "fold_character",
-    "table_entries",
-    "table_entry",
-]
+__all__ = ["COMPLEX", "MARK", "MOST_BYTES", "SPACE", "UNKNOWN", "fold_character", "table_entries",
+           "table_entry"]  # fmt: skip
 
-UNKNOWN, SPACE, COMPLEX = 0, 8, 9
+UNKNOWN, SPACE, COMPLEX, MARK = 0, 8, 9, 16
 MOST_BYTES = 7
+
+_COMPOSED = ((0xC0, 0x3100), (0xFB00, 0xFB50), (0x11000, 0x12000), (0x16000, 0x17000),
+             (0x1D100, 0x1D200))  # fmt: skip
+"""Blocks that hold composed characters."""
 
 
 def fold_character(character: str, *, fold: bool) -> str | None:
@@ -52,10 +52,16 @@ def table_entry(character: str, *, fold: bool) -> int:
     """The kernel's entry: so many bytes of UTF-8 in the low byte, the bytes above it.
 
     ``SPACE`` for white space, ``COMPLEX`` for a character that does not normalise alone, that
-    becomes more than seven bytes, or that becomes white space and something else.
+    becomes more than seven bytes, or that becomes white space and something else. A mark has
+    ``MARK`` added to its length and its combining class in the top byte.
     """
     if 0xD800 <= ord(character) < 0xE000:
         return COMPLEX
+    if combining(character):
+        unchanged = is_normalized("NFKD", character) and character.casefold() == character
+        if not unchanged or character in _composing():
+            return COMPLEX
+        return combining(character) << 56 | MARK + _as_it_is(character)
     folded = fold_character(character, fold=fold)
     if folded is None:
         return COMPLEX
@@ -78,7 +84,7 @@ def table_entries(first: int, last: int, *, fold: bool) -> list[int]:
         set(map(category, block)) <= {"Lo", "Ll", "Lu", "Nd"}
         and is_normalized("NFKD", block)
         and (not fold or block.casefold() == block)
-        and not any(map(_is_composing, block))
+        and _composing().isdisjoint(block)
     ):
         return list(map(_as_it_is, block))
     return [table_entry(character, fold=fold) for character in block]
@@ -89,11 +95,22 @@ def _as_it_is(character: str) -> int:
     return len(encoded) | int.from_bytes(encoded, "little") << 8
 
 
-def _is_composing(character: str) -> bool:
-    """Whether a letter (no mark) composes with the one before: Hangul vowels, finals; Kirat Rai."""
-    return "\u1160" <= character <= "\u11ff" or "\U00016d63" <= character <= "\U00016d6a"
+@functools.cache
+def _composing() -> frozenset[str]:
+    """Characters that some composition puts together with the one before.
+
+    Looked for where Unicode has compositions (a test looks everywhere); a few milliseconds, once.
+    """
+    found = {chr(point) for point in range(0x1160, 0x1200)}  # Hangul vowels and finals: by rule
+    for point in chain.from_iterable(starmap(range, _COMPOSED)):
+        parts = decomposition(chr(point)).split()
+        if len(parts) == 2 and not parts[0].startswith("<"):
+            found.add(chr(int(parts[1], 16)))
+    return frozenset(found)
 
 
 def _stands_apart(text: str) -> bool:
-    first = normalize("NFKD", text)[0]
-    return not combining(first) and not category(first).startswith("M") and not _is_composing(first)
+    """Whether a character leaves its neighbours alone, marks after it included."""
+    parts = normalize("NFKD", text)
+    composed = normalize("NFKC", text)
+    return not combining(parts[0]) and not combining(composed[-1]) and parts[0] not in _composing()

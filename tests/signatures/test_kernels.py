@@ -108,6 +108,7 @@ def test_arbitrary_texts(
             st.text(
                 alphabet="aB \u2019\ufb01\u00a0\u3000\u2028\u0130\u00dfé가각中\u1e9e\U0001f600"
             ),
+            st.text(alphabet="กाaÉ \u0e38\u0e39\u0e48\u0e49\u094d\u0323\u064e\u0651\u0653\u05b4"),
             st.text(alphabet="e\u0301 \u1100\u1161\u11a8\u0b47\u0b3e\uff9e\uff76\u0345α"),
         ),
         max_size=6,
@@ -134,6 +135,16 @@ def test_texts_are_normalised_as_the_reference_does(
 def test_a_table_that_stays_empty_is_an_error() -> None:
     with pytest.raises(ValueError, match="block 0"):
         kernel.normalise(["é"], True, np.zeros(0x20000, dtype=np.uint64), lambda block: None)
+
+
+def test_repetitions_that_hash_alike_are_one_element() -> None:
+    """Of length zero with seed 1, and one zero byte with seed 0: MurmurHash3 has one value."""
+    rows, counts = sign_contents(
+        [["", "", "\0"]], unit="word", k=1, bag=True, scheme="fss", num_perm=16, seed=5
+    )
+    expected = reference([["", "", "\0"]], "fss", 16, unit="word", k=1, bag=True)  # type: ignore[list-item]
+    assert counts.tolist() == expected[1].tolist() == [2]
+    assert np.array_equal(rows, expected[0])
 
 
 @settings(max_examples=200, deadline=None)

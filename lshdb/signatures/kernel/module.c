@@ -432,7 +432,7 @@ static PyObject *normalise_wide(Normaliser *work, PyObject *text, int fold, cons
     const void *points = PyUnicode_DATA(text);
     int width = PyUnicode_KIND(text), stopped, asked = -1;
     size_t length = (size_t)PyUnicode_GET_LENGTH(text);
-    work->place = (Place){0, 0, 0};
+    work->place = (Place){0};
     while ((stopped = normalise_points(work, points, width, length, fold, table))
            == NORMALISE_FILL) {
         int block = (int)(PyUnicode_READ(width, points, work->place.read) >> 8);

@@ -25,8 +25,9 @@ void fill_shuffles(void)
     }
 }
 
-/* An entry of the table: a length in the low byte, and so many bytes of UTF-8 above it. */
-enum { ENTRY_UNKNOWN = 0, LONGEST_PIECE = 7, ENTRY_SPACE = 8, ENTRY_COMPLEX = 9 };
+/* An entry of the table: a length in the low byte, and so many bytes of UTF-8 above it. That of a combining
+   mark has ENTRY_MARK added to its length, of at most 4, and its combining class in the top byte. */
+enum { ENTRY_UNKNOWN = 0, LONGEST_PIECE = 7, ENTRY_SPACE = 8, ENTRY_COMPLEX = 9, ENTRY_MARK = 16 };
 
 /* Characters between two looks at the room that is left. */
 #define STRIDE 32
@@ -53,7 +54,7 @@ static inline void take_spaces(Place *place, uint8_t *out, const uint8_t *text, 
 /* White space collapsed and none at the ends; capitals made small if `fold`. */
 size_t collapse_plain(uint8_t *out, const uint8_t *text, size_t length, int fold)
 {
-    Place place = {0, 0, 0};
+    Place place = {0};
     take_spaces(&place, out, text, length, fold ? 0x20 : 0);
     return place.written - (place.written > 0 && !place.inside);
 }
@@ -77,7 +78,7 @@ AVX2 static inline void put_ascii(Place *place, uint8_t *out, __m256i bytes, int
 
 AVX2 size_t collapse_avx2(uint8_t *out, const uint8_t *text, size_t length, int fold)
 {
-    Place place = {0, 0, 0};
+    Place place = {0};
     while (place.read + 32 <= length)
         put_ascii(&place, out, _mm256_loadu_si256((const __m256i *)(text + place.read)), fold);
     take_spaces(&place, out, text, length, fold ? 0x20 : 0);
@@ -126,21 +127,31 @@ static inline int take_points(Place *place, uint8_t *out, const void *points, in
                               const uint64_t *table)
 {
     size_t i = place->read, written = place->written, inside = place->inside;
+    uint64_t class = place->class;
     int stopped = NORMALISE_DONE;
     for (; i < end; i++) {
         uint32_t point = point_at(points, width, i);
         uint64_t entry = point < TABLE_POINTS ? table[point] : ENTRY_COMPLEX;
         size_t length = entry & 0xFF;
         if (length - 1 >= ENTRY_SPACE) {
+            /* A mark in order: its class is not below that of a mark before it. */
+            if (length > ENTRY_MARK && entry >> 56 >= class) {
+                store64(out + written, entry >> 8);
+                written += length - ENTRY_MARK;
+                class = entry >> 56;
+                inside = 1;
+                continue;
+            }
             stopped = length == ENTRY_UNKNOWN ? NORMALISE_FILL : NORMALISE_COMPLEX;
             break;
         }
+        class = 0;
         size_t space = length == ENTRY_SPACE;
         store64(out + written, space ? ' ' : entry >> 8);
         written += space ? inside : length;
         inside = !space;
     }
-    *place = (Place){i, written, inside};
+    *place = (Place){i, written, inside, class};
     return stopped;
 }
 
@@ -158,8 +169,10 @@ int normalise_points(Normaliser *work, const void *points, int width, size_t len
             work->room = room;
         }
         Place *place = &work->place;
-        if (level->take_ascii(place, work->bytes, points, width, length, fold))
+        if (level->take_ascii(place, work->bytes, points, width, length, fold)) {
+            place->class = 0;
             continue;
+        }
         size_t end = length - place->read < STRIDE ? length : place->read + STRIDE;
         int stopped = width == 1   ? take_points(place, work->bytes, points, 1, end, table)
                       : width == 2 ? take_points(place, work->bytes, points, 2, end, table)

@@ -11,9 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where a pass over a text stands: bytes read and written, and whether the last one was of a word. */
+/* Where a pass over a text stands: bytes (characters) read, bytes written, whether the last one was of a
+   word, and the combining class of the last one. */
 typedef struct {
     size_t read, written, inside;
+    uint64_t class;
 } Place;
 
 #if defined(__x86_64__) && defined(__GNUC__)

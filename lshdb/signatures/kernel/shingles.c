@@ -133,6 +133,51 @@ ptrdiff_t shingle(Workspace *work, const uint8_t *text, size_t length, int unit,
     return tokens <= 0 ? tokens : shingle_tokens(work, (size_t)tokens, gap, k, bag);
 }
 
+/* Empty the table. */
+static void clear_table(Workspace *work, size_t places)
+{
+    memset(work->table, 0, places * sizeof *work->table);
+}
+
+/* Keep each hash once, in order of its first place; their number. */
+static size_t keep_distinct(Workspace *work, size_t places, size_t count)
+{
+    uint64_t *hashes = work->hashes, *table = work->table;
+    size_t found = 0, zeros = 0;
+    clear_table(work, places);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t hash = hashes[i];
+        size_t place = find(table, places, hash);
+        size_t fresh = hash ? !table[place] : !zeros++;
+        table[place] = hash; /* zero is put where zero was */
+        hashes[found] = hash;
+        found += fresh;
+    }
+    return found;
+}
+
+/* Hash the i-th repetition of a shingle again, with seed i, so that it is an element of its own. */
+static void hash_repetitions(Workspace *work, size_t places, size_t count, size_t width, size_t gap)
+{
+    uint64_t *table = work->table;
+    const size_t *starts = work->starts;
+    uint32_t zeros = 0;
+    clear_table(work, places);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t hash = work->hashes[i];
+        size_t place = find(table, places, hash);
+        uint32_t *counter = hash ? &work->counts[place] : &zeros;
+        if (hash && !table[place]) {
+            table[place] = hash;
+            *counter = 0;
+        }
+        uint32_t repetition = (*counter)++;
+        if (repetition)
+            work->hashes[i] = murmur3(work->text + starts[i],
+                                      starts[i + width] - gap - starts[i], repetition);
+    }
+}
+
 /* `gap` is the length of the separator behind a shingle, which is not part of it. */
 ptrdiff_t shingle_tokens(Workspace *work, size_t tokens, size_t gap, size_t k, int bag)
 {
@@ -142,38 +187,11 @@ ptrdiff_t shingle_tokens(Workspace *work, size_t tokens, size_t gap, size_t k, i
         || reserve(&work->table, &work->table_size, places, sizeof *work->table)
         || (bag && reserve(&work->counts, &work->counts_size, places, sizeof *work->counts)))
         return -1;
-    const uint8_t *bytes = work->text;
-    const size_t *starts = work->starts;
-    uint64_t *hashes = work->hashes, *table = work->table;
-    memset(table, 0, places * sizeof *table);
-
     /* All hashes first: they do not wait for each other, and looking up would make them. */
-    level->hash_shingles(hashes, bytes, starts, count, width, gap);
-
-    size_t found = 0;
-    uint32_t zeros = 0;
-    for (size_t i = 0; i < count; i++) {
-        uint64_t hash = hashes[i];
-        uint32_t repeats;
-        if (!hash) {
-            repeats = zeros++;
-        } else {
-            size_t place = find(table, places, hash);
-            int fresh = !table[place];
-            table[place] = hash;
-            repeats = !fresh;
-            if (bag) {
-                repeats = fresh ? 0 : work->counts[place];
-                work->counts[place] = repeats + 1;
-            }
-        }
-        if (!repeats)
-            hashes[found++] = hash;
-        else if (bag)
-            hashes[found++] =
-                murmur3(bytes + starts[i], starts[i + width] - gap - starts[i], repeats);
-    }
-    return (ptrdiff_t)found;
+    level->hash_shingles(work->hashes, work->text, work->starts, count, width, gap);
+    if (bag)
+        hash_repetitions(work, places, count, width, gap);
+    return (ptrdiff_t)keep_distinct(work, places, count);
 }
 
 ptrdiff_t count_shared(Workspace *work, const uint64_t *left, size_t n_left, const uint64_t *right,
@@ -182,7 +200,7 @@ ptrdiff_t count_shared(Workspace *work, const uint64_t *left, size_t n_left, con
     size_t places = table_places(n_left), common = 0;
     if (reserve(&work->table, &work->table_size, places, sizeof *work->table))
         return -1;
-    memset(work->table, 0, places * sizeof *work->table);
+    clear_table(work, places);
     int zero = 0;
     for (size_t i = 0; i < n_left; i++) {
         zero |= !left[i];

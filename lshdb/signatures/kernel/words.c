@@ -103,7 +103,7 @@ static size_t end_words(Place *place, uint8_t *out)
 
 size_t split_words_plain(uint8_t *out, const uint8_t *text, size_t length)
 {
-    Place place = {0, 0, 0};
+    Place place = {0};
     take_words(&place, out, text, length);
     return end_words(&place, out);
 }
@@ -133,7 +133,7 @@ AVX2 static inline __m256i words_of(__m256i bytes)
 
 AVX2 size_t split_words_avx2(uint8_t *out, const uint8_t *text, size_t length)
 {
-    Place place = {0, 0, 0};
+    Place place = {0};
     while (place.read + 32 <= length) {
         __m256i bytes = _mm256_loadu_si256((const __m256i *)(text + place.read));
         uint32_t wide = (uint32_t)_mm256_movemask_epi8(bytes);
