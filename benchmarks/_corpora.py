@@ -28,11 +28,14 @@ class Corpus:
     text_bytes: int
 
 
-def from_file(source: Path, folder: Path, field: str) -> Corpus:
-    """Unpack a corpus; lines whose text is no string with a letter or digit in it are left out."""
+def from_file(source: Path, folder: Path, field: str, limit: int | None = None) -> Corpus:
+    """Unpack a corpus, or its first documents.
+
+    Lines whose text is no string with a letter or digit in it are left out.
+    """
     opener = gzip.open if source.suffix == ".gz" else open
     with opener(source, "rb") as lines:
-        return _write(source.name, lines, folder, field)
+        return _write(source.name, lines, folder, field, limit)
 
 
 def generated(folder: Path, documents: int, *, ascii_only: bool) -> Corpus:
@@ -46,11 +49,15 @@ def generated(folder: Path, documents: int, *, ascii_only: bool) -> Corpus:
     )
 
 
-def _write(name: str, lines: Iterable[bytes], folder: Path, field: str) -> Corpus:
+def _write(
+    name: str, lines: Iterable[bytes], folder: Path, field: str, limit: int | None = None
+) -> Corpus:
     path = folder / f"corpus-{len(list(folder.iterdir()))}.jsonl"
     documents = text_bytes = 0
     with path.open("wb") as output:
         for line in lines:
+            if documents == limit:
+                break
             try:
                 text = orjson.loads(line)[field]
             except (ValueError, KeyError, TypeError):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import platform
 from pathlib import Path
+from typing import Any
 
 from benchmarks.peers import CONTESTANTS
 from lshdb.signatures import kernel_name
 
-__all__ = ["facts", "table"]
+__all__ = ["facts", "ratios", "table"]
 
 
 def table(head: list[str], lines: list[list[str]], *, markdown: bool) -> str:
@@ -26,6 +27,14 @@ def table(head: list[str], lines: list[list[str]], *, markdown: bool) -> str:
     rules = ["-" * width if not place or not markdown else "-" * (width - 1) + ":"
              for place, width in enumerate(widths)]  # fmt: skip
     return "\n".join([row(head), row(rules), *map(row, lines)])
+
+
+def ratios(result: dict[str, Any], reference: dict[str, Any] | None) -> list[str]:
+    """Speed by that of the reference, and the other way round."""
+    if reference is None:
+        return ["", ""]
+    ratio = reference["seconds"] / result["seconds"]
+    return [f"{ratio:.3f}", f"{1 / ratio:.2f} times"]
 
 
 def facts() -> str:

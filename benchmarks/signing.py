@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import statistics
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,8 +24,8 @@ import orjson
 
 from benchmarks._accuracy import Pairs, find_pairs, hashes_of
 from benchmarks._corpora import Corpus, from_file, generated, texts_of
-from benchmarks._jobs import Result, Run, run_in_fresh_process
-from benchmarks._tables import facts, table
+from benchmarks._jobs import Result, Run, in_rounds, run_in_fresh_process
+from benchmarks._tables import facts, ratios, table
 from benchmarks.peers import CONTESTANTS, SKETCHERS, Contestant
 
 _TEXT_HEAD = [
@@ -154,21 +153,9 @@ def _measure(
     options: argparse.Namespace,
     run: Run,
 ) -> dict[tuple[Contestant, int], Result]:
-    """Run all in turn, round after round, so that a slow minute of the machine hits all alike."""
-    present = [line for line in lines if line[0].version()]
-    rounds: dict[tuple[Contestant, int], list[Result]] = {line: [] for line in present}
-    for number in range(options.repeats):
-        for one, threads in present:
-            result = run({**job, "name": one.name, "threads": threads})
-            rounds[one, threads].append(result)
-            print(
-                f"round {number + 1} {job['kind']}: {one.name}, {result['seconds']:.3f} s",
-                file=sys.stderr,
-            )
-    results = {}
-    for (one, threads), each in rounds.items():
-        results[one, threads] = {key: statistics.median(r[key] for r in each) for key in each[0]}
-        results[one, threads]["range"] = [f([r["seconds"] for r in each]) for f in (min, max)]
+    """Run all in rounds; then the errors of each, outside the times."""
+    results = in_rounds(lines, job, options.repeats, run)
+    for one, threads in results:
         if check["pairs"]:
             checked = run({**check, "name": one.name, "threads": threads})
             results[one, threads] |= {k: v for k, v in checked.items() if k in ("rms", "expected")}
@@ -216,10 +203,7 @@ def _sketch_line(
 def _ratios(result: Result, reference: Result | None) -> list[str]:
     """Speed by lshdb's, the other way round, and the error."""
     error = f"{result['rms']:.4f}" if "rms" in result else "n/a"
-    if reference is None:
-        return ["", "", error]
-    ratio = reference["seconds"] / result["seconds"]
-    return [f"{ratio:.3f}", f"{1 / ratio:.2f} times", error]
+    return [*ratios(result, reference), error]
 
 
 def _print_expected(results: dict[tuple[Contestant, int], Result], pairs: int) -> None:

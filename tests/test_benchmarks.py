@@ -1,4 +1,4 @@
-"""The benchmark of signing runs, also without the peers; nothing here looks at a time."""
+"""The benchmarks of signing and adding run, also without the peers; nothing looks at a time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import numpy as np
 import orjson
 import pytest
 
-from benchmarks import _jobs, signing
+from benchmarks import _jobs, adding, signing
 from benchmarks._accuracy import errors
 from benchmarks._generated import generate
-from benchmarks.peers import CONTESTANTS, Contestant
+from benchmarks._stages import Stages
+from benchmarks.peers import ADDERS, CONTESTANTS, Contestant
+from lshdb import Index
 
 SMALL = ["--repeats", "1", "--pairs", "100", "--only", "lshdb"]
 
@@ -47,6 +49,64 @@ def test_files_go_through_fresh_processes_and_the_missing_are_named(
     assert "## corpus.jsonl.gz: 50 documents" in printed
     assert re.search(r"^\| lshdb fss +\| +1 \| +\d", printed, re.M)
     assert len(re.findall(r"^\| nobody .* not installed ", printed, re.M)) == 2
+
+
+def write_corpus(path: Path, *, key: str = "id") -> None:
+    texts = enumerate(generate(50, ascii_only=True))
+    path.write_bytes(b"".join(orjson.dumps({key: n, "text": text}) + b"\n" for n, text in texts))
+
+
+def test_adding_is_timed_and_divided_into_stages(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_corpus(tmp_path / "corpus.jsonl")
+    create = Index.create
+    arguments = [str(tmp_path / "corpus.jsonl"), "--documents", "40", "--repeats", "2"]
+    adding.main([*arguments, "--only", "lshdb", "--profile"], run=_jobs.run_here)
+    printed = capsys.readouterr().out
+    assert "corpus.jsonl: 40 documents" in printed
+    assert len(re.findall(r"^lshdb fss +(any|1) +\d", printed, re.M)) == 2
+    assert re.search(r"^On disk [\d,]+ bytes: signatures 20,608, ", printed, re.M)
+    profile = printed.split("Where the time goes")[1]
+    stages = set(re.findall(r"^(\w+(?:[ ,:-]+\w+)*)  +-?\d+\.\d{3} ", profile, re.M))
+    assert stages == {
+        "making the empty index", "opening the database, locking", "reading and parsing",
+        "validation, cutting into batches", "hashing bodies, known keys", "normalising",
+        "hashing contents", "known contents", "signing", "bucket keys and sorting",
+        "signature file: CRC-32, write, sync", "document rows", "content rows",
+        "compressing texts", "posting rows", "commit, with checkpoints on the way",
+        "merging runs", "checkpoint at the end", "the rest", "these timers, as estimated",
+        "together",
+    }  # fmt: skip
+    assert re.search(r"^compressing texts .* 40 .* 40$", printed, re.M)
+    assert Index.create == create
+
+
+def test_adding_goes_through_fresh_processes_and_names_the_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobody = Contestant("nobody", "lshdb-has-no-such-peer", "nobody", "any", threads="any")
+    monkeypatch.setattr(adding, "ADDERS", [ADDERS[0], nobody])
+    write_corpus(tmp_path / "corpus.jsonl", key="key")
+    arguments = [str(tmp_path / "corpus.jsonl"), "--repeats", "1", "--markdown"]
+    adding.main([*arguments, "--key-field", "key"])
+    printed = capsys.readouterr().out
+    assert "## corpus.jsonl: 50 documents" in printed
+    assert re.search(r"^\| lshdb fss +\| +any \| +\d", printed, re.M)
+    assert re.search(r"^\| nobody +\| +any \| not installed ", printed, re.M)
+    with pytest.raises(SystemExit, match="took 0 documents; are the keys in the field 'id'"):
+        adding.main(arguments, run=_jobs.run_here)
+
+
+def test_stages_count_what_is_theirs_alone() -> None:
+    stages = Stages()
+    inner = stages.timed("inner", lambda: None)
+    outer = stages.timed("outer", lambda: [inner(), inner()])
+    whole = stages.timed("whole", lambda: [inner(), outer()], whole=True)
+    stages.run(lambda: [outer(), whole(), list(stages.iterated("items", "ab"))])
+    calls = {stage: calls for stage, _, calls in stages.table()}
+    assert calls.pop("these timers, as estimated") == sum(calls.values())
+    assert calls == {"inner": 2, "outer": 1, "whole": 1, "items": 3, "the rest": 1}
 
 
 def test_generated_variants_differ_in_letters_only() -> None:

@@ -11,7 +11,7 @@ import importlib.metadata
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["CONTESTANTS", "SKETCHERS", "Contestant", "load"]
+__all__ = ["ADDERS", "CONTESTANTS", "SKETCHERS", "Contestant", "load"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,17 @@ SKETCHERS = [
     Contestant("datasketch", "datasketch", "datasketch_", "ready", given=_INTEGERS),
 ]
 """From ready hashes to signatures, on one thread."""
+
+
+ADDERS = [
+    _LSHDB[0],
+    *_RENSA,
+    _FASTSKETCH,
+    Contestant("gaoya (own tokens)", "gaoya", "gaoya_", "insert", threads="any"),
+    Contestant("datasketch, mmh3", "datasketch", "datasketch_", "mmh3", threads="one"),
+    Contestant("datasketch", "datasketch", "datasketch_", "sha1", threads="one"),
+]
+"""From a file to an index, on disk or in memory."""
 
 
 def load(contestant: Contestant) -> Any:

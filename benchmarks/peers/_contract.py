@@ -1,15 +1,23 @@
-"""What a peer's module gives: ``signer(variant, threads)``, and ``sketcher(variant)`` if it can."""
+"""What a peer's module gives.
+
+``signer(variant, threads)``, ``adder(variant, threads, folder)``, and ``sketcher(variant)`` if it
+can. The folder is for those that keep their index on disk.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks._corpora import chunks
+
 NUM_PERM = 128
+THRESHOLD = 0.8
 WORDS_A_SHINGLE = 5
 
 
@@ -54,6 +62,28 @@ class Sketcher:
     ready: Callable[[NDArray[np.uint64], NDArray[np.int64]], Any]
     sketch: Callable[[Any], Any]
     rows: Callable[[Any], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A plain JSONL file on disk."""
+
+    path: Path
+    key_field: str
+    text_field: str
+
+
+Adder = Callable[[Source], int]
+"""Make an index, add all documents of a file, say how many; all of it is timed."""
+
+
+def numbered(insert: Callable[[range, list[str]], object], source: Source) -> int:
+    """Insert the texts of a file, a list at a time, under numbers for keys."""
+    done = 0
+    for texts in chunks(source.path, source.text_field):
+        insert(range(done, done + len(texts)), texts)
+        done += len(texts)
+    return done
 
 
 def offsets(lengths: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.peers._contract import NUM_PERM, WORDS_A_SHINGLE, Signer, Sketcher
+from benchmarks.peers._contract import (
+    NUM_PERM,
+    THRESHOLD,
+    WORDS_A_SHINGLE,
+    Adder,
+    Signer,
+    Sketcher,
+    Source,
+)
+from lshdb import Index, read_documents
 from lshdb.params import IndexParams
 from lshdb.shingling import Shingler, canonical_content, shingle_hashes
 from lshdb.signatures import canonical_contents, sign_contents
@@ -48,3 +58,17 @@ def sketcher(variant: str) -> Sketcher:
         sketch=lambda ready: sketch(*ready, scheme=variant, num_perm=NUM_PERM, seed=1),
         rows=lambda rows: rows,
     )
+
+
+def adder(variant: str, threads: int, folder: Path) -> Adder:
+    def add(source: Source) -> int:
+        path = folder / "index.lshdb"
+        with Index.create(
+            path, threshold=THRESHOLD, num_perm=NUM_PERM, k=WORDS_A_SHINGLE, scheme=variant
+        ) as index:
+            documents = read_documents(
+                [source.path], key_field=source.key_field, text_field=source.text_field
+            )
+            return index.add(documents, workers=threads or None).documents
+
+    return add
