@@ -151,6 +151,23 @@ def test_ready_tokens(bodies: list[list[str]], k: int, bag: bool) -> None:
     assert np.array_equal(rows, expected[0])
 
 
+@pytest.mark.parametrize(
+    "tokens",
+    [["\0", "\0", ""], ["", "\0", "\0"], ["", "", "\0"], ["\0", "", "", "\0"], ["a\0"] * 4 + ["a"]],
+)
+def test_elements_of_a_bag_that_have_one_hash_count_once(tokens: list[str]) -> None:
+    """Zero bytes at the end change only the length, which MurmurHash3 xors to the seed."""
+    hashes = shingle_hashes(tokens, unit="word", k=1, bag=True)
+    assert len(hashes) < len(tokens)
+    _, counts = sign_contents(
+        [tokens], unit="word", k=1, bag=True, scheme="fss", num_perm=16, seed=5
+    )
+    assert counts.tolist() == [len(hashes)]
+    text = "\n".join(filter(None, tokens))
+    hashes = shingle_content(text, unit="line", k=1, bag=True)
+    assert np.array_equal(hashes, shingle_hashes(text, unit="line", k=1, bag=True))
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     left=st.lists(st.sampled_from("abcde"), max_size=40).map(" ".join),

@@ -153,26 +153,44 @@ ptrdiff_t shingle_tokens(Workspace *work, size_t tokens, size_t gap, size_t k, i
 
     size_t found = 0;
     uint32_t zeros = 0;
+    int has_zero = 0;
+    /* Two elements of a bag have one hash (but by chance) only where zero bytes at the end of one are all
+       that tells their shingles apart: "\0" with seed 1 has that of "" with seed 0. */
+    int shared = bag && memchr(bytes, 0, starts[tokens]);
     for (size_t i = 0; i < count; i++) {
         uint64_t hash = hashes[i];
-        uint32_t repeats;
+        uint32_t repeats = 0;
+        int fresh;
         if (!hash) {
             repeats = zeros++;
+            fresh = !has_zero;
+            has_zero = 1;
         } else {
             size_t place = find(table, places, hash);
-            int fresh = !table[place];
+            fresh = !table[place];
             table[place] = hash;
-            repeats = !fresh;
             if (bag) {
                 repeats = fresh ? 0 : work->counts[place];
                 work->counts[place] = repeats + 1;
             }
         }
-        if (!repeats)
+        if (bag && repeats) {
+            hash = murmur3(bytes + starts[i], starts[i + width] - gap - starts[i], repeats);
+            if (!shared) {
+                fresh = 1;
+            } else if (!hash) {
+                fresh = !has_zero;
+                has_zero = 1;
+            } else {
+                size_t place = find(table, places, hash);
+                fresh = !table[place];
+                table[place] = hash;
+                if (fresh)
+                    work->counts[place] = 0;
+            }
+        }
+        if (fresh)
             hashes[found++] = hash;
-        else if (bag)
-            hashes[found++] =
-                murmur3(bytes + starts[i], starts[i + width] - gap - starts[i], repeats);
     }
     return (ptrdiff_t)found;
 }
