@@ -298,6 +298,8 @@ ROW, COUNT = np.zeros((1, 128), dtype=np.uint32), np.zeros(1, dtype=np.int64)
         ("sign_contents", ([["x", 1]], 0, 5, False, 0, 128, NUMBERS, ROW, COUNT)),
         ("sign_contents", ([["x", "\ud800"]], 0, 5, False, 0, 128, NUMBERS, ROW, COUNT)),
         ("count_common", (b"123", b"12345678")),
+        ("count_common", (memoryview(bytes(17))[1:], bytes(8))),
+        ("sketch", (NUMBERS, np.array([256]), 0, 128, memoryview(bytes(2049))[1:], ROW)),
         ("count_equal", (ROW, 0, COUNT, COUNT, COUNT)),
         ("count_equal", (ROW, 128, COUNT, COUNT, np.zeros(2, dtype=np.int32))),
         ("compare_texts", ("x", "\ud800", 0, 5, False)),

@@ -7,10 +7,15 @@
 #include "kernel.h"
 #include "normalise.h"
 
+/* Whether a buffer holds `count` numbers of `width` bytes, and where such numbers may lie. */
 static int is_length(const Py_buffer *buffer, Py_ssize_t count, size_t width, const char *name)
 {
-    if (count >= 0 && buffer->len == count * (Py_ssize_t)width)
-        return 1;
+    if (count >= 0 && buffer->len == count * (Py_ssize_t)width) {
+        if (!buffer->len || (uintptr_t)buffer->buf % width == 0)
+            return 1;
+        PyErr_Format(PyExc_ValueError, "%s does not begin at a multiple of %zu", name, width);
+        return 0;
+    }
     PyErr_Format(PyExc_ValueError, "%s has %zd bytes, expected %zd times %zu", name, buffer->len,
                  count, width);
     return 0;
