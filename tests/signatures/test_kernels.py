@@ -314,6 +314,15 @@ def test_arguments_that_do_not_fit_are_refused(name: str, arguments: tuple[objec
         getattr(kernel, name)(*arguments)
 
 
+def test_lengths_that_change_while_they_are_used_lead_nowhere() -> None:
+    """Rows written over the lengths: the second length is then some hash or other."""
+    lengths = np.array([4, 5], dtype=np.int64)
+    hashes, numbers = np.arange(9, dtype=np.uint64), kernels.constants("fss", 2, 1)
+    both = np.concatenate([lengths, lengths]).view(np.uint32)
+    with pytest.raises(ValueError, match="lengths changed"):
+        kernel.sketch(hashes, both[:4], 0, 2, numbers, both[2:6])
+
+
 def test_without_a_kernel_the_reference_runs_and_says_so_once() -> None:
     script = """
 import sys, warnings

@@ -237,21 +237,28 @@ static PyObject *py_sketch(PyObject *Py_UNUSED(module), PyObject *args)
     }
     if (!is_length(&hashes, total, 8, "hashes"))
         goto done;
-    int failed = 0;
+    /* Another thread may change the lengths, and so do the rows if they are the same memory: each is
+       read once, and measured again. */
+    int failed = 0, changed = 0;
     Py_BEGIN_ALLOW_THREADS
     Workspace work = {0};
     const uint64_t *set = hashes.buf;
-    for (Py_ssize_t i = 0; i < n && !failed; set += counts[i++]) {
-        failed = reserve_hashes(&work, (size_t)counts[i]);
-        if (failed)
+    for (Py_ssize_t i = 0; i < n && !failed && !changed; i++) {
+        size_t count = (size_t)((volatile const int64_t *)counts)[i];
+        changed = !count || count > (size_t)total;
+        if (changed || (failed = reserve_hashes(&work, count)))
             break;
-        memcpy(work.hashes, set, (size_t)counts[i] * sizeof *set);
-        failed = sketch(&work, scheme, work.hashes, (size_t)counts[i], (uint32_t)num_perm,
-                        constants.buf, (uint32_t *)rows.buf + i * num_perm);
+        memcpy(work.hashes, set, count * sizeof *set);
+        failed = sketch(&work, scheme, work.hashes, count, (uint32_t)num_perm, constants.buf,
+                        (uint32_t *)rows.buf + i * num_perm);
+        set += count;
+        total -= (Py_ssize_t)count;
     }
     release(&work);
     Py_END_ALLOW_THREADS
-    if (failed)
+    if (changed)
+        PyErr_SetString(PyExc_ValueError, "lengths changed while sketching");
+    else if (failed)
         PyErr_NoMemory();
     else
         result = Py_NewRef(Py_None);
