@@ -720,15 +720,17 @@ def watch(work: Callable[[Callable[[bytes], None]], int]) -> int:
         child = os.fork()
     if not child:
         code = work(before)
-        shared[0] = ENDED
-        return code  # and end as always, so that leaks are looked for
+        shared[:2] = bytes([ENDED, code])
+        return (
+            code  # and end as always, so that leaks are looked for, with an exit code of their own
+        )
     try:
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     except KeyboardInterrupt:
         os.kill(child, signal.SIGKILL)
         raise
     if shared[0] == ENDED and code >= 0:
-        return code
+        return shared[1]
     size = int.from_bytes(shared[4:8], "little")
     how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
     if code == -signal.SIGALRM:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The kernel under AddressSanitizer and UndefinedBehaviorSanitizer: its tests, or its fuzzing.
 #
-#     bash tests/sanitize.sh                      the tests that reach the kernel (about 2 minutes)
+#     bash tests/sanitize.sh                      the tests that reach the kernel (about 5 minutes)
 #     bash tests/sanitize.sh -k folding -x        some of them: arguments are pytest's
 #     bash tests/sanitize.sh tests/test_index.py  other tests
 #     bash tests/sanitize.sh --fuzz 120           tests/fuzz_kernel.py for so many seconds
@@ -66,7 +66,8 @@ else:
         code = end.code
 check()
 print("this was the sanitized kernel", sys.modules["lshdb.signatures._kernels"].__file__)
-sys.exit(code)
+with open(os.environ["SANITIZED_RESULT"], "w") as result:
+    result.write(str(int(code)))
 RUN
 
 if [ "${1:-}" = --fuzz ]; then
@@ -80,21 +81,25 @@ else
     done
     if [ $tests = 0 ]; then
         set -- tests/signatures tests/shingling tests/golden tests/property tests/search \
-            tests/test_banding.py tests/test_index_units.py tests/test_tokenizers.py "$@"
+            tests/test_banding.py tests/test_index_units.py tests/test_tokenizers.py \
+            --ignore tests/shingling/test_steps.py "$@" # all Python, and long
     fi
     # pytest's own handler of SIGSEGV would hide the sanitizer's.
     set -- pytest -p no:faulthandler -p no:cacheprovider "$@"
 fi
 
 # Reports go to files: pytest keeps what is written to stderr, and dies with it.
-export SANITIZED_KERNEL=$copy/lshdb/signatures/_kernels$suffix
+export SANITIZED_KERNEL=$copy/lshdb/signatures/_kernels$suffix SANITIZED_RESULT=$work/result
 export PYTHONPATH=$copy PYTHONMALLOC=malloc PYTHONDONTWRITEBYTECODE=1
-export ASAN_OPTIONS=detect_leaks=1:log_path=$work/report:allocator_may_return_null=1
+# Leaks change no exit code: the interpreter has some of its own, and tests start interpreters. An
+# error ends the process before it writes its result.
+export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1:log_path=$work/report:allocator_may_return_null=1
 export LSAN_OPTIONS=exitcode=0:report_objects=0
-export UBSAN_OPTIONS=print_stacktrace=1:log_path=$work/report
+export UBSAN_OPTIONS=print_stacktrace=1:abort_on_error=1:log_path=$work/report
 cd "$copy"
-code=0
-LD_PRELOAD=$runtime "$python" "$work/run.py" "$@" || code=$?
+code=1
+LD_PRELOAD=$runtime "$python" "$work/run.py" "$@" || true
+if [ -e "$work/result" ]; then code=$(cat "$work/result"); fi
 
 shopt -s nullglob
 for report in "$work"/report*; do
@@ -107,5 +112,5 @@ for report in "$work"/report*; do
         code=1
     fi
 done
-[ $code = 0 ] && echo "sanitizers: nothing to report" || echo "sanitizers: FAILED" >&2
-exit $code
+if [ "$code" = 0 ]; then echo "sanitizers: nothing to report"; else echo "sanitizers: FAILED" >&2; fi
+exit "$code"
