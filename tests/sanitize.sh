@@ -84,11 +84,12 @@ else
             tests/test_banding.py tests/test_index_units.py tests/test_tokenizers.py \
             --ignore tests/shingling/test_steps.py "$@" # all Python, and long
     fi
-    # pytest's own handler of SIGSEGV would hide the sanitizer's.
+    # pytest's own handler of SIGSEGV would hide the sanitizer's, and its capture what goes to stderr,
+    # as the reports of undefined behaviour do.
     set -- pytest -p no:faulthandler -p no:cacheprovider "$@"
 fi
 
-# Reports go to files: pytest keeps what is written to stderr, and dies with it.
+# Of processes that tests start, too, nothing is lost: reports of memory go to files.
 export SANITIZED_KERNEL=$copy/lshdb/signatures/_kernels$suffix SANITIZED_RESULT=$work/result
 export PYTHONPATH=$copy PYTHONMALLOC=malloc PYTHONDONTWRITEBYTECODE=1
 # Leaks change no exit code: the interpreter has some of its own, and tests start interpreters. An
