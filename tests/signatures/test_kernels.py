@@ -162,6 +162,23 @@ def test_ready_tokens(bodies: list[list[str]], k: int, bag: bool) -> None:
     assert np.array_equal(rows, expected[0])
 
 
+@pytest.mark.parametrize(
+    "tokens",
+    [["\0", "\0", ""], ["", "\0", "\0"], ["", "", "\0"], ["\0", "", "", "\0"], ["a\0"] * 4 + ["a"]],
+)
+def test_elements_of_a_bag_that_have_one_hash_count_once(tokens: list[str]) -> None:
+    """Zero bytes at the end change only the length, which MurmurHash3 xors to the seed."""
+    hashes = shingle_hashes(tokens, unit="word", k=1, bag=True)
+    assert len(hashes) < len(tokens)
+    _, counts = sign_contents(
+        [tokens], unit="word", k=1, bag=True, scheme="fss", num_perm=16, seed=5
+    )
+    assert counts.tolist() == [len(hashes)]
+    text = "\n".join(filter(None, tokens))
+    hashes = shingle_content(text, unit="line", k=1, bag=True)
+    assert np.array_equal(hashes, shingle_hashes(text, unit="line", k=1, bag=True))
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     left=st.lists(st.sampled_from("abcde"), max_size=40).map(" ".join),
@@ -302,6 +319,8 @@ SMALL = np.zeros(1, dtype=np.int32)
         ("compare_rows", (ROW, COUNT, ROW, COUNT, 128, 2, 65, SMALL, SMALL, SMALL)),
         ("compare_rows", (ROW, COUNT, ROW, COUNT, 128, 2, 6, SMALL, COUNT, SMALL)),
         ("compare_rows", (ROW, SMALL, ROW, COUNT, 128, 2, 6, SMALL, SMALL, SMALL)),
+        ("count_common", (memoryview(bytes(17))[1:], bytes(8))),
+        ("sketch", (NUMBERS, np.array([256]), 0, 128, memoryview(bytes(2049))[1:], ROW)),
         ("compare_texts", ("x", "\ud800", 0, 5, False)),
         ("compare_texts", ("x", "y", 7, 5, False)),
         ("normalise", ([b"x"], True, np.zeros(0x20000, dtype=np.uint64), int)),
@@ -312,6 +331,15 @@ SMALL = np.zeros(1, dtype=np.int32)
 def test_arguments_that_do_not_fit_are_refused(name: str, arguments: tuple[object, ...]) -> None:
     with pytest.raises((ValueError, TypeError)):
         getattr(kernel, name)(*arguments)
+
+
+def test_lengths_that_change_while_they_are_used_lead_nowhere() -> None:
+    """Rows written over the lengths: the second length is then some hash or other."""
+    lengths = np.array([4, 5], dtype=np.int64)
+    hashes, numbers = np.arange(9, dtype=np.uint64), kernels.constants("fss", 2, 1)
+    both = np.concatenate([lengths, lengths]).view(np.uint32)
+    with pytest.raises(ValueError, match="lengths changed"):
+        kernel.sketch(hashes, both[:4], 0, 2, numbers, both[2:6])
 
 
 def test_without_a_kernel_the_reference_runs_and_says_so_once() -> None:

@@ -7,10 +7,15 @@
 #include "kernel.h"
 #include "normalise.h"
 
+/* Whether a buffer holds `count` numbers of `width` bytes, and where such numbers may lie. */
 static int is_length(const Py_buffer *buffer, Py_ssize_t count, size_t width, const char *name)
 {
-    if (count >= 0 && buffer->len == count * (Py_ssize_t)width)
-        return 1;
+    if (count >= 0 && buffer->len == count * (Py_ssize_t)width) {
+        if (!buffer->len || (uintptr_t)buffer->buf % width == 0)
+            return 1;
+        PyErr_Format(PyExc_ValueError, "%s does not begin at a multiple of %zu", name, width);
+        return 0;
+    }
     PyErr_Format(PyExc_ValueError, "%s has %zd bytes, expected %zd times %zu", name, buffer->len,
                  count, width);
     return 0;
@@ -241,21 +246,28 @@ static PyObject *py_sketch(PyObject *Py_UNUSED(module), PyObject *args)
     }
     if (!is_length(&hashes, total, 8, "hashes"))
         goto done;
-    int failed = 0;
+    /* Another thread may change the lengths, and so do the rows if they are the same memory: each is
+       read once, and measured again. */
+    int failed = 0, changed = 0;
     Py_BEGIN_ALLOW_THREADS
     Workspace work = {0};
     const uint64_t *set = hashes.buf;
-    for (Py_ssize_t i = 0; i < n && !failed; set += counts[i++]) {
-        failed = reserve_hashes(&work, (size_t)counts[i]);
-        if (failed)
+    for (Py_ssize_t i = 0; i < n && !failed && !changed; i++) {
+        size_t count = (size_t)((volatile const int64_t *)counts)[i];
+        changed = !count || count > (size_t)total;
+        if (changed || (failed = reserve_hashes(&work, count)))
             break;
-        memcpy(work.hashes, set, (size_t)counts[i] * sizeof *set);
-        failed = sketch(&work, scheme, work.hashes, (size_t)counts[i], (uint32_t)num_perm,
-                        constants.buf, (uint32_t *)rows.buf + i * num_perm);
+        memcpy(work.hashes, set, count * sizeof *set);
+        failed = sketch(&work, scheme, work.hashes, count, (uint32_t)num_perm, constants.buf,
+                        (uint32_t *)rows.buf + i * num_perm);
+        set += count;
+        total -= (Py_ssize_t)count;
     }
     release(&work);
     Py_END_ALLOW_THREADS
-    if (failed)
+    if (changed)
+        PyErr_SetString(PyExc_ValueError, "lengths changed while sketching");
+    else if (failed)
         PyErr_NoMemory();
     else
         result = Py_NewRef(Py_None);
@@ -344,7 +356,9 @@ static PyObject *py_compare_rows(PyObject *Py_UNUSED(module), PyObject *args)
             goto done;
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < n && !outside; i++) {
-        int64_t left = ((const int64_t *)ids[0].buf)[i], right = ((const int64_t *)ids[1].buf)[i];
+        /* Read once: another thread may change them, and so do the results in the same memory. */
+        int64_t left = ((volatile const int64_t *)ids[0].buf)[i];
+        int64_t right = ((volatile const int64_t *)ids[1].buf)[i];
         outside = left < 0 || left >= many[0] || right < 0 || right >= many[1];
         if (!outside)
             compare_rows((const uint32_t *)rows[0].buf + left * num_perm,

@@ -135,7 +135,7 @@ static inline int take_points(Place *place, uint8_t *out, const void *points, in
         size_t length = entry & 0xFF;
         if (length - 1 >= ENTRY_SPACE) {
             /* A mark in order: its class is not below that of a mark before it. */
-            if (length > ENTRY_MARK && entry >> 56 >= class) {
+            if (length - ENTRY_MARK - 1 < LONGEST_PIECE && entry >> 56 >= class) {
                 store64(out + written, entry >> 8);
                 written += length - ENTRY_MARK;
                 class = entry >> 56;
