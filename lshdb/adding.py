@@ -40,6 +40,7 @@ from lshdb.storage.store import Store
 from lshdb.storage.times import timestamp, timestamp_after
 from lshdb.storage.writing import Writer, WriteTransaction
 from lshdb.threads import choose_workers
+from lshdb.tokenizers import naming_text
 
 __all__ = ["AddResult", "add_documents"]
 
@@ -286,8 +287,9 @@ class _Add:
         return changes, seen_again, len(seen_again)
 
     def _hash_contents(self, changes: list[_Change]) -> None:
-        bodies = [change.document.body for change in changes]
-        contents = canonical_contents(self.shingler, bodies)
+        documents = [change.document for change in changes]
+        with naming_text(documents, self.shingler.canonical):
+            contents = canonical_contents(self.shingler, [each.body for each in documents])
         for change, content in zip(changes, contents, strict=True):
             change.content = content
             if isinstance(content, str):

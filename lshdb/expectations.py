@@ -17,6 +17,8 @@ from lshdb.shingling import stop_token_list
 
 __all__ = ["check_expected"]
 
+_MOST_SHOWN = 200
+
 
 def check_expected(
     path: Path, params: IndexParams, expected: Mapping[str, Any], *, others: Mapping[str, Any]
@@ -50,11 +52,18 @@ def check_expected(
             value = stop_token_list(value, params.normalisation)
         if stored[name] != value:
             raise ParameterMismatchError(
-                f"the index {path} was made with {name} = {stored[name]!r}, "
-                f"and {value!r} was asked for",
+                f"the index {path} was made with {name} = {_shortened(stored[name])}, "
+                f"and {_shortened(value)} was asked for",
                 name=name,
                 stored=stored[name],
                 given=value,
                 hint="parameters are fixed when an index is made; "
                 "make another one for other parameters",
             )
+
+
+def _shortened(value: object) -> str:
+    text = repr(value)
+    return (
+        text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}... ({len(text):,} characters)"
+    )

@@ -22,7 +22,7 @@ from lshdb.shingling import Shingler
 from lshdb.storage.snapshot import Snapshot, StoredBatch, StoredDocument
 from lshdb.storage.store import Store
 from lshdb.threads import choose_workers
-from lshdb.tokenizers import Tokenizer, installed_tokenizer, splitter
+from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
 
 if TYPE_CHECKING:
     from lshdb.adding import AddResult
@@ -148,8 +148,7 @@ class Index:
         LshdbError
             The directory cannot be made.
         """
-        if isinstance(tokenizer, str):
-            tokenizer = installed_tokenizer(tokenizer)
+        tokenizer = given_tokenizer(tokenizer)
         params = IndexParams.choose(
             threshold=threshold,
             recall=recall,
@@ -199,8 +198,7 @@ class Index:
         DamageError
             The signature file does not fit.
         """
-        if isinstance(tokenizer, str):
-            tokenizer = installed_tokenizer(tokenizer)
+        tokenizer = given_tokenizer(tokenizer)
         if tokenizer is not None:
             expected["tokenizer"] = tokenizer.recorded
         store = Store.open(Path(path))

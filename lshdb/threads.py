@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from lshdb.errors import ParameterError
@@ -33,9 +32,19 @@ def choose_workers(workers: int | None) -> int:
 
 
 def in_chunks(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
-    """Lists of ``size`` items, the last one shorter."""
-    iterator = iter(items)
-    while chunk := list(islice(iterator, size)):
+    """Lists of ``size`` items; the last one, and one before an error of ``items``, is shorter."""
+    chunk: list[_Item] = []
+    try:
+        for item in items:
+            chunk.append(item)
+            if len(chunk) == size:
+                yield chunk
+                chunk = []
+    except Exception:
+        if chunk:
+            yield chunk
+        raise
+    if chunk:
         yield chunk
 
 
@@ -45,8 +54,8 @@ def work_ahead(
     """Results of ``work`` for each item, in their order.
 
     With more than one worker, up to twice as many items as workers are taken and worked on before
-    their results are asked for. An error comes where its result would; leaving early waits for what
-    is being worked on and drops the rest.
+    their results are asked for. An error, of the work or of ``items``, comes where its result
+    would; leaving early waits for what is being worked on and drops the rest.
     """
     if workers == 1:
         yield from map(work, items)
@@ -55,12 +64,23 @@ def work_ahead(
 
     pending: deque[Future[_Result]] = deque()
     pool = ThreadPoolExecutor(workers)
+    iterator = iter(items)
+    error: Exception | None = None
     try:
-        for item in items:
+        while True:
+            try:
+                item = next(iterator)
+            except StopIteration:
+                break
+            except Exception as raised:  # whatever the caller's iterator may raise, in its turn
+                error = raised
+                break
             pending.append(pool.submit(work, item))
             if len(pending) > 2 * workers:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
+        if error is not None:
+            raise error
     finally:
         pool.shutdown(cancel_futures=True)

@@ -11,13 +11,18 @@ because a signature of something else than strings would not be noticed until no
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from lshdb.errors import ParameterError, ParameterMismatchError, TokenizerError
 
-__all__ = ["GROUP", "Tokenizer", "installed_tokenizer", "splitter"]
+if TYPE_CHECKING:
+    from lshdb.documents import Document
+
+__all__ = ["GROUP", "Tokenizer", "given_tokenizer", "naming_text", "splitter"]
 
 GROUP = "lshdb.tokenizers"
 """Entry-point group under which distributions offer tokenizers."""
@@ -82,7 +87,7 @@ def installed_tokenizer(name: str) -> Tokenizer:
     entry = found[0]
     try:
         loaded = entry.load()
-    except Exception as error:  # whatever that package does when it is imported
+    except (Exception, SystemExit) as error:  # whatever that package does when it is imported
         raise TokenizerError(
             f"the tokenizer {name!r} cannot be loaded from {entry.value}: {error}",
             hint="mend or reinstall the package that offers it",
@@ -95,7 +100,48 @@ def installed_tokenizer(name: str) -> Tokenizer:
             )
         return loaded
     version = entry.dist.version if entry.dist is not None else ""
-    return Tokenizer(loaded, name=name, version=version)
+    try:
+        return Tokenizer(loaded, name=name, version=version)
+    except ParameterError as error:
+        raise TokenizerError(
+            f"the tokenizer {name!r}, offered as {entry.value}, cannot be used: {error.message}",
+            hint="mend the package that offers it",
+        ) from error
+
+
+def given_tokenizer(tokenizer: object) -> Tokenizer | None:
+    """What the caller gave as tokenizer: one, the name of an installed one, or None.
+
+    Raises
+    ------
+    ParameterError
+        It is none of these.
+    TokenizerError
+        No tokenizer of that name is installed.
+    """
+    if isinstance(tokenizer, str):
+        return installed_tokenizer(tokenizer)
+    if tokenizer is None or isinstance(tokenizer, Tokenizer):
+        return tokenizer
+    raise ParameterError(
+        f"tokenizer is {tokenizer!r:.80}; expected a name or an lshdb.Tokenizer",
+        hint="lshdb.Tokenizer(function, name=..., version=...) names what the index is made with",
+    )
+
+
+@contextlib.contextmanager
+def naming_text(documents: Iterable[Document], split: Callable[[Any], object]) -> Iterator[None]:
+    """Find out, where the tokenizer fails on some texts, on which, and say so in its error."""
+    try:
+        yield
+    except TokenizerError:
+        for document in documents:
+            try:
+                split(document.body)
+            except TokenizerError as error:
+                where = document.source or f"key {document.key!r}"
+                raise TokenizerError(f"{where}: {error.message}", hint=error.hint) from error
+        raise
 
 
 def splitter(recorded: str, given: Tokenizer | None = None) -> Callable[[str], list[str]]:
@@ -151,7 +197,7 @@ def _tokens(tokenizer: Tokenizer, text: str) -> list[str]:
     try:
         given = tokenizer.split(text)
         tokens = list(given)
-    except Exception as error:  # a function of the user's own may raise anything
+    except (Exception, SystemExit) as error:  # a function of the user's own may raise anything
         raise TokenizerError(
             f"the tokenizer {tokenizer.recorded} failed: {type(error).__name__}: {error}",
             hint="mend it under a new version, or leave out the text it cannot split",

@@ -49,6 +49,19 @@ def test_an_error_comes_where_its_result_would(workers: int) -> None:
     assert len(got) == 5
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_an_error_of_the_items_comes_after_what_was_before_it(workers: int) -> None:
+    def items() -> Iterator[int]:
+        yield from range(7)
+        raise OSError("broke")
+
+    got = []
+    with pytest.raises(OSError, match="broke"):
+        for chunk in work_ahead(list, in_chunks(items(), 4), workers=workers):
+            got += chunk
+    assert got == list(range(7))
+
+
 def test_several_threads_are_at_work() -> None:
     met = threading.Barrier(2, timeout=10)
     assert len(list(work_ahead(lambda _: met.wait(), range(4), workers=2))) == 4

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lshdb import (
+    Document,
     Index,
     LshdbError,
     ParameterError,
@@ -148,7 +149,7 @@ def test_one_that_cannot_be_loaded(dashed: Path, install: Callable[..., None]) -
     with pytest.raises(TokenizerError, match="no_such_module"), Index.open(dashed) as index:
         index.query("x-y")
     install("f = 17\n")
-    with pytest.raises(ParameterError, match="17"), Index.open(dashed) as index:
+    with pytest.raises(TokenizerError, match=r"dashes.*17"), Index.open(dashed) as index:
         index.query("x-y")
     install(OBJECT.format("1.0").replace("'dashes'", "'other'"))
     with pytest.raises(TokenizerError, match="'other'"), Index.open(dashed) as index:
@@ -174,6 +175,7 @@ def test_what_is_no_list_of_tokens(
         with pytest.raises(TokenizerError, match="the tokenizer bad 3") as caught:
             index.add([("a", "text")])
         assert words in caught.value.message
+        assert caught.value.message.startswith("key 'a': ")
         assert index.stats().documents == 0 and index.check() == []
     assert isinstance(caught.value, LshdbError)
 
@@ -197,3 +199,31 @@ def test_it_does_not_change() -> None:
         DASHES.version = "2"  # type: ignore[misc]
     with pytest.raises(ParameterError, match="expected a function"):
         Tokenizer("x", name="a", version="1")  # type: ignore[arg-type]
+
+
+def test_the_text_that_fails_is_named(tmp_path: Path) -> None:
+    def split(text: str) -> list[str]:
+        if "boom" in text:
+            raise SystemExit(3)
+        return text.split()
+
+    fragile = Tokenizer(split, name="fragile", version="1")
+    documents = [Document(f"k{number}", "a b c d e f", f"d.jsonl:{number}") for number in range(9)]
+    documents[7] = Document("k7", "one boom two", "d.jsonl:7")
+    with Index.create(tmp_path / "t.lshdb", tokenizer=fragile) as index:
+        with pytest.raises(TokenizerError, match=r"d\.jsonl:7: the tokenizer fragile 1 failed"):
+            index.add(documents)
+        index.add(documents[:7])
+        answers = index.query_many(documents, workers=2)
+        assert [len(next(answers)[1]) for _ in range(7)] == [7] * 7
+        with pytest.raises(TokenizerError, match="query 'k7': the tokenizer fragile 1"):
+            next(answers)
+
+
+def test_a_function_alone_is_no_tokenizer(tmp_path: Path) -> None:
+    for wrong in (str.split, 5, [1]):
+        with pytest.raises(ParameterError, match=r"expected a name or an lshdb\.Tokenizer"):
+            Index.create(tmp_path / "t.lshdb", tokenizer=wrong)  # type: ignore[arg-type]
+    Index.create(tmp_path / "t.lshdb").close()
+    with pytest.raises(ParameterError, match=r"expected a name or an lshdb\.Tokenizer"):
+        Index.open(tmp_path / "t.lshdb", tokenizer=str.split)  # type: ignore[arg-type]

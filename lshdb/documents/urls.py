@@ -22,7 +22,10 @@ from lshdb.storage.dialects.scratch import Scratch
 
 __all__ = ["UrlGroups", "host_key"]
 
-_DEFAULT_PORTS = {"http": "80", "https": "443", "ftp": "21", "ws": "80", "wss": "443"}
+_DEFAULT_PORTS = {
+    "http": (80,), "https": (443,), "ftp": (21,), "ws": (80,), "wss": (443,), "": (80, 443),
+}  # fmt: skip
+"""By scheme; without one, those of both schemes that it may stand for."""
 
 
 class _NoHostError(Exception):
@@ -31,6 +34,8 @@ class _NoHostError(Exception):
 
 def host_key(url: str) -> str:
     """The host of a URL, lower-case, without user info, with a port that is not the scheme's own.
+
+    Letter case, user info and leading zeros of the port make no difference.
 
     Raises
     ------
@@ -43,10 +48,12 @@ def host_key(url: str) -> str:
         raise _NoHostError("no host, expected a URL such as http://example.com/a or example.com/a")
     if any(character.isspace() for character in host):
         raise _NoHostError(f"the host {host[:80]!r} holds white space")
-    if port and not (port.isascii() and port.isdigit()):
-        raise _NoHostError(f"the port {port[:20]!r} is no number")
-    if port and port != _DEFAULT_PORTS.get(scheme):
-        host += f":{port}"
+    if port and not (port.isascii() and port.isdigit() and len(port) < 10 and int(port) < 65536):
+        raise _NoHostError(f"the port {port[:20]!r} is no number up to 65535")
+    if host.count("[") != host.count("]") or (":" in host and "[" not in host):
+        raise _NoHostError(f"the host {host[:80]!r} has a bracket or a colon too many")
+    if port and int(port) not in _DEFAULT_PORTS.get(scheme, ()):
+        host += f":{int(port)}"
     reason = validate_key(host)
     if reason is not None:
         raise _NoHostError(reason)

@@ -124,8 +124,19 @@ class ShingleCache:
         self._arrays: OrderedDict[int, NDArray[np.uint64]] = OrderedDict()
 
     def prepare(self, signature_ids: list[int]) -> None:
-        """Get some ready together, as far as memory allows, which is faster than one by one."""
-        self.get(signature_ids[:_PREPARED])
+        """Get some ready together, which is faster than one by one, in half of the memory at most.
+
+        Those that are asked for first should come first.
+        """
+        missing = [each for each in signature_ids[:_PREPARED] if each not in self._arrays]
+        room = self._most_bytes // 2
+        for signature_id, array in self._shingled(missing):
+            self._arrays[signature_id] = array
+            self._bytes += array.nbytes
+            room -= array.nbytes
+            if room < 0:
+                break
+        self._drop_oldest(len(signature_ids))
 
     def get(self, signature_ids: list[int]) -> dict[int, NDArray[np.uint64]]:
         """Sorted shingle hashes by signature id; one text is read and shingled for each miss.
@@ -147,13 +158,16 @@ class ShingleCache:
         for signature_id, array in self._shingled(missing):
             found[signature_id] = self._arrays[signature_id] = array
             self._bytes += array.nbytes
-        while self._bytes > self._most_bytes and len(self._arrays) > len(signature_ids):
-            _, dropped = self._arrays.popitem(last=False)
-            self._bytes -= dropped.nbytes
+        self._drop_oldest(len(signature_ids))
         if len(found) != len(set(signature_ids)):
             lost = min(set(signature_ids) - found.keys())
             raise DamageError(f"the text of signature {lost} is missing", hint="run lshdb check")
         return found
+
+    def _drop_oldest(self, kept: int) -> None:
+        while self._bytes > self._most_bytes and len(self._arrays) > kept:
+            _, dropped = self._arrays.popitem(last=False)
+            self._bytes -= dropped.nbytes
 
     def _shingled(self, signature_ids: list[int]) -> Iterator[tuple[int, NDArray[np.uint64]]]:
         """Read texts and shingle them, a few megabytes of text at a time."""

@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterable
 from urllib.parse import unquote
 
+from lshdb.errors import ParameterError
 from lshdb.shingling.normalise import NORMALISATION, normalise
 
 __all__ = [
@@ -40,7 +41,7 @@ DEFAULT_STOP_TOKENS = (
 )
 """Tokens that say how a page is served and not which one it is."""
 
-_WITH_HOST = re.compile(r"(?:([a-z][a-z0-9+.-]*):)?//([^/?#]*)(.*)", re.DOTALL | re.IGNORECASE)
+_WITH_HOST = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?//([^/?#]*)(.*)", re.DOTALL)
 _BARE_HOST = re.compile(r"([^\s/?#@:]*\.[^\s/?#@:]*(?::[0-9]*)?)((?:[/?#].*)?)", re.DOTALL)
 
 
@@ -77,7 +78,12 @@ def stop_token_list(tokens: Iterable[str], normalisation: str) -> str:
     A string is split at white space, any other iterable holds tokens. What is given is normalised
     and cut into its runs of letters, so that ``index.html`` stands for ``index`` and ``html``.
     """
-    given = tokens if isinstance(tokens, str) else " ".join(tokens)
+    try:
+        given = tokens if isinstance(tokens, str) else " ".join(tokens)
+    except TypeError as error:
+        raise ParameterError(
+            f"stop_tokens is {tokens!r:.80}; expected a string or strings"
+        ) from error
     return " ".join(sorted(set(_letters(normalise(given, normalisation)))))
 
 

@@ -236,8 +236,7 @@ def test_an_installed_tokenizer_by_name(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = Tokenizer(lambda text: text.split("|"), name="mine", version="2")
-    for place in ("lshdb.index", "lshdb.tokenizers"):
-        monkeypatch.setattr(f"{place}.installed_tokenizer", lambda name: mine)
+    monkeypatch.setattr("lshdb.tokenizers.installed_tokenizer", lambda name: mine)
     out = run("init", tmp_path / "t.lshdb", "--tokenizer", "mine", "--k", "1").stdout
     assert "1 token by mine 2, as a set" in out
     text = '{"id": "c", "text": "x y|z"}\n'

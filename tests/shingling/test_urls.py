@@ -127,3 +127,11 @@ def test_stop_tokens_are_for_urls() -> None:
         IndexParams.choose(stop_tokens=["a"])
     with pytest.raises(ParameterError, match="unit url"):
         IndexParams.choose(unit="line", stop_tokens=[])
+
+
+def test_a_scheme_is_made_of_ascii_letters() -> None:
+    """Where letter case is ignored, long s is an s and the sign of kelvin a k to Python's re."""
+    for letter in ("\u017f", "\u212a"):
+        url = f"{letter}://h.i/path/two"
+        assert split_url(url) == ("", None, url)
+    assert split_url("HTTP://h.i/p") == ("http", "h.i", "/p")
