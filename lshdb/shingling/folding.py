@@ -59,7 +59,7 @@ def table_entry(character: str, *, fold: bool) -> int:
         return COMPLEX
     if combining(character):
         unchanged = is_normalized("NFKD", character) and character.casefold() == character
-        if not unchanged or character in _composing():
+        if not unchanged or _composes(character):
             return COMPLEX
         return combining(character) << 56 | MARK + _as_it_is(character)
     folded = fold_character(character, fold=fold)
@@ -84,7 +84,7 @@ def table_entries(first: int, last: int, *, fold: bool) -> list[int]:
         set(map(category, block)) <= {"Lo", "Ll", "Lu", "Nd"}
         and is_normalized("NFKD", block)
         and (not fold or block.casefold() == block)
-        and _composing().isdisjoint(block)
+        and not any(map(_composes, block))
     ):
         return list(map(_as_it_is, block))
     return [table_entry(character, fold=fold) for character in block]
@@ -96,12 +96,13 @@ def _as_it_is(character: str) -> int:
 
 
 @functools.cache
-def _composing() -> frozenset[str]:
-    """Characters that some composition puts together with the one before.
+def _composing_marks() -> frozenset[str]:
+    """The second halves of compositions, a few of which are letters.
 
-    Looked for where Unicode has compositions (a test looks everywhere); a few milliseconds, once.
+    Looked for where Unicode has compositions (a test looks everywhere); some milliseconds, once,
+    and only where there are marks.
     """
-    found = {chr(point) for point in range(0x1160, 0x1200)}  # Hangul vowels and finals: by rule
+    found = set()
     for point in chain.from_iterable(starmap(range, _COMPOSED)):
         parts = decomposition(chr(point)).split()
         if len(parts) == 2 and not parts[0].startswith("<"):
@@ -113,4 +114,14 @@ def _stands_apart(text: str) -> bool:
     """Whether a character leaves its neighbours alone, marks after it included."""
     parts = normalize("NFKD", text)
     composed = normalize("NFKC", text)
-    return not combining(parts[0]) and not combining(composed[-1]) and parts[0] not in _composing()
+    return not combining(parts[0]) and not combining(composed[-1]) and not _composes(parts[0])
+
+
+def _composes(character: str) -> bool:
+    """Whether some composition puts a character together with the one before it.
+
+    The letters that do, Hangul vowels and finals and those of Kirat Rai, are few and known.
+    """
+    if category(character)[0] == "M":
+        return character in _composing_marks()
+    return "\u1160" <= character <= "\u11ff" or "\U00016d63" <= character <= "\U00016d6a"

@@ -54,44 +54,46 @@ void fill_classes(void)
         classes[point] = (uint8_t)classify(point);
 }
 
-/* One character of more than one byte. A word written whole takes at most a byte of out for a byte of
-   text, and a single character a blank more than its 3 or 4 bytes: 2 * length + 1 bytes hold all. */
-static inline void take_wide(Place *place, uint8_t *out, const uint8_t *text)
+/* The code point of a character of `width` bytes, 2 to 4. */
+static inline uint32_t point_of(const uint8_t *bytes, size_t width)
 {
-    const uint8_t *bytes = text + place->read;
-    size_t width = *bytes < 0xE0 ? 2 : *bytes < 0xF0 ? 3 : 4;
-    uint32_t point = width == 2   ? (bytes[0] & 0x1Fu) << 6 | (bytes[1] & 0x3Fu)
-                     : width == 3 ? (bytes[0] & 0x0Fu) << 12 | (bytes[1] & 0x3Fu) << 6
-                                        | (bytes[2] & 0x3Fu)
-                                  : (bytes[0] & 0x07u) << 18 | (bytes[1] & 0x3Fu) << 12
-                                        | (bytes[2] & 0x3Fu) << 6 | (bytes[3] & 0x3Fu);
-    size_t class = point < sizeof classes ? classes[point] : (size_t)classify(point);
-    size_t written = place->written, ends = class != CLASS_WORD && place->inside;
-    out[written] = ' ';
-    written += ends;
-    memcpy(out + written, bytes, width);
-    written += class == CLASS_NONE ? 0 : width;
-    out[written] = ' ';
-    place->written = written + (class == CLASS_SINGLE);
-    place->inside = class == CLASS_WORD;
-    place->read += width;
+    return width == 2   ? (bytes[0] & 0x1Fu) << 6 | (bytes[1] & 0x3Fu)
+           : width == 3 ? (bytes[0] & 0x0Fu) << 12 | (bytes[1] & 0x3Fu) << 6 | (bytes[2] & 0x3Fu)
+                        : (bytes[0] & 0x07u) << 18 | (bytes[1] & 0x3Fu) << 12
+                              | (bytes[2] & 0x3Fu) << 6 | (bytes[3] & 0x3Fu);
 }
 
-/* Characters until `end` is reached or passed. */
+/* Characters until `end` is reached or passed. A byte of ASCII goes without a branch on what it is. A word
+   takes at most a byte of out for a byte of text, and a single character a blank more than its 3 or 4
+   bytes: 2 * length + 1 bytes hold all. (The place is kept in variables: for all that C knows, writing a
+   byte might change it.) */
 static inline void take_words(Place *place, uint8_t *out, const uint8_t *text, size_t end)
 {
-    while (place->read < end) {
-        uint8_t byte = text[place->read];
-        if (byte >= 0x80) {
-            take_wide(place, out, text);
+    size_t i = place->read, written = place->written, inside = place->inside;
+    while (i < end) {
+        uint8_t byte = text[i];
+        if (byte < 0x80) {
+            size_t word = classes[byte] == CLASS_WORD;
+            out[written] = word ? byte : ' ';
+            written += word | inside;
+            inside = word;
+            i++;
             continue;
         }
-        size_t word = classes[byte] == CLASS_WORD;
-        out[place->written] = word ? byte : ' ';
-        place->written += word | place->inside;
-        place->inside = word;
-        place->read++;
+        size_t width = byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
+        uint32_t point = point_of(text + i, width);
+        size_t class = point < sizeof classes ? classes[point] : (size_t)classify(point);
+        out[written] = ' ';
+        written += class != CLASS_WORD && inside;
+        for (size_t j = 0; j < width; j++)
+            out[written + j] = text[i + j];
+        written += class == CLASS_NONE ? 0 : width;
+        out[written] = ' ';
+        written += class == CLASS_SINGLE;
+        inside = class == CLASS_WORD;
+        i += width;
     }
+    *place = (Place){i, written, inside, 0};
 }
 
 static size_t end_words(Place *place, uint8_t *out)
