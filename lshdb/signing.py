@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lshdb.params import IndexParams
 from lshdb.shingling import Content
 from lshdb.signatures import sign_contents
-from lshdb.threads import in_chunks, work_ahead
+from lshdb.threads import work_ahead
 
 __all__ = ["sign_in_threads"]
 
@@ -46,8 +46,13 @@ def sign_in_threads(
         num_perm=params.num_perm,
         seed=params.seed,
     )
-    if workers == 1 or len(contents) <= _CONTENTS_A_TASK:
-        return sign(contents)
-    parts = in_chunks(contents, _CONTENTS_A_TASK)
-    rows, counts = zip(*work_ahead(sign, parts, workers=workers), strict=True)
-    return np.concatenate(rows), np.concatenate(counts)
+    rows = np.zeros((len(contents), params.num_perm), dtype=np.uint32)
+    counts = np.zeros(len(contents), dtype=np.int64)
+
+    def work(start: int) -> None:
+        part = slice(start, start + _CONTENTS_A_TASK)
+        sign(contents[part], into=(rows[part], counts[part]))
+
+    for _ in work_ahead(work, range(0, len(contents), _CONTENTS_A_TASK), workers=workers):
+        pass
+    return rows, counts

@@ -24,9 +24,9 @@ from lshdb.params import IndexParams
 from lshdb.shingling import Shingler, canonical_content, shingle_hashes
 from lshdb.signatures import canonical_contents, sign_contents
 from lshdb.signatures.contents import sketch
-from lshdb.threads import in_chunks, work_ahead
+from lshdb.threads import work_ahead
 
-_TEXTS_A_TASK = 1000
+_CHARACTERS_A_TASK = 2**20
 
 
 def signer(variant: str, threads: int) -> Signer:
@@ -42,8 +42,8 @@ def signer(variant: str, threads: int) -> Signer:
 
     def sign_all(chunks: Iterator[list[str]]) -> list[NDArray[np.uint32]]:
         """Read on while threads sign, as the library does with queries."""
-        texts = in_chunks(itertools.chain.from_iterable(chunks), _TEXTS_A_TASK)
-        return list(work_ahead(sign, texts, workers=threads))
+        tasks = _tasks(itertools.chain.from_iterable(chunks))
+        return list(work_ahead(sign, tasks, workers=threads))
 
     def shingles(text: str) -> Collection[Any]:
         content = canonical_content(text)
@@ -72,3 +72,17 @@ def adder(variant: str, threads: int, folder: Path) -> Adder:
             return index.add(documents, workers=threads or None).documents
 
     return add
+
+
+def _tasks(texts: Iterator[str]) -> Iterator[list[str]]:
+    """Texts enough for some milliseconds of work."""
+    task: list[str] = []
+    size = 0
+    for text in texts:
+        task.append(text)
+        size += len(text)
+        if size >= _CHARACTERS_A_TASK:
+            yield task
+            task, size = [], 0
+    if task:
+        yield task

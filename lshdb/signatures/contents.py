@@ -105,6 +105,7 @@ def sign_contents(
     scheme: str,
     num_perm: int,
     seed: int,
+    into: tuple[NDArray[np.uint32], NDArray[np.int64]] | None = None,
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Shingle and sign canonical contents.
 
@@ -116,6 +117,8 @@ def sign_contents(
         As for :func:`lshdb.shingling.shingle_hashes`.
     scheme, num_perm, seed
         As for :func:`sign`.
+    into : pair of ndarray, optional
+        Zeros, to be filled and returned; in C order.
 
     Returns
     -------
@@ -128,8 +131,10 @@ def sign_contents(
     -----
     The kernel works without the interpreter's lock, so threads may sign parts of a list at once.
     """
-    rows = np.zeros((len(contents), num_perm), dtype=np.uint32)
-    counts = np.zeros(len(contents), dtype=np.int64)
+    rows, counts = into or (
+        np.zeros((len(contents), num_perm), dtype=np.uint32),
+        np.zeros(len(contents), dtype=np.int64),
+    )
     kernel = compiled()
     numbers = constants(scheme, num_perm, seed)
 
