@@ -1,8 +1,7 @@
 """Canonical contents -> shingle sets and signature rows, by the kernel or by the reference.
 
-The reference goes step by step: words, shingles, hashes, sketch. The kernel takes a text through
-all of them at once where the unit is word or char; other units and ready tokens go through the
-reference's shingling and the kernel's sketch.
+The reference goes step by step: words, shingles, hashes, sketch. The kernel takes a content through
+all of them at once.
 """
 
 from __future__ import annotations
