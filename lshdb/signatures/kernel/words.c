@@ -51,7 +51,11 @@ static int classify(uint32_t point)
 void fill_classes(void)
 {
     for (uint32_t point = 0; point < sizeof classes; point++)
-        classes[point] = (uint8_t)classify(point);
+        classes[point] = point == '_' || Py_UNICODE_ISALNUM(point) ? CLASS_WORD : CLASS_NONE;
+    for (size_t i = 0; i < sizeof spaceless_ranges / sizeof *spaceless_ranges; i++)
+        for (uint32_t point = spaceless_ranges[i][0];
+             point <= spaceless_ranges[i][1] && point < sizeof classes; point++)
+            classes[point] = CLASS_SINGLE;
 }
 
 /* The code point of a character of `width` bytes, 2 to 4. */
