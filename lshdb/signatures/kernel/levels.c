@@ -5,8 +5,7 @@
 #include "normalise.h"
 #include "words.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#define X86 1
+#ifdef LSHDB_X86
 #include <immintrin.h>
 #endif
 
@@ -29,10 +28,10 @@ static uint32_t universal_slot(const uint64_t *hashes, size_t n, uint64_t a, uin
 #define TARGET
 #define LANES 2
 #define LEVEL(name) name##_plain
-#ifdef X86
+#ifdef LSHDB_X86
 #define MULTIPLY(a, b) ((lanes)_mm_mul_epu32((__m128i)(a), (__m128i)(b)))
 #else
-#define MULTIPLY(a, b) (((a) & LOW_HALF) * ((b) & LOW_HALF))
+#define MULTIPLY(a, b) ((lanes)(((a) & LOW_HALF) * ((b) & LOW_HALF)))
 #endif
 #include "lanes.h"
 #undef TARGET
@@ -47,7 +46,7 @@ static const Level plain = {
 
 const Level *level = &plain;
 
-#ifdef X86
+#ifdef LSHDB_X86
 
 #define TARGET __attribute__((target("avx2,bmi,bmi2")))
 #define LANES 4
@@ -85,7 +84,7 @@ static const Level avx512 = {
 /* The level of that name, or with NULL the best that this machine has; NULL where it has it not. */
 const Level *find_level(const char *name)
 {
-#ifdef X86
+#ifdef LSHDB_X86
     __builtin_cpu_init();
     int has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt")
                    && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");

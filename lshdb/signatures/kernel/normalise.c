@@ -59,7 +59,7 @@ size_t collapse_plain(uint8_t *out, const uint8_t *text, size_t length, int fold
     return place.written - (place.written > 0 && !place.inside);
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#ifdef LSHDB_X86
 
 AVX2 static inline __m256i spaces_of(__m256i bytes)
 {

@@ -30,7 +30,7 @@ size_t collapse_plain(uint8_t *out, const uint8_t *text, size_t length, int fold
 int take_ascii_plain(Place *place, uint8_t *out, const void *points, int width, size_t length,
                      int fold);
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#ifdef LSHDB_X86
 size_t collapse_avx2(uint8_t *out, const uint8_t *text, size_t length, int fold);
 int take_ascii_avx2(Place *place, uint8_t *out, const void *points, int width, size_t length,
                     int fold);

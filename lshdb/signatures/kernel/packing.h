@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "machine.h"
+
 /* Where a pass over a text stands: bytes (characters) read, bytes written, whether the last one was of a
    word, and the combining class of the last one. */
 typedef struct {
@@ -18,7 +20,7 @@ typedef struct {
     uint64_t class;
 } Place;
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#ifdef LSHDB_X86
 
 #include <immintrin.h>
 

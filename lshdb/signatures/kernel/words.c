@@ -127,7 +127,7 @@ size_t mark_starts_plain(size_t *starts, const uint8_t *text, size_t length, uin
     return found;
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#ifdef LSHDB_X86
 
 AVX2 static inline __m256i words_of(__m256i bytes)
 {

@@ -6,10 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "machine.h"
+
 size_t split_words_plain(uint8_t *out, const uint8_t *text, size_t length);
 size_t mark_starts_plain(size_t *starts, const uint8_t *text, size_t length, uint8_t separator);
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#ifdef LSHDB_X86
 size_t split_words_avx2(uint8_t *out, const uint8_t *text, size_t length);
 size_t mark_starts_avx2(size_t *starts, const uint8_t *text, size_t length, uint8_t separator);
 #endif

@@ -1,0 +1,49 @@
+"""The kernel as other machines than x86-64 build it: it compiles, and gives the same bits."""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import numpy as np
+
+from lshdb.shingling import normalise
+from lshdb.signatures import kernels
+
+SOURCES = Path(__file__).parents[2] / "lshdb" / "signatures" / "kernel"
+TEXTS = ["to be or not to be that is the question", "Größe, ﬁrst 中文  ก็ x", "a"] + [
+    " ".join(f"w{i * i % 97}" for i in range(length)) for length in (6, 12, 30, 400)
+]
+
+
+def test_without_the_instructions_of_x86(tmp_path: Path) -> None:
+    module = tmp_path / f"_kernels{sysconfig.get_config_var('EXT_SUFFIX')}"
+    compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")
+    flags = ["-O2", "-std=c11", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"]
+    include = f"-I{sysconfig.get_path('include')}"
+    sources = [str(source) for source in sorted(SOURCES.glob("*.c"))]
+    subprocess.run(
+        [*compiler, *flags, "-DLSHDB_NO_X86", include, *sources, "-o", str(module)], check=True
+    )
+    spec = importlib.util.spec_from_file_location("_kernels", module)
+    assert spec is not None and spec.loader is not None
+    portable = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(portable)
+    assert portable.use_level() == "plain"
+    table, fill = kernels.folding_table(True)
+    contents = portable.normalise(TEXTS, True, table, fill)
+    assert contents == [normalise(text) for text in TEXTS]
+    for num_perm in (7, 128):
+        for scheme, number in kernels.SCHEME_NUMBERS.items():
+            constants = kernels.constants(scheme, num_perm, 1)
+            rows = np.zeros((2, len(TEXTS), num_perm), dtype=np.uint32)
+            counts = np.zeros((2, len(TEXTS)), dtype=np.int64)
+            for each, kernel in enumerate((portable, kernels.compiled())):
+                kernel.sign_contents(
+                    contents, 0, 3, False, number, num_perm, constants, rows[each], counts[each]
+                )
+            assert np.array_equal(rows[0], rows[1])
+            assert np.array_equal(counts[0], counts[1])
