@@ -21,7 +21,7 @@ from lshdb.errors import (
 )
 from lshdb.index import Index, ShownDocument
 from lshdb.params import IndexParams, candidate_probability, choose_bands
-from lshdb.search.pairs import Pair
+from lshdb.search.pairs import Pair, PairSearch
 from lshdb.search.query import Hit
 from lshdb.signatures import KernelWarning, kernel_name
 from lshdb.tokenizers import Tokenizer
@@ -44,6 +44,7 @@ __all__ = [
     "LockedError",
     "LshdbError",
     "Pair",
+    "PairSearch",
     "ParameterError",
     "ParameterMismatchError",
     "QueryError",

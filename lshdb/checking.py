@@ -3,16 +3,18 @@
 Checked: the database's own structure; the header and length of the signature file and the CRC-32 of
 each of its blocks; that every run has the postings it says; that every posting is the one its
 signature has in that band, and that none is missing; that every document's signature and text are
-there and its text has the hash it came with.
+there and its text has the hash it came with; that bucket sizes are what the runs hold; that edges
+are between signatures that exist, and clusters what the edges make.
 
-Memory: two bytes a signature. Time: everything is read once; texts are decompressed.
+Memory: two bytes a signature, and some sixty a document in a cluster. Time: everything is read
+once; texts are decompressed.
 """
 
 from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +23,7 @@ from numpy.typing import NDArray
 from lshdb.banding import CONTENT_BAND, bucket_keys, content_keys
 from lshdb.errors import LshdbError
 from lshdb.params import IndexParams
+from lshdb.search.clusters import clusters_of_edges
 from lshdb.storage.bodies import hash_body, raw_body, unpack_body
 from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.snapshot import Snapshot
@@ -62,6 +65,9 @@ def check_index(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
         _run_findings(snapshot),
         _posting_findings(snapshot, params),
         _document_findings(snapshot, params),
+        _bucket_findings(snapshot),
+        _edge_findings(snapshot),
+        _cluster_findings(snapshot),
     )
     for step in steps:
         found = 0
@@ -218,3 +224,71 @@ def _document_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Find
             continue
         if hash_body(form, raw) != body_hash:
             yield Finding(f"table content, doc_id {doc_id}", "the text is not the one written")
+
+
+def _bucket_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    for run_id, table in snapshot.execute("SELECT run_id, table_name FROM run").fetchall():
+        counted = dict(_sizes(snapshot.execute(dialect.bucket_sizes(table))))
+        stored = dict(
+            _sizes(
+                snapshot.execute(
+                    "SELECT band, size, n_buckets FROM bucket_stat WHERE run_id = ?", (run_id,)
+                )
+            )
+        )
+        for band, size in sorted(counted.keys() | stored.keys()):
+            found, written = counted.get((band, size), 0), stored.get((band, size), 0)
+            if found != written:
+                yield Finding(
+                    f"table bucket_stat, run {run_id}, band {band}",
+                    f"counts {written} buckets of {size}; {table} holds {found}",
+                )
+
+
+def _sizes(rows: Iterable[tuple[int, int, int]]) -> Iterator[tuple[tuple[int, int], int]]:
+    return (((band, size), count) for band, size, count in rows)
+
+
+def _edge_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    state = snapshot.edges.state()
+    lowest = 2.0 if state is None else state.threshold
+    rows = snapshot.execute(
+        "SELECT signature1, signature2, similarity FROM edge WHERE NOT (signature1 >= 0 "
+        "AND signature1 < signature2 AND signature2 < ? AND similarity BETWEEN ? AND 1.0)",
+        (snapshot.n_signatures, lowest),
+    )
+    for one, other, similarity in rows:
+        yield Finding(
+            f"table edge, signatures {one} and {other}",
+            f"has similarity {similarity}; expected two of {snapshot.n_signatures} signatures, the "
+            f"smaller first, and from {lowest:g} to 1",
+        )
+
+
+def _cluster_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    """Clusters that are up to date are those that the edges make."""
+    state, last = snapshot.edges.state(), snapshot.last_batch()
+    if state is None:
+        members = snapshot.execute("SELECT count(*) FROM cluster_member").fetchone()[0]
+        if members:
+            yield Finding("table cluster_member", f"holds {members} rows and nothing says of when")
+        return
+    if last is not None and last.batch_id > state.batch_id:
+        return
+    stored = {
+        signature_id: label
+        for ids, labels in snapshot.edges.members()
+        for signature_id, label in zip(ids.tolist(), labels.tolist(), strict=True)
+    }
+    for signature_id, label in clusters_of_edges(snapshot, state.threshold):
+        found = stored.pop(signature_id, None)
+        if found != label:
+            yield Finding(
+                f"table cluster_member, signature {signature_id}",
+                f"has label {found}; by the edges it is {label}",
+            )
+    for signature_id, label in stored.items():
+        yield Finding(
+            f"table cluster_member, signature {signature_id}",
+            f"has label {label}; by the edges it is in no cluster",
+        )

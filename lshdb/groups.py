@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lshdb.search.deduplication import Decision
     from lshdb.search.neighbors import Neighbor
 
-__all__ = ["Groups"]
+__all__ = ["Groups", "check_limits"]
 
 
 class Groups(Questions):
@@ -74,7 +74,7 @@ class Groups(Questions):
         """
         threshold = self._threshold(threshold)
         method = choose_method(verify, self.params)
-        _check_limits(max_bucket, memory)
+        check_limits(max_bucket, memory)
         left_out = LeftOut(max_bucket)
 
         def found() -> Iterator[Pair]:
@@ -134,7 +134,7 @@ class Groups(Questions):
         """
         from lshdb.clustering import update_clusters
 
-        _check_limits(max_bucket, memory)
+        check_limits(max_bucket, memory)
         return update_clusters(
             self._store,
             self._shingler,
@@ -144,6 +144,11 @@ class Groups(Questions):
             lock_timeout=lock_timeout,
             memory=memory,
         )
+
+    def edge_state(self) -> EdgeState | None:
+        """What the stored edges cover; None where they were never brought up to date."""
+        with self._store.reading() as snapshot:
+            return snapshot.edges.state()
 
     def clusters(
         self,
@@ -356,8 +361,7 @@ class Groups(Questions):
         """A snapshot with edges down to the threshold, that threshold, and their method."""
         lowest = self._threshold(threshold)
         if update:
-            with self._store.reading() as snapshot:
-                state = snapshot.edges.state()
+            state = self.edge_state()
             self.update_clusters(
                 threshold=lowest,
                 verify=None if state is None else state.method,
@@ -374,7 +378,8 @@ class Groups(Questions):
             yield snapshot, lowest, state.method
 
 
-def _check_limits(max_bucket: int | None, memory: int) -> None:
+def check_limits(max_bucket: int | None, memory: int = MEMORY) -> None:
+    """Refuse limits that make no sense."""
     if max_bucket is not None and max_bucket < 2:
         raise ParameterError(f"max_bucket is {max_bucket}; expected at least 2")
     if memory < 2**20:

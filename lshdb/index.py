@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lshdb.documents import Document, Rejected
 from lshdb.expectations import check_expected
-from lshdb.groups import Groups
+from lshdb.groups import Groups, check_limits
 from lshdb.params import IndexParams
 from lshdb.shingling import Shingler
 from lshdb.storage.snapshot import StoredBatch, StoredDocument
@@ -374,12 +374,19 @@ class Index(Groups):
         with self._store.reading() as snapshot:
             return list(snapshot.batches())
 
-    def stats(self) -> IndexStats:
-        """Counts and sizes."""
+    def stats(self, *, max_bucket: int | None = None) -> IndexStats:
+        """Counts and sizes.
+
+        Parameters
+        ----------
+        max_bucket : int, optional
+            Also say what :meth:`pairs` would leave out with it, which costs no scan.
+        """
         from lshdb.stats import gather_stats
 
+        check_limits(max_bucket)
         with self._store.reading() as snapshot:
-            return gather_stats(self._store, snapshot)
+            return gather_stats(self._store, snapshot, max_bucket=max_bucket)
 
     def sql(self, statement: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> SqlResult:
         """Run one SELECT of your own on the tables and views of ``docs/format.md``.

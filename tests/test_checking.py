@@ -22,6 +22,7 @@ def path(tmp_path: Path) -> Path:
         index.add(CORPUS[:30])
         index.add(CORPUS[20:])
         index.add([("extra", "")])
+        index.update_clusters()
         assert index.check() == []
     return path
 
@@ -83,6 +84,14 @@ def test_every_flipped_bit_of_a_signature_row_is_found(path: Path) -> None:
         ("UPDATE signature_block SET crc32 = crc32 + 1", "CRC-32 is"),
         ("UPDATE signature_block SET n_rows = n_rows - 1", "are committed"),
         ("UPDATE signature_block SET n_rows = n_rows + 1", "are committed"),
+        ("UPDATE bucket_stat SET n_buckets = n_buckets + 1", "table bucket_stat, run 1, band 0"),
+        ("DELETE FROM bucket_stat WHERE band = 3", "band 3: counts 0 buckets of 1"),
+        ("UPDATE edge SET similarity = 0.5", "has similarity 0.5"),
+        ("UPDATE edge SET signature2 = 100000 + signature2", "expected two of"),
+        ("DELETE FROM cluster_member WHERE signature_id = 1", "has label None; by the edges"),
+        ("UPDATE cluster_member SET label = label + 1", "by the edges it is"),
+        ("INSERT INTO cluster_member VALUES (5000, 1)", "by the edges it is in no cluster"),
+        ("DELETE FROM edge_state", "nothing says of when"),
     ],
 )
 def test_changed_rows_are_found(path: Path, statement: str, expected: str) -> None:

@@ -24,8 +24,12 @@ __all__ = ["cli", "main"]
 COMMANDS = (
     "init",
     "add",
+    "remove",
     "query",
     "pairs",
+    "clusters",
+    "dedup",
+    "neighbors",
     "show",
     "stats",
     "batches",

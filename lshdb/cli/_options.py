@@ -22,7 +22,10 @@ __all__ = [
     "input_options",
     "listing_options",
     "lock_option",
+    "max_bucket_option",
+    "memory_option",
     "search_options",
+    "since_option",
 ]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -165,6 +168,44 @@ def lock_option(function: Function) -> Function:
         metavar="SECONDS",
         help="How long to wait while another process writes to the index.",
     )(function)
+
+
+def max_bucket_option(text: str) -> Callable[[Function], Function]:
+    """The largest bucket of which all pairs are compared."""
+    return click.option("--max-bucket", type=int, metavar="M", help=text)
+
+
+def _bytes(_ctx: click.Context, _param: click.Parameter, mebibytes: float) -> int:
+    if not 1 <= mebibytes <= 2**40:
+        raise click.BadParameter(f"{mebibytes:g} MiB is not at least 1")
+    return int(mebibytes * 2**20)
+
+
+def memory_option(function: Function) -> Function:
+    """Memory for what is being verified."""
+    return click.option(
+        "--memory",
+        type=float,
+        callback=_bytes,
+        default=256,
+        show_default=True,
+        metavar="MIB",
+        help="Memory for pairs and texts that are being verified.",
+    )(function)
+
+
+def _batch(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | str | None:
+    if value is None or value == "last":
+        return value
+    try:
+        return int(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is neither a batch's number nor 'last'") from None
+
+
+def since_option(text: str) -> Callable[[Function], Function]:
+    """A batch, by number or as ``last``."""
+    return click.option("--since", callback=_batch, metavar="BATCH", help=text)
 
 
 def search_options(function: Function) -> Function:

@@ -29,6 +29,7 @@ __all__ = [
     "flush_output",
     "is_terminal",
     "note",
+    "print_bytes",
     "print_listing",
     "print_record",
     "say",
@@ -79,6 +80,11 @@ def note(text: str) -> None:
 def say(text: str = "") -> None:
     """Write one line to standard output."""
     _write((text + "\n").encode(_encoding(), "replace"))
+
+
+def print_bytes(pieces: Iterable[bytes]) -> None:
+    """Write bytes as they are, also to a terminal: they are somebody's file."""
+    _write_all(pieces)
 
 
 def print_listing(

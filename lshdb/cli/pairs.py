@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import click
 
-from lshdb import Index
+from lshdb import Index, PairSearch
 from lshdb.cli._interrupts import prompt_interrupts
-from lshdb.cli._options import index_argument, listing_options, search_options
-from lshdb.cli._output import Column, print_listing
+from lshdb.cli._options import (
+    index_argument,
+    listing_options,
+    max_bucket_option,
+    memory_option,
+    search_options,
+    since_option,
+)
+from lshdb.cli._output import Column, note, print_listing
 from lshdb.cli._searching import note_recall
 
 __all__ = ["COLUMNS", "command"]
@@ -20,23 +27,14 @@ COLUMNS = (
 )
 
 
-def _batch(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | str | None:
-    if value is None or value == "last":
-        return value
-    try:
-        return int(value)
-    except ValueError:
-        raise click.BadParameter(f"{value!r} is neither a batch's number nor 'last'") from None
-
-
 @click.command("pairs", short_help="List all near-duplicate pairs.")
 @index_argument
-@click.option(
-    "--since",
-    callback=_batch,
-    metavar="BATCH",
-    help="Only pairs with a document of this batch or a later one; 'last' is the last add.",
+@since_option("Only pairs with a document of this batch or a later one; 'last' is the last add.")
+@max_bucket_option(
+    "Leave out buckets, and groups of exact copies, of more documents than this; how much that is "
+    "will be said.  [default: none is left out]"
 )
+@memory_option
 @search_options
 @listing_options
 def command(
@@ -45,6 +43,8 @@ def command(
     since: int | str | None,
     threshold: float | None,
     verify: str | None,
+    max_bucket: int | None,
+    memory: int,
     output_format: str | None,
 ) -> None:
     """All pairs of documents of INDEX that are near-duplicates, in no particular order.
@@ -56,7 +56,9 @@ def command(
     lshdb pairs news.lshdb --since last --format jsonl
     """
     with Index.open(index_path) as index, prompt_interrupts():
-        found = index.pairs(threshold=threshold, verify=verify, since=since)
+        found = index.pairs(
+            threshold=threshold, verify=verify, since=since, max_bucket=max_bucket, memory=memory
+        )
         note_recall(index, threshold, verify)
         print_listing(
             COLUMNS,
@@ -64,4 +66,20 @@ def command(
             output_format,
             empty="no pairs",
             count=("pair", "pairs"),
+        )
+        _note_left_out(found)
+
+
+def _note_left_out(found: PairSearch) -> None:
+    left_out = found.left_out
+    if left_out.buckets:
+        note(
+            f"left out: {left_out.buckets:,} buckets of more than {left_out.max_bucket:,} "
+            f"documents, with {left_out.pairs:,} candidate pairs; a pair is found less often by "
+            f"{found.recall_lost:.4f}, as estimated"
+        )
+    if left_out.copy_groups:
+        note(
+            f"left out: {left_out.copy_groups:,} groups of more than {left_out.max_bucket:,} exact "
+            f"copies, with {left_out.copy_pairs:,} pairs"
         )

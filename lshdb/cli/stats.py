@@ -9,7 +9,7 @@ import click
 
 from lshdb import Index
 from lshdb.cli._interrupts import prompt_interrupts
-from lshdb.cli._options import index_argument, listing_options
+from lshdb.cli._options import index_argument, listing_options, max_bucket_option
 from lshdb.cli._output import print_record
 
 __all__ = ["command", "readable_size"]
@@ -17,11 +17,12 @@ __all__ = ["command", "readable_size"]
 
 @click.command("stats", short_help="Show parameters, counts and sizes.")
 @index_argument
+@max_bucket_option("Also say what 'pairs' would leave out with it.")
 @listing_options
-def command(index_path: str, *, output_format: str | None) -> None:
+def command(index_path: str, *, max_bucket: int | None, output_format: str | None) -> None:
     """Show what INDEX was made with, how much is in it, and how much room it takes on disk."""
     with Index.open(index_path) as index, prompt_interrupts():
-        stats = index.stats()
+        stats = index.stats(max_bucket=max_bucket)
     values: dict[str, Any] = {}
     for field in fields(stats):
         if field.name == "params":
@@ -37,6 +38,11 @@ def command(index_path: str, *, output_format: str | None) -> None:
         for name, value in values.items()
         if type(value) is int and name != "seed"
     }
+    if stats.edges_threshold is None:
+        shown["edges_threshold"] = shown["edges_batch"] = "none found yet; lshdb clusters does"
+    if max_bucket is None:
+        for name in ("max_bucket", "buckets_left_out", "pairs_left_out", "recall_lost"):
+            shown[name] = ""
     print_record(values, output_format, shown=shown)
 
 

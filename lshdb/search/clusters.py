@@ -20,7 +20,7 @@ from lshdb.search.components import connect, represent
 from lshdb.storage.edges import Edges
 from lshdb.storage.snapshot import Snapshot
 
-__all__ = ["LINKAGES", "Cluster", "find_clusters", "stored_edges"]
+__all__ = ["LINKAGES", "Cluster", "clusters_of_edges", "find_clusters", "stored_edges"]
 
 LINKAGES = ("component", "representative")
 _SIGNATURES = 1000
@@ -140,6 +140,16 @@ def _members(snapshot: Snapshot, threshold: float, linkage: str) -> _Members:
         for held in tables.holders(ids):
             counts[np.searchsorted(ids, held.signature_ids)] = held.count
         return _Members(ids[counts > 0], labels[counts > 0], counts[counts > 0])
+    return _made_of_edges(snapshot, threshold, linkage)
+
+
+def clusters_of_edges(snapshot: Snapshot, threshold: float) -> Iterator[tuple[int, int]]:
+    """(signature_id, label) of all that is in clusters, by the edges and not as it lies."""
+    members = _made_of_edges(snapshot, threshold, "component")
+    yield from zip(members.signature_ids.tolist(), members.labels.tolist(), strict=True)
+
+
+def _made_of_edges(snapshot: Snapshot, threshold: float, linkage: str) -> _Members:
     edges = stored_edges(snapshot, threshold)
     nodes = distinct(np.concatenate([edges.left, edges.right]))
     ids, first, count = _holders(snapshot, nodes)

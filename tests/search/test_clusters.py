@@ -23,7 +23,7 @@ Make = Callable[..., Index]
 def union_find(
     documents: dict[str, str], order: list[str], threshold: float, k: int = 5
 ) -> list[tuple[str, tuple[str, ...]]]:
-    """Clusters of all pairs by brute force: (label, members in order), as ``clusters`` gives them."""
+    """Clusters of all pairs by brute force: (label, members in order), as ``clusters`` says."""
     root = {key: key for key in documents}
 
     def top(key: str) -> str:
@@ -232,7 +232,7 @@ def test_without_update_nothing_is_written_and_what_is_missing_is_said(make_inde
         assert not any({"f000-0", "f000-copy", "late"} & set(keys) for keys, _ in stale)
     assert not any(one.key == "late" for one in index.neighbors(update=False))
     assert not any(one.kept_key == "f000-0" for one in index.dedup(update=False))
-    with pytest.raises(ParameterError, match="only down to 0.5"):
+    with pytest.raises(ParameterError, match=r"only down to 0\.5"):
         listed(index, update=False, threshold=0.3)
     with pytest.raises(ParameterError, match="verified pairs"):
         index.update_clusters(verify="none")
@@ -261,6 +261,8 @@ def test_only_what_is_touched_changes(make_index: Make) -> None:
     left = database.execute("SELECT count(*) FROM cluster_member WHERE label = 999999").fetchone()
     database.close()
     assert left[0] > 0
+    assert {finding.where.split(",")[0] for finding in index.check()} == {"table cluster_member"}
+    index.update_clusters(max_bucket=2000)  # another cap: everything anew
 
 
 KEYS = [f"k{number}" for number in range(12)]
@@ -309,9 +311,7 @@ class Clusters(RuleBasedStateMachine):
     def compare(self, threshold: float) -> None:
         self.index.update_clusters(max_bucket=self.max_bucket)
         if self.max_bucket is None:
-            order = [
-                key for (key,) in rows(self.index, "SELECT key FROM document ORDER BY doc_id")
-            ]
+            order = [key for (key,) in rows(self.index, "SELECT key FROM document ORDER BY doc_id")]
             expected = union_find(self.texts, order, threshold, k=1)
             assert listed(self.index, threshold=threshold, update=False) == expected
         linked = {

@@ -31,6 +31,27 @@ def all_postings(runs: PostingRuns) -> list[tuple[int, int]]:
     )
 
 
+def counted_sizes(runs: PostingRuns, table: str) -> list[tuple[int, int, int]]:
+    """(band, size, buckets) of a run, counted from its rows."""
+    return sorted(
+        tuple(row)
+        for row in runs._execute(
+            "SELECT band, size, count(*) FROM (SELECT bucket_key >> 56 & 255 AS band, "
+            f"count(*) AS size FROM {table} GROUP BY bucket_key) WHERE band <> 255 "
+            "GROUP BY band, size"
+        )
+    )
+
+
+def stored_sizes(runs: PostingRuns, run_id: int) -> list[tuple[int, int, int]]:
+    return sorted(
+        tuple(row)
+        for row in runs._execute(
+            "SELECT band, size, n_buckets FROM bucket_stat WHERE run_id = ?", (run_id,)
+        )
+    )
+
+
 def test_levels_grow_by_the_fan_in() -> None:
     base = runs_module.LEVEL_ROWS
     assert [level_of(n) for n in (0, base, 4 * base - 1, 4 * base, 16 * base - 1, 16 * base)] == [
@@ -54,6 +75,9 @@ def test_random_loads_lose_and_double_nothing(
         expected.update(zip(keys.tolist(), ids.tolist(), strict=True))
         with writer.transaction() as transaction:
             transaction.runs.add(keys, ids)
+            for run in transaction.runs.runs():
+                counted = counted_sizes(transaction.runs, run.table_name)
+                assert stored_sizes(transaction.runs, run.run_id) == counted
         if step % 3 == 2:
             writer.tidy()
             with writer.transaction() as transaction:

@@ -1,0 +1,59 @@
+"""``lshdb clusters``: which documents tell the same story."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from lshdb import Index
+from lshdb.cli._interrupts import prompt_interrupts
+from lshdb.cli._linking import linking_options, update_edges
+from lshdb.cli._options import index_argument, listing_options
+from lshdb.cli._output import Column, print_listing
+
+__all__ = ["command"]
+
+COLUMNS = (Column("cluster"), Column("size", "number"), Column("key"))
+
+
+@click.command("clusters", short_help="List groups of documents that tell the same story.")
+@index_argument
+@click.option(
+    "--min-size", type=int, default=2, show_default=True, metavar="N", help="Fewest documents."
+)
+@click.option(
+    "--linkage",
+    type=click.Choice(["component", "representative"]),
+    default="component",
+    show_default=True,
+    help="Keep a chain of similar documents together, or cut it so that every member is similar "
+    "to the one that the cluster is called after.",
+)
+@linking_options
+@listing_options
+def command(
+    index_path: str, *, min_size: int, linkage: str, output_format: str | None, **linking: Any
+) -> None:
+    """Groups of documents of INDEX that are linked by near-duplicate pairs, the largest first.
+
+    One line a document. A cluster is called after its document that came in first, and so has the
+    same name in every run. What came in since the last time is compared with the rest first, and
+    the pairs found are kept in the index.
+
+    \b
+    lshdb clusters news.lshdb
+    lshdb clusters news.lshdb --threshold 0.9 --min-size 5 --format jsonl
+    """
+    with Index.open(index_path) as index, prompt_interrupts():
+        update_edges(index, **linking)
+        found = index.clusters(
+            threshold=linking["threshold"], min_size=min_size, linkage=linkage, update=False
+        )
+        print_listing(
+            COLUMNS,
+            ((one.label, len(one.keys), key) for one in found for key in one.keys),
+            output_format,
+            empty="no clusters",
+            count=("document", "documents"),
+        )

@@ -1,0 +1,119 @@
+"""``lshdb dedup``: which documents to keep, or the lines of a file that survive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from lshdb import Index
+from lshdb.cli._interrupts import prompt_interrupts
+from lshdb.cli._linking import linking_options, update_edges
+from lshdb.cli._options import index_argument, listing_options, since_option
+from lshdb.cli._output import Column, note, print_bytes, print_listing
+
+__all__ = ["command"]
+
+COLUMNS = (
+    Column("key"),
+    Column("decision"),
+    Column("kept_key"),
+    Column("similarity", "similarity"),
+    Column("method"),
+)
+
+
+@click.command("dedup", short_help="Say which documents to keep, or filter a file.")
+@index_argument
+@click.option(
+    "--keep",
+    default="first",
+    show_default=True,
+    metavar="WHICH",
+    help="Of similar documents: first, last, longest, shortest, or field:NAME (field:-NAME) for "
+    "the largest (smallest) value of a column of the index, or of a field of the lines filtered.",
+)
+@click.option(
+    "--against",
+    is_flag=True,
+    help="Drop only documents of the last add, and only where they repeat older ones.",
+)
+@since_option("With --against: what is new begins with this batch.")
+@click.option(
+    "--only",
+    type=click.Choice(["all", "keep", "drop"]),
+    default="all",
+    show_default=True,
+    help="Which decisions to list.",
+)
+@click.option(
+    "--filter",
+    "filtered",
+    metavar="FILE",
+    help="Write the lines of this JSON Lines file whose documents are kept, byte for byte.",
+)
+@click.option(
+    "--key-field",
+    default="id",
+    show_default=True,
+    metavar="NAME",
+    help="With --filter: the field that holds a document's key.",
+)
+@linking_options
+@listing_options
+def command(
+    index_path: str,
+    *,
+    keep: str,
+    against: bool,
+    since: int | str | None,
+    only: str,
+    filtered: str | None,
+    key_field: str,
+    output_format: str | None,
+    **linking: Any,
+) -> None:
+    """For each document of INDEX whether to keep it, and if not, which one repeats it.
+
+    A document is dropped only for one that is kept and verified to be similar to it, and no two
+    that are kept are a near-duplicate pair.
+
+    \b
+    lshdb dedup news.lshdb --keep longest --only drop
+    lshdb dedup news.lshdb --filter news.jsonl > unique.jsonl
+    """
+    if filtered is not None and (only != "all" or output_format is not None):
+        raise click.UsageError(
+            "--filter writes lines as they are; --only and --format do not apply"
+        )
+    with Index.open(index_path) as index, prompt_interrupts():
+        update_edges(index, **linking)
+        how: dict[str, Any] = {
+            "keep": keep,
+            "threshold": linking["threshold"],
+            "against": against,
+            "since": since,
+            "update": False,
+        }
+        if filtered is None:
+            found = index.dedup(only=only, **how)
+            rows = (
+                (
+                    one.key,
+                    "keep" if one.keep else "drop",
+                    one.kept_key,
+                    one.similarity,
+                    one.method,
+                )
+                for one in found
+            )
+            print_listing(
+                COLUMNS, rows, output_format, empty="no documents", count=("document", "documents")
+            )
+            return
+        lines = index.filter(filtered, key_field=key_field, **how)
+        print_bytes(lines)
+        counts = lines.counts
+        note(f"{counts.kept:,} lines kept, {counts.dropped:,} dropped")
+        if counts.unknown:
+            note(f"{counts.unknown:,} of those kept hold no document of the index")

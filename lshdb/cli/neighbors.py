@@ -1,0 +1,48 @@
+"""``lshdb neighbors``: for every document its most similar ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from lshdb import Index
+from lshdb.cli._interrupts import prompt_interrupts
+from lshdb.cli._linking import linking_options, update_edges
+from lshdb.cli._options import index_argument, listing_options
+from lshdb.cli._output import Column, print_listing
+
+__all__ = ["command"]
+
+COLUMNS = (
+    Column("key"),
+    Column("rank", "number"),
+    Column("neighbor"),
+    Column("similarity", "similarity"),
+    Column("method"),
+)
+
+
+@click.command("neighbors", short_help="List for every document its most similar ones.")
+@index_argument
+@click.option(
+    "--top", type=int, default=10, show_default=True, metavar="N", help="Most for a document."
+)
+@linking_options
+@listing_options
+def command(index_path: str, *, top: int, output_format: str | None, **linking: Any) -> None:
+    """For every document of INDEX its most similar ones, as far as they are near-duplicates.
+
+    What came in since the last time is compared with the rest first, and the pairs found are kept
+    in the index; SQL sees all of them as the view neighbor.
+    """
+    with Index.open(index_path) as index, prompt_interrupts():
+        update_edges(index, **linking)
+        found = index.neighbors(top=top, threshold=linking["threshold"], update=False)
+        print_listing(
+            COLUMNS,
+            ((one.key, one.rank, one.neighbor, one.similarity, one.method) for one in found),
+            output_format,
+            empty="no document has a neighbor",
+            count=("neighbor", "neighbors"),
+        )

@@ -1,0 +1,59 @@
+"""``lshdb remove``: documents out of an index."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import click
+
+from lshdb import Index
+from lshdb.cli._options import index_argument, lock_option
+from lshdb.cli._output import note, say
+
+__all__ = ["command"]
+
+_MISSING_SHOWN = 10
+_SOME_MISSING = 1
+
+
+@click.command("remove", short_help="Remove documents by key.")
+@index_argument
+@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+@lock_option
+@click.pass_context
+def command(
+    ctx: click.Context, index_path: str, keys: tuple[str, ...], *, lock_timeout: float
+) -> None:
+    """Remove the documents of INDEX that have these keys; - reads keys from standard input.
+
+    On standard input a line is a key. Exit code 1 if a key was not there; the others are removed
+    all the same.
+    """
+    with Index.open(index_path) as index:
+        result = index.remove(_keys(keys), lock_timeout=lock_timeout)
+    say(f"{result.removed:,} removed")
+    if result.missing:
+        shown = ", ".join(map(repr, result.missing[:_MISSING_SHOWN]))
+        more = len(result.missing) - _MISSING_SHOWN
+        note(
+            f"{len(result.missing):,} of the keys no document has: {shown}"
+            + (f" and {more:,} more" if more > 0 else "")
+        )
+        ctx.exit(_SOME_MISSING)
+
+
+def _keys(given: tuple[str, ...]) -> Iterator[str]:
+    for key in given:
+        if key != "-":
+            yield key
+            continue
+        for number, line in enumerate(sys.stdin.buffer, start=1):
+            try:
+                text = line.rstrip(b"\r\n").decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise click.UsageError(
+                    f"line {number} of standard input is not valid UTF-8 at byte {error.start + 1}"
+                ) from error
+            if text:
+                yield text

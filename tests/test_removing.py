@@ -1,0 +1,66 @@
+"""Removed documents are in no answer, and nothing else changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lshdb import Index
+from tests.conftest import family_corpus, pair_set
+
+Make = Callable[..., Index]
+
+
+def test_removed_documents_are_in_no_answer(make_index: Make) -> None:
+    corpus = dict(family_corpus(31))
+    gone = [key for number, key in enumerate(corpus) if number % 3 == 0]
+    index, other = make_index("one.lshdb"), make_index("other.lshdb")
+    index.add(corpus.items())
+    other.add((key, text) for key, text in corpus.items() if key not in gone)
+    result = index.remove([*gone, "none", gone[0], "\ud800"])
+    assert (result.removed, result.missing) == (len(gone), ["none", "\ud800"])
+    assert pair_set(index) == pair_set(other)
+    assert {one.keys for one in index.clusters()} == {one.keys for one in other.clusters()}
+    for key, text in corpus.items():
+        assert index.query(text, verify="signature") == other.query(text, verify="signature"), key
+    assert index.stats().documents == other.stats().documents
+    for table in ("document", "content"):
+        assert next(iter(index.sql(f"SELECT count(*) FROM {table}").rows))[0] == len(corpus) - len(
+            gone
+        )
+
+
+def test_a_removal_is_a_batch_and_no_add(make_index: Make) -> None:
+    index = make_index()
+    index.add([("a", "one two three four five"), ("b", "one two three four five six")])
+    index.remove(["a"])
+    assert index.remove(["a"]).batches == []
+    batches = index.batches()
+    assert [(one.n_added, one.n_removed) for one in batches] == [(2, 0), (0, 1)]
+    rows = [tuple(row) for row in index.sql("SELECT key FROM new_document").rows]
+    assert rows == [("b",)]
+    assert pair_set(index, since="last") == set()
+    # What was removed can come again, and is new then.
+    assert index.add([("a", "one two three four five")]).added == 1
+    assert index.show("a").document.doc_id == 3
+
+
+def test_replaced_signatures_are_not_compared(make_index: Make, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    """A key replaced again and again leaves signatures that no document has."""
+    from lshdb.search import links
+
+    index = make_index(k=1)
+    words = [f"w{number}" for number in range(100)]
+    for number in range(30):
+        index.add([("key", " ".join([*words, str(number)]))])
+    index.add([("twin", " ".join(words))])
+    compared = 0
+    plain = links.compare_rows
+
+    def counted(*args, **more):  # type: ignore[no-untyped-def]
+        nonlocal compared
+        compared += len(args[1])
+        return plain(*args, **more)
+
+    monkeypatch.setattr(links, "compare_rows", counted)
+    assert [pair[:2] for pair in pair_set(index)] == [("key", "twin")]
+    assert compared <= index.params.bands
