@@ -205,7 +205,7 @@ def test_a_mistake_of_the_system_has_no_traceback(
         (MemoryError(), "out of memory"),
     ):
 
-        def fail(_: Index, error: BaseException = error) -> None:
+        def fail(_: Index, error: BaseException = error, **_more: object) -> None:
             raise error
 
         monkeypatch.setattr(Index, "stats", fail)
@@ -213,7 +213,7 @@ def test_a_mistake_of_the_system_has_no_traceback(
 
 
 def test_a_bug_keeps_its_traceback(index_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: Index) -> None:
+    def fail(_: Index, **_more: object) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(Index, "stats", fail)
