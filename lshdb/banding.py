@@ -28,6 +28,7 @@ __all__ = [
     "bucket_keys",
     "compare_rows",
     "content_keys",
+    "key_ranges",
     "matching_bands",
     "reference_agreement",
 ]
@@ -80,6 +81,18 @@ def content_keys(content_hashes: list[bytes]) -> NDArray[np.int64]:
     first = np.frombuffer(b"".join(content_hashes), dtype=">u8")[0::2].astype(np.uint64)
     key = (first >> np.uint64(64 - BUCKET_BITS)) | (np.uint64(CONTENT_BAND) << _BAND_SHIFT)
     return key.view(np.int64)
+
+
+def key_ranges(*, bands: int, parts: int) -> list[tuple[int, int]]:
+    """First and last bucket key of each of ``parts`` equal parts of every band, in their order."""
+    step = -(-(2**BUCKET_BITS) // parts)
+    ranges = [
+        (band << BUCKET_BITS | first, band << BUCKET_BITS | min(first + step, 2**BUCKET_BITS) - 1)
+        for band in range(bands)
+        for first in range(0, 2**BUCKET_BITS, step)
+    ]
+    flat = np.array(ranges, dtype=np.uint64).view(np.int64).tolist()
+    return [(first, last) for first, last in flat]
 
 
 @dataclass(frozen=True, slots=True)

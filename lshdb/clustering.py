@@ -55,6 +55,7 @@ def update_clusters(
     max_bucket: int | None,
     lock_timeout: float,
     memory: int = MEMORY,
+    workers: int = 1,
 ) -> EdgeState:
     """Bring edges and clusters up to date, if they are not, and say what they cover.
 
@@ -69,7 +70,7 @@ def update_clusters(
         As it was, or ``MAX_BUCKET``, if none is given.
     lock_timeout : float
         Seconds to wait for another writer.
-    memory : int
+    memory, workers : int
         See :func:`~lshdb.search.links.find_links`.
 
     Raises
@@ -91,7 +92,7 @@ def update_clusters(
             if state is not None and not _serves(state, wanted):
                 transaction.edges.clear()
                 state = None
-            update = _Update(transaction, snapshot, store.params, shingler, wanted, memory)
+            update = _Update(transaction, snapshot, store.params, shingler, wanted, memory, workers)
             reached = update.from_scratch() if state is None else update.catch_up(state)
         transaction.edges.put_state(reached)
     return reached
@@ -131,6 +132,7 @@ class _Update:
         shingler: Shingler,
         wanted: EdgeState,
         memory: int,
+        workers: int,
     ) -> None:
         self._tables: EdgeTables = transaction.edges
         self._snapshot = snapshot
@@ -138,6 +140,7 @@ class _Update:
         self._shingler = shingler
         self._wanted = wanted
         self._memory = memory
+        self._workers = workers
         self._left_out = LeftOut()
 
     def from_scratch(self) -> EdgeState:
@@ -188,6 +191,7 @@ class _Update:
             link=True,
             left_out=self._left_out,
             memory=self._memory,
+            workers=self._workers,
         )
         ends = []
         for edges in found:

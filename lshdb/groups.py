@@ -20,6 +20,7 @@ from lshdb.search.pairs import Pair, PairSearch, find_pairs
 from lshdb.search.verification import choose_method
 from lshdb.storage.edges import EdgeState
 from lshdb.storage.snapshot import Snapshot
+from lshdb.threads import choose_workers
 
 if TYPE_CHECKING:
     from lshdb.filtering import Survivors
@@ -41,6 +42,7 @@ class Groups(Questions):
         since: int | str | None = None,
         max_bucket: int | None = None,
         memory: int = MEMORY,
+        workers: int | None = None,
     ) -> PairSearch:
         """All near-duplicate pairs, each once, streamed.
 
@@ -61,6 +63,8 @@ class Groups(Questions):
         memory : int
             Bytes for pairs and texts that are being verified; what has to be sorted beyond that
             goes to temporary files.
+        workers : int, optional
+            Threads that read postings; one a core by default. The pairs are the same.
 
         Returns
         -------
@@ -75,6 +79,7 @@ class Groups(Questions):
         threshold = self._threshold(threshold)
         method = choose_method(verify, self.params)
         check_limits(max_bucket, memory)
+        workers = choose_workers(workers)
         left_out = LeftOut(max_bucket)
 
         def found() -> Iterator[Pair]:
@@ -89,6 +94,7 @@ class Groups(Questions):
                     most=max_bucket,
                     left_out=left_out,
                     memory=memory,
+                    workers=workers,
                 )
 
         return PairSearch(found(), left_out, self.params, threshold)
@@ -101,6 +107,7 @@ class Groups(Questions):
         max_bucket: int | None = None,
         lock_timeout: float = 60.0,
         memory: int = MEMORY,
+        workers: int | None = None,
     ) -> EdgeState:
         """Bring verified edges and clusters up to date, if they are not.
 
@@ -120,7 +127,7 @@ class Groups(Questions):
             everything anew.
         lock_timeout : float
             Seconds to wait for another writer.
-        memory : int
+        memory, workers
             As for :meth:`pairs`.
 
         Returns
@@ -143,6 +150,7 @@ class Groups(Questions):
             max_bucket=max_bucket,
             lock_timeout=lock_timeout,
             memory=memory,
+            workers=choose_workers(workers),
         )
 
     def edge_state(self) -> EdgeState | None:

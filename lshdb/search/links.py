@@ -51,6 +51,7 @@ def find_links(
     link: bool = False,
     left_out: LeftOut,
     memory: int = MEMORY,
+    workers: int = 1,
 ) -> Iterator[Edges]:
     """All pairs of signatures at or above the threshold, each once, as they are found.
 
@@ -75,12 +76,20 @@ def find_links(
     memory : int
         Bytes for gathered pairs and shingles of texts. What SQL sorts beyond its own share goes to
         temporary files.
+    workers : int
+        Threads that read buckets.
     """
     lowest = prefilter(threshold, params.num_perm) if method == "exact" else threshold
     found = (
         _check_signatures(snapshot, params, block, method, lowest)
         for block in candidates(
-            snapshot, params, new=new, most=most, like=lowest if link else None, left_out=left_out
+            snapshot,
+            params,
+            new=new,
+            most=most,
+            like=lowest if link else None,
+            left_out=left_out,
+            workers=workers,
         )
     )
     if method != "exact":

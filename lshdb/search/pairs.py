@@ -78,6 +78,7 @@ def find_pairs(
     most: int | None = None,
     left_out: LeftOut | None = None,
     memory: int = MEMORY,
+    workers: int = 1,
 ) -> Iterator[Pair]:
     """All pairs at or above the threshold, each once, as they are found.
 
@@ -97,7 +98,7 @@ def find_pairs(
         Leave out larger buckets, and larger groups of exact copies.
     left_out : LeftOut, optional
         Filled on the way.
-    memory : int
+    memory, workers : int
         See :func:`~lshdb.search.links.find_links`.
     """
     left_out = LeftOut() if left_out is None else left_out
@@ -112,6 +113,7 @@ def find_pairs(
         most=most,
         left_out=left_out,
         memory=memory,
+        workers=workers,
     )
     for links in found:
         yield from _documents(snapshot, links, method, since)

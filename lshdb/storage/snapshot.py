@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,6 @@ __all__ = ["Buckets", "Snapshot", "StoredBatch", "StoredDocument"]
 
 _CHUNK = 1000
 _FEW_KEYS = 256
-_GROUPS = 4096
 _DOCUMENT_COLUMNS = (
     "doc_id, key, signature_id, content_hash, body_hash, n_shingles, n_chars, source, batch_id, "
     "added_at, last_seen_at"
@@ -95,6 +95,8 @@ class Snapshot:
         ``execute(sql, parameters=())`` inside an open transaction; returns rows.
     signature_file : callable
         Signature file of a given name.
+    more : callable, optional
+        Opens another snapshot, which may be of a later state; see :meth:`twins`.
 
     Attributes
     ----------
@@ -105,9 +107,14 @@ class Snapshot:
     """
 
     def __init__(
-        self, execute: Callable[..., Any], signature_file: Callable[[str], SignatureFile]
+        self,
+        execute: Callable[..., Any],
+        signature_file: Callable[[str], SignatureFile],
+        *,
+        more: Callable[[], AbstractContextManager[Snapshot]] | None = None,
     ) -> None:
         self.execute = execute
+        self._more = more
         self._open_file = signature_file
         state = execute("SELECT signature_file, n_signatures, next_doc_id FROM state").fetchone()
         if state is None:
@@ -134,6 +141,21 @@ class Snapshot:
     def signatures(self) -> NDArray[np.uint32]:
         """The committed signature rows, memory-mapped."""
         return self.signature_file.rows(self.n_signatures)
+
+    @contextmanager
+    def twins(self, n: int) -> Iterator[list[Snapshot]]:
+        """Up to n snapshots of this same state, each for a thread of its own.
+
+        Fewer, perhaps none, where something was committed since this one was opened.
+        """
+        with ExitStack() as stack:
+            found: list[Snapshot] = []
+            for _ in range(n if self._more is not None else 0):
+                other = stack.enter_context(self._more())  # type: ignore[misc]
+                if other.same_state() != self.same_state():
+                    break
+                found.append(other)
+            yield found
 
     # Postings
 
@@ -169,19 +191,26 @@ class Snapshot:
         self._check_ids(signature_ids)
         return bucket_keys, signature_ids
 
-    def shared_buckets(self) -> Iterator[Buckets]:
-        """Every bucket with more than one posting, in blocks, each bucket whole and once.
+    def shared_buckets(self, first: int, last: int) -> Buckets:
+        """Every bucket with more than one posting whose key lies between two, both included.
 
-        Streamed from one SQL ``GROUP BY`` over the runs; memory does not grow with their number.
+        One SQL ``GROUP BY`` over that part of the runs, without the interpreter's lock.
         """
         if not self.run_tables:
-            return
-        rows = self.execute(dialect.bucket_groups(self.run_tables))
-        while block := list(itertools.islice(rows, _GROUPS)):
-            keys, sizes, members = zip(*block, strict=True)
-            signature_ids = dialect.decode_members(members)
-            self._check_ids(signature_ids)
-            yield Buckets(np.array(keys), np.array(sizes), signature_ids)
+            empty = np.empty(0, dtype=np.int64)
+            return Buckets(empty, empty, empty)
+        (groups,) = self.execute(dialect.bucket_groups(self.run_tables), (first, last)).fetchone()
+        buckets = Buckets(*dialect.decode_groups(groups))
+        self._check_ids(buckets.members)
+        return buckets
+
+    def same_state(self) -> tuple[Any, ...]:
+        """What differs between two states of an index, but for edges and clusters."""
+        found: tuple[Any, ...] = self.execute(
+            "SELECT n_signatures, next_doc_id, next_run_id, (SELECT max(batch_id) FROM batch), "
+            "(SELECT max(release_id) FROM signature_release) FROM state"
+        ).fetchone()
+        return tuple(found)
 
     def _check_ids(self, signature_ids: NDArray[np.int64]) -> None:
         if len(signature_ids) and not (

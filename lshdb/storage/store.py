@@ -206,7 +206,7 @@ class Store:
         try:
             execute = self._translated(connection.execute)
             execute("BEGIN")
-            yield Snapshot(execute, self.signature_file)
+            yield Snapshot(execute, self.signature_file, more=self.reading)
         finally:
             if connection.in_transaction:
                 connection.rollback()

@@ -191,19 +191,38 @@ def posting_lookup_list(tables: Sequence[str]) -> str:
 
 
 def bucket_groups(tables: Sequence[str]) -> str:
-    """SELECT of every bucket with more than one posting: (bucket_key, size, members)."""
+    """SELECT of the buckets with more than one posting whose keys lie from ?1 to ?2, as one text.
+
+    One value, read by :func:`decode_groups`, and not a row a bucket: the driver gives up the
+    interpreter's lock while a row is worked out, and has to get it back for each. It takes a fifth
+    less time besides.
+    """
     arms = " UNION ALL ".join(
-        f"SELECT bucket_key, signature_id FROM {table} WHERE {NOT_CONTENT_SQL}" for table in tables
+        f"SELECT bucket_key, signature_id FROM {table} WHERE bucket_key BETWEEN ?1 AND ?2"
+        for table in tables
     )
     return (
-        f"SELECT bucket_key, count(*), group_concat(signature_id) FROM ({arms}) "
-        "GROUP BY bucket_key HAVING count(*) > 1"
+        "SELECT group_concat(bucket_key || ',' || size || ',' || members) FROM ("
+        "SELECT bucket_key, count(*) AS size, group_concat(signature_id) AS members "
+        f"FROM ({arms}) GROUP BY bucket_key HAVING count(*) > 1)"
     )
 
 
-def decode_members(members: Iterable[str]) -> NDArray[np.int64]:
-    """Signature ids of groups as :func:`bucket_groups` gives them, one group after the other."""
-    return np.array(",".join(members).split(","), dtype=np.int64)
+def decode_groups(
+    groups: str | None,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Keys, sizes and members, one bucket after the other, of what :func:`bucket_groups` gives."""
+    flat = np.array(groups.split(",") if groups else [], dtype=np.int64)
+    sizes, starts, place = [], [], 0
+    values = flat.tolist()
+    while place < len(values):
+        starts.append(place)
+        sizes.append(values[place + 1])
+        place += 2 + values[place + 1]
+    heads = np.array(starts, dtype=np.int64)
+    member = np.ones(len(flat), dtype=bool)
+    member[heads] = member[heads + 1] = False
+    return flat[heads], np.array(sizes, dtype=np.int64), flat[member]
 
 
 def create_run(table: str) -> str:
