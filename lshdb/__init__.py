@@ -21,6 +21,7 @@ from lshdb.errors import (
 )
 from lshdb.index import Index, ShownDocument
 from lshdb.params import IndexParams, candidate_probability, choose_bands
+from lshdb.search.explanation import Explanation
 from lshdb.search.pairs import Pair
 from lshdb.search.query import Hit
 from lshdb.signatures import KernelWarning, kernel_name
@@ -32,6 +33,7 @@ __all__ = [
     "DamageError",
     "DatabaseError",
     "Document",
+    "Explanation",
     "FormatError",
     "Hit",
     "Index",

@@ -15,6 +15,7 @@ from lshdb.errors import ParameterError
 from lshdb.expectations import check_expected
 from lshdb.params import IndexParams
 from lshdb.search.bulk import QueryMaker, search_documents
+from lshdb.search.explanation import Explanation, explain_pair
 from lshdb.search.pairs import Pair, find_pairs
 from lshdb.search.query import Hit, Searcher
 from lshdb.search.verification import choose_method
@@ -457,6 +458,27 @@ class Index:
 
         found = self.pairs(threshold=threshold, verify=verify)
         return connected_components((pair.key1, pair.key2) for pair in found)
+
+    def explain(
+        self, key1: str, key2: str | None = None, *, body: str | list[str] | None = None
+    ) -> Explanation:
+        """Why a document and another one, or a text, are a near-duplicate pair or are none.
+
+        Parameters
+        ----------
+        key1 : str
+        key2 : str, optional
+        body : str or list of str, optional
+            Instead of a second key; not added.
+
+        Raises
+        ------
+        KeyNotFoundError, ParameterError, InputError, TokenizerError, DamageError
+        """
+        if (key2 is None) == (body is None):
+            raise ParameterError("a document is compared with either a second key or a body")
+        with self._store.reading() as snapshot:
+            return explain_pair(snapshot, self.params, self._shingler, key1, key2, body)
 
     def show(self, key: str) -> ShownDocument:
         """A document with all that is stored of it.

@@ -26,6 +26,7 @@ COMMANDS = (
     "add",
     "query",
     "pairs",
+    "explain",
     "show",
     "stats",
     "batches",
