@@ -26,6 +26,7 @@ COMMANDS = (
     "add",
     "query",
     "pairs",
+    "join",
     "explain",
     "show",
     "stats",

@@ -24,6 +24,7 @@ __all__ = ["Buckets", "Snapshot", "StoredBatch", "StoredDocument"]
 _CHUNK = 1000
 _FEW_KEYS = 256
 _GROUPS = 4096
+_POSTINGS = 65_536
 _DOCUMENT_COLUMNS = (
     "doc_id, key, signature_id, content_hash, body_hash, n_shingles, n_chars, source, batch_id, "
     "added_at, last_seen_at"
@@ -78,6 +79,13 @@ class Buckets:
     keys: NDArray[np.int64]
     sizes: NDArray[np.int64]
     members: NDArray[np.int64]
+
+    def chosen(self, places: NDArray[np.int64]) -> Buckets:
+        """Some of them, by their places, in order."""
+        wanted = np.zeros(len(self.keys), dtype=bool)
+        wanted[places] = True
+        members = self.members[np.repeat(wanted, self.sizes)]
+        return Buckets(self.keys[wanted], self.sizes[wanted], members)
 
 
 class Snapshot:
@@ -171,6 +179,30 @@ class Snapshot:
             signature_ids = dialect.decode_members(members)
             self._check_ids(signature_ids)
             yield Buckets(np.array(keys), np.array(sizes), signature_ids)
+
+    def ordered_buckets(self) -> Iterator[Buckets]:
+        """Every bucket of the bands, in order of key, in blocks, each bucket whole and once.
+
+        Those with one posting too, unlike :meth:`shared_buckets`. Streamed from the runs; memory
+        is that of a block, or of the largest bucket.
+        """
+        if not self.run_tables:
+            return
+        rows = self.execute(dialect.ordered_postings(self.run_tables))
+        held: list[NDArray[np.int64]] = []
+        while block := list(itertools.islice(rows, _POSTINGS)):
+            flat = itertools.chain.from_iterable(block)
+            postings = np.fromiter(flat, dtype=np.int64, count=2 * len(block)).reshape(-1, 2)
+            self._check_ids(postings[:, 1])
+            held.append(postings)
+            if postings[-1, 0] == held[0][0, 0]:  # one bucket, and it may go on
+                continue
+            joined = np.concatenate(held)
+            end = int(np.searchsorted(joined[:, 0], joined[-1, 0]))
+            held = [joined[end:]]
+            yield _grouped(joined[:end])
+        if held:
+            yield _grouped(np.concatenate(held))
 
     def _check_ids(self, signature_ids: NDArray[np.int64]) -> None:
         if len(signature_ids) and not (
@@ -313,6 +345,12 @@ class Snapshot:
             "n_unchanged, n_copies, n_rejected FROM batch ORDER BY batch_id DESC LIMIT 1"
         ).fetchone()
         return None if row is None else StoredBatch(*row)
+
+
+def _grouped(postings: NDArray[np.int64]) -> Buckets:
+    """Buckets of (bucket key, signature id) in order."""
+    keys, sizes = np.unique(postings[:, 0], return_counts=True)
+    return Buckets(keys, sizes, postings[:, 1])
 
 
 def _is_utf8(text: str) -> bool:

@@ -201,6 +201,19 @@ def bucket_groups(tables: Sequence[str]) -> str:
     )
 
 
+def ordered_postings(tables: Sequence[str]) -> str:
+    """SELECT of every posting of the bands in order: (bucket_key, signature_id).
+
+    Sorted streams are merged, or sorted where there are many, as by :func:`merge_runs`.
+    """
+    arms = " UNION ALL ".join(
+        f"SELECT bucket_key, signature_id FROM {table} WHERE {NOT_CONTENT_SQL}" for table in tables
+    )
+    if len(tables) > 16:
+        arms = f"SELECT bucket_key, signature_id FROM ({arms})"
+    return f"{arms} ORDER BY 1, 2"
+
+
 def decode_members(members: Iterable[str]) -> NDArray[np.int64]:
     """Signature ids of groups as :func:`bucket_groups` gives them, one group after the other."""
     return np.array(",".join(members).split(","), dtype=np.int64)
