@@ -436,8 +436,9 @@ class Index:
         Returns
         -------
         iterator of Pair
-            ``key1`` here, ``key2`` in the other. It reads the postings of both from end to end. An
-            index joined with itself gives each pair both ways, and each document with itself.
+            ``key1`` here, ``key2`` in the other; an index joined with itself gives each pair both
+            ways, and each document with itself. It reads the postings of both from end to end, or
+            where one is much smaller, looks its buckets up in the other.
 
         Raises
         ------

@@ -180,6 +180,12 @@ class Snapshot:
             self._check_ids(signature_ids)
             yield Buckets(np.array(keys), np.array(sizes), signature_ids)
 
+    def buckets(self, keys: NDArray[np.int64]) -> Buckets:
+        """Those of some buckets that are there, in order of key; :meth:`postings`, grouped."""
+        found, members = self.postings(keys)
+        order = np.lexsort((members, found))
+        return _grouped(np.column_stack([found[order], members[order]]))
+
     def ordered_buckets(self) -> Iterator[Buckets]:
         """Every bucket of the bands, in order of key, in blocks, each bucket whole and once.
 

@@ -98,6 +98,28 @@ def test_it_is_pairs_across_when_both_are_in_one_index(
     assert set(found) == across
 
 
+@pytest.mark.parametrize("cost", [0, 1e9])
+@pytest.mark.parametrize("keys", [1, 8192])
+def test_looking_up_gives_what_merging_gives(
+    make_index: Make,
+    halves: tuple[Corpus, Corpus],
+    cost: float,
+    keys: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lshdb.search.joining._LOOKUP_COST", cost)
+    monkeypatch.setattr("lshdb.search.joining._LOOKUP_KEYS", keys)
+    parameters = {"bands": 16, "rows": 1, "threshold": 0.5}
+    one, other, none = (make_index(name, **parameters) for name in ("one", "other", "none"))
+    one.add(halves[0])
+    other.add(halves[1][:20])
+    expected = brute(halves[0], halves[1][:20], 0.5)
+    assert len(expected) > 5
+    assert joined(one, other) == expected
+    assert joined(other, one) == {(key2, key1, score) for key1, key2, score in expected}
+    assert joined(one, none) == joined(none, one) == set()
+
+
 @pytest.mark.parametrize("postings", [1, 2, 7, 64])
 def test_blocks_of_any_size(
     make_index: Make,
