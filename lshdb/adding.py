@@ -235,7 +235,10 @@ class _Add:
         changes, seen_again, unchanged = self._classify(transaction, documents)
         self._hash_contents(changes)
         digests, rows = self._share_signatures(transaction, changes)
-        batch_id = self._open_batch(transaction)
+        batch_id = transaction.open_batch(
+            started_at=self.started_at, source=self.source, add_id=self.add_id
+        )
+        self.add_id = self.add_id or batch_id
         self._add_signatures(transaction, digests, rows)
         self._write_documents(transaction, changes, batch_id)
         transaction.touch_documents(seen_again, self.started_at)
@@ -347,27 +350,6 @@ class _Add:
             np.concatenate([np.repeat(ids, bands), ids]),
         )
 
-    def _open_batch(self, transaction: WriteTransaction) -> int:
-        last = transaction.snapshot.last_batch()
-        batch_id = last.batch_id + 1 if last else 1
-        if self.add_id is None:
-            self.add_id = batch_id
-        transaction.insert_batch(
-            {
-                "batch_id": batch_id,
-                "add_id": self.add_id,
-                "started_at": self.started_at,
-                "finished_at": self.started_at,
-                "source": self.source,
-                "n_added": 0,
-                "n_replaced": 0,
-                "n_unchanged": 0,
-                "n_copies": 0,
-                "n_rejected": 0,
-            }
-        )
-        return batch_id
-
     def _write_documents(
         self, transaction: WriteTransaction, changes: list[_Change], batch_id: int
     ) -> None:
@@ -396,6 +378,7 @@ class _Add:
             doc_ids.append(doc_id)
         transaction.insert_documents(inserted)
         transaction.replace_documents(replaced)
+        transaction.release_signatures(_left(changes), batch_id)
         if self.params.store_text:
             transaction.put_bodies(
                 (
@@ -404,6 +387,17 @@ class _Add:
                 ),
                 replaced=[row[0] for row in replaced],
             )
+
+
+def _left(changes: list[_Change]) -> list[int]:
+    """The signature of each replaced document that has another one now."""
+    return [
+        before.signature_id
+        for change in changes
+        if (before := change.before) is not None
+        and before.signature_id is not None
+        and before.signature_id != change.signature_id
+    ]
 
 
 def _document(item: object) -> Document:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,24 +9,20 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from lshdb.documents import Document, Rejected
-from lshdb.errors import ParameterError
 from lshdb.expectations import check_expected
+from lshdb.groups import Groups
 from lshdb.params import IndexParams
-from lshdb.search.bulk import QueryMaker, search_documents
-from lshdb.search.explanation import Explanation, explain_pair
-from lshdb.search.pairs import Pair, find_pairs
-from lshdb.search.query import Hit, Searcher
-from lshdb.search.verification import choose_method
+from lshdb.search.pairs import Pair
 from lshdb.shingling import Shingler
 from lshdb.showing import ShownDocument, show_document
-from lshdb.storage.snapshot import Snapshot, StoredBatch
+from lshdb.storage.snapshot import StoredBatch
 from lshdb.storage.store import Store
-from lshdb.threads import choose_workers
 from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
 
 if TYPE_CHECKING:
     from lshdb.adding import AddResult
     from lshdb.checking import Finding
+    from lshdb.removing import RemoveResult
     from lshdb.sql import SqlResult
     from lshdb.stats import IndexStats
 
@@ -36,7 +31,7 @@ __all__ = ["Index"]
 Path_ = str | os.PathLike[str]
 
 
-class Index:
+class Index(Groups):
     """A near-duplicate index on disk.
 
     Made by :meth:`create` or :meth:`open`; a context manager that closes it.
@@ -52,10 +47,9 @@ class Index:
     """
 
     def __init__(self, store: Store, tokenizer: Tokenizer | None = None) -> None:
-        self._store = store
         name = store.params.tokenizer
-        self._shingler = Shingler.of(store.params, splitter(name, tokenizer) if name else None)
-        self._maker = QueryMaker(self._shingler, store.params)
+        split = splitter(name, tokenizer) if name else None
+        super().__init__(store, Shingler.of(store.params, split))
 
     @classmethod
     def create(
@@ -218,11 +212,6 @@ class Index:
         """The index directory."""
         return self._store.directory.path
 
-    @property
-    def params(self) -> IndexParams:
-        """The parameters it was made with."""
-        return self._store.params
-
     # Changes
 
     def add(
@@ -298,6 +287,30 @@ class Index:
             on_commit=on_commit,
         )
 
+    def remove(self, keys: Iterable[str], *, lock_timeout: float = 60.0) -> RemoveResult:
+        """Remove documents; they are in no answer from the commit on.
+
+        Their signatures and postings stay where they are, and are passed over.
+
+        Parameters
+        ----------
+        keys : iterable of str
+        lock_timeout : float
+            Seconds to wait for another writer.
+
+        Returns
+        -------
+        RemoveResult
+            With the keys that no document had.
+
+        Raises
+        ------
+        LockedError, DatabaseError
+        """
+        from lshdb.removing import remove_documents
+
+        return remove_documents(self._store, keys, lock_timeout=lock_timeout)
+
     @staticmethod
     def upgrade(path: Path_, *, lock_timeout: float = 60.0) -> tuple[str | None, str]:
         """Bring an index's schema up to date, in one transaction.
@@ -317,109 +330,7 @@ class Index:
 
         return upgrade_index(Path(path), lock_timeout=lock_timeout)
 
-    # Questions
-
-    def query(
-        self,
-        body: str | list[str] | None = None,
-        *,
-        key: str | None = None,
-        top: int | None = 10,
-        threshold: float | None = None,
-        verify: str | None = None,
-    ) -> list[Hit]:
-        """The documents most similar to a text, to ready tokens, or to a document of the index.
-
-        Parameters
-        ----------
-        body : str or list of str, optional
-        key : str, optional
-            Instead of a body: a document of the index, which is left out of the answer itself.
-        top : int or None
-            Most answers; None for all.
-        threshold : float, optional
-            Lowest similarity; the index's own by default.
-        verify : {"none", "signature", "exact"}, optional
-            How candidates are checked; exact by default where texts are stored, else signature.
-
-        Returns
-        -------
-        list of Hit
-            Best first. A document of similarity s is found with probability
-            ``params.recall_at(s)``.
-
-        Raises
-        ------
-        KeyNotFoundError, ParameterError, TextNotStoredError, TokenizerError, DamageError
-        """
-        if (body is None) == (key is None):
-            raise ParameterError("a query has either a body or a key")
-        with self._searcher(top, threshold, verify) as (snapshot, searcher):
-            if body is not None:
-                asked = [Document(key="", body=body)]
-                [(_, hits)] = search_documents(searcher, self._maker, asked, workers=1)
-                return hits
-            return self._query_key(snapshot, searcher, key or "")
-
-    def query_many(
-        self,
-        documents: Iterable[Document | tuple[str, str | list[str]]],
-        *,
-        top: int | None = 10,
-        threshold: float | None = None,
-        verify: str | None = None,
-        workers: int | None = 1,
-    ) -> Iterator[tuple[str, list[Hit]]]:
-        """Many queries on one state of the index: (query key, answer) for each, streamed.
-
-        Parameters
-        ----------
-        documents : iterable
-            As for :meth:`add`; their keys only name the queries.
-        top, threshold, verify
-            As for :meth:`query`.
-        workers : int or None
-            Threads; None is one a core. With one, each query is answered before the next is taken;
-            with more, some hundred are taken ahead. The answers are the same.
-        """
-        workers = choose_workers(workers)
-        with self._searcher(top, threshold, verify) as (_, searcher):
-            taken = (item if isinstance(item, Document) else Document(*item) for item in documents)
-            yield from search_documents(searcher, self._maker, taken, workers=workers)
-
-    def pairs(
-        self,
-        *,
-        threshold: float | None = None,
-        verify: str | None = None,
-        since: int | str | None = None,
-    ) -> Iterator[Pair]:
-        """All near-duplicate pairs, each once, streamed.
-
-        Parameters
-        ----------
-        threshold : float, optional
-            Lowest similarity; the index's own by default. A pair of similarity s is found with
-            probability ``params.recall_at(s)``, also below the index's threshold.
-        verify : {"none", "signature", "exact"}, optional
-            As for :meth:`query`; with ``none`` all candidate pairs are given, whatever the
-            threshold.
-        since : int or "last", optional
-            Only pairs with a document that came in with this batch or a later one; ``"last"`` means
-            the batches of the last add.
-
-        Returns
-        -------
-        iterator of Pair
-            In no particular order. It sees the index as it is when the first pair is asked for.
-
-        Raises
-        ------
-        ParameterError, TextNotStoredError, DamageError
-        """
-        threshold = self._threshold(threshold)
-        method = choose_method(verify, self.params)
-        return self._pairs(threshold, method, since)
+    # Looking
 
     def join(
         self, other: Index, *, threshold: float | None = None, verify: str | None = None
@@ -450,47 +361,6 @@ class Index:
         return join_stores(
             self._store, other._store, self._shingler, threshold=threshold, verify=verify
         )
-
-    def clusters(
-        self, *, threshold: float | None = None, verify: str | None = None
-    ) -> list[list[str]]:
-        """Connected components of the verified pairs, the largest first.
-
-        Parameters
-        ----------
-        threshold, verify
-            As for :meth:`pairs`.
-
-        Returns
-        -------
-        list of list of str
-            Keys, sorted. Memory grows with the number of documents that have a near-duplicate.
-        """
-        from lshdb.search.clusters import connected_components
-
-        found = self.pairs(threshold=threshold, verify=verify)
-        return connected_components((pair.key1, pair.key2) for pair in found)
-
-    def explain(
-        self, key1: str, key2: str | None = None, *, body: str | list[str] | None = None
-    ) -> Explanation:
-        """Why a document and another one, or a text, are a near-duplicate pair or are none.
-
-        Parameters
-        ----------
-        key1 : str
-        key2 : str, optional
-        body : str or list of str, optional
-            Instead of a second key; not added.
-
-        Raises
-        ------
-        KeyNotFoundError, ParameterError, InputError, TokenizerError, DamageError
-        """
-        if (key2 is None) == (body is None):
-            raise ParameterError("a document is compared with either a second key or a body")
-        with self._store.reading() as snapshot:
-            return explain_pair(snapshot, self.params, self._shingler, key1, key2, body)
 
     def show(self, key: str) -> ShownDocument:
         """A document with all that is stored of it.
@@ -535,80 +405,3 @@ class Index:
 
         with self._store.reading() as snapshot:
             return list(check_index(snapshot, self.params))
-
-    def similarity(self, left: str | list[str], right: str | list[str]) -> float:
-        """Exact Jaccard similarity of two bodies as this index would shingle them; O(their length).
-
-        Neither need be in the index. 0 where neither has a shingle.
-
-        Raises
-        ------
-        InputError
-            One of them could be no document's body.
-        """
-        return self._maker.similarity(left, right)
-
-    def count_shingles(self, body: str | list[str]) -> int:
-        """How many shingles a text, or ready tokens, would have here; of 0 nothing is similar."""
-        return len(self._maker.shingles([body])[0])
-
-    # Inside
-
-    def _pairs(self, threshold: float, method: str, since: int | str | None) -> Iterator[Pair]:
-        with self._store.reading() as snapshot:
-            yield from find_pairs(
-                snapshot,
-                self.params,
-                self._shingler,
-                threshold=threshold,
-                method=method,
-                since=_batch(snapshot, since),
-            )
-
-    @contextlib.contextmanager
-    def _searcher(
-        self, top: int | None, threshold: float | None, verify: str | None
-    ) -> Iterator[tuple[Snapshot, Searcher]]:
-        if top is not None and top < 1:
-            raise ParameterError(f"top is {top}; expected at least 1")
-        threshold = self._threshold(threshold)
-        method = choose_method(verify, self.params)
-        with self._store.reading() as snapshot:
-            searcher = Searcher(
-                snapshot,
-                self.params,
-                self._shingler,
-                threshold=threshold,
-                top=top,
-                method=method,
-            )
-            yield snapshot, searcher
-
-    def _threshold(self, threshold: float | None) -> float:
-        if threshold is None:
-            return self.params.threshold
-        if not 0.0 < threshold <= 1.0:
-            raise ParameterError(f"threshold is {threshold!r}; expected a number above 0, up to 1")
-        return threshold
-
-    def _query_key(self, snapshot: Snapshot, searcher: Searcher, key: str) -> list[Hit]:
-        document = snapshot.document(key)
-        if document.signature_id is None:
-            return []
-        return searcher.search_stored(document.signature_id, leave_out=document.doc_id)
-
-
-def _batch(snapshot: Snapshot, since: int | str | None) -> int | None:
-    """The number of the batch that ``since`` means."""
-    last = snapshot.last_batch()
-    if since is None:
-        return None
-    if since == "last":
-        return last.add_id if last else 1
-    newest = last.batch_id if last else 0
-    if not isinstance(since, int) or not 1 <= since <= newest:
-        raise ParameterError(
-            f"there is no batch {since!r}; the index has {newest}",
-            hint="lshdb batches lists them",
-        )
-    return since

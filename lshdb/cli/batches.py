@@ -21,6 +21,7 @@ NAMES = (
     "n_unchanged",
     "n_copies",
     "n_rejected",
+    "n_removed",
 )
 IN_TABLE = (
     Column("batch_id", "number", "batch"),
@@ -30,6 +31,7 @@ IN_TABLE = (
     Column("n_unchanged", "number", "same"),
     Column("n_copies", "number", "copies"),
     Column("n_rejected", "number", "rejected"),
+    Column("n_removed", "number", "removed"),
     Column("source"),
 )
 """A table leaves out what fits no terminal: when a batch began, and by which add."""

@@ -12,7 +12,7 @@ import shlex
 import shutil
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -65,7 +65,7 @@ def command(ctx: click.Context, index_path: str) -> None:
             say(f"{_counted(result.rejected, 'file is', 'files are')} not UTF-8 and left out")
         pairs = list(index.pairs())
         _show_pairs(pairs, index.params.threshold)
-        _show_clusters(index.clusters())
+        _show_clusters([cluster.keys for cluster in index.clusters()])
     _show_next(
         _program(ctx), index_path, _example(pairs) or files[0].relative_to(library).as_posix()
     )
@@ -121,7 +121,7 @@ def _show_pairs(pairs: list[Pair], threshold: float) -> None:
     print_listing(COLUMNS, rows, "table")
 
 
-def _show_clusters(clusters: list[list[str]]) -> None:
+def _show_clusters(clusters: Sequence[Sequence[str]]) -> None:
     if not clusters:
         return
     say()

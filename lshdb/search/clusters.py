@@ -1,39 +1,171 @@
-"""Verified pairs -> clusters: connected components."""
+"""Stored edges -> clusters: what hangs together, as it lies or cut by representatives.
+
+Clusters are made of signatures until the very end: however many copies a document has, they are one
+member of the arrays here. Memory grows with the signatures that are in clusters, by some forty
+bytes each, and with the keys of one cluster at a time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-__all__ = ["connected_components"]
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.arrays import distinct
+from lshdb.errors import ParameterError
+from lshdb.search.candidates import contains
+from lshdb.search.components import connect, represent
+from lshdb.storage.edges import Edges
+from lshdb.storage.snapshot import Snapshot
+
+__all__ = ["LINKAGES", "Cluster", "find_clusters", "stored_edges"]
+
+LINKAGES = ("component", "representative")
+_SIGNATURES = 1000
+
+Ids = NDArray[np.int64]
 
 
-def connected_components(pairs: Iterable[tuple[str, str]]) -> list[list[str]]:
-    """Group what is linked, directly or through others.
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Documents that tell the same story.
+
+    Attributes
+    ----------
+    label : str
+        The key of the document with the smallest doc_id, or of the representative: the same in
+        every run.
+    keys : tuple of str
+        All members in the order in which they came in, the label's own among them.
+    """
+
+    label: str
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """Signatures in clusters, sorted, with their label and number of documents."""
+
+    signature_ids: Ids
+    labels: Ids
+    counts: Ids
+
+
+def find_clusters(
+    snapshot: Snapshot, *, threshold: float, linkage: str, min_size: int
+) -> Iterator[Cluster]:
+    """Clusters by the edges that are stored, the largest first, then by label's doc_id.
 
     Parameters
     ----------
-    pairs : iterable of (str, str)
+    snapshot : Snapshot
+        With edges down to the threshold at least.
+    threshold : float
+    linkage : {"component", "representative"}
+    min_size : int
+        Fewest documents of a cluster; at least 2.
 
-    Returns
-    -------
-    list of list of str
-        Each component sorted; the largest first, equal sizes by first member. Independent of the
-        order of the pairs. Memory grows with the number of linked members, not of pairs.
+    Raises
+    ------
+    ParameterError
     """
-    parent: dict[str, str] = {}
+    if linkage not in LINKAGES:
+        raise ParameterError(f"linkage is {linkage!r}; expected one of {', '.join(LINKAGES)}")
+    if min_size < 2:
+        raise ParameterError(f"min_size is {min_size}; a cluster has at least 2 documents")
+    members = _members(snapshot, threshold, linkage)
+    order = np.argsort(members.labels, kind="stable")
+    starts = np.flatnonzero(np.diff(members.labels[order], prepend=-1))
+    sizes = np.add.reduceat(members.counts[order], starts) if len(starts) else starts
+    ends = np.append(starts[1:], len(order))
+    largest = np.lexsort((members.labels[order][starts], -sizes))
+    largest = largest[sizes[largest] >= min_size]
+    place = 0
+    while place < len(largest):
+        some: list[Ids] = []
+        n_signatures = 0
+        while place < len(largest) and n_signatures < _SIGNATURES:
+            one = largest[place]
+            some.append(order[starts[one] : ends[one]])
+            n_signatures += len(some[-1])
+            place += 1
+        yield from _spelt_out(snapshot, members, some)
 
-    def root(member: str) -> str:
-        top = parent.setdefault(member, member)
-        while parent[top] != top:
-            top = parent[top]
-        while parent[member] != top:
-            parent[member], member = top, parent[member]
-        return top
 
-    for one, other in pairs:
-        first, second = sorted((root(one), root(other)))
-        parent[second] = first
-    components: dict[str, list[str]] = {}
-    for member in parent:
-        components.setdefault(root(member), []).append(member)
-    return sorted(map(sorted, components.values()), key=lambda group: (-len(group), group))
+def stored_edges(snapshot: Snapshot, threshold: float) -> Edges:
+    """All stored edges of at least that similarity, in memory: 24 bytes each.
+
+    Without those of signatures that lost their last document since edges were brought up to date.
+    """
+    dead = snapshot.edges.dead()
+    left, right = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    similarities = [np.empty(0)]
+    for block in snapshot.edges.edges(threshold):
+        alive = ~(contains(dead, block.left) | contains(dead, block.right))
+        left.append(block.left[alive])
+        right.append(block.right[alive])
+        similarities.append(block.similarities[alive])
+    return Edges(*map(np.concatenate, (left, right, similarities)))  # type: ignore[arg-type]
+
+
+def _spelt_out(snapshot: Snapshot, members: _Members, some: list[Ids]) -> Iterator[Cluster]:
+    ids = members.signature_ids[np.concatenate(some)].tolist()
+    documents = snapshot.documents_of_signatures(ids)
+    for places in some:
+        label = members.labels[places[0]]
+        found = sorted(
+            (doc_id, key)
+            for one in members.signature_ids[places].tolist()
+            for doc_id, key, _ in documents[one]
+        )
+        # Without an update the label's own document may be gone; then the next one gives the name.
+        named = next((key for doc_id, key in found if doc_id == label), found[0][1])
+        yield Cluster(named, tuple(key for _, key in found))
+
+
+def _members(snapshot: Snapshot, threshold: float, linkage: str) -> _Members:
+    """Every signature in a cluster of two documents or more."""
+    tables = snapshot.edges
+    state = tables.state()
+    if linkage == "component" and state is not None and state.threshold == threshold:
+        # As it lies in the index.
+        blocks = list(tables.members())
+        if not blocks:
+            return _Members(*(np.empty(0, dtype=np.int64) for _ in range(3)))
+        ids, labels = (np.concatenate(column) for column in zip(*blocks, strict=True))
+        counts = np.zeros(len(ids), dtype=np.int64)
+        for held in tables.holders(ids):
+            counts[np.searchsorted(ids, held.signature_ids)] = held.count
+        return _Members(ids[counts > 0], labels[counts > 0], counts[counts > 0])
+    edges = stored_edges(snapshot, threshold)
+    nodes = distinct(np.concatenate([edges.left, edges.right]))
+    ids, first, count = _holders(snapshot, nodes)
+    if linkage == "component":
+        _, roots = connect(edges.left, edges.right)
+    else:
+        by_age = np.argsort(first[np.searchsorted(ids, nodes)], kind="stable")
+        _, roots, _ = represent(nodes[by_age], edges.left, edges.right)
+    root = ids.copy()
+    root[np.searchsorted(ids, nodes)] = roots
+    # A cluster is called after its representative, or after the oldest of its documents.
+    oldest = np.full(len(ids), np.iinfo(np.int64).max)
+    place = np.searchsorted(ids, root)
+    np.minimum.at(oldest, place, first if linkage == "component" else first[place])
+    return _Members(ids, oldest[place], count)
+
+
+def _holders(snapshot: Snapshot, nodes: Ids) -> tuple[Ids, Ids, Ids]:
+    """Signatures that are a node or have several documents: ids, smallest doc_ids, counts."""
+    found = [np.empty((3, 0), dtype=np.int64)]
+    for held in snapshot.edges.holders():
+        places = np.searchsorted(nodes, held.signature_ids)
+        places[places == len(nodes)] = 0
+        wanted = held.count > 1
+        if len(nodes):
+            wanted |= nodes[places] == held.signature_ids
+        found.append(np.stack([held.signature_ids, held.first, held.count])[:, wanted])
+    ids, first, count = np.concatenate(found, axis=1)
+    return ids, first, count

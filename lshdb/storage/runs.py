@@ -8,6 +8,9 @@ order:
 * runs of like size are merged inside SQL, all of a level at once as soon as it has four of them,
   and the sources are dropped in the same transaction.
 
+How large the buckets of each run are is counted as it is written (``bucket_stat``), so that asking
+for it costs no scan. A bucket that lies in several runs counts in each, until they are merged.
+
 The level of a run says its size: level n holds 4^n to 4^(n+1) times ``LEVEL_ROWS`` postings.
 Merging happens at the end of an add and not between its batches, so a bulk load is as fast at its
 end as at its beginning and then merges what it added once. Only when an add has made ``MOST_RUNS``
@@ -100,14 +103,16 @@ class PostingRuns:
         order = np.argsort(keys)
         keys, signature_ids = keys[order], signature_ids[order]
         if len(keys) >= RUN_ROWS:
-            table = self._create(len(keys), is_active=False).table_name
-            dialect.insert_postings(self._insert, table, keys, signature_ids)
+            run = self._create(len(keys), is_active=False)
+            dialect.insert_postings(self._insert, run.table_name, keys, signature_ids)
+            self._count(run, _sizes(keys))
             self._publish()
             return
         active = next((run for run in self.runs() if run.is_active), None)
         if active is None:
             active = self._create(0, is_active=True)
             self._publish()
+        self._count_active(active, keys)
         dialect.insert_postings(self._insert, active.table_name, keys, signature_ids)
         n_rows = active.n_rows + len(keys)
         sealed = n_rows >= SEAL_ROWS
@@ -131,12 +136,46 @@ class PostingRuns:
         target = self._create(sum(run.n_rows for run in sources), is_active=False)
         tables = [run.table_name for run in sources]
         self._execute(dialect.merge_runs(target.table_name, tables))
+        self._execute(
+            "INSERT INTO bucket_stat (run_id, band, size, n_buckets) "
+            f"SELECT {target.run_id}, * FROM ({dialect.bucket_sizes(target.table_name)})"
+        )
         for run in sources:
+            self._execute("DELETE FROM bucket_stat WHERE run_id = ?", (run.run_id,))
             self._execute("DELETE FROM run WHERE run_id = ?", (run.run_id,))
         self._publish()
         for table in tables:
             self._execute(f"DROP TABLE {table}")
         return target
+
+    def _count_active(self, active: Run, keys: NDArray[np.int64]) -> None:
+        """Count the buckets of the active run anew, as far as new postings change them."""
+        sizes = _sizes(keys)
+        rows = self._execute(
+            dialect.posting_counts(active.table_name), (dialect.encode_list(np.unique(keys)),)
+        )
+        old = dict(iter(rows))
+        if old:
+            there = np.array(sorted(old), dtype=np.int64)
+            before = np.array([old[key] for key in there.tolist()], dtype=np.int64)
+            more = np.searchsorted(keys, there, "right") - np.searchsorted(keys, there, "left")
+            bands = _bands(there)
+            for (band, size), count in _histogram(bands, before + more).items():
+                sizes[band, size] = sizes.get((band, size), 0) + count
+            for sign_of in (before, more):  # neither the old size nor the new part stands alone
+                for (band, size), count in _histogram(bands, sign_of).items():
+                    sizes[band, size] = sizes.get((band, size), 0) - count
+        for band, size, count in self._execute(
+            "SELECT band, size, n_buckets FROM bucket_stat WHERE run_id = ?", (active.run_id,)
+        ):
+            sizes[band, size] = sizes.get((band, size), 0) + count
+        self._execute("DELETE FROM bucket_stat WHERE run_id = ?", (active.run_id,))
+        self._count(active, sizes)
+
+    def _count(self, run: Run, sizes: dict[tuple[int, int], int]) -> None:
+        rows = [(run.run_id, band, size, n) for (band, size), n in sorted(sizes.items()) if n]
+        columns = ("run_id", "band", "size", "n_buckets")
+        dialect.insert_rows(self._insert, "bucket_stat", columns, rows)
 
     def _create(self, n_rows: int, *, is_active: bool) -> Run:
         (run_id,) = self._execute("SELECT next_run_id FROM state").fetchone()
@@ -153,3 +192,23 @@ class PostingRuns:
         """Make the view ``posting`` over the runs as they are now."""
         self._execute("DROP VIEW IF EXISTS posting")
         self._execute(dialect.posting_view([run.table_name for run in self.runs()]))
+
+
+def _bands(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    return keys >> 56 & 255
+
+
+def _sizes(keys: NDArray[np.int64]) -> dict[tuple[int, int], int]:
+    """Number of buckets by (band, size), from sorted bucket keys; without the content band."""
+    starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
+    sizes = np.diff(starts, append=len(keys))
+    return _histogram(_bands(keys[starts]), sizes)
+
+
+def _histogram(bands: NDArray[np.int64], sizes: NDArray[np.int64]) -> dict[tuple[int, int], int]:
+    inside = bands != 255
+    both, counts = np.unique(sizes[inside] << 8 | bands[inside], return_counts=True)
+    return {
+        (one & 255, one >> 8): count
+        for one, count in zip(both.tolist(), counts.tolist(), strict=True)
+    }

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -19,6 +20,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    text,
 )
 
 __all__ = ["RUN_TABLE_PREFIX", "metadata"]
@@ -70,6 +72,7 @@ batch = Table(
     Column("n_unchanged", Integer, nullable=False),
     Column("n_copies", Integer, nullable=False),
     Column("n_rejected", Integer, nullable=False),
+    Column("n_removed", Integer, nullable=False, server_default=text("0")),
 )
 
 document = Table(
@@ -116,4 +119,64 @@ run = Table(
     Column("level", Integer, nullable=False),
     Column("n_rows", Integer, nullable=False),
     Column("is_active", Boolean(create_constraint=False), nullable=False),
+)
+
+bucket_stat = Table(
+    "bucket_stat",
+    metadata,
+    Column("run_id", Integer, ForeignKey("run.run_id"), primary_key=True),
+    Column("band", Integer, primary_key=True),
+    Column("size", Integer, primary_key=True),
+    Column("n_buckets", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+signature_release = Table(
+    "signature_release",
+    metadata,
+    Column("release_id", Integer, primary_key=True),
+    Column("signature_id", Integer, nullable=False),
+    Column("batch_id", Integer, nullable=False),
+    Index(None, "signature_id"),
+)
+
+edge = Table(
+    "edge",
+    metadata,
+    Column("signature1", Integer, primary_key=True),
+    Column("signature2", Integer, primary_key=True),
+    Column("similarity", Float, nullable=False),
+    Column("method", Text, nullable=False),
+    CheckConstraint("signature1 < signature2", name="order"),
+    Index(None, "signature2"),
+    sqlite_with_rowid=False,
+)
+
+edge_state = Table(
+    "edge_state",
+    metadata,
+    Column(
+        "edge_state_id",
+        Integer,
+        CheckConstraint("edge_state_id = 1", name="single"),
+        primary_key=True,
+    ),
+    Column("threshold", Float, nullable=False),
+    Column("method", Text, nullable=False),
+    Column("max_bucket", Integer, nullable=False),
+    Column("n_signatures", Integer, nullable=False),
+    Column("batch_id", Integer, nullable=False),
+    Column("release_id", Integer, nullable=False),
+    Column("hot_buckets", Integer, nullable=False),
+    Column("hot_pairs", Integer, nullable=False),
+    Column("recall_lost", Float, nullable=False),
+    Column("updated_at", Text, nullable=False),
+)
+
+cluster_member = Table(
+    "cluster_member",
+    metadata,
+    Column("signature_id", Integer, primary_key=True),
+    Column("label", Integer, nullable=False),
+    Index(None, "label"),
 )

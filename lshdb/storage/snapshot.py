@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, KeyNotFoundError
 from lshdb.storage.bodies import unpack_body
+from lshdb.storage.buckets import Buckets, grouped
 from lshdb.storage.dialects import sqlite as dialect
+from lshdb.storage.edges import EdgeTables
 from lshdb.storage.signature_file import SignatureFile
 
 __all__ = ["Buckets", "Snapshot", "StoredBatch", "StoredDocument"]
@@ -28,6 +30,10 @@ _POSTINGS = 65_536
 _DOCUMENT_COLUMNS = (
     "doc_id, key, signature_id, content_hash, body_hash, n_shingles, n_chars, source, batch_id, "
     "added_at, last_seen_at"
+)
+_BATCH_COLUMNS = (
+    "batch_id, add_id, started_at, finished_at, source, n_added, n_replaced, n_unchanged, "
+    "n_copies, n_rejected, n_removed"
 )
 
 
@@ -62,30 +68,7 @@ class StoredBatch:
     n_unchanged: int
     n_copies: int
     n_rejected: int
-
-
-@dataclass(frozen=True, slots=True)
-class Buckets:
-    """Some buckets and what is in them.
-
-    Attributes
-    ----------
-    keys, sizes : ndarray of int64, shape (n,)
-        Bucket key and number of postings of each.
-    members : ndarray of int64, shape (sum(sizes),)
-        Signature ids, one bucket after the other.
-    """
-
-    keys: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    members: NDArray[np.int64]
-
-    def chosen(self, places: NDArray[np.int64]) -> Buckets:
-        """Some of them, by their places, in order."""
-        wanted = np.zeros(len(self.keys), dtype=bool)
-        wanted[places] = True
-        members = self.members[np.repeat(wanted, self.sizes)]
-        return Buckets(self.keys[wanted], self.sizes[wanted], members)
+    n_removed: int
 
 
 class Snapshot:
@@ -121,6 +104,11 @@ class Snapshot:
         self.run_tables: list[str] = [
             row[0] for row in execute("SELECT table_name FROM run ORDER BY run_id")
         ]
+
+    @property
+    def edges(self) -> EdgeTables:
+        """Verified edges and clusters."""
+        return EdgeTables(self.execute)
 
     @property
     def signature_file(self) -> SignatureFile:
@@ -184,7 +172,7 @@ class Snapshot:
         """Those of some buckets that are there, in order of key; :meth:`postings`, grouped."""
         found, members = self.postings(keys)
         order = np.lexsort((members, found))
-        return _grouped(np.column_stack([found[order], members[order]]))
+        return grouped(np.column_stack([found[order], members[order]]))
 
     def ordered_buckets(self) -> Iterator[Buckets]:
         """Every bucket of the bands, in order of key, in blocks, each bucket whole and once.
@@ -206,9 +194,9 @@ class Snapshot:
             joined = np.concatenate(held)
             end = int(np.searchsorted(joined[:, 0], joined[-1, 0]))
             held = [joined[end:]]
-            yield _grouped(joined[:end])
+            yield grouped(joined[:end])
         if held:
-            yield _grouped(np.concatenate(held))
+            yield grouped(np.concatenate(held))
 
     def _check_ids(self, signature_ids: NDArray[np.int64]) -> None:
         if len(signature_ids) and not (
@@ -241,7 +229,7 @@ class Snapshot:
             return {}
         return {
             row[1]: StoredDocument(*row)
-            for chunk in _chunks(keys)
+            for chunk in _chunks(filter(_is_utf8, keys))
             for row in self.execute(
                 f"SELECT {_DOCUMENT_COLUMNS} FROM document WHERE {dialect.in_list('key')}",
                 (dialect.encode_list(chunk),),
@@ -294,15 +282,67 @@ class Snapshot:
                         found[content_hash] = (signature_id, n_shingles)
         return found
 
-    def shared_signatures(self, since: int | None = None) -> Iterator[int]:
-        """Signatures that more than one document has; with ``since``, one of them that new."""
+    def copies(self, since: int | None = None) -> Iterator[tuple[int, int, str, int]]:
+        """(signature_id, doc_id, key, batch_id) of documents that share a signature, in its order.
+
+        With ``since``, only signatures that a document that new has.
+        """
         newest = "" if since is None else " AND max(batch_id) >= ?"
-        rows = self.execute(
-            "SELECT signature_id FROM document WHERE signature_id IS NOT NULL "
-            f"GROUP BY signature_id HAVING count(*) > 1{newest}",
+        yield from self.execute(
+            "SELECT signature_id, doc_id, key, batch_id FROM document WHERE signature_id IN "
+            "(SELECT signature_id FROM document WHERE signature_id IS NOT NULL "
+            f"GROUP BY signature_id HAVING count(*) > 1{newest}) ORDER BY signature_id, doc_id",
             () if since is None else (since,),
         )
+
+    def shared_signatures(self) -> Iterator[int]:
+        """Signatures that more than one document has."""
+        rows = self.execute(
+            "SELECT signature_id FROM document WHERE signature_id IS NOT NULL "
+            "GROUP BY signature_id HAVING count(*) > 1"
+        )
         return (row[0] for row in rows)
+
+    def document_keys(self) -> Iterator[tuple[int, str]]:
+        """(doc_id, key) of every document, in the order in which they came in."""
+        yield from self.execute("SELECT doc_id, key FROM document ORDER BY doc_id")
+
+    def document_signatures(self) -> Iterator[tuple[int, int, int]]:
+        """(doc_id, signature_id, batch_id) of every document with a signature, in that order."""
+        yield from self.execute(
+            "SELECT doc_id, signature_id, batch_id FROM document "
+            "WHERE signature_id IS NOT NULL ORDER BY doc_id"
+        )
+
+    def keys_of(self, doc_ids: NDArray[np.int64]) -> dict[int, str]:
+        """Keys by doc_id."""
+        return dict(
+            self.execute(
+                f"SELECT doc_id, key FROM document WHERE {dialect.in_list('doc_id')}",
+                (dialect.encode_list(doc_ids),),
+            )
+        )
+
+    def values_of(self, doc_ids: NDArray[np.int64], column: str) -> list[object]:
+        """A column of ``document``, for doc_ids that are there, in their order."""
+        found: dict[int, object] = {}
+        for start in range(0, len(doc_ids), _CHUNK * 10):
+            found.update(
+                self.execute(
+                    f"SELECT doc_id, {column} FROM document WHERE {dialect.in_list('doc_id')}",
+                    (dialect.encode_list(doc_ids[start : start + _CHUNK * 10]),),
+                )
+            )
+        return [found[doc_id] for doc_id in doc_ids.tolist()]
+
+    def copied_between(self, first: int, last: int) -> list[int]:
+        """Signatures from first to last that more than one document has."""
+        rows = self.execute(
+            "SELECT signature_id FROM document WHERE signature_id BETWEEN ? AND ? "
+            "GROUP BY signature_id HAVING count(*) > 1",
+            (first, last),
+        )
+        return [row[0] for row in rows]
 
     def new_signatures(self, since: int) -> NDArray[np.int64]:
         """Signatures of the documents that came in with batch ``since`` or later, sorted."""
@@ -338,25 +378,20 @@ class Snapshot:
 
     def batches(self) -> Iterator[StoredBatch]:
         """All batches, oldest first."""
-        rows = self.execute(
-            "SELECT batch_id, add_id, started_at, finished_at, source, n_added, n_replaced, "
-            "n_unchanged, n_copies, n_rejected FROM batch ORDER BY batch_id"
-        )
+        rows = self.execute(f"SELECT {_BATCH_COLUMNS} FROM batch ORDER BY batch_id")
         return (StoredBatch(*row) for row in rows)
+
+    def last_add(self) -> int:
+        """The first batch of the newest add; 1 where there was none."""
+        (add_id,) = self.execute("SELECT max(add_id) FROM batch WHERE n_removed = 0").fetchone()
+        return add_id or 1
 
     def last_batch(self) -> StoredBatch | None:
         """The newest batch."""
         row = self.execute(
-            "SELECT batch_id, add_id, started_at, finished_at, source, n_added, n_replaced, "
-            "n_unchanged, n_copies, n_rejected FROM batch ORDER BY batch_id DESC LIMIT 1"
+            f"SELECT {_BATCH_COLUMNS} FROM batch ORDER BY batch_id DESC LIMIT 1"
         ).fetchone()
         return None if row is None else StoredBatch(*row)
-
-
-def _grouped(postings: NDArray[np.int64]) -> Buckets:
-    """Buckets of (bucket key, signature id) in order."""
-    keys, sizes = np.unique(postings[:, 0], return_counts=True)
-    return Buckets(keys, sizes, postings[:, 1])
 
 
 def _is_utf8(text: str) -> bool:

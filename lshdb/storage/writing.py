@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, DatabaseError, LshdbError
 from lshdb.storage.dialects import sqlite as dialect
+from lshdb.storage.edges import EdgeTables
 from lshdb.storage.lock import WriterLock
 from lshdb.storage.migrations import check_revision
 from lshdb.storage.runs import FAN_IN, MOST_RUNS, PostingRuns
@@ -49,6 +50,7 @@ class WriteTransaction:
         self.snapshot = Snapshot(self.execute, store.signature_file)
         self._driver_execute = connection.connection.cursor().execute
         self.runs = PostingRuns(self.execute, self._insert)
+        self.edges = EdgeTables(self.execute, self._insert)
         self.n_signatures = self.snapshot.n_signatures
 
     def execute(self, sql: str, parameters: tuple[Any, ...] = ()) -> Any:
@@ -132,6 +134,19 @@ class WriteTransaction:
                 [(*values, doc_id) for doc_id, *values in rows],
             )
 
+    def release_signatures(self, signature_ids: Sequence[int], batch_id: int) -> None:
+        """Record that a document left each of some signatures; it may have been the last one."""
+        rows = ((signature_id, batch_id) for signature_id in signature_ids)
+        names = ("signature_id", "batch_id")
+        dialect.insert_rows(self._insert, "signature_release", names, rows)
+
+    def delete_documents(self, doc_ids: Sequence[int]) -> None:
+        """Delete documents and their texts; their postings stay until the index is compacted."""
+        for start in range(0, len(doc_ids), 10_000):
+            some = dialect.encode_list(doc_ids[start : start + 10_000])
+            for table in ("content", "document"):
+                self.execute(f"DELETE FROM {table} WHERE {dialect.in_list('doc_id')}", (some,))
+
     def touch_documents(self, doc_ids: Sequence[int], seen_at: str) -> None:
         """Set ``last_seen_at`` of documents that came in again unchanged."""
         for start in range(0, len(doc_ids), 10_000):
@@ -153,11 +168,25 @@ class WriteTransaction:
             )
         dialect.insert_rows(self._insert, content.name, content.columns.keys(), rows)
 
-    def insert_batch(self, row: Mapping[str, Any]) -> None:
-        """Insert the row of ``batch`` that the documents refer to."""
+    def open_batch(self, *, started_at: str, source: str, add_id: int | None = None) -> int:
+        """Insert the row of ``batch`` that the documents refer to; its counts are still zero.
+
+        Without ``add_id`` it is the first of its add. Returns its number.
+        """
         from lshdb.storage.schema import batch
 
-        self._connection.execute(batch.insert(), [dict(row)])
+        last = self.snapshot.last_batch()
+        batch_id = last.batch_id + 1 if last else 1
+        counts = {each.name: 0 for each in batch.columns if each.name.startswith("n_")}
+        row = {
+            "batch_id": batch_id,
+            "add_id": batch_id if add_id is None else add_id,
+            "started_at": started_at,
+            "finished_at": started_at,
+            "source": source,
+        }
+        self._connection.execute(batch.insert(), [{**row, **counts}])
+        return batch_id
 
     def update_batch(self, batch_id: int, values: Mapping[str, Any]) -> None:
         """Complete the row of ``batch`` with counts and the time of its end."""

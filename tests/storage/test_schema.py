@@ -39,9 +39,9 @@ def test_an_older_schema_is_refused_until_upgraded(
 ) -> None:
     path = tmp_path / "x.lshdb"
     Index.create(path).close()
-    assert Index.upgrade(path) == ("0001", "0001")
+    assert Index.upgrade(path) == ("0002", "0002")
     revision(path, "0000")
-    with pytest.raises(FormatError, match="revision 0000; this version needs 0001") as caught:
+    with pytest.raises(FormatError, match="revision 0000; this version needs 0002") as caught:
         Index.open(path)
     assert "lshdb upgrade" in (caught.value.hint or "")
     revision(path, "9999")
@@ -62,11 +62,11 @@ def test_a_migration_that_fails_leaves_the_schema_as_it_was(
     (scripts / "versions").mkdir(parents=True)
     for name in ("env.py", "script.py.mako"):
         (scripts / name).write_text((source / name).read_text())
-    first = next((source / "versions").glob("0001*.py"))
-    (scripts / "versions" / "0001.py").write_text(first.read_text())
-    (scripts / "versions" / "0002.py").write_text(
+    for version in (source / "versions").glob("*.py"):
+        (scripts / "versions" / version.name).write_text(version.read_text())
+    (scripts / "versions" / "0003.py").write_text(
         "import sqlalchemy as sa\nfrom alembic import op\n"
-        "revision, down_revision = '0002', '0001'\n"
+        "revision, down_revision = '0003', '0002'\n"
         "def upgrade():\n"
         "    op.add_column('batch', sa.Column('extra', sa.Text))\n"
         "    op.create_table('extra', sa.Column('x', sa.Text))\n"
@@ -75,10 +75,10 @@ def test_a_migration_that_fails_leaves_the_schema_as_it_was(
     path = tmp_path / "x.lshdb"
     Index.create(path).close()
     monkeypatch.setattr(migrations, "script_directory", lambda: scripts)
-    monkeypatch.setattr("lshdb.storage.upgrading.SCHEMA_REVISION", "0002")
+    monkeypatch.setattr("lshdb.storage.upgrading.SCHEMA_REVISION", "0003")
     with pytest.raises(OSError, match="stopped"):
         Index.upgrade(path)
-    assert revision(path) == "0001"
+    assert revision(path) == "0002"
     with Index.open(path) as index:
         tables = {row[0] for row in index.sql("SELECT name FROM sqlite_master").rows}
         columns = index.sql("SELECT * FROM batch").columns

@@ -240,7 +240,12 @@ def merge_runs(target: str, tables: Sequence[str]) -> str:
 
 
 def insert_rows(
-    execute: Any, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
+    execute: Any,
+    table: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    or_ignore: bool = False,
 ) -> None:
     """Insert rows, so many a statement; faster than executemany by a quarter to a third.
 
@@ -252,13 +257,16 @@ def insert_rows(
     columns : sequence of str
     rows : iterable
         Values in the order of the columns; taken as they are inserted.
+    or_ignore : bool
+        Leave a row that is there already as it is.
     """
     rows = iter(rows)
     step = PARAMETERS_A_STATEMENT // len(columns)
-    whole = _insertion(table, columns, step)
+    into = f"OR IGNORE INTO {table}" if or_ignore else f"INTO {table}"
+    whole = _insertion(into, columns, step)
     while values := list(itertools.chain.from_iterable(itertools.islice(rows, step))):
         n_rows = len(values) // len(columns)
-        execute(whole if n_rows == step else _insertion(table, columns, n_rows), values)
+        execute(whole if n_rows == step else _insertion(into, columns, n_rows), values)
 
 
 def insert_postings(
@@ -276,18 +284,34 @@ def insert_postings(
     """
     columns = ("bucket_key", "signature_id")
     step = PARAMETERS_A_STATEMENT // 2
-    whole = _insertion(table, columns, step)
+    whole = _insertion(f"INTO {table}", columns, step)
     pairs = np.column_stack([keys, signature_ids])
     for start in range(0, len(pairs), step):
         part = pairs[start : start + step]
-        statement = whole if len(part) == step else _insertion(table, columns, len(part))
+        statement = whole if len(part) == step else _insertion(f"INTO {table}", columns, len(part))
         execute(statement, part.reshape(-1).tolist())
 
 
-def _insertion(table: str, columns: Sequence[str], n_rows: int) -> str:
+def _insertion(into: str, columns: Sequence[str], n_rows: int) -> str:
     """INSERT of so many rows at once."""
     row = "(" + ",".join("?" * len(columns)) + ")"
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES " + ",".join([row] * n_rows)
+    return f"INSERT {into} ({', '.join(columns)}) VALUES " + ",".join([row] * n_rows)
+
+
+def bucket_sizes(table: str) -> str:
+    """SELECT of (band, size, number of buckets) of a run, without the content band; one pass."""
+    return (
+        f"SELECT band, size, count(*) FROM (SELECT {BAND_SQL} AS band, count(*) AS size "
+        f"FROM {table} WHERE {NOT_CONTENT_SQL} GROUP BY bucket_key) GROUP BY band, size"
+    )
+
+
+def posting_counts(table: str) -> str:
+    """SELECT of (bucket_key, number of postings) in a run, for an encoded list of keys."""
+    return (
+        f"SELECT bucket_key, count(*) FROM {table} "
+        f"WHERE {in_list('bucket_key')} GROUP BY bucket_key"
+    )
 
 
 def posting_view(tables: Sequence[str]) -> str:

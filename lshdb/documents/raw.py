@@ -1,0 +1,81 @@
+"""JSON Lines as they lie: each line with its bytes and the object that it holds.
+
+For passing lines on unchanged. Nothing is rejected here: a line that holds no object has none, and
+whoever reads decides what becomes of it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import closing, nullcontext
+from typing import Any
+
+import orjson
+
+from lshdb.documents.faults import BrokenSourceError
+from lshdb.documents.lines import BOM
+from lshdb.documents.progress import Progress
+from lshdb.documents.sources import find_sources
+from lshdb.documents.streams import chunks_of, open_source
+from lshdb.errors import InputError
+
+__all__ = ["key_of", "read_raw_lines"]
+
+
+def read_raw_lines(path: str | os.PathLike[str]) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
+    """(line with its line end, object in it) of a JSON Lines file, plain or compressed.
+
+    Raises
+    ------
+    InputError
+        The path cannot be read, or not to its end; the lines before have been given.
+    """
+    [source, *others] = find_sources([path], input_format="jsonl")
+    if others:
+        raise InputError(f"{path} is more than one file", hint="filter one file at a time")
+    stdin = sys.stdin.buffer if source.is_stdin else None
+    try:
+        with (
+            nullcontext(stdin) if stdin is not None else open_source(source) as file,
+            closing(chunks_of(source, file, Progress(None, 0))) as chunks,
+        ):
+            for line in _lines(chunks):
+                yield line, _object(line)
+    except BrokenSourceError as error:
+        raise InputError(
+            f"{source.name} {error.reason}; what was written is not all of it",
+            hint="restore the file and filter it again",
+        ) from error
+
+
+def key_of(record: dict[str, Any] | None, key_field: str) -> str | None:
+    """The key that ``read_documents`` would take from an object; None where it has none."""
+    key = None if record is None else record.get(key_field)
+    if type(key) is int:
+        return str(key)
+    return key if isinstance(key, str) else None
+
+
+def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    held: list[bytes] = []
+    for chunk in chunks:
+        pieces = chunk.split(b"\n")
+        if len(pieces) > 1:
+            yield b"".join([*held, pieces[0], b"\n"])
+            for piece in pieces[1:-1]:
+                yield piece + b"\n"
+            held.clear()
+        if pieces[-1]:
+            held.append(pieces[-1])
+    if held:
+        yield b"".join(held)
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = orjson.loads(line.removeprefix(BOM))
+    except orjson.JSONDecodeError:
+        return None
+    return record if isinstance(record, dict) else None

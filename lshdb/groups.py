@@ -1,0 +1,405 @@
+"""What can be asked of an open index about all documents at once; ``Index`` inherits it.
+
+Pairs are found anew each time. Clusters, deduplication and neighbours rest on verified edges that
+are kept in the index and brought up to date first (``clustering.py``), which is the one question
+that writes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from lshdb.errors import ParameterError
+from lshdb.questions import Questions
+from lshdb.search.candidates import LeftOut
+from lshdb.search.links import MEMORY
+from lshdb.search.pairs import Pair, PairSearch, find_pairs
+from lshdb.search.verification import choose_method
+from lshdb.storage.edges import EdgeState
+from lshdb.storage.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from lshdb.filtering import Survivors
+    from lshdb.search.clusters import Cluster
+    from lshdb.search.deduplication import Decision
+    from lshdb.search.neighbors import Neighbor
+
+__all__ = ["Groups"]
+
+
+class Groups(Questions):
+    """Questions about all documents at once."""
+
+    def pairs(
+        self,
+        *,
+        threshold: float | None = None,
+        verify: str | None = None,
+        since: int | str | None = None,
+        max_bucket: int | None = None,
+        memory: int = MEMORY,
+    ) -> PairSearch:
+        """All near-duplicate pairs, each once, streamed.
+
+        Parameters
+        ----------
+        threshold : float, optional
+            Lowest similarity; the index's own by default. A pair of similarity s is found with
+            probability ``params.recall_at(s)``, also below the index's threshold.
+        verify : {"none", "signature", "exact"}, optional
+            As for :meth:`query`; with ``none`` all candidate pairs are given, whatever the
+            threshold.
+        since : int or "last", optional
+            Only pairs with a document that came in with this batch or a later one; ``"last"`` means
+            the batches of the last add.
+        max_bucket : int, optional
+            Leave out buckets with more signatures than this, and larger groups of exact copies. A
+            bucket of m makes m (m - 1) / 2 pairs. Nothing is left out unless this is given.
+        memory : int
+            Bytes for pairs and texts that are being verified; what has to be sorted beyond that
+            goes to temporary files.
+
+        Returns
+        -------
+        iterator of Pair
+            In no particular order. It sees the index as it is when the first pair is asked for.
+            Its ``left_out`` says what ``max_bucket`` left out.
+
+        Raises
+        ------
+        ParameterError, TextNotStoredError, DamageError
+        """
+        threshold = self._threshold(threshold)
+        method = choose_method(verify, self.params)
+        _check_limits(max_bucket, memory)
+        left_out = LeftOut(max_bucket)
+
+        def found() -> Iterator[Pair]:
+            with self._store.reading() as snapshot:
+                yield from find_pairs(
+                    snapshot,
+                    self.params,
+                    self._shingler,
+                    threshold=threshold,
+                    method=method,
+                    since=_batch(snapshot, since),
+                    most=max_bucket,
+                    left_out=left_out,
+                    memory=memory,
+                )
+
+        return PairSearch(found(), left_out, self.params, threshold)
+
+    def update_clusters(
+        self,
+        *,
+        threshold: float | None = None,
+        verify: str | None = None,
+        max_bucket: int | None = None,
+        lock_timeout: float = 60.0,
+        memory: int = MEMORY,
+    ) -> EdgeState:
+        """Bring verified edges and clusters up to date, if they are not.
+
+        What came in since the last time is compared with everything; clusters that gained or lost
+        a document, or an edge, are made anew, and all others stay. One transaction.
+
+        Parameters
+        ----------
+        threshold : float, optional
+            Find edges at least down to it; the index's own by default. Where edges were found down
+            to a lower one before, it stays that; for a still lower one everything is found anew.
+        verify : {"signature", "exact"}, optional
+            As for :meth:`query`. Another method than before finds everything anew.
+        max_bucket : int, optional
+            Buckets with more signatures than this are linked through leaders, in linear time, and
+            not paired; 1,000 unless it was another number before. Another than before finds
+            everything anew.
+        lock_timeout : float
+            Seconds to wait for another writer.
+        memory : int
+            As for :meth:`pairs`.
+
+        Returns
+        -------
+        EdgeState
+            What the edges cover, and what was not compared.
+
+        Raises
+        ------
+        LockedError, ParameterError, TextNotStoredError, DatabaseError
+        """
+        from lshdb.clustering import update_clusters
+
+        _check_limits(max_bucket, memory)
+        return update_clusters(
+            self._store,
+            self._shingler,
+            threshold=min(self._threshold(threshold), self.params.threshold),
+            method=self._linking(verify),
+            max_bucket=max_bucket,
+            lock_timeout=lock_timeout,
+            memory=memory,
+        )
+
+    def clusters(
+        self,
+        *,
+        threshold: float | None = None,
+        min_size: int = 2,
+        linkage: str = "component",
+        update: bool = True,
+        lock_timeout: float = 60.0,
+    ) -> Iterator[Cluster]:
+        """Documents that tell the same story, the largest groups first.
+
+        Parameters
+        ----------
+        threshold : float, optional
+            Lowest similarity of an edge; the index's own by default.
+        min_size : int
+            Fewest documents of a cluster.
+        linkage : {"component", "representative"}
+            A chain a - b - c, with a unlike c, is one cluster; or is cut so that every member is
+            similar to its representative, the one that came in first.
+        update : bool
+            Bring edges and clusters up to date first, see :meth:`update_clusters`. Without, nothing
+            is written, and of documents that came in since then only exact copies of a member are
+            in a cluster.
+        lock_timeout : float
+            Seconds to wait for another writer, where there is something to bring up to date.
+
+        Returns
+        -------
+        iterator of Cluster
+
+        Raises
+        ------
+        ParameterError
+            Also where ``update`` is false and edges were never found so far down.
+        LockedError, DatabaseError
+        """
+        from lshdb.search.clusters import LINKAGES, find_clusters
+
+        if linkage not in LINKAGES:
+            raise ParameterError(f"linkage is {linkage!r}; expected one of {', '.join(LINKAGES)}")
+        if min_size < 2:
+            raise ParameterError(f"min_size is {min_size}; a cluster has at least 2 documents")
+        with self._linked(threshold, update, lock_timeout) as (snapshot, lowest, _):
+            yield from find_clusters(snapshot, threshold=lowest, linkage=linkage, min_size=min_size)
+
+    def dedup(
+        self,
+        *,
+        keep: str = "first",
+        threshold: float | None = None,
+        against: bool = False,
+        since: int | str | None = None,
+        only: str = "all",
+        update: bool = True,
+        lock_timeout: float = 60.0,
+    ) -> Iterator[Decision]:
+        """For each document, whether to keep it, and if not, which one repeats it.
+
+        A dropped document is verified to be similar to the one that is kept in its place, and no
+        two that are kept are a verified pair.
+
+        Parameters
+        ----------
+        keep : str
+            Which of similar documents to keep: ``first``, ``last``, ``longest``, ``shortest``, or
+            ``field:NAME`` (``field:-NAME``) for the largest (smallest) value of a column of
+            ``document``.
+        threshold : float, optional
+            From which similarity on a document is dropped; the index's own by default.
+        against : bool
+            Drop only documents of the newest add, and only for older ones.
+        since : int or "last", optional
+            With ``against``: what is new begins with this batch.
+        only : {"all", "keep", "drop"}
+            Which decisions to give.
+        update, lock_timeout
+            As for :meth:`clusters`.
+
+        Returns
+        -------
+        iterator of Decision
+            In the order in which the documents came in.
+
+        Raises
+        ------
+        ParameterError, LockedError, DatabaseError
+        """
+        from lshdb.search.deduplication import ONLY, decide, decisions
+
+        if only not in ONLY:
+            raise ParameterError(f"only is {only!r}; expected one of {', '.join(ONLY)}")
+        with self._linked(threshold, update, lock_timeout) as (snapshot, lowest, method):
+            batch = _new_from(snapshot, against, since)
+            chosen = decide(snapshot, threshold=lowest, keep=keep, since=batch)
+            yield from decisions(snapshot, chosen, method, only=only)
+
+    def filter(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        key_field: str = "id",
+        keep: str = "first",
+        threshold: float | None = None,
+        against: bool = False,
+        since: int | str | None = None,
+        update: bool = True,
+        lock_timeout: float = 60.0,
+    ) -> Survivors:
+        """The lines of a JSON Lines file whose documents :meth:`dedup` keeps, byte for byte.
+
+        Lines that hold no document of the index are kept as well; ``counts`` says how many.
+
+        Parameters
+        ----------
+        path : path-like
+            Plain, ``.gz`` or ``.zst``; ``-`` for standard input.
+        key_field : str
+            The field with the key.
+        keep, threshold, against, since, update, lock_timeout
+            As for :meth:`dedup`; a ``field:NAME`` is one of the lines.
+
+        Raises
+        ------
+        InputError
+            The file cannot be read, or not to its end.
+        ParameterError, LockedError, DatabaseError
+        """
+        from lshdb.filtering import FilterCounts, Survivors, field_values, surviving_lines
+        from lshdb.search.deduplication import decide
+
+        counts = FilterCounts()
+
+        def lines() -> Iterator[bytes]:
+            with self._linked(threshold, update, lock_timeout) as (snapshot, lowest, _):
+                values = None
+                if keep.startswith("field:"):
+                    if os.fspath(path) == "-":
+                        raise ParameterError(
+                            "standard input can be read only once, and choosing by a field takes "
+                            "two passes",
+                            hint="write it to a file first",
+                        )
+                    field = keep.removeprefix("field:").removeprefix("-")
+                    values = field_values(snapshot, path, key_field=key_field, field=field)
+                chosen = decide(
+                    snapshot,
+                    threshold=lowest,
+                    keep=keep,
+                    since=_new_from(snapshot, against, since),
+                    values=values,
+                )
+                yield from surviving_lines(
+                    snapshot, chosen, path, key_field=key_field, counts=counts
+                )
+
+        return Survivors(lines(), counts)
+
+    def neighbors(
+        self,
+        *,
+        top: int = 10,
+        threshold: float | None = None,
+        update: bool = True,
+        lock_timeout: float = 60.0,
+    ) -> Iterator[Neighbor]:
+        """For every document the most similar ones, from the edges that are kept.
+
+        Parameters
+        ----------
+        top : int
+            Most neighbours of a document.
+        threshold : float, optional
+            Lowest similarity; the index's own by default.
+        update, lock_timeout
+            As for :meth:`clusters`.
+
+        Returns
+        -------
+        iterator of Neighbor
+            Those of a document together, the most similar first.
+
+        Raises
+        ------
+        ParameterError, LockedError, DatabaseError
+        """
+        from lshdb.search.neighbors import find_neighbors
+
+        if top < 1:
+            raise ParameterError(f"top is {top}; expected at least 1")
+        with self._linked(threshold, update, lock_timeout) as (snapshot, lowest, method):
+            yield from find_neighbors(snapshot, threshold=lowest, method=method, top=top)
+
+    # Inside
+
+    def _linking(self, verify: str | None) -> str:
+        method = choose_method(verify, self.params)
+        if method == "none":
+            raise ParameterError(
+                "clusters are made of verified pairs; verify 'none' gives candidates alone",
+                hint="use 'signature' or 'exact'",
+            )
+        return method
+
+    @contextmanager
+    def _linked(
+        self, threshold: float | None, update: bool, lock_timeout: float
+    ) -> Iterator[tuple[Snapshot, float, str]]:
+        """A snapshot with edges down to the threshold, that threshold, and their method."""
+        lowest = self._threshold(threshold)
+        if update:
+            with self._store.reading() as snapshot:
+                state = snapshot.edges.state()
+            self.update_clusters(
+                threshold=lowest,
+                verify=None if state is None else state.method,
+                lock_timeout=lock_timeout,
+            )
+        with self._store.reading() as snapshot:
+            state = snapshot.edges.state()
+            if state is None or state.threshold > lowest:
+                found = "no" if state is None else f"only down to {state.threshold:g},"
+                raise ParameterError(
+                    f"the index {self._store.directory.path} has {found} verified edges",
+                    hint="bring them up to date with: lshdb clusters INDEX",
+                )
+            yield snapshot, lowest, state.method
+
+
+def _check_limits(max_bucket: int | None, memory: int) -> None:
+    if max_bucket is not None and max_bucket < 2:
+        raise ParameterError(f"max_bucket is {max_bucket}; expected at least 2")
+    if memory < 2**20:
+        raise ParameterError(f"memory is {memory} bytes; expected at least 1 MiB")
+
+
+def _new_from(snapshot: Snapshot, against: bool, since: int | str | None) -> int | None:
+    if since is not None and not against:
+        raise ParameterError("since says what is new for against; it was not asked for")
+    if not against:
+        return None
+    return _batch(snapshot, "last" if since is None else since)
+
+
+def _batch(snapshot: Snapshot, since: int | str | None) -> int | None:
+    """The number of the batch that ``since`` means."""
+    last = snapshot.last_batch()
+    if since is None:
+        return None
+    if since == "last":
+        return snapshot.last_add()
+    newest = last.batch_id if last else 0
+    if not isinstance(since, int) or not 1 <= since <= newest:
+        raise ParameterError(
+            f"there is no batch {since!r}; the index has {newest}",
+            hint="lshdb batches lists them",
+        )
+    return since

@@ -1,0 +1,174 @@
+"""What can be asked of an open index about one document or a few; ``Index`` inherits it.
+
+Each method is one question: it opens a snapshot and hands it to the room that knows the answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+
+from lshdb.documents import Document
+from lshdb.errors import ParameterError
+from lshdb.params import IndexParams
+from lshdb.search.bulk import QueryMaker, search_documents
+from lshdb.search.explanation import Explanation, explain_pair
+from lshdb.search.query import Hit, Searcher
+from lshdb.search.verification import choose_method
+from lshdb.shingling import Shingler
+from lshdb.storage.snapshot import Snapshot
+from lshdb.storage.store import Store
+from lshdb.threads import choose_workers
+
+__all__ = ["Questions"]
+
+
+class Questions:
+    """Questions about one document or a few."""
+
+    def __init__(self, store: Store, shingler: Shingler) -> None:
+        self._store = store
+        self._shingler = shingler
+        self._maker = QueryMaker(shingler, store.params)
+
+    @property
+    def params(self) -> IndexParams:
+        """The parameters it was made with."""
+        return self._store.params
+
+    def query(
+        self,
+        body: str | list[str] | None = None,
+        *,
+        key: str | None = None,
+        top: int | None = 10,
+        threshold: float | None = None,
+        verify: str | None = None,
+    ) -> list[Hit]:
+        """The documents most similar to a text, to ready tokens, or to a document of the index.
+
+        Parameters
+        ----------
+        body : str or list of str, optional
+        key : str, optional
+            Instead of a body: a document of the index, which is left out of the answer itself.
+        top : int or None
+            Most answers; None for all.
+        threshold : float, optional
+            Lowest similarity; the index's own by default.
+        verify : {"none", "signature", "exact"}, optional
+            How candidates are checked; exact by default where texts are stored, else signature.
+
+        Returns
+        -------
+        list of Hit
+            Best first. A document of similarity s is found with probability
+            ``params.recall_at(s)``.
+
+        Raises
+        ------
+        KeyNotFoundError, ParameterError, TextNotStoredError, TokenizerError, DamageError
+        """
+        if (body is None) == (key is None):
+            raise ParameterError("a query has either a body or a key")
+        with self._searcher(top, threshold, verify) as (snapshot, searcher):
+            if body is not None:
+                asked = [Document(key="", body=body)]
+                [(_, hits)] = search_documents(searcher, self._maker, asked, workers=1)
+                return hits
+            return self._query_key(snapshot, searcher, key or "")
+
+    def query_many(
+        self,
+        documents: Iterable[Document | tuple[str, str | list[str]]],
+        *,
+        top: int | None = 10,
+        threshold: float | None = None,
+        verify: str | None = None,
+        workers: int | None = 1,
+    ) -> Iterator[tuple[str, list[Hit]]]:
+        """Many queries on one state of the index: (query key, answer) for each, streamed.
+
+        Parameters
+        ----------
+        documents : iterable
+            As for :meth:`add`; their keys only name the queries.
+        top, threshold, verify
+            As for :meth:`query`.
+        workers : int or None
+            Threads; None is one a core. With one, each query is answered before the next is taken;
+            with more, some hundred are taken ahead. The answers are the same.
+        """
+        workers = choose_workers(workers)
+        with self._searcher(top, threshold, verify) as (_, searcher):
+            taken = (item if isinstance(item, Document) else Document(*item) for item in documents)
+            yield from search_documents(searcher, self._maker, taken, workers=workers)
+
+    def explain(
+        self, key1: str, key2: str | None = None, *, body: str | list[str] | None = None
+    ) -> Explanation:
+        """Why a document and another one, or a text, are a near-duplicate pair or are none.
+
+        Parameters
+        ----------
+        key1 : str
+        key2 : str, optional
+        body : str or list of str, optional
+            Instead of a second key; not added.
+
+        Raises
+        ------
+        KeyNotFoundError, ParameterError, InputError, TokenizerError, DamageError
+        """
+        if (key2 is None) == (body is None):
+            raise ParameterError("a document is compared with either a second key or a body")
+        with self._store.reading() as snapshot:
+            return explain_pair(snapshot, self.params, self._shingler, key1, key2, body)
+
+    def similarity(self, left: str | list[str], right: str | list[str]) -> float:
+        """Exact Jaccard similarity of two bodies as this index would shingle them; O(their length).
+
+        Neither need be in the index. 0 where neither has a shingle.
+
+        Raises
+        ------
+        InputError
+            One of them could be no document's body.
+        """
+        return self._maker.similarity(left, right)
+
+    def count_shingles(self, body: str | list[str]) -> int:
+        """How many shingles a text, or ready tokens, would have here; of 0 nothing is similar."""
+        return len(self._maker.shingles([body])[0])
+
+    @contextlib.contextmanager
+    def _searcher(
+        self, top: int | None, threshold: float | None, verify: str | None
+    ) -> Iterator[tuple[Snapshot, Searcher]]:
+        if top is not None and top < 1:
+            raise ParameterError(f"top is {top}; expected at least 1")
+        threshold = self._threshold(threshold)
+        method = choose_method(verify, self.params)
+        with self._store.reading() as snapshot:
+            searcher = Searcher(
+                snapshot,
+                self.params,
+                self._shingler,
+                threshold=threshold,
+                top=top,
+                method=method,
+            )
+            yield snapshot, searcher
+
+    def _threshold(self, threshold: float | None) -> float:
+        if threshold is None:
+            return self.params.threshold
+        if not 0.0 < threshold <= 1.0:
+            raise ParameterError(f"threshold is {threshold!r}; expected a number above 0, up to 1")
+        return threshold
+
+    def _query_key(self, snapshot: Snapshot, searcher: Searcher, key: str) -> list[Hit]:
+        document = snapshot.document(key)
+        if document.signature_id is None:
+            return []
+        return searcher.search_stored(document.signature_id, leave_out=document.doc_id)

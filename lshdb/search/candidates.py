@@ -1,0 +1,309 @@
+"""Postings -> candidate pairs of signatures, a block at a time.
+
+Buckets with more than one posting come from SQL, grouped and in order of bucket key; or, where only
+some signatures are asked about, those signatures' buckets are looked up by key, at a cost that
+grows with what is asked and not with the index. Signatures that no document has any longer are left
+out.
+
+A bucket of m signatures makes m (m - 1) / 2 pairs. What becomes of one with more than ``most``:
+
+left out
+    for ``pairs``: none of its pairs is a candidate through it, and all that is counted;
+linked
+    for clusters, where it matters only that what belongs together hangs together: its members are
+    compared with a leader, those that are like it are linked to it, the others choose a leader
+    among themselves, and so on, ``LEADERS`` times at most. That is linear in m.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.arrays import distinct
+from lshdb.banding import BUCKET_BITS, bucket_keys, compare_rows
+from lshdb.params import IndexParams
+from lshdb.storage.snapshot import Buckets, Snapshot
+
+__all__ = ["Candidates", "LeftOut", "candidates", "contains"]
+
+BLOCK_PAIRS = 16_384
+LEADERS = 32
+_PROBE_SIGNATURES = 2_000
+_NEVER = np.iinfo(np.int64).max
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class LeftOut:
+    """What was not compared, because its bucket was too large; complete when the search is.
+
+    Attributes
+    ----------
+    max_bucket : int or None
+        The largest bucket whose pairs are all candidates.
+    buckets : int
+        Buckets that were larger.
+    pairs : int
+        Pairs of signatures in them that were not compared there; one that shares several such
+        buckets counts in each, and another bucket may have brought it all the same.
+    copy_groups, copy_pairs : int
+        Groups of more than ``max_bucket`` exact copies, and the pairs within them; ``pairs`` alone
+        leaves them out.
+    """
+
+    max_bucket: int | None = None
+    buckets: int = 0
+    pairs: int = 0
+    copy_groups: int = 0
+    copy_pairs: int = 0
+    _postings: dict[int, int] = field(default_factory=dict)
+    _signatures: int = 0
+
+    def recall_lost(self, params: IndexParams, threshold: float | None = None) -> float:
+        """How much less likely a pair at the threshold is found, as estimated.
+
+        Of the n signatures a share f of band i lay in buckets that were left out; a pair agrees in
+        that band with probability s^r and is found by it with s^r (1 - f). The bands are taken
+        as independent, and the pair as any.
+        """
+        if not self._signatures:
+            return 0.0
+        agree = (params.threshold if threshold is None else threshold) ** params.rows
+        missed = 1.0
+        for band in range(params.bands):
+            share = min(1.0, self._postings.get(band, 0) / self._signatures)
+            missed *= 1.0 - agree * (1.0 - share)
+        return max(0.0, missed - (1.0 - agree) ** params.bands)
+
+    def count(self, bands: Ids, sizes: Ids, pairs: int, n_signatures: int) -> None:
+        """Count buckets that are too large."""
+        self.buckets += len(sizes)
+        self.pairs += pairs
+        self._signatures = n_signatures
+        for band, size in zip(bands.tolist(), sizes.tolist(), strict=True):
+            self._postings[band] = self._postings.get(band, 0) + size
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Pairs of signatures that share a bucket, as columns.
+
+    Attributes
+    ----------
+    left, right : ndarray of int64, shape (n,)
+        Signature ids, left below right.
+    bands : ndarray of int64, shape (n,)
+        Band of the bucket; -1 where the pair is to be taken whatever its first band, because it
+        comes from a bucket that was linked.
+    """
+
+    left: Ids
+    right: Ids
+    bands: Ids
+
+
+def candidates(
+    snapshot: Snapshot,
+    params: IndexParams,
+    *,
+    new: Ids | None = None,
+    most: int | None = None,
+    like: float | None = None,
+    left_out: LeftOut,
+) -> Iterator[Candidates]:
+    """Candidate pairs, in blocks; a pair comes once for each bucket that it shares.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        Open for as long as the iteration lasts.
+    params : IndexParams
+    new : ndarray of int64, optional
+        Sorted signature ids; only pairs with one of them.
+    most : int, optional
+        The largest bucket of which all pairs are candidates; larger ones are left out.
+    like : float, optional
+        Link larger buckets by pairs whose signatures agree so far, instead.
+    left_out : LeftOut
+        Filled on the way.
+    """
+    left_out.max_bucket = most
+    dead = snapshot.edges.dead()
+    blocks = snapshot.shared_buckets() if new is None else _buckets_of(snapshot, params, new)
+    n_signatures = snapshot.n_signatures if new is None else len(new)
+    gathered = _Gathered()
+    for buckets in blocks:
+        buckets = _living(buckets, dead)
+        if most is not None:
+            hot = np.flatnonzero(buckets.sizes > most)
+            for place in hot.tolist():
+                yield from _hot(snapshot, params, buckets, place, new, like, left_out, n_signatures)
+            buckets = _without(buckets, hot)
+        for piece in _pairs_of_buckets(buckets, new):
+            if gathered.add(piece):
+                yield gathered.take()
+    if gathered.size:
+        yield gathered.take()
+
+
+class _Gathered:
+    """Small pieces, joined into blocks that are worth a step of verification."""
+
+    def __init__(self) -> None:
+        self._pieces: list[tuple[Ids, Ids, Ids]] = []
+        self.size = 0
+
+    def add(self, piece: tuple[Ids, Ids, Ids]) -> bool:
+        """Add a piece; whether there is a block now."""
+        self._pieces.append(piece)
+        self.size += len(piece[0])
+        return self.size >= BLOCK_PAIRS
+
+    def take(self) -> Candidates:
+        columns = zip(*self._pieces, strict=True)
+        self._pieces, self.size = [], 0
+        return Candidates(*(np.concatenate(column) for column in columns))
+
+
+def _buckets_of(snapshot: Snapshot, params: IndexParams, new: Ids) -> Iterator[Buckets]:
+    """The shared buckets that hold one of some signatures, looked up some at a time.
+
+    A bucket with signatures of several look-ups is given at the first of them alone.
+    """
+    for start in range(0, len(new), _PROBE_SIGNATURES):
+        rows = snapshot.signatures[new[start : start + _PROBE_SIGNATURES]]
+        keys = bucket_keys(rows, bands=params.bands, rows=params.rows)
+        found, members = snapshot.postings(distinct(keys.reshape(-1)))
+        order = np.lexsort((members, found))
+        found, members = found[order], members[order]
+        starts = np.flatnonzero(np.diff(found, prepend=found[:1] - 1))
+        sizes = np.diff(starts, append=len(found))
+        if not len(starts):
+            continue
+        oldest = np.minimum.reduceat(np.where(contains(new, members), members, _NEVER), starts)
+        wanted = (sizes > 1) & (oldest >= new[start])
+        if wanted.any():
+            yield Buckets(found[starts][wanted], sizes[wanted], members[np.repeat(wanted, sizes)])
+
+
+def contains(values: Ids, wanted: Ids) -> NDArray[np.bool_]:
+    """Which of ``wanted`` are among ``values``, which are sorted."""
+    if not len(values):
+        return np.zeros(len(wanted), dtype=bool)
+    places = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
+    contained: NDArray[np.bool_] = values[places] == wanted
+    return contained
+
+
+def _living(buckets: Buckets, dead: Ids) -> Buckets:
+    """The same buckets without the signatures that no document has."""
+    if not len(dead):
+        return buckets
+    alive = ~contains(dead, buckets.members)
+    if alive.all():
+        return buckets
+    starts = np.cumsum(buckets.sizes) - buckets.sizes
+    sizes = np.add.reduceat(alive.astype(np.int64), starts)
+    return Buckets(buckets.keys, sizes, buckets.members[alive])
+
+
+def _without(buckets: Buckets, places: Ids) -> Buckets:
+    if not len(places):
+        return buckets
+    kept = np.ones(len(buckets.sizes), dtype=bool)
+    kept[places] = False
+    members = buckets.members[np.repeat(kept, buckets.sizes)]
+    return Buckets(buckets.keys[kept], buckets.sizes[kept], members)
+
+
+def _bands(keys: Ids) -> Ids:
+    return keys >> BUCKET_BITS & 255
+
+
+def _pairs_of_buckets(buckets: Buckets, new: Ids | None) -> Iterator[tuple[Ids, Ids, Ids]]:
+    """Pairs of the buckets' members: (left ids, right ids, band).
+
+    Buckets of one size are paired together, in one step; a very large one is given piece by piece.
+    """
+    bands = _bands(buckets.keys)
+    starts = np.cumsum(buckets.sizes) - buckets.sizes
+    for size in distinct(buckets.sizes).tolist():
+        if size < 2:
+            continue
+        of_size = np.flatnonzero(buckets.sizes == size)
+        step = max(1, BLOCK_PAIRS // size**2)
+        for few in (of_size[first : first + step] for first in range(0, len(of_size), step)):
+            members = np.sort(buckets.members[starts[few, None] + np.arange(size)], axis=1)
+            for left, right, of_bucket in _pairs_of_rows(members):
+                if new is not None:
+                    wanted = contains(new, left) | contains(new, right)
+                    left, right, of_bucket = left[wanted], right[wanted], of_bucket[wanted]
+                yield left, right, bands[few][of_bucket]
+
+
+def _pairs_of_rows(members: Ids) -> Iterator[tuple[Ids, Ids, Ids]]:
+    """Pairs within each row: (left, right, row number); one left column a time in a long row."""
+    size = members.shape[1]
+    numbers = np.arange(len(members))
+    if size * size <= BLOCK_PAIRS:
+        first, second = np.triu_indices(size, 1)
+        left, right = members[:, first].reshape(-1), members[:, second].reshape(-1)
+        yield left, right, np.repeat(numbers, len(first))
+        return
+    for place in range(size - 1):
+        rest = size - place - 1
+        left = np.repeat(members[:, place], rest)
+        yield left, members[:, place + 1 :].reshape(-1), np.repeat(numbers, rest)
+
+
+def _hot(
+    snapshot: Snapshot,
+    params: IndexParams,
+    buckets: Buckets,
+    place: int,
+    new: Ids | None,
+    like: float | None,
+    left_out: LeftOut,
+    n_signatures: int,
+) -> Iterator[Candidates]:
+    """Count one bucket that is too large, and link it where that is asked for."""
+    start = int(buckets.sizes[:place].sum())
+    size = int(buckets.sizes[place])
+    members = np.sort(buckets.members[start : start + size])
+    n_new = size if new is None else int(contains(new, members).sum())
+    pairs = size * (size - 1) // 2 - (size - n_new) * (size - n_new - 1) // 2
+    if like is not None:
+        compared = 0
+        for left, right in _links(snapshot, params, members, like):
+            if new is not None:
+                wanted = contains(new, left) | contains(new, right)
+                left, right = left[wanted], right[wanted]
+            compared += len(left)
+            yield Candidates(left, right, np.full(len(left), -1, dtype=np.int64))
+        pairs = max(0, pairs - compared)
+    bands = _bands(buckets.keys[place : place + 1])
+    left_out.count(bands, np.array([n_new]), pairs, n_signatures)
+
+
+def _links(
+    snapshot: Snapshot, params: IndexParams, members: Ids, like: float
+) -> Iterator[tuple[Ids, Ids]]:
+    """Pairs (leader, member) of the members that are like their leader by signature."""
+    signatures = snapshot.signatures
+    for _ in range(LEADERS):
+        if len(members) < 2:
+            return
+        right = members[1:]
+        left = np.full(len(right), members[0])
+        agreement = compare_rows(
+            signatures, left, signatures, right, bands=params.bands, rows=params.rows
+        )
+        alike = agreement.equal >= like * params.num_perm
+        if alike.any():
+            yield left[alike], right[alike]
+        members = right[~alike]

@@ -1,0 +1,146 @@
+"""Candidate pairs of signatures -> verified pairs of signatures, each once, in bounded memory.
+
+A pair that shares several buckets is taken in the first band in which its signatures agree. That is
+decided from the two rows alone, so nothing has to be remembered, and a pair that shares a bucket
+only by a collision of the bucket's hash is dropped on the way.
+
+Pairs that pass their signatures are gathered before texts are read: few at first, so that the first
+answers come at once, then twice as many each time, as memory allows. What is gathered hangs
+together in groups, and is verified group by group, so that each text is read, normalised and
+shingled once for its group however many pairs it is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.banding import compare_rows
+from lshdb.params import IndexParams
+from lshdb.search.candidates import Candidates, LeftOut, candidates
+from lshdb.search.components import component_roots
+from lshdb.search.verification import ShingleCache, band_similarity, exact_similarity, prefilter
+from lshdb.shingling import Shingler
+from lshdb.storage.edges import Edges
+from lshdb.storage.snapshot import Snapshot
+
+__all__ = ["MEMORY", "find_links"]
+
+MEMORY = 256 * 2**20
+"""Bytes that a search for pairs may take, beside the interpreter and the memory map."""
+
+_FIRST_PAIRS = 16_384
+_PAIR_BYTES = 96
+"""Of a gathered pair: two ids and an estimate, and what sorting them by group takes on top."""
+_EXACT_PAIRS = 1024
+
+Ids = NDArray[np.int64]
+
+
+def find_links(
+    snapshot: Snapshot,
+    params: IndexParams,
+    shingler: Shingler,
+    *,
+    threshold: float,
+    method: str,
+    new: Ids | None = None,
+    most: int | None = None,
+    link: bool = False,
+    left_out: LeftOut,
+    memory: int = MEMORY,
+) -> Iterator[Edges]:
+    """All pairs of signatures at or above the threshold, each once, as they are found.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        Open for as long as the iteration lasts.
+    params : IndexParams
+    shingler : Shingler
+        Of the same parameters.
+    threshold : float
+        Does not apply to method ``none``.
+    method : {"none", "signature", "exact"}
+    new : ndarray of int64, optional
+        Sorted signature ids; only pairs with one of them.
+    most : int, optional
+        The largest bucket of which all pairs are candidates.
+    link : bool
+        Whether larger buckets are linked (a pair may then come twice) and not left out.
+    left_out : LeftOut
+        Filled on the way.
+    memory : int
+        Bytes for gathered pairs and shingles of texts. What SQL sorts beyond its own share goes to
+        temporary files.
+    """
+    lowest = prefilter(threshold, params.num_perm) if method == "exact" else threshold
+    found = (
+        _check_signatures(snapshot, params, block, method, lowest)
+        for block in candidates(
+            snapshot, params, new=new, most=most, like=lowest if link else None, left_out=left_out
+        )
+    )
+    if method != "exact":
+        yield from (links for links in found if len(links))
+        return
+    cache = ShingleCache(snapshot, params, shingler, most_bytes=memory // 2)
+    for gathered in _gathered(found, memory // 4 // _PAIR_BYTES):
+        yield from _check_texts(cache, gathered, threshold)
+
+
+def _check_signatures(
+    snapshot: Snapshot, params: IndexParams, pairs: Candidates, method: str, lowest: float
+) -> Edges:
+    """Keep the pairs whose first agreeing band this is and whose signatures are alike enough."""
+    signatures = snapshot.signatures
+    agreement = compare_rows(
+        signatures, pairs.left, signatures, pairs.right, bands=params.bands, rows=params.rows
+    )
+    keep = (agreement.first == pairs.bands) | (pairs.bands < 0)
+    if method == "none":
+        estimates = band_similarity(agreement.matched, params)
+    else:
+        estimates = agreement.equal / params.num_perm
+        keep &= estimates >= lowest
+    return Edges(pairs.left[keep], pairs.right[keep], estimates[keep])
+
+
+def _gathered(found: Iterator[Edges], most: int) -> Iterator[Edges]:
+    """Join blocks into ever larger ones, up to ``most`` pairs."""
+    wanted = min(_FIRST_PAIRS, most)
+    held: list[Edges] = []
+    size = 0
+    for links in found:
+        held.append(links)
+        size += len(links)
+        if size >= wanted:
+            yield _joined(held)
+            held, size = [], 0
+            wanted = min(2 * wanted, most)
+    if size:
+        yield _joined(held)
+
+
+def _joined(held: list[Edges]) -> Edges:
+    return Edges(
+        np.concatenate([links.left for links in held]),
+        np.concatenate([links.right for links in held]),
+        np.concatenate([links.similarities for links in held]),
+    )
+
+
+def _check_texts(cache: ShingleCache, links: Edges, threshold: float) -> Iterator[Edges]:
+    """The pairs that hold by their texts, group by group."""
+    order = np.lexsort((links.right, links.left, component_roots(links.left, links.right)))
+    for start in range(0, len(order), _EXACT_PAIRS):
+        places = order[start : start + _EXACT_PAIRS]
+        left, right = links.left[places], links.right[places]
+        pairs = list(zip(left.tolist(), right.tolist(), strict=True))
+        sets = cache.get(list(dict.fromkeys(one for pair in pairs for one in pair)))
+        similarities = np.array([exact_similarity(sets[one], sets[two]) for one, two in pairs])
+        keep = similarities >= threshold
+        if keep.any():
+            yield Edges(left[keep], right[keep], similarities[keep])

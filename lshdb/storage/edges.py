@@ -1,0 +1,306 @@
+"""Verified edges between signatures, and the clusters that they make: what is kept of both.
+
+An edge says how similar two *contents* are. A signature belongs to one content for ever, so an edge
+never grows stale: a document that is replaced gets another signature, and what was said of the one
+it leaves stays true. What can change is whether a document has the signature at all.
+
+    edge            (signature1, signature2, similarity, method), the smaller id first
+    cluster_member  (signature_id, label): the smallest doc_id of the cluster is its label
+    edge_state      the one row that says how far both have come, and by which threshold
+    signature_release   one row each time a document left a signature (see ``writing.py``)
+
+Copies of one document share a signature and make no edges, however many they are.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import astuple, dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.storage.dialects import sqlite as dialect
+
+__all__ = ["EdgeState", "EdgeTables", "Edges", "Holders"]
+
+_ROWS = 100_000
+_LIST = 50_000
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeState:
+    """What the stored edges cover.
+
+    Attributes
+    ----------
+    threshold : float
+        Lowest similarity of an edge.
+    method : str
+        How the similarities were found.
+    max_bucket : int
+        Buckets with more postings were linked and not paired.
+    n_signatures, batch_id, release_id : int
+        All before this signature, and up to this batch and release, is in.
+    hot_buckets, hot_pairs : int
+        Buckets over ``max_bucket``, and pairs in them that were not compared.
+    recall_lost : float
+        How much less likely than promised that makes it to find a pair, as estimated.
+    updated_at : str
+    """
+
+    threshold: float
+    method: str
+    max_bucket: int
+    n_signatures: int
+    batch_id: int
+    release_id: int
+    hot_buckets: int
+    hot_pairs: int
+    recall_lost: float
+    updated_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Edges, as columns.
+
+    Attributes
+    ----------
+    left, right : ndarray of int64, shape (n,)
+        Signature ids, left below right.
+    similarities : ndarray of float64, shape (n,)
+    """
+
+    left: Ids
+    right: Ids
+    similarities: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """Which documents have a signature, as columns.
+
+    Attributes
+    ----------
+    signature_ids : ndarray of int64, shape (n,)
+        Sorted; signatures that no document has are absent.
+    first : ndarray of int64, shape (n,)
+        Smallest doc_id.
+    count : ndarray of int64, shape (n,)
+        Number of documents.
+    """
+
+    signature_ids: Ids
+    first: Ids
+    count: Ids
+
+
+class EdgeTables:
+    """The tables of edges and clusters, inside one open transaction.
+
+    Parameters
+    ----------
+    execute : callable
+        ``execute(sql, parameters=())`` on that transaction.
+    insert : callable, optional
+        The same for many insertions; needed for writing alone.
+    """
+
+    def __init__(
+        self, execute: Callable[..., Any], insert: Callable[..., Any] | None = None
+    ) -> None:
+        self._execute = execute
+        self._insert = insert or execute
+
+    # Reading
+
+    def state(self) -> EdgeState | None:
+        """How far the edges have come; None before the first time."""
+        row = self._execute(f"SELECT {_STATE_COLUMNS} FROM edge_state").fetchone()
+        return None if row is None else EdgeState(*row)
+
+    def last_release(self) -> int:
+        """Number of the newest release."""
+        (last,) = self._execute("SELECT max(release_id) FROM signature_release").fetchone()
+        return last or 0
+
+    def released_since(self, release_id: int) -> Ids:
+        """Signatures that a document left after that release, sorted."""
+        rows = self._execute(
+            "SELECT DISTINCT signature_id FROM signature_release WHERE release_id > ? ORDER BY 1",
+            (release_id,),
+        )
+        return _column(rows)
+
+    def dead(self) -> Ids:
+        """Signatures that no document has any longer, sorted; cost grows with the releases."""
+        rows = self._execute(
+            "SELECT DISTINCT signature_id FROM signature_release AS released WHERE NOT EXISTS "
+            "(SELECT 1 FROM document WHERE document.signature_id = released.signature_id) "
+            "ORDER BY 1"
+        )
+        return _column(rows)
+
+    def holders(self, signature_ids: Ids | None = None) -> Iterator[Holders]:
+        """The documents of some signatures, or of all, a block at a time."""
+        columns = "SELECT signature_id, min(doc_id), count(*) FROM document "
+        if signature_ids is None:
+            rows = self._execute(
+                f"{columns} WHERE signature_id IS NOT NULL GROUP BY signature_id ORDER BY 1"
+            )
+            yield from (Holders(*block) for block in _blocks(rows, 3))
+            return
+        for some in _lists(signature_ids):
+            rows = self._execute(
+                f"{columns} WHERE {dialect.in_list('signature_id')} "
+                "GROUP BY signature_id ORDER BY 1",
+                (dialect.encode_list(some),),
+            )
+            yield from (Holders(*block) for block in _blocks(rows, 3))
+
+    def edges(self, threshold: float) -> Iterator[Edges]:
+        """All edges of at least that similarity, a block at a time, in order of both ids."""
+        rows = self._execute(
+            "SELECT signature1, signature2, similarity FROM edge WHERE similarity >= ?",
+            (threshold,),
+        )
+        yield from map(_edges, _chunks(rows))
+
+    def edges_between(self, first: int, last: int, threshold: float) -> Iterator[Edges]:
+        """Edges of signatures from first to last, seen from there: ``left`` is one of them.
+
+        An edge with both ends there comes both ways round.
+        """
+        rows = self._execute(
+            "SELECT signature1, signature2, similarity FROM edge "
+            "WHERE signature1 BETWEEN ? AND ? AND similarity >= ? UNION ALL "
+            "SELECT signature2, signature1, similarity FROM edge "
+            "WHERE signature2 BETWEEN ? AND ? AND similarity >= ?",
+            (first, last, threshold, first, last, threshold),
+        )
+        yield from map(_edges, _chunks(rows))
+
+    def edges_of(self, signature_ids: Ids) -> Iterator[Edges]:
+        """Edges with a signature of these as the smaller one."""
+        for some in _lists(signature_ids):
+            rows = self._execute(
+                "SELECT signature1, signature2, similarity FROM edge "
+                f"WHERE {dialect.in_list('signature1')}",
+                (dialect.encode_list(some),),
+            )
+            yield from map(_edges, _chunks(rows))
+
+    def labels_of(self, signature_ids: Ids) -> Ids:
+        """Labels of the clusters in which some signatures are, each once."""
+        found = [np.empty(0, dtype=np.int64)]
+        for some in _lists(signature_ids):
+            rows = self._execute(
+                "SELECT DISTINCT label FROM cluster_member "
+                f"WHERE {dialect.in_list('signature_id')}",
+                (dialect.encode_list(some),),
+            )
+            found.append(_column(rows))
+        return np.unique(np.concatenate(found))
+
+    def members_of(self, labels: Ids) -> Ids:
+        """Signatures of clusters."""
+        found = [np.empty(0, dtype=np.int64)]
+        for some in _lists(labels):
+            rows = self._execute(
+                f"SELECT signature_id FROM cluster_member WHERE {dialect.in_list('label')}",
+                (dialect.encode_list(some),),
+            )
+            found.append(_column(rows))
+        return np.concatenate(found)
+
+    def members(self) -> Iterator[tuple[Ids, Ids]]:
+        """(signature ids, labels) of all clusters, a block at a time, in order of signature."""
+        rows = self._execute("SELECT signature_id, label FROM cluster_member ORDER BY 1")
+        for signature_ids, labels in _blocks(rows, 2):  # noqa: UP028
+            yield signature_ids, labels
+
+    # Writing
+
+    def put_edges(self, edges: Edges, method: str) -> None:
+        """Insert edges; one that is there already stays as it is."""
+        columns = zip(
+            edges.left.tolist(),
+            edges.right.tolist(),
+            edges.similarities.tolist(),
+            itertools.repeat(method),
+            strict=False,
+        )
+        names = ("signature1", "signature2", "similarity", "method")
+        dialect.insert_rows(self._insert, "edge", names, columns, or_ignore=True)
+
+    def drop_edges_of(self, signature_ids: Ids) -> None:
+        """Delete the edges of some signatures."""
+        for some in _lists(signature_ids):
+            for column in ("signature1", "signature2"):
+                self._execute(
+                    f"DELETE FROM edge WHERE {dialect.in_list(column)}",
+                    (dialect.encode_list(some),),
+                )
+
+    def put_members(self, signature_ids: Ids, labels: Ids) -> None:
+        """Insert members of clusters."""
+        columns = zip(signature_ids.tolist(), labels.tolist(), strict=True)
+        dialect.insert_rows(self._insert, "cluster_member", ("signature_id", "label"), columns)
+
+    def drop_members(self, labels: Ids) -> None:
+        """Delete clusters by label."""
+        for some in _lists(labels):
+            self._execute(
+                f"DELETE FROM cluster_member WHERE {dialect.in_list('label')}",
+                (dialect.encode_list(some),),
+            )
+
+    def clear(self) -> None:
+        """Forget all edges and clusters."""
+        for table in ("edge", "cluster_member", "edge_state"):
+            self._execute(f"DELETE FROM {table}")
+
+    def put_state(self, state: EdgeState) -> None:
+        """Say how far the edges have come."""
+        self._execute("DELETE FROM edge_state")
+        names = f"edge_state_id, {_STATE_COLUMNS}"
+        marks = ", ".join("?" * len(fields(EdgeState)))
+        self._execute(f"INSERT INTO edge_state ({names}) VALUES (1, {marks})", astuple(state))
+
+
+_STATE_COLUMNS = ", ".join(field.name for field in fields(EdgeState))
+
+
+def _column(rows: Iterable[tuple[int]]) -> Ids:
+    return np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int64)
+
+
+def _chunks(rows: Iterable[Any]) -> Iterator[list[Any]]:
+    iterator = iter(rows)
+    while chunk := list(itertools.islice(iterator, _ROWS)):
+        yield chunk
+
+
+def _blocks(rows: Iterable[Any], width: int) -> Iterator[list[Ids]]:
+    for chunk in _chunks(rows):
+        flat = np.fromiter(itertools.chain.from_iterable(chunk), dtype=np.int64)
+        yield [np.ascontiguousarray(flat[place::width]) for place in range(width)]
+
+
+def _edges(chunk: list[tuple[int, int, float]]) -> Edges:
+    left, right, similarities = zip(*chunk, strict=True)
+    return Edges(
+        np.array(left, dtype=np.int64), np.array(right, dtype=np.int64), np.array(similarities)
+    )
+
+
+def _lists(values: Ids) -> Iterator[Ids]:
+    return (values[start : start + _LIST] for start in range(0, len(values), _LIST))

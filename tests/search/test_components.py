@@ -1,0 +1,71 @@
+"""Components and representatives against the plain ways of finding them."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lshdb.search.components import component_roots, connect, represent
+
+PAIRS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=80).map(
+    lambda pairs: [(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]]
+)
+
+
+def columns(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    flat = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return flat[:, 0].copy(), flat[:, 1].copy()
+
+
+def plain_roots(pairs: list[tuple[int, int]]) -> dict[int, int]:
+    root = {node: node for pair in pairs for node in pair}
+    changed = True
+    while changed:
+        changed = False
+        for one, other in pairs:
+            least = min(root[one], root[other])
+            changed |= root[one] != least or root[other] != least
+            root[one] = root[other] = least
+    return root
+
+
+@given(PAIRS)
+def test_components_are_those_of_plain_propagation(pairs: list[tuple[int, int]]) -> None:
+    expected = plain_roots(pairs)
+    nodes, roots = connect(*columns(pairs))
+    assert dict(zip(nodes.tolist(), roots.tolist(), strict=True)) == expected
+    of_pairs = component_roots(*columns(pairs)).tolist() if pairs else []
+    assert of_pairs == [expected[one] for one, _ in pairs]
+
+
+def test_a_long_chain_in_any_order_is_one_component() -> None:
+    ids = np.random.default_rng(7).permutation(5000)
+    nodes, roots = connect(ids[:-1], ids[1:])
+    assert len(nodes) == 5000
+    assert not roots.any()
+
+
+@given(PAIRS, st.randoms(use_true_random=False))
+def test_representatives_are_those_of_the_greedy_choice(pairs, random) -> None:  # type: ignore[no-untyped-def]
+    pairs = sorted(set(pairs))
+    order = sorted({node for pair in pairs for node in pair} | {100, 101})
+    random.shuffle(order)
+    near: dict[int, set[int]] = {node: set() for node in order}
+    for one, other in pairs:
+        near[one].add(other)
+        near[other].add(one)
+    expected: dict[int, int] = {}
+    for node in order:
+        if node not in expected:
+            expected[node] = node
+            for other in near[node]:
+                expected.setdefault(other, node)
+    left, right = columns(pairs)
+    nodes, found, by = represent(np.array(order, dtype=np.int64), left, right)
+    assert dict(zip(nodes.tolist(), found.tolist(), strict=True)) == expected
+    for node, representative, pair in zip(nodes.tolist(), found.tolist(), by.tolist(), strict=True):
+        if representative == node:
+            assert pair == -1
+        else:
+            assert set(pairs[pair]) == {node, representative}
