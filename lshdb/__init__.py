@@ -19,10 +19,12 @@ from lshdb.errors import (
     TokenizerError,
     TooManyRejectedError,
 )
-from lshdb.index import Index, ShownDocument
+from lshdb.index import Index
 from lshdb.params import IndexParams, candidate_probability, choose_bands
+from lshdb.search.explanation import Explanation
 from lshdb.search.pairs import Pair, PairSearch
 from lshdb.search.query import Hit
+from lshdb.showing import ShownDocument
 from lshdb.signatures import KernelWarning, kernel_name
 from lshdb.tokenizers import Tokenizer
 from lshdb.version import __version__
@@ -32,6 +34,7 @@ __all__ = [
     "DamageError",
     "DatabaseError",
     "Document",
+    "Explanation",
     "FormatError",
     "Hit",
     "Index",

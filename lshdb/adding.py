@@ -35,7 +35,7 @@ from lshdb.shingling import Shingler
 from lshdb.signatures import canonical_contents
 from lshdb.signing import sign_in_threads
 from lshdb.storage.bodies import hash_body, pack_body, raw_body
-from lshdb.storage.snapshot import StoredDocument
+from lshdb.storage.records import StoredDocument
 from lshdb.storage.store import Store
 from lshdb.storage.times import timestamp, timestamp_after
 from lshdb.storage.writing import Writer, WriteTransaction

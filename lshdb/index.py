@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -13,8 +12,10 @@ from lshdb.documents import Document, Rejected
 from lshdb.expectations import check_expected
 from lshdb.groups import Groups, check_limits
 from lshdb.params import IndexParams
+from lshdb.search.pairs import Pair
 from lshdb.shingling import Shingler
-from lshdb.storage.snapshot import StoredBatch, StoredDocument
+from lshdb.showing import ShownDocument, show_document
+from lshdb.storage.records import StoredBatch
 from lshdb.storage.store import Store
 from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
 
@@ -25,27 +26,9 @@ if TYPE_CHECKING:
     from lshdb.sql import SqlResult
     from lshdb.stats import IndexStats
 
-__all__ = ["Index", "ShownDocument"]
+__all__ = ["Index"]
 
 Path_ = str | os.PathLike[str]
-
-
-@dataclass(frozen=True, slots=True)
-class ShownDocument:
-    """What :meth:`Index.show` gives.
-
-    Attributes
-    ----------
-    document : StoredDocument
-    body : str or list of str or None
-        None where texts are not stored.
-    copies : tuple of str
-        Keys of the documents with the same normalised content.
-    """
-
-    document: StoredDocument
-    body: str | list[str] | None
-    copies: tuple[str, ...]
 
 
 class Index(Groups):
@@ -349,6 +332,36 @@ class Index(Groups):
 
     # Looking
 
+    def join(
+        self, other: Index, *, threshold: float | None = None, verify: str | None = None
+    ) -> Iterator[Pair]:
+        """All near-duplicate pairs of a document here and one of another index, streamed.
+
+        Parameters
+        ----------
+        other : Index
+            Made with equal parameters; threshold, recall and store_text may differ.
+        threshold, verify
+            As for :meth:`pairs`; exact by default where both store texts.
+
+        Returns
+        -------
+        iterator of Pair
+            ``key1`` here, ``key2`` in the other; an index joined with itself gives each pair both
+            ways, and each document with itself. It reads the postings of both from end to end, or
+            where one is much smaller, looks its buckets up in the other.
+
+        Raises
+        ------
+        ParameterMismatchError, ParameterError, TextNotStoredError, TokenizerError, DamageError
+        """
+        from lshdb.search.joining import join_stores
+
+        threshold = self._threshold(threshold)
+        return join_stores(
+            self._store, other._store, self._shingler, threshold=threshold, verify=verify
+        )
+
     def show(self, key: str) -> ShownDocument:
         """A document with all that is stored of it.
 
@@ -357,17 +370,7 @@ class Index(Groups):
         KeyNotFoundError
         """
         with self._store.reading() as snapshot:
-            document = snapshot.document(key)
-            others = (
-                ()
-                if document.signature_id is None
-                else tuple(
-                    other
-                    for doc_id, other, _ in snapshot.documents_of_signature(document.signature_id)
-                    if doc_id != document.doc_id
-                )
-            )
-            return ShownDocument(document, snapshot.body(document.doc_id), others)
+            return show_document(snapshot, key)
 
     def batches(self) -> list[StoredBatch]:
         """What was added and when, oldest first; one batch is one commit."""

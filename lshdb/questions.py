@@ -12,6 +12,7 @@ from lshdb.documents import Document
 from lshdb.errors import ParameterError
 from lshdb.params import IndexParams
 from lshdb.search.bulk import QueryMaker, search_documents
+from lshdb.search.explanation import Explanation, explain_pair
 from lshdb.search.query import Hit, Searcher
 from lshdb.search.verification import choose_method
 from lshdb.shingling import Shingler
@@ -102,6 +103,27 @@ class Questions:
         with self._searcher(top, threshold, verify) as (_, searcher):
             taken = (item if isinstance(item, Document) else Document(*item) for item in documents)
             yield from search_documents(searcher, self._maker, taken, workers=workers)
+
+    def explain(
+        self, key1: str, key2: str | None = None, *, body: str | list[str] | None = None
+    ) -> Explanation:
+        """Why a document and another one, or a text, are a near-duplicate pair or are none.
+
+        Parameters
+        ----------
+        key1 : str
+        key2 : str, optional
+        body : str or list of str, optional
+            Instead of a second key; not added.
+
+        Raises
+        ------
+        KeyNotFoundError, ParameterError, InputError, TokenizerError, DamageError
+        """
+        if (key2 is None) == (body is None):
+            raise ParameterError("a document is compared with either a second key or a body")
+        with self._store.reading() as snapshot:
+            return explain_pair(snapshot, self.params, self._shingler, key1, key2, body)
 
     def similarity(self, left: str | list[str], right: str | list[str]) -> float:
         """Exact Jaccard similarity of two bodies as this index would shingle them; O(their length).

@@ -30,6 +30,8 @@ COMMANDS = (
     "clusters",
     "dedup",
     "neighbors",
+    "join",
+    "explain",
     "show",
     "stats",
     "batches",

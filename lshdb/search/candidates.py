@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 from lshdb.arrays import distinct
 from lshdb.banding import BUCKET_BITS, bucket_keys, compare_rows, key_ranges
 from lshdb.params import IndexParams
-from lshdb.storage.snapshot import Buckets, Snapshot
+from lshdb.storage.buckets import Buckets
+from lshdb.storage.snapshot import Snapshot
 from lshdb.threads import work_ahead
 
 __all__ = ["Candidates", "LeftOut", "candidates", "contains"]

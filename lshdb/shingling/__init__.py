@@ -1,6 +1,12 @@
 """Document -> shingle hashes: normalise, tokenise, shingle. Pure: values in, arrays out."""
 
-from lshdb.shingling.content import Content, Shingler, canonical_content, shingle_hashes
+from lshdb.shingling.content import (
+    Content,
+    Shingler,
+    canonical_content,
+    shingle_hashes,
+    shingle_texts,
+)
 from lshdb.shingling.normalise import NORMALISATION, STEPS, join_steps, normalise, parse_steps
 from lshdb.shingling.tokens import SPACELESS_RANGES, split_words
 from lshdb.shingling.units import UNITS
@@ -19,6 +25,7 @@ __all__ = [
     "normalise",
     "parse_steps",
     "shingle_hashes",
+    "shingle_texts",
     "split_url",
     "split_words",
     "stop_token_list",

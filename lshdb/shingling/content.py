@@ -8,6 +8,7 @@ content have the same shingles, so the index keeps one signature for both.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ from lshdb.shingling.urls import url_content
 if TYPE_CHECKING:
     from lshdb.params import IndexParams
 
-__all__ = ["Content", "Shingler", "canonical_content", "shingle_hashes"]
+__all__ = ["Content", "Shingler", "canonical_content", "shingle_hashes", "shingle_texts"]
 
 Content = str | Sequence[str]
 Split = Callable[[str], list[str]]
@@ -117,6 +118,27 @@ def shingle_hashes(content: Content, *, unit: str, k: int, bag: bool) -> NDArray
         Sorted distinct hashes; empty for a document without tokens.
     """
     return hash_shingles(_shingles(content, unit, k), bag=bag)
+
+
+def shingle_texts(content: Content, *, unit: str, k: int, bag: bool) -> list[str]:
+    """The shingles whose hashes :func:`shingle_hashes` gives, as text, for people to read.
+
+    Parameters
+    ----------
+    content, unit, k, bag
+        As for :func:`shingle_hashes`.
+
+    Returns
+    -------
+    list of str
+        In the order in which they first stand in the document; each once, or in a bag as often as
+        it counts, one after the other. Bytes that are no UTF-8, where unit ``byte`` has cut a
+        character, are lone surrogates, as ``os.fsdecode`` has them:
+        ``text.encode("utf-8", "surrogateescape")`` gives the bytes that were hashed.
+    """
+    counts = Counter(_shingles(content, unit, k))
+    shingles = counts.elements() if bag else counts
+    return [shingle.decode("utf-8", "surrogateescape") for shingle in shingles]
 
 
 def _shingles(content: Content, unit: str, k: int) -> list[bytes]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,17 @@ from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, KeyNotFoundError
 from lshdb.storage.bodies import unpack_body
+from lshdb.storage.buckets import Buckets, grouped
 from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.edges import EdgeTables
+from lshdb.storage.records import StoredBatch, StoredDocument
 from lshdb.storage.signature_file import SignatureFile
 
-__all__ = ["Buckets", "Snapshot", "StoredBatch", "StoredDocument"]
+__all__ = ["Snapshot"]
 
 _CHUNK = 1000
 _FEW_KEYS = 256
+_POSTINGS = 65_536
 _DOCUMENT_COLUMNS = (
     "doc_id, key, signature_id, content_hash, body_hash, n_shingles, n_chars, source, batch_id, "
     "added_at, last_seen_at"
@@ -33,57 +35,6 @@ _BATCH_COLUMNS = (
     "batch_id, add_id, started_at, finished_at, source, n_added, n_replaced, n_unchanged, "
     "n_copies, n_rejected, n_removed"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class StoredDocument:
-    """A row of the table ``document``; ``signature_id`` is None for a document without tokens."""
-
-    doc_id: int
-    key: str
-    signature_id: int | None
-    content_hash: bytes
-    body_hash: bytes
-    n_shingles: int
-    n_chars: int
-    source: str
-    batch_id: int
-    added_at: str
-    last_seen_at: str
-
-
-@dataclass(frozen=True, slots=True)
-class StoredBatch:
-    """A row of the table ``batch``: what one commit of one add brought."""
-
-    batch_id: int
-    add_id: int
-    started_at: str
-    finished_at: str
-    source: str
-    n_added: int
-    n_replaced: int
-    n_unchanged: int
-    n_copies: int
-    n_rejected: int
-    n_removed: int
-
-
-@dataclass(frozen=True, slots=True)
-class Buckets:
-    """Some buckets and what is in them.
-
-    Attributes
-    ----------
-    keys, sizes : ndarray of int64, shape (n,)
-        Bucket key and number of postings of each.
-    members : ndarray of int64, shape (sum(sizes),)
-        Signature ids, one bucket after the other.
-    """
-
-    keys: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    members: NDArray[np.int64]
 
 
 class Snapshot:
@@ -211,6 +162,36 @@ class Snapshot:
             "(SELECT max(release_id) FROM signature_release) FROM state"
         ).fetchone()
         return tuple(found)
+
+    def buckets(self, keys: NDArray[np.int64]) -> Buckets:
+        """Those of some buckets that are there, in order of key; :meth:`postings`, grouped."""
+        found, members = self.postings(keys)
+        order = np.lexsort((members, found))
+        return grouped(np.column_stack([found[order], members[order]]))
+
+    def ordered_buckets(self) -> Iterator[Buckets]:
+        """Every bucket of the bands, in order of key, in blocks, each bucket whole and once.
+
+        Those with one posting too, unlike :meth:`shared_buckets`. Streamed from the runs; memory
+        is that of a block, or of the largest bucket.
+        """
+        if not self.run_tables:
+            return
+        rows = self.execute(dialect.ordered_postings(self.run_tables))
+        held: list[NDArray[np.int64]] = []
+        while block := list(itertools.islice(rows, _POSTINGS)):
+            flat = itertools.chain.from_iterable(block)
+            postings = np.fromiter(flat, dtype=np.int64, count=2 * len(block)).reshape(-1, 2)
+            self._check_ids(postings[:, 1])
+            held.append(postings)
+            if postings[-1, 0] == held[0][0, 0]:  # one bucket, and it may go on
+                continue
+            joined = np.concatenate(held)
+            end = int(np.searchsorted(joined[:, 0], joined[-1, 0]))
+            held = [joined[end:]]
+            yield grouped(joined[:end])
+        if held:
+            yield grouped(np.concatenate(held))
 
     def _check_ids(self, signature_ids: NDArray[np.int64]) -> None:
         if len(signature_ids) and not (

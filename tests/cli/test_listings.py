@@ -90,7 +90,8 @@ def test_the_default_is_a_table_on_a_terminal_and_tsv_elsewhere(
 
 def test_every_listing_takes_every_format(run: Run, index_path: Path) -> None:
     listings = (
-        ("pairs",), ("query", "--text", BASE), ("show", "base"), ("stats",), ("batches",),
+        ("pairs",), ("explain", "base", "near"), ("query", "--text", BASE), ("show", "base"),
+        ("stats",), ("batches",),
         ("sql", "SELECT key FROM document"), ("check",),
     )  # fmt: skip
     for name, *rest in listings:

@@ -101,6 +101,7 @@ def test_what_a_query_imports(index_path: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [("stats",), ("pairs",), ("query", "--text", "a"), ("show", "a"), ("batches",),
+     ("explain", "a", "b"), ("join", "b"),
      ("sql", "SELECT 1"), ("check",), ("upgrade",)],
 )  # fmt: skip
 def test_no_index(run: Run, tmp_path: Path, command: tuple[str, ...]) -> None:

@@ -225,6 +225,19 @@ def decode_groups(
     return flat[heads], np.array(sizes, dtype=np.int64), flat[member]
 
 
+def ordered_postings(tables: Sequence[str]) -> str:
+    """SELECT of every posting of the bands in order: (bucket_key, signature_id).
+
+    Sorted streams are merged, or sorted where there are many, as by :func:`merge_runs`.
+    """
+    arms = " UNION ALL ".join(
+        f"SELECT bucket_key, signature_id FROM {table} WHERE {NOT_CONTENT_SQL}" for table in tables
+    )
+    if len(tables) > 16:
+        arms = f"SELECT bucket_key, signature_id FROM ({arms})"
+    return f"{arms} ORDER BY 1, 2"
+
+
 def create_run(table: str) -> str:
     """CREATE TABLE of a posting run: a B-tree in key order and nothing beside it."""
     return (

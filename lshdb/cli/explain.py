@@ -1,0 +1,236 @@
+"""``lshdb explain``: why two documents are a near-duplicate pair, or why they are none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from lshdb import Explanation, Index, IndexParams
+from lshdb.cli._cells import harmless
+from lshdb.cli._describing import UNIT_NAMES
+from lshdb.cli._options import index_argument, listing_options
+from lshdb.cli._output import print_record
+
+__all__ = ["command"]
+
+
+def _number(_ctx: click.Context, _param: click.Parameter, value: str) -> int | None:
+    if value == "all":
+        return None
+    if not value.isascii() or not value.isdecimal():
+        raise click.BadParameter(f"{value!r} is neither a number from 0 on nor 'all'")
+    return int(value)
+
+
+@click.command("explain", short_help="Explain how similar two documents are, and why.")
+@index_argument
+@click.argument("key1", metavar="KEY1")
+@click.argument("key2", metavar="[KEY2]", required=False)
+@click.option("--text", metavar="TEXT", help="Compare with this text instead of a second document.")
+@click.option(
+    "--shingles",
+    "most",
+    callback=_number,
+    default="5",
+    show_default=True,
+    metavar="N",
+    help="Show so many shingles of both and of each, spread over the documents; 0 for none, or "
+    "'all'.",
+)
+@listing_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    index_path: str,
+    key1: str,
+    key2: str | None,
+    *,
+    text: str | None,
+    most: int | None,
+    output_format: str | None,
+) -> None:
+    """Explain how similar two documents of INDEX are: KEY1 and KEY2, or KEY1 and a text.
+
+    Shows whether they are near-duplicates at the index's threshold and whether the index finds
+    them: their similarity, exact and as their signatures estimate it, the bands in which these
+    agree (one makes a pair a candidate), with which probability such a pair is found, and which
+    shingles they have in common and which not.
+
+    Without stored texts there are no shingles to show, and the similarity is the estimate. As tsv
+    or csv, one field a line, lists one item a line; as jsonl, one object.
+
+    \b
+    lshdb explain news.lshdb article-17 article-42
+    lshdb explain news.lshdb article-17 --text "the quick brown fox jumps over the lazy dog"
+    """
+    if (key2 is None) == (text is None):
+        raise click.UsageError("give one of KEY2 and --text", ctx)
+    with Index.open(index_path) as index:
+        found = index.explain(key1, key2, body=text)
+        params = index.params
+    print_record(_fields(found, most), output_format, shown=_in_table(found, params, most))
+
+
+def _fields(found: Explanation, most: int | None) -> dict[str, Any]:
+    lists = {"shared": found.shared, "only1": found.only1, "only2": found.only2}
+    return {
+        "key1": found.key1,
+        "key2": found.key2,
+        "near_duplicate": found.is_near_duplicate,
+        "threshold": found.threshold,
+        "exact_copies": found.are_copies,
+        "exact": found.exact,
+        "estimate": found.estimate,
+        "equal_slots": found.equal_slots,
+        "num_perm": found.num_perm,
+        "candidate": found.is_candidate,
+        "matched_bands": found.matched_bands,
+        "bands": found.bands,
+        "rows": found.rows,
+        "recall": found.recall,
+        "found": found.is_found,
+        **{f"n_{name}": _count(shingles) for name, shingles in lists.items()},
+        **{name: _listed(shingles, most) for name, shingles in lists.items()},
+    }
+
+
+def _count(shingles: Sequence[str] | None) -> int | None:
+    return None if shingles is None else len(shingles)
+
+
+def _sample(shingles: Sequence[str], most: int | None) -> dict[str, int]:
+    """Some shingles from everywhere among them, and how often each counts."""
+    counts = Counter(shingles)
+    distinct = list(counts)
+    if most is not None and most < len(distinct):
+        last, steps = len(distinct) - 1, max(most - 1, 1)
+        distinct = [distinct[number * last // steps] for number in range(most)]
+    return {shingle: counts[shingle] for shingle in distinct}
+
+
+def _listed(shingles: Sequence[str] | None, most: int | None) -> tuple[str, ...] | None:
+    """What data holds: each shingle of the sample as often as it counts."""
+    if shingles is None:
+        return None
+    return tuple(_readable(each) for each in Counter(_sample(shingles, most)).elements())
+
+
+def _readable(shingle: str) -> str:
+    r"""With what is left of a character that was cut as ``\xe9``."""
+    return shingle.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+# In a table
+
+
+def _in_table(found: Explanation, params: IndexParams, most: int | None) -> dict[str, str]:
+    key1 = harmless(found.key1)
+    key2 = "the text" if found.key2 is None else harmless(found.key2)
+    # An empty text leaves a field out: what it says stands in another one's line.
+    texts = dict.fromkeys(("threshold", "equal_slots", "num_perm", "bands", "rows"), "")
+    texts |= dict.fromkeys(("n_shared", "n_only1", "n_only2"), "")
+    texts |= {
+        "key1": key1,
+        "key2": "(the text given)" if found.key2 is None else key2,
+        "near_duplicate": f"{_yes(found.is_near_duplicate)}, the threshold is {found.threshold:g}",
+        "exact_copies": _yes(found.are_copies),
+        "exact": _exact(found),
+        "estimate": _estimate(found, params),
+        "candidate": _candidate(found),
+        "matched_bands": _bands(found),
+        "recall": f"{_probability(found.recall)}, the probability that this index finds a pair of "
+        f"similarity {found.similarity:.6f}",
+        "found": _found(found),
+        "shared": _lines(found.shared, "in both", params, most),
+        "only1": _lines(found.only1, f"only in {key1}", params, most),
+        "only2": _lines(found.only2, f"only in {key2}", params, most),
+    }
+    if found.shared is None:
+        texts["shared"] = "not available: texts are not stored"
+    if found.key1 == found.key2:
+        texts["key2"] = f"{key2} (the same document)"
+    return texts
+
+
+def _yes(fact: bool) -> str:
+    return "yes" if fact else "no"
+
+
+def _exact(found: Explanation) -> str:
+    if found.exact is None:
+        return "not available: texts are not stored"
+    said = f"{found.exact:.6f}"
+    if found.shared is None or found.only1 is None or found.only2 is None:
+        return f"{said}, by the hash of their contents" if found.are_copies else said
+    either = len(found.shared) + len(found.only1) + len(found.only2)
+    return f"{said}, {len(found.shared):,} of {either:,} shingles are in both"
+
+
+def _estimate(found: Explanation, params: IndexParams) -> str:
+    if found.estimate is None:
+        return f"none: without a {UNIT_NAMES[params.unit]} there is no signature"
+    said = f"{found.estimate:.6f}, {found.equal_slots:,} of {found.num_perm:,} slots are equal"
+    deviation = (found.similarity * (1 - found.similarity) / found.num_perm) ** 0.5
+    return f"{said}; standard deviation {deviation:.3f}" if deviation else said
+
+
+def _candidate(found: Explanation) -> str:
+    matched = len(found.matched_bands)
+    rows = f"of {found.rows} rows" if found.rows > 1 else "of 1 row"
+    return f"{_yes(found.is_candidate)}, {matched} of {found.bands} bands {rows} match"
+
+
+def _bands(found: Explanation) -> str:
+    if len(found.matched_bands) == found.bands > 1:
+        return f"all, 0 to {found.bands - 1}"
+    return " ".join(map(str, found.matched_bands))
+
+
+def _probability(value: float) -> str:
+    """Four decimals, which do not say that what is nearly sure is sure."""
+    return "above 0.9999" if 0.99995 <= value < 1 else f"{value:.4f}"
+
+
+def _found(found: Explanation) -> str:
+    """Whether the index finds the pair, and why if not."""
+    if found.key1 == found.key2:
+        return "no: a document is no pair with itself"
+    if found.is_found:
+        return "yes"
+    if found.estimate is None:
+        return "no: what has no shingle is similar to nothing"
+    if not found.is_near_duplicate:
+        return "no: it is not similar enough"
+    if not found.is_candidate:
+        return "no: it is missed, for no band matches"
+    return "no: it is missed, for its estimate is too low for its texts to be compared"
+
+
+def _lines(
+    shingles: Sequence[str] | None, where: str, params: IndexParams, most: int | None
+) -> str:
+    """How many there are, and some of them, one a line."""
+    if shingles is None:
+        return ""
+    sample = _sample(shingles, most)
+    said = f"{len(shingles):,} {'shingle' if len(shingles) == 1 else 'shingles'} {where}"
+    n_distinct = len(set(shingles))
+    if not sample:
+        return said
+    said += f", {len(sample):,} of them:" if len(sample) < n_distinct else ":"
+    return "\n".join([said, *(_item(*each, unit=params.unit) for each in sample.items())])
+
+
+def _item(shingle: str, times: int, *, unit: str) -> str:
+    """A shingle: in quotes where blanks at its ends count, a shingle of lines line by line."""
+    text = _readable(shingle)
+    if unit == "line":
+        text = "\n  ".join(map(harmless, text.split("\n")))
+    elif unit in ("char", "byte"):
+        text = f'"{harmless(text)}"'
+    else:
+        text = harmless(text)
+    return f"- {text} ({times:,} times)" if times > 1 else f"- {text}"

@@ -1,0 +1,48 @@
+"""``lshdb join``: near-duplicate pairs across two indexes."""
+
+from __future__ import annotations
+
+import click
+
+from lshdb import Index
+from lshdb.cli._interrupts import prompt_interrupts
+from lshdb.cli._options import listing_options, search_options
+from lshdb.cli._output import print_listing
+from lshdb.cli._searching import note_recall
+from lshdb.cli.pairs import COLUMNS
+
+__all__ = ["command"]
+
+
+@click.command("join", short_help="List near-duplicate pairs across two indexes.")
+@click.argument("path_a", metavar="INDEX_A")
+@click.argument("path_b", metavar="INDEX_B")
+@search_options
+@listing_options
+def command(
+    path_a: str,
+    path_b: str,
+    *,
+    threshold: float | None,
+    verify: str | None,
+    output_format: str | None,
+) -> None:
+    """All near-duplicate pairs of a document of INDEX_A and one of INDEX_B, in no particular order.
+
+    Both must have been made with the same parameters; only threshold, recall and whether texts are
+    stored may differ. The threshold is that of INDEX_A, unless --threshold says otherwise. Pairs
+    are written as they are found, the key in INDEX_A first.
+
+    \b
+    lshdb join tonight.lshdb archive.lshdb
+    """
+    with Index.open(path_a) as index, Index.open(path_b) as other, prompt_interrupts():
+        found = index.join(other, threshold=threshold, verify=verify)
+        note_recall(index, threshold, verify)
+        print_listing(
+            COLUMNS,
+            ((pair.key1, pair.key2, pair.similarity, pair.method) for pair in found),
+            output_format,
+            empty="no pairs",
+            count=("pair", "pairs"),
+        )

@@ -1,0 +1,41 @@
+"""Rows of the tables that people ask about, as the library hands them out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["StoredBatch", "StoredDocument"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """A row of the table ``document``; ``signature_id`` is None for a document without tokens."""
+
+    doc_id: int
+    key: str
+    signature_id: int | None
+    content_hash: bytes
+    body_hash: bytes
+    n_shingles: int
+    n_chars: int
+    source: str
+    batch_id: int
+    added_at: str
+    last_seen_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """A row of the table ``batch``: what one commit of one add brought."""
+
+    batch_id: int
+    add_id: int
+    started_at: str
+    finished_at: str
+    source: str
+    n_added: int
+    n_replaced: int
+    n_unchanged: int
+    n_copies: int
+    n_rejected: int
+    n_removed: int
