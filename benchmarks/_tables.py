@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers import CONTESTANTS
+from benchmarks.peers import CONTESTANTS, Contestant
 from lshdb.signatures import kernel_name
 
 __all__ = ["facts", "ratios", "table"]
@@ -37,9 +38,9 @@ def ratios(result: dict[str, Any], reference: dict[str, Any] | None) -> list[str
     return [f"{ratio:.3f}", f"{1 / ratio:.2f} times"]
 
 
-def facts() -> str:
+def facts(contestants: Sequence[Contestant] = CONTESTANTS) -> str:
     """Processor, cores, Python and the versions of all that took part."""
-    versions = {one.package: one.version() or "not installed" for one in CONTESTANTS}
+    versions = {one.package: one.version() or "not installed" for one in contestants}
     return "\n".join(
         [
             f"processor  {_processor()}, {os.cpu_count()} cores",
