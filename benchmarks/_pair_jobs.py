@@ -5,8 +5,8 @@
 ``pair``: a file to pairs on disk. ``fill``: a file to whatever a contestant can persist. ``night``:
 a copy of that, and a second file, to pairs with a new document and everything persisted again.
 
-Imports, and whatever else a first document costs, stand before the clock: the whole job is done with
-two documents first. With ``whole`` it is not, and the clock starts where the process was started.
+Imports, and whatever else a first document costs, stand before the clock: the whole job is done
+with two documents first. With ``whole`` it is not, and the clock starts when the process does.
 Only the contestant's own module, NumPy and orjson are imported here.
 """
 
@@ -61,7 +61,9 @@ def _once(pairer: Any, folder: Path) -> None:
     first = pairer(folder / "first")
     first.fill(older)
     first.pairs(folder / "pairs")
-    pairer(folder / "first").night(older, newer, folder / "pairs")
+    second = pairer(folder / "first")
+    second.add(older, newer)
+    second.pairs(folder / "pairs")
 
 
 class _Clock:
@@ -123,8 +125,11 @@ def _night(job: dict[str, Any], pairer: Any, folder: Path) -> dict[str, Any]:
     if job.get("whole"):
         job = {**job, "begun": job["begun"] + time.time() - copied}
     clock = _Clock(job)
-    pairer(folder).night(_source(job, "older"), _source(job, "path"), output)
-    return clock.result(output, folder)
+    one = pairer(folder)
+    one.add(_source(job, "older"), _source(job, "path"))
+    filled = clock.seconds()
+    one.pairs(output)
+    return {**clock.result(output, folder), "filling": filled}
 
 
 if __name__ == "__main__":

@@ -9,10 +9,12 @@ from benchmarks._tables import ratios
 from benchmarks._truth import Truth
 from benchmarks.peers.pairers import PAIRERS, PairContestant
 
-__all__ = ["HEAD", "NOTE", "TAIL", "chosen", "line", "scored"]
+__all__ = ["HEAD", "NOTE", "chosen", "line", "scored"]
 
-HEAD = ["contestant", "bands x rows", "check", "s", "min-max", "CPU s"]
-TAIL = ["peak MiB", "kept MB", "pairs", "precision", "recall", "lshdb is"]
+HEAD = [
+    "contestant", "bands x rows", "check", "s", "min-max", "CPU s", "index s", "pairs s",
+    "peak MiB", "kept MB", "pairs", "precision", "recall", "lshdb is",
+]  # fmt: skip
 NOTE = (
     "* chosen for 0.8 by the package itself, by its own benchmark for rensa; the others are given."
 )
@@ -29,19 +31,18 @@ def scored(result: Result, found: Path, truth: Truth | None) -> None:
         result["precision"], result["recall"] = truth.score(found)
 
 
-def line(
-    one: PairContestant, result: Result | None, own: list[str], reference: Result | None
-) -> list[str]:
-    """One line: what all tables have, with the table's own columns after the processor's time."""
+def line(one: PairContestant, result: Result | None, reference: Result | None) -> list[str]:
+    """What a contestant took and found, compared with the reference."""
     name = [one.name, one.bands, one.check]
     if result is None:
-        return [*name, "not installed", *[""] * (len(HEAD) + len(TAIL) + len(own) - 4)]
+        return [*name, "not installed", *[""] * (len(HEAD) - 4)]
     return [
         *name,
         f"{result['seconds']:.3f}",
         "-".join(f"{bound:.3f}" for bound in result["range"]),
         f"{result['cpu']:.3f}",
-        *own,
+        f"{result['filling']:.3f}",
+        f"{result['seconds'] - result['filling']:.3f}",
         f"{result['peak'] / 2**20:,.0f}",
         f"{result['disk'] / 1e6:,.1f}" if one.saves else "nothing",
         f"{result['pairs']:,.0f}",

@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks._corpora import Corpus, from_file
 from benchmarks._jobs import Run, in_rounds
 from benchmarks._pair_jobs import run_in_fresh_process
-from benchmarks._pair_tables import HEAD, NOTE, TAIL, chosen, line, scored
+from benchmarks._pair_tables import HEAD, NOTE, chosen, line, scored
 from benchmarks._tables import facts, table
 from benchmarks._truth import Truth
 from benchmarks.peers._contract import THRESHOLD
@@ -91,12 +91,9 @@ def _report(
                 f"{corpus.name}: {one.name} took {result['documents']:,.0f} documents; are the "
                 f"keys in the field {options.key_field!r} there, and each once?"
             )
-        filling = result["filling"] if result else 0.0
-        own = [f"{filling:.3f}", f"{(result['seconds'] if result else 0.0) - filling:.3f}"]
-        body.append(line(one, result, own, results.get((PAIRERS[0], 0))))
+        body.append(line(one, result, results.get((PAIRERS[0], 0))))
     print("File to pairs\n")
-    head = [*HEAD, "index s", "pairs s", *TAIL]
-    print(table(head, body, markdown=options.markdown))
+    print(table(HEAD, body, markdown=options.markdown))
     print(f"\n{NOTE}", flush=True)
 
 

@@ -32,17 +32,18 @@ class Pairer:
     ----------
     fill : callable
         Take all documents of a file into the empty folder and persist whatever can be; how many.
+    add : callable
+        (older, newer): in a process that has not filled, add the documents of ``newer`` to those of
+        ``older``, and persist all again. Those that cannot be saved read ``older`` once more;
+        nobody else looks at it.
     pairs : callable
-        Write the pairs of all that was filled in this process: key, key, similarity if it is known.
-    night : callable
-        (older, newer, output): in a process that has not filled, add the documents of ``newer`` to
-        those of ``older``, write the pairs that have a new document, and persist all again. Those
-        that cannot be saved read ``older`` once more; nobody else looks at it.
+        After either, write the pairs with a document that it brought: key, key, similarity if it
+        is known.
     """
 
     fill: Callable[[Source], int]
+    add: Callable[[Source, Source], None]
     pairs: Callable[[Path], None]
-    night: Callable[[Source, Source, Path], None]
 
 
 def records(source: Source) -> Iterator[tuple[list[str], list[str]]]:

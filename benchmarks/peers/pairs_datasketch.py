@@ -1,4 +1,4 @@
-"""datasketch: ``MinHash.bulk``, ``MinHashLSH.insert`` and ``query`` of one after the other; pickled.
+"""datasketch: ``MinHash.bulk``, then ``MinHashLSH.insert`` and ``query`` one by one; pickled.
 
 MurmurHash3 is the hash function, as it is the fastest at hand. ``own`` are the bands that the index
 chooses for 128 slots and 0.8 (9 of 13), and its candidates as they are. ``wide`` are 16 bands of 6,
@@ -34,7 +34,7 @@ def pairer(variant: str, threads: int, folder: Path) -> Pairer:
     params = (16, 6) if variant == "wide" else None
     index = MinHashLSH(threshold=THRESHOLD, num_perm=NUM_PERM, params=params)
 
-    def add(source: Source) -> None:
+    def take(source: Source) -> None:
         for new_keys, texts in records(source):
             minhashes_here = MinHash.bulk(
                 map(encoded_shingles, texts),
@@ -50,7 +50,7 @@ def pairer(variant: str, threads: int, folder: Path) -> Pairer:
         save(folder / "index", (index, keys))
 
     def fill(source: Source) -> int:
-        add(source)
+        take(source)
         return len(keys)
 
     def pairs(output: Path) -> None:
@@ -68,11 +68,10 @@ def pairer(variant: str, threads: int, folder: Path) -> Pairer:
             both = zip(left, right, strict=True)
             write_pairs(output, ((keys[one], keys[other]) for one, other in both))
 
-    def night(older: Source, newer: Source, output: Path) -> None:
+    def add(older: Source, newer: Source) -> None:
         nonlocal index
         index, old_keys = restore(folder / "index")
         keys.extend(old_keys)
-        add(newer)
-        pairs(output)
+        take(newer)
 
-    return Pairer(fill, pairs, night)
+    return Pairer(fill, add, pairs)

@@ -8,13 +8,12 @@ the signatures.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import numpy as np
 
 from benchmarks.peers._banding import postings, signed
-from benchmarks.peers._contract import THRESHOLD, Source
+from benchmarks.peers._contract import NUM_PERM, THRESHOLD, Source
 from benchmarks.peers._pairing import Pairer, check, distinct, write_pairs
 
 _SCHEMA = """
@@ -32,14 +31,15 @@ _OF = """
 
 
 def pairer(variant: str, threads: int, folder: Path) -> Pairer:
-    path = folder / "index.duckdb"
+    config = {"threads": threads} if threads else {}
+    database = duckdb.connect(str(folder / "index.duckdb"), config=config)
+    first = 0
 
-    def connect() -> Any:
-        return duckdb.connect(str(path), config={"threads": threads} if threads else {})
+    def fill(source: Source) -> int:
+        database.execute(_SCHEMA)
+        return take(source)
 
-    def add(database: Any, source: Source) -> int:
-        """The number of the first new document."""
-        [[first]] = database.execute("SELECT coalesce(max(id) + 1, 0) FROM document").fetchall()
+    def take(source: Source) -> int:
         done, blocks = first, []
         database.execute("BEGIN")
         for keys, rows in signed(source):
@@ -56,34 +56,24 @@ def pairer(variant: str, threads: int, folder: Path) -> Pairer:
         database.register("new", {"bucket": buckets, "document": documents})
         database.execute("INSERT INTO posting SELECT * FROM new")
         database.execute("COMMIT")
-        return int(first)
+        return done - first
 
-    def fill(source: Source) -> int:
-        with connect() as database:
-            database.execute(_SCHEMA)
-            add(database, source)
-            [[documents]] = database.execute("SELECT count(*) FROM document").fetchall()
-            return int(documents)
+    def add(older: Source, newer: Source) -> None:
+        nonlocal first
+        [[first]] = database.execute("SELECT count(*) FROM document").fetchall()
+        take(newer)
 
-    def write(database: Any, output: Path, first: int) -> None:
+    def pairs(output: Path) -> None:
         found = database.execute(_SHARED, [first]).fetchnumpy()
         left, right = distinct(found["left_"], found["right_"])
         members, places = np.unique(np.concatenate([left, right]), return_inverse=True)
         database.register("wanted", {"number": members})
         stored = database.execute(_OF).fetchnumpy()
-        rows = np.frombuffer(b"".join(stored["signature"]), np.uint32)
-        rows = rows.reshape(len(members), -1) if len(members) else rows.reshape(0, 1)
+        rows = np.frombuffer(b"".join(stored["signature"]), np.uint32).reshape(-1, NUM_PERM)
         one, other = np.split(places, 2)
         keys = stored["key"].tolist()
         checked = check(rows, one, other, THRESHOLD)
         write_pairs(output, ((keys[a], keys[b], share) for a, b, share in checked))
+        database.close()
 
-    def pairs(output: Path) -> None:
-        with connect() as database:
-            write(database, output, 0)
-
-    def night(older: Source, newer: Source, output: Path) -> None:
-        with connect() as database:
-            write(database, output, add(database, newer))
-
-    return Pairer(fill, pairs, night)
+    return Pairer(fill, add, pairs)

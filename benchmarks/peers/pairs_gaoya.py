@@ -50,10 +50,9 @@ def pairer(variant: str, threads: int, folder: Path) -> Pairer:
     def pairs(output: Path) -> None:
         write_pairs(output, found())
 
-    def night(older: Source, newer: Source, output: Path) -> None:
+    def add(older: Source, newer: Source) -> None:
         fill(older)
         blocks.clear()
         fill(newer)
-        pairs(output)
 
-    return Pairer(fill, pairs, night)
+    return Pairer(fill, add, pairs)

@@ -5,7 +5,6 @@ The variant ``signature`` stores no texts and checks candidates on their signatu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.peers._contract import NUM_PERM, THRESHOLD, WORDS_A_SHINGLE, Source
@@ -15,34 +14,32 @@ from lshdb import Index, read_documents
 
 def pairer(variant: str, threads: int, folder: Path) -> Pairer:
     path = folder / "index.lshdb"
+    opened: list[tuple[Index, str | None]] = []
 
-    def add(index: Index, source: Source) -> int:
+    def take(index: Index, source: Source, since: str | None) -> int:
+        opened.append((index, since))
         documents = read_documents(
             [source.path], key_field=source.key_field, text_field=source.text_field
         )
         return index.add(documents, workers=threads or None).documents
 
     def fill(source: Source) -> int:
-        with Index.create(
+        index = Index.create(
             path,
             threshold=THRESHOLD,
             num_perm=NUM_PERM,
             k=WORDS_A_SHINGLE,
             store_text=variant == "exact",
-        ) as index:
-            return add(index, source)
+        )
+        return take(index, source, None)
 
-    def found(index: Index, since: str | None) -> Iterator[tuple[str, str, float]]:
-        for pair in index.pairs(since=since):
-            yield pair.key1, pair.key2, pair.similarity
+    def add(older: Source, newer: Source) -> None:
+        take(Index.open(path), newer, "last")
 
     def pairs(output: Path) -> None:
-        with Index.open(path) as index:
-            write_pairs(output, found(index, None))
+        index, since = opened.pop()
+        with index:
+            found = index.pairs(since=since)
+            write_pairs(output, ((pair.key1, pair.key2, pair.similarity) for pair in found))
 
-    def night(older: Source, newer: Source, output: Path) -> None:
-        with Index.open(path) as index:
-            add(index, newer)
-            write_pairs(output, found(index, "last"))
-
-    return Pairer(fill, pairs, night)
+    return Pairer(fill, add, pairs)

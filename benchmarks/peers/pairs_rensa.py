@@ -39,7 +39,7 @@ def pairer(variant: str, threads: int, folder: Path) -> Pairer:
     index = RMinHashLSH(THRESHOLD, slots, bands)
     signatures = Signatures(folder / "signatures", slots) if variant == "wide" else None
 
-    def add(source: Source) -> None:
+    def take(source: Source) -> None:
         for new_keys, texts in records(source):
             minhashes_here = RMinHash.from_token_sets(map(shingles, texts), slots, _SEED)
             index.insert_many(minhashes_here, len(keys))
@@ -51,7 +51,7 @@ def pairer(variant: str, threads: int, folder: Path) -> Pairer:
         save(folder / "index", (index, keys))
 
     def fill(source: Source) -> int:
-        add(source)
+        take(source)
         return len(keys)
 
     def pairs(output: Path) -> None:
@@ -69,11 +69,10 @@ def pairer(variant: str, threads: int, folder: Path) -> Pairer:
             both = zip(left, right, strict=True)
             write_pairs(output, ((keys[one], keys[other]) for one, other in both))
 
-    def night(older: Source, newer: Source, output: Path) -> None:
+    def add(older: Source, newer: Source) -> None:
         nonlocal index
         index, old_keys = restore(folder / "index")
         keys.extend(old_keys)
-        add(newer)
-        pairs(output)
+        take(newer)
 
-    return Pairer(fill, pairs, night)
+    return Pairer(fill, add, pairs)
