@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +25,11 @@ class Truth:
     pairs: frozenset[_Pair]
 
     @classmethod
-    def read(cls, path: Path, threshold: float) -> Truth:
-        return cls(frozenset(pair for pair, rest in _lines(path) if float(rest[0]) >= threshold))
+    def read(cls, path: Path, threshold: float, below: float = math.inf) -> Truth:
+        """Pairs from the threshold on, and below another one."""
+        return cls(
+            frozenset(pair for pair, rest in _lines(path) if threshold <= float(rest[0]) < below)
+        )
 
     def touching(self, keys: set[str]) -> Truth:
         """Only the pairs in which one of the keys is."""
