@@ -50,8 +50,9 @@ def pairer(variant: str, threads: int, folder: Path) -> Pairer:
             blocks.append(rows)
             done += len(keys)
         buckets, documents = postings(np.concatenate(blocks), first)
+        order = np.argsort(buckets)
         for table in tables:
-            posted = zip(buckets.tolist(), documents.tolist(), strict=True)
+            posted = zip(buckets[order].tolist(), documents[order].tolist(), strict=True)
             database.executemany(f"INSERT INTO {table} VALUES (?, ?)", posted)
         database.execute("COMMIT")
         return int(done - first)
