@@ -84,16 +84,19 @@ class Signatures:
     def __init__(self, path: Path, slots: int) -> None:
         self._path = path
         self._slots = slots
-        if path.exists():
-            self._rows = np.memmap(path, np.uint32, "r").reshape(-1, slots)
-        else:
-            self._rows = np.empty((0, slots), np.uint32)
+        self._new: list[NDArray[np.uint32]] = []
+        self._rows = np.empty((0, slots), np.uint32)
 
     def add(self, rows: NDArray[np.uint32]) -> None:
+        self._new.append(rows.astype(np.uint32, copy=False))
+
+    def save(self) -> None:
+        """Write what was added, synced."""
         with self._path.open("ab") as file:
-            rows.astype(np.uint32, copy=False).tofile(file)
-            file.flush()
+            for rows in self._new:
+                rows.tofile(file)
             os.fsync(file.fileno())
+        self._new.clear()
         self._rows = np.memmap(self._path, np.uint32, "r").reshape(-1, self._slots)
 
     def check(

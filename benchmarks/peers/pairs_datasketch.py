@@ -48,6 +48,8 @@ def pairer(variant: str, threads: int, folder: Path) -> Pairer:
             if signatures:
                 signatures.add(np.stack([minhash.hashvalues for minhash in minhashes_here]))
         save(folder / "index", (index, keys))
+        if signatures:
+            signatures.save()
 
     def fill(source: Source) -> int:
         take(source)

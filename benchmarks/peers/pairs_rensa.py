@@ -49,6 +49,8 @@ def pairer(variant: str, threads: int, folder: Path) -> Pairer:
                 digests = [minhash.digest() for minhash in minhashes_here]
                 signatures.add(np.array(digests, dtype=np.uint32))
         save(folder / "index", (index, keys))
+        if signatures:
+            signatures.save()
 
     def fill(source: Source) -> int:
         take(source)

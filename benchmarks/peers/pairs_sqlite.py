@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.peers._banding import postings, signed
-from benchmarks.peers._contract import THRESHOLD, Source
+from benchmarks.peers._contract import NUM_PERM, THRESHOLD, Source
 from benchmarks.peers._pairing import Pairer, check, distinct, write_pairs
 
 _SCHEMA = """
@@ -72,15 +72,15 @@ def pairer(variant: str, threads: int, folder: Path) -> Pairer:
         return itertools.chain.from_iterable(itertools.combinations(each, 2) for each in buckets)
 
     def pairs(output: Path) -> None:
-        left, right = distinct(*np.array([*candidates(), (0, 0)]).T)
+        both = np.fromiter(itertools.chain.from_iterable(candidates()), np.int64)
+        left, right = distinct(both[0::2], both[1::2])
         members, places = np.unique(np.concatenate([left, right]), return_inverse=True)
         stored = sorted(database.execute(_OF, [json.dumps(members.tolist())]))
-        rows = np.frombuffer(b"".join(row[2] for row in stored), np.uint32)
+        blobs = b"".join(signature for _, _, signature in stored)
+        rows = np.frombuffer(blobs, np.uint32).reshape(-1, NUM_PERM)
         one, other = np.split(places, 2)
-        checked = check(rows.reshape(len(stored), -1), one, other, THRESHOLD)
-        write_pairs(
-            output, ((stored[a][1], stored[b][1], share) for a, b, share in checked if a != b)
-        )
+        checked = check(rows, one, other, THRESHOLD)
+        write_pairs(output, ((stored[a][1], stored[b][1], share) for a, b, share in checked))
         database.close()
 
     return Pairer(fill, add, pairs)
