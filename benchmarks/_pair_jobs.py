@@ -61,22 +61,24 @@ def _once(pairer: Any, folder: Path) -> None:
     first = pairer(folder / "first")
     first.fill(older)
     first.pairs(folder / "pairs")
+    first.close()
     second = pairer(folder / "first")
     second.add(older, newer)
     second.pairs(folder / "pairs")
+    second.close()
 
 
 class _Clock:
-    def __init__(self, job: dict[str, Any]) -> None:
+    """Since now; or since the process was started, but for the preparation."""
+
+    def __init__(self, job: dict[str, Any], preparing: tuple[float, float] = (0.0, 0.0)) -> None:
         os.sync()  # what others wrote is not to be waited for
-        self._whole = job.get("begun", 0.0)
-        self._busy = 0.0 if self._whole else time.process_time()
-        self._begun = time.perf_counter()
+        self._begun, self._busy = time.time(), time.process_time()
+        if job.get("whole"):
+            self._begun, self._busy = job["begun"] + preparing[0], preparing[1]
 
     def seconds(self) -> float:
-        if self._whole:
-            return time.time() - float(self._whole)
-        return time.perf_counter() - self._begun
+        return time.time() - self._begun
 
     def result(self, output: Path, folder: Path) -> dict[str, Any]:
         seconds, busy = self.seconds(), time.process_time() - self._busy
@@ -103,6 +105,7 @@ def _pair(job: dict[str, Any], pairer: Any, folder: Path) -> dict[str, Any]:
     documents = one.fill(_source(job, "path"))
     filled = clock.seconds()
     one.pairs(output)
+    one.close()
     result = clock.result(output, folder)
     return {**result, "filling": filled, "documents": documents}
 
@@ -110,25 +113,27 @@ def _pair(job: dict[str, Any], pairer: Any, folder: Path) -> dict[str, Any]:
 def _fill(job: dict[str, Any], pairer: Any, folder: Path) -> dict[str, Any]:
     folder = Path(job["folder"])
     folder.mkdir()
-    return {"documents": pairer(folder).fill(_source(job, "path"))}
+    one = pairer(folder)
+    documents = one.fill(_source(job, "path"))
+    one.close()
+    return {"documents": documents}
 
 
 def _night(job: dict[str, Any], pairer: Any, folder: Path) -> dict[str, Any]:
     """What one night writes must not be there in the next: each has its own copy."""
-    copied = time.time()
+    begun, busy = time.time(), time.process_time()
     if Path(job["folder"]).exists():
         shutil.copytree(job["folder"], folder)
     else:
         folder.mkdir()
     output = Path(job["output"])
     os.sync()
-    if job.get("whole"):
-        job = {**job, "begun": job["begun"] + time.time() - copied}
-    clock = _Clock(job)
+    clock = _Clock(job, (time.time() - begun, time.process_time() - busy))
     one = pairer(folder)
     one.add(_source(job, "older"), _source(job, "path"))
     filled = clock.seconds()
     one.pairs(output)
+    one.close()
     return {**clock.result(output, folder), "filling": filled}
 
 

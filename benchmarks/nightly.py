@@ -29,7 +29,7 @@ from benchmarks._jobs import Run, in_rounds
 from benchmarks._pair_jobs import run_in_fresh_process
 from benchmarks._pair_tables import HEAD, NOTE, chosen, line, scored
 from benchmarks._short import WORDS, short_corpus, split
-from benchmarks._tables import facts, table
+from benchmarks._tables import disk, facts, table
 from benchmarks._truth import Truth
 from benchmarks.peers._contract import THRESHOLD
 from benchmarks.peers.pairers import PAIRERS
@@ -38,6 +38,7 @@ from benchmarks.peers.pairers import PAIRERS
 def main(arguments: Sequence[str] | None = None, run: Run = run_in_fresh_process) -> None:
     options = _options(arguments)
     print(facts(PAIRERS))
+    print(disk(Path(tempfile.gettempdir())))
     if options.grow:
         with tempfile.TemporaryDirectory() as name:
             _report_growth(Path(name), options, run)

@@ -19,7 +19,7 @@ from benchmarks._corpora import Corpus, from_file
 from benchmarks._jobs import Run, in_rounds
 from benchmarks._pair_jobs import run_in_fresh_process
 from benchmarks._pair_tables import HEAD, NOTE, chosen, line, scored
-from benchmarks._tables import facts, table
+from benchmarks._tables import disk, facts, table
 from benchmarks._truth import Truth
 from benchmarks.peers._contract import THRESHOLD
 from benchmarks.peers.pairers import PAIRERS
@@ -29,6 +29,7 @@ def main(arguments: Sequence[str] | None = None, run: Run = run_in_fresh_process
     options = _options(arguments)
     with tempfile.TemporaryDirectory() as name:
         print(facts(PAIRERS))
+        print(disk(Path(name)))
         for number, path in enumerate(options.corpus):
             corpus = from_file(path, Path(name), options.text_field, options.documents)
             gold = options.gold[number] if options.gold else None

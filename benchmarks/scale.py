@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks._steps import Step, run_step
-from benchmarks._tables import facts, table
+from benchmarks._tables import disk, facts, table
 from benchmarks._truth import Truth
 from benchmarks.peers.pairers import PAIRERS
 
@@ -35,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with options.corpus.open("rb") as lines:
             documents = sum(1 for _ in lines)
         print(facts(PAIRERS[:1]))
+        print(disk(index.parent))
         print(f"\n{options.corpus.name}: {documents:,} documents\n", flush=True)
         steps: list[tuple[str, Step | None]] = [
             ("add", _build(options.corpus, index, documents, folder, options.markdown))

@@ -39,11 +39,14 @@ class Pairer:
     pairs : callable
         After either, write the pairs with a document that it brought: key, key, similarity if it
         is known.
+    close : callable
+        Leave the folder to the next process.
     """
 
     fill: Callable[[Source], int]
     add: Callable[[Source, Source], None]
     pairs: Callable[[Path], None]
+    close: Callable[[], object] = lambda: None
 
 
 def records(source: Source) -> Iterator[tuple[list[str], list[str]]]:

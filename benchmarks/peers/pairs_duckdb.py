@@ -74,6 +74,5 @@ def pairer(variant: str, threads: int, folder: Path) -> Pairer:
         keys = stored["key"].tolist()
         checked = check(rows, one, other, THRESHOLD)
         write_pairs(output, ((keys[a], keys[b], share) for a, b, share in checked))
-        database.close()
 
-    return Pairer(fill, add, pairs)
+    return Pairer(fill, add, pairs, database.close)

@@ -14,16 +14,17 @@ from lshdb import Index, read_documents
 
 def pairer(variant: str, threads: int, folder: Path) -> Pairer:
     path = folder / "index.lshdb"
-    opened: list[tuple[Index, str | None]] = []
+    since: str | None = None
+    index: Index
 
-    def take(index: Index, source: Source, since: str | None) -> int:
-        opened.append((index, since))
+    def take(source: Source) -> int:
         documents = read_documents(
             [source.path], key_field=source.key_field, text_field=source.text_field
         )
         return index.add(documents, workers=threads or None).documents
 
     def fill(source: Source) -> int:
+        nonlocal index
         index = Index.create(
             path,
             threshold=THRESHOLD,
@@ -31,15 +32,15 @@ def pairer(variant: str, threads: int, folder: Path) -> Pairer:
             k=WORDS_A_SHINGLE,
             store_text=variant == "exact",
         )
-        return take(index, source, None)
+        return take(source)
 
     def add(older: Source, newer: Source) -> None:
-        take(Index.open(path), newer, "last")
+        nonlocal index, since
+        index, since = Index.open(path), "last"
+        take(newer)
 
     def pairs(output: Path) -> None:
-        index, since = opened.pop()
-        with index:
-            found = index.pairs(since=since)
-            write_pairs(output, ((pair.key1, pair.key2, pair.similarity) for pair in found))
+        found = index.pairs(since=since)
+        write_pairs(output, ((pair.key1, pair.key2, pair.similarity) for pair in found))
 
-    return Pairer(fill, add, pairs)
+    return Pairer(fill, add, pairs, lambda: index.close())

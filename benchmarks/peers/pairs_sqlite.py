@@ -81,6 +81,5 @@ def pairer(variant: str, threads: int, folder: Path) -> Pairer:
         one, other = np.split(places, 2)
         checked = check(rows, one, other, THRESHOLD)
         write_pairs(output, ((stored[a][1], stored[b][1], share) for a, b, share in checked))
-        database.close()
 
-    return Pairer(fill, add, pairs)
+    return Pairer(fill, add, pairs, database.close)
