@@ -19,15 +19,16 @@ def growth(
 ) -> Iterator[tuple[int, list[Result]]]:
     """Documents there before, and a result for each night.
 
-    Both indexes are filled at once, from the same corpus; every night is one of the parts after
-    that, and begins with the index as it was filled.
+    The small index has the last tenth of what the large one has, as what comes next has its near-
+    duplicates there: so both find about the same. Both are filled at once; every night is one of
+    the parts after that, and begins with the index as it was filled.
     """
-    sizes = [documents, 10 * documents]
-    corpus, _ = short_corpus(folder, sizes[-1] + NEW * repeats, words)
-    whole, *parts = split(corpus.path, folder, [sizes[-1], *[NEW] * repeats])
-    corpus.path.unlink()
-    for size in sizes:
-        [older] = split(whole, folder, [size])
+    sizes = [9 * documents, documents, *[NEW] * repeats]
+    corpus, _ = short_corpus(folder, sum(sizes), words)
+    [large] = split(corpus.path, folder, [10 * documents])
+    large = large.rename(folder / "large.jsonl")
+    _, small, *parts = split(corpus.path, folder, sizes)
+    for size, older in ((documents, small), (10 * documents, large)):
         index = folder / f"index-{size}"
         shared = {"name": PAIRERS[0].name, "threads": 0, "key_field": "id", "field": "text"}
         run({**shared, "kind": "fill", "path": str(older), "folder": str(index)})
