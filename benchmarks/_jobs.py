@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -26,6 +25,7 @@ import numpy as np
 
 from benchmarks._accuracy import errors
 from benchmarks._corpora import chunks
+from benchmarks._memory import peak_memory
 from benchmarks._stages import Stages, watched
 from benchmarks.peers import ADDERS, CONTESTANTS, SKETCHERS, Contestant, load
 from benchmarks.peers._contract import Source
@@ -39,8 +39,11 @@ Run = Callable[[Job], Result]
 _TIMES = 3
 
 
-def run_in_fresh_process(job: Job) -> Result:
-    """Run a job in a process of its own, with as many threads as the job names (0: as it likes)."""
+def run_in_fresh_process(job: Job, module: str = __name__) -> Result:
+    """Run a job in a process of its own, with as many threads as the job names (0: as it likes).
+
+    The module is the one that runs it when started by ``python -m``.
+    """
     environment = dict(os.environ)
     for name in ("RAYON_NUM_THREADS", "OMP_NUM_THREADS"):
         environment.pop(name, None)
@@ -49,7 +52,7 @@ def run_in_fresh_process(job: Job) -> Result:
     if job["threads"] == 1:
         environment["RENSA_PIPELINE_QUEUE_CAP"] = "0"  # else a second thread, whatever Rayon has
     done = subprocess.run(
-        [sys.executable, "-m", __name__],
+        [sys.executable, "-m", module],
         input=json.dumps(job).encode(),
         stdout=subprocess.PIPE,
         env=environment,
@@ -98,7 +101,7 @@ def _text(job: Job) -> Result:
     texts = chunks(job["path"], job["field"])
     signed = signer.sign_all(texts) if signer.sign_all else list(map(signer.sign, texts))
     seconds, busy = time.perf_counter() - begun, time.process_time() - busy
-    result = {"seconds": seconds, "cpu": busy, "peak": _peak_memory()}
+    result = {"seconds": seconds, "cpu": busy, "peak": peak_memory()}
     if job.get("pairs"):
         rows = signer.rows(signed)
         if rows is not None:
@@ -120,7 +123,7 @@ def _sketch(job: Job) -> Result:
         begun = time.perf_counter()
         signed = sketcher.sketch(ready)
         rounds.append(time.perf_counter() - begun)
-    result = {"seconds": statistics.median(rounds), "peak": _peak_memory()}
+    result = {"seconds": statistics.median(rounds), "peak": peak_memory()}
     if job.get("pairs"):
         sets = [part.tolist() for part in np.split(hashes, np.cumsum(lengths)[:-1])]
         result["rms"], result["expected"] = errors(sketcher.rows(signed), sets, job["pairs"])
@@ -155,21 +158,11 @@ def _add(job: Job) -> Result:
         return {
             "seconds": seconds,
             "cpu": busy,
-            "peak": _peak_memory(),
+            "peak": peak_memory(),
             "documents": documents,
             "disk": sum(path.stat().st_size for path in files),
             "signatures": sum(p.stat().st_size for p in files if p.suffix == ".npy"),
         }
-
-
-def _peak_memory() -> int:
-    """Bytes. On Linux ``getrusage`` may hand on the peak of the parent; VmHWM does not."""
-    try:
-        status = Path("/proc/self/status").read_text()
-        return int(status.split("VmHWM:")[1].split()[0]) * 1024
-    except (OSError, IndexError):
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if sys.platform == "darwin" else peak * 1024
 
 
 if __name__ == "__main__":

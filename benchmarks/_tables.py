@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
+import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers import CONTESTANTS
+from benchmarks.peers import CONTESTANTS, Contestant
 from lshdb.signatures import kernel_name
 
-__all__ = ["facts", "ratios", "table"]
+__all__ = ["disk", "facts", "ratios", "table"]
 
 
 def table(head: list[str], lines: list[list[str]], *, markdown: bool) -> str:
@@ -37,9 +39,9 @@ def ratios(result: dict[str, Any], reference: dict[str, Any] | None) -> list[str
     return [f"{ratio:.3f}", f"{1 / ratio:.2f} times"]
 
 
-def facts() -> str:
+def facts(contestants: Sequence[Contestant] = CONTESTANTS) -> str:
     """Processor, cores, Python and the versions of all that took part."""
-    versions = {one.package: one.version() or "not installed" for one in CONTESTANTS}
+    versions = {one.package: one.version() or "not installed" for one in contestants}
     return "\n".join(
         [
             f"processor  {_processor()}, {os.cpu_count()} cores",
@@ -59,3 +61,19 @@ def _processor() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
+
+
+def disk(folder: Path) -> str:
+    """Where temporary indexes are, since on ``tmpfs`` a sync costs nothing."""
+    return f"disk       {_file_system(folder)}, SQLite {sqlite3.sqlite_version}"
+
+
+def _file_system(folder: Path) -> str:
+    """Kind of the file system that the temporary indexes are on."""
+    try:
+        mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    except OSError:
+        return "unknown"
+    place = os.path.realpath(folder)
+    over = [fields for fields in mounts if os.path.commonpath([place, fields[1]]) == fields[1]]
+    return max(over, key=lambda fields: len(fields[1]))[2] if over else "unknown"

@@ -12,8 +12,6 @@ lshdb once more with timers around the library's functions and says where its ti
 from __future__ import annotations
 
 import argparse
-import os
-import sqlite3
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +19,7 @@ from typing import Any
 
 from benchmarks._corpora import Corpus, from_file
 from benchmarks._jobs import Result, Run, in_rounds, run_in_fresh_process
-from benchmarks._tables import facts, ratios, table
+from benchmarks._tables import disk, facts, ratios, table
 from benchmarks.peers import ADDERS, Contestant
 
 _HEAD = [
@@ -37,7 +35,7 @@ def main(arguments: Sequence[str] | None = None, run: Run = run_in_fresh_process
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         print(facts())
-        print(f"disk       {_file_system(folder)}, SQLite {sqlite3.sqlite_version}")
+        print(disk(folder))
         for path in options.corpus:
             corpus = from_file(path, folder, options.text_field, options.documents)
             _report(corpus, options, run)
@@ -154,17 +152,6 @@ def _profile(
     ]
     print("\nWhere the time goes: one run each with timers, a stage without those inside it\n")
     print(table(head, body, markdown=options.markdown), flush=True)
-
-
-def _file_system(folder: Path) -> str:
-    """Kind of the file system that the temporary indexes are on."""
-    try:
-        mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
-    except OSError:
-        return "unknown"
-    place = os.path.realpath(folder)
-    over = [fields for fields in mounts if os.path.commonpath([place, fields[1]]) == fields[1]]
-    return max(over, key=lambda fields: len(fields[1]))[2] if over else "unknown"
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""The benchmarks of signing and adding run, also without the peers; nothing looks at a time."""
+"""The benchmarks run, also without the peers; nothing looks at a time."""
 
 from __future__ import annotations
 
 import gzip
+import itertools
 import re
 from pathlib import Path
 
@@ -10,11 +11,26 @@ import numpy as np
 import orjson
 import pytest
 
-from benchmarks import _jobs, adding, signing
+from benchmarks import (
+    _growth,
+    _jobs,
+    adding,
+    make_corpus,
+    nightly,
+    pairing,
+    querying,
+    scale,
+    signing,
+)
 from benchmarks._accuracy import errors
 from benchmarks._generated import generate
+from benchmarks._pair_jobs import run_pairs_here
+from benchmarks._short import split
 from benchmarks._stages import Stages
+from benchmarks._truth import Truth
 from benchmarks.peers import ADDERS, CONTESTANTS, Contestant
+from benchmarks.peers._pairing import check, distinct
+from benchmarks.peers.pairers import PAIRERS, PairContestant
 from lshdb import Index
 
 SMALL = ["--repeats", "1", "--pairs", "100", "--only", "lshdb"]
@@ -125,3 +141,179 @@ def test_errors_are_those_of_equal_slots() -> None:
     assert rms == pytest.approx(1 / 2 - 1 / 3)
     assert expected == pytest.approx((2 / 9 / 4) ** 0.5)
     assert errors(rows, [{1}, {2}, {1}], [(0, 2)]) == (0.0, 0.0)
+
+
+Planted = tuple[Path, Path]
+
+
+@pytest.fixture
+def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Planted:
+    """Three hundred short documents and the pairs that are known."""
+    monkeypatch.setattr(make_corpus, "APART", 50)
+    paths = tmp_path / "short.jsonl", tmp_path / "planted.tsv"
+    make_corpus.write(*paths, 300)
+    return paths
+
+
+def shingle_sets(path: Path) -> dict[str, set[tuple[str, ...]]]:
+    sets = {}
+    for line in path.read_text().splitlines():
+        document = orjson.loads(line)
+        words = re.findall(r"\w+", document["text"].lower())
+        sets[document["id"]] = {tuple(words[at : at + 5]) for at in range(len(words) - 4)}
+    return sets
+
+
+def test_planted_pairs_are_those_of_brute_force(planted: Planted) -> None:
+    corpus, pairs = planted
+    sets = shingle_sets(corpus)
+    assert len(sets) == len(corpus.read_text().splitlines()) == 300
+    expected = {}
+    for one, other in itertools.combinations(sorted(sets), 2):
+        similarity = len(sets[one] & sets[other]) / len(sets[one] | sets[other])
+        if similarity >= 0.5:
+            expected[one, other] = f"{similarity:.6f}"
+    lines = [line.split("\t") for line in pairs.read_text().splitlines()]
+    assert {(*sorted(line[:2]),): line[2] for line in lines} == expected
+    assert len(lines) == len(expected) > 50
+    found = [float(line[2]) for line in lines]
+    assert min(found) < 0.6 and max(found) == 1.0
+    assert sum(each >= 0.8 for each in found) > 10
+
+
+def test_the_made_corpus_is_the_same_again(planted: Planted, tmp_path: Path) -> None:
+    again = tmp_path / "again.jsonl", tmp_path / "again.tsv"
+    make_corpus.write(*again, 300)
+    assert [path.read_bytes() for path in again] == [path.read_bytes() for path in planted]
+    make_corpus.write(*again, 300, seed=2)
+    assert again[0].read_bytes() != planted[0].read_bytes()
+    assert all(map(str.isascii, again[0].read_text().splitlines()))
+
+
+def test_members_of_a_family_are_not_side_by_side(planted: Planted) -> None:
+    corpus, pairs = planted
+    places = {key: place for place, key in enumerate(shingle_sets(corpus))}
+    lines = [line.split("\t") for line in pairs.read_text().splitlines()]
+    apart = [abs(places[one] - places[other]) for one, other, _ in lines]
+    assert max(apart) > 20
+
+
+def test_truth_counts_as_the_definitions_say(tmp_path: Path) -> None:
+    gold, found = tmp_path / "gold.tsv.gz", tmp_path / "found.tsv"
+    lines = b"a\tb\t0.8\nd\tc\t0.9\ne\te\t1\na\tc\t0.79\ne\tf\t1.0\n"
+    gold.write_bytes(gzip.compress(lines))
+    found.write_text("b\ta\t0.8\texact\nc\td\nd\tc\na\tc\nx\tx\n")
+    truth = Truth.read(gold, 0.8)
+    assert truth.pairs == {("a", "b"), ("c", "d"), ("e", "f")}
+    assert truth.score(found) == (2 / 3, 2 / 3)
+    assert truth.touching({"a", "c"}).score(found) == (2 / 3, 1.0)
+    assert Truth.read(gold, 0.8, below=0.9).pairs == {("a", "b")}
+    found.write_text("")
+    assert truth.score(found) == (1.0, 0.0)
+    assert truth.touching(set()).score(found) == (1.0, 1.0)
+
+
+def test_pairs_are_timed_and_scored(
+    planted: Planted, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobody = PairContestant("lshdb of nobody", "lshdb-has-no-such-peer", "nobody", "")
+    monkeypatch.setattr("benchmarks._pair_tables.PAIRERS", [*PAIRERS, nobody])
+    corpus, pairs = map(str, planted)
+    pairing.main([corpus, "--gold", pairs, "--repeats", "2", "--only", "lshdb"], run=run_pairs_here)
+    printed = capsys.readouterr().out
+    assert "short.jsonl: 300 documents" in printed
+    assert re.search(
+        r"^lshdb +16 x 6\* +exact .* 1\.00000  [01]\.\d{5}  +1\.00 times$", printed, re.M
+    )
+    assert re.search(r"^lshdb, no texts +16 x 6\* +signature +\d", printed, re.M)
+    assert re.search(r"^lshdb of nobody .* not installed", printed, re.M)
+    with pytest.raises(SystemExit, match="took 0 documents; are the keys in the field 'key'"):
+        pairing.main(
+            [corpus, "--key-field", "key", "--only", "lshdb", "--repeats", "1"], run=run_pairs_here
+        )
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_night_is_timed_and_scored(
+    planted: Planted, capsys: pytest.CaptureFixture[str], whole: bool
+) -> None:
+    corpus, pairs = map(str, planted)
+    arguments = [corpus, "--gold", pairs, "--repeats", "1", "--only", "lshdb", "--markdown"]
+    nightly.main(arguments + ["--whole"] * whole)
+    printed = capsys.readouterr().out
+    assert "## short.jsonl: 30 documents come to 270" in printed
+    assert re.search(r"^\| lshdb +\| +16 x 6\* \| +exact \|.* 1\.00000 \| ", printed, re.M)
+
+
+def test_nights_are_compared_in_a_small_and_in_a_large_index(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_growth, "NEW", 20)
+    nightly.main(["--grow", "30", "--repeats", "2"], run=run_pairs_here)
+    printed = capsys.readouterr().out
+    assert re.search(r"^30 +0\.\d{4} ", printed, re.M)
+    assert re.search(r"^300 +0\.\d{4} ", printed, re.M)
+    assert re.search(r"^Tenfold size, \d+\.\d\d times the cost$", printed, re.M)
+
+
+def pairs_of(path: Path) -> set[tuple[str, ...]]:
+    return {(*sorted(line.split("\t")[:2]),) for line in path.read_text().splitlines()}
+
+
+@pytest.mark.parametrize("contestant", PAIRERS, ids=lambda one: one.name)
+@pytest.mark.filterwarnings("default")
+def test_contestants_find_most_of_what_was_planted(
+    contestant: PairContestant, planted: Planted, tmp_path: Path
+) -> None:
+    """Bands miss some pairs and estimates are off a little; nothing else is missing or too many."""
+    if not contestant.version():
+        pytest.skip(f"{contestant.package} is not installed")
+    corpus, gold = planted
+    older, newer = split(corpus, tmp_path, [200, 100])
+    new = set(shingle_sets(newer))
+    sure, possible = (Truth.read(gold, at).pairs for at in (1.0, 0.5))
+    job = {"name": contestant.name, "threads": 0, "key_field": "id", "field": "text"}
+    job["output"] = str(tmp_path / "pairs")
+    result = run_pairs_here({**job, "kind": "pair", "path": str(corpus)})
+    found = pairs_of(tmp_path / "pairs")
+    assert sure <= found <= possible
+    assert (result["documents"], result["pairs"]) == (300, len(found))
+    assert (result["disk"] > 0) == contestant.saves
+    job["folder"] = str(tmp_path / "index")
+    if contestant.saves:
+        run_pairs_here({**job, "kind": "fill", "path": str(older)})
+    for _ in range(2):
+        run_pairs_here({**job, "kind": "night", "older": str(older), "path": str(newer)})
+        assert pairs_of(tmp_path / "pairs") == {pair for pair in found if not new.isdisjoint(pair)}
+
+
+def test_pairs_of_rows_are_checked_by_equal_slots() -> None:
+    left, right = distinct([3, 0, 1, 0], [1, 1, 3, 2])
+    assert [*zip(left.tolist(), right.tolist(), strict=True)] == [(0, 1), (0, 2), (1, 3)]
+    rows = np.array([[1, 2, 3, 4], [1, 2, 3, 0], [0, 0, 0, 0], [1, 2, 3, 0]], dtype=np.uint32)
+    assert [*check(rows, left, right, 0.75)] == [(0, 1, 0.75), (1, 3, 1.0)]
+
+
+def test_a_large_corpus_is_built_step_by_step(
+    planted: Planted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus, pairs = planted
+    index = corpus.parent / "kept.lshdb"
+    scale.main([str(corpus), "--planted", str(pairs), "--index", str(index)])
+    printed = capsys.readouterr().out
+    assert re.search(r"^documents/s( +[\d,]+){10}$", printed, re.M)
+    assert re.search(r"^Last tenth by first \d+\.\d\d; ", printed, re.M)
+    lines = re.search(r"^pairs +[\d.]+ +[\d,]+ +\d+ +(\d+)$", printed, re.M)
+    assert lines and int(lines[1]) > 10
+    assert len(re.findall(r"^(?:clusters|dedup) +\S", printed, re.M)) == 2
+    assert re.search(r"^together +\d+ +[01]\.\d{5}$", printed, re.M)
+    assert "Of the pairs written 1.00000 were planted" in printed
+    querying.main([str(index), "--queries", "20", "--repeats", "1"])
+    printed = capsys.readouterr().out
+    assert "300 documents, 20 queries, 1 rounds" in printed
+    assert len(re.findall(r"^(?:signature|exact)( +[\d.,]+){6}$", printed, re.M)) == 2
+
+
+def test_queries_go_to_a_generated_index_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+    querying.main(["--generated", "60", "--queries", "5", "--repeats", "1"])
+    assert "60 documents, 5 queries" in capsys.readouterr().out

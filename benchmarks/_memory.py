@@ -1,0 +1,19 @@
+"""The most memory that this process has held."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from pathlib import Path
+
+__all__ = ["peak_memory"]
+
+
+def peak_memory() -> int:
+    """Bytes. On Linux ``getrusage`` may hand on the peak of the parent; VmHWM does not."""
+    try:
+        status = Path("/proc/self/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) * 1024
+    except (OSError, IndexError):
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,46 @@
+"""lshdb: ``Index.create``, ``add(read_documents([path]))``, ``pairs()``, each as it comes.
+
+The variant ``signature`` stores no texts and checks candidates on their signatures.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.peers._contract import NUM_PERM, THRESHOLD, WORDS_A_SHINGLE, Source
+from benchmarks.peers._pairing import Pairer, write_pairs
+from lshdb import Index, read_documents
+
+
+def pairer(variant: str, threads: int, folder: Path) -> Pairer:
+    path = folder / "index.lshdb"
+    since: str | None = None
+    index: Index
+
+    def take(source: Source) -> int:
+        documents = read_documents(
+            [source.path], key_field=source.key_field, text_field=source.text_field
+        )
+        return index.add(documents, workers=threads or None).documents
+
+    def fill(source: Source) -> int:
+        nonlocal index
+        index = Index.create(
+            path,
+            threshold=THRESHOLD,
+            num_perm=NUM_PERM,
+            k=WORDS_A_SHINGLE,
+            store_text=variant == "exact",
+        )
+        return take(source)
+
+    def add(older: Source, newer: Source) -> None:
+        nonlocal index, since
+        index, since = Index.open(path), "last"
+        take(newer)
+
+    def pairs(output: Path) -> None:
+        found = index.pairs(since=since)
+        write_pairs(output, ((pair.key1, pair.key2, pair.similarity) for pair in found))
+
+    return Pairer(fill, add, pairs, lambda: index.close())
