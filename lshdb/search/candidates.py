@@ -17,9 +17,10 @@ linked
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from queue import SimpleQueue
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,7 @@ _PART_SIGNATURES = 65_536
 _NEVER = np.iinfo(np.int64).max
 
 Ids = NDArray[np.int64]
+_Part = TypeVar("_Part")
 
 
 @dataclass(slots=True)
@@ -138,14 +140,14 @@ def candidates(
     left_out : LeftOut
         Filled on the way.
     workers : int
-        Threads that read buckets ahead, where all are read.
+        Threads that read buckets ahead.
     """
     left_out.max_bucket = most
     dead = snapshot.edges.dead()
     if new is None:
         blocks = _all_buckets(snapshot, params, workers)
     else:
-        blocks = _buckets_of(snapshot, params, new)
+        blocks = _buckets_of(snapshot, params, new, workers)
     n_signatures = snapshot.n_signatures if new is None else len(new)
     gathered = _Gathered()
     for buckets in blocks:
@@ -154,7 +156,7 @@ def candidates(
             hot = np.flatnonzero(buckets.sizes > most)
             for place in hot.tolist():
                 yield from _hot(snapshot, params, buckets, place, new, like, left_out, n_signatures)
-            buckets = _without(buckets, hot)
+            buckets = buckets.chosen(np.flatnonzero(buckets.sizes <= most))
         for piece in _pairs_of_buckets(buckets, new):
             if gathered.add(piece):
                 yield gathered.take()
@@ -182,43 +184,55 @@ class _Gathered:
 
 
 def _all_buckets(snapshot: Snapshot, params: IndexParams, workers: int) -> Iterator[Buckets]:
-    """All shared buckets, a range of keys at a time; each thread reads by a snapshot of its own."""
+    """All shared buckets, a range of keys at a time."""
     parts = 1 + snapshot.n_signatures // _PART_SIGNATURES
     ranges = key_ranges(bands=params.bands, parts=parts)
+    yield from _read_ahead(
+        snapshot, lambda reader, part: reader.shared_buckets(*part), ranges, workers
+    )
+
+
+def _buckets_of(
+    snapshot: Snapshot, params: IndexParams, new: Ids, workers: int
+) -> Iterator[Buckets]:
+    """The shared buckets that hold one of some signatures, looked up some at a time.
+
+    A bucket with signatures of several look-ups is given at the first of them alone.
+    """
+
+    def read(reader: Snapshot, start: int) -> Buckets:
+        rows = snapshot.signatures[new[start : start + _PROBE_SIGNATURES]]
+        keys = bucket_keys(rows, bands=params.bands, rows=params.rows)
+        found = reader.shared_buckets_of(distinct(keys.reshape(-1)))
+        if not len(found.keys):
+            return found
+        starts = np.cumsum(found.sizes) - found.sizes
+        own = np.where(contains(new, found.members), found.members, _NEVER)
+        return found.chosen(np.flatnonzero(np.minimum.reduceat(own, starts) >= new[start]))
+
+    yield from _read_ahead(snapshot, read, range(0, len(new), _PROBE_SIGNATURES), workers)
+
+
+def _read_ahead(
+    snapshot: Snapshot,
+    read: Callable[[Snapshot, _Part], Buckets],
+    parts: Iterable[_Part],
+    workers: int,
+) -> Iterator[Buckets]:
+    """Read buckets part by part, in threads, each by a snapshot of its own."""
     with snapshot.twins(workers if workers > 1 else 0) as twins:
         idle: SimpleQueue[Snapshot] = SimpleQueue()
         for each in twins or [snapshot]:
             idle.put(each)
 
-        def read(part: tuple[int, int]) -> Buckets:
+        def work(part: _Part) -> Buckets:
             reader = idle.get()
             try:
-                return reader.shared_buckets(*part)
+                return read(reader, part)
             finally:
                 idle.put(reader)
 
-        yield from work_ahead(read, ranges, workers=max(1, len(twins)))
-
-
-def _buckets_of(snapshot: Snapshot, params: IndexParams, new: Ids) -> Iterator[Buckets]:
-    """The shared buckets that hold one of some signatures, looked up some at a time.
-
-    A bucket with signatures of several look-ups is given at the first of them alone.
-    """
-    for start in range(0, len(new), _PROBE_SIGNATURES):
-        rows = snapshot.signatures[new[start : start + _PROBE_SIGNATURES]]
-        keys = bucket_keys(rows, bands=params.bands, rows=params.rows)
-        found, members = snapshot.postings(distinct(keys.reshape(-1)))
-        order = np.lexsort((members, found))
-        found, members = found[order], members[order]
-        starts = np.flatnonzero(np.diff(found, prepend=found[:1] - 1))
-        sizes = np.diff(starts, append=len(found))
-        if not len(starts):
-            continue
-        oldest = np.minimum.reduceat(np.where(contains(new, members), members, _NEVER), starts)
-        wanted = (sizes > 1) & (oldest >= new[start])
-        if wanted.any():
-            yield Buckets(found[starts][wanted], sizes[wanted], members[np.repeat(wanted, sizes)])
+        yield from work_ahead(work, parts, workers=max(1, len(twins)))
 
 
 def contains(values: Ids, wanted: Ids) -> NDArray[np.bool_]:
@@ -240,15 +254,6 @@ def _living(buckets: Buckets, dead: Ids) -> Buckets:
     starts = np.cumsum(buckets.sizes) - buckets.sizes
     sizes = np.add.reduceat(alive.astype(np.int64), starts)
     return Buckets(buckets.keys, sizes, buckets.members[alive])
-
-
-def _without(buckets: Buckets, places: Ids) -> Buckets:
-    if not len(places):
-        return buckets
-    kept = np.ones(len(buckets.sizes), dtype=bool)
-    kept[places] = False
-    members = buckets.members[np.repeat(kept, buckets.sizes)]
-    return Buckets(buckets.keys[kept], buckets.sizes[kept], members)
 
 
 def _bands(keys: Ids) -> Ids:

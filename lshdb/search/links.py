@@ -35,6 +35,7 @@ _FIRST_PAIRS = 16_384
 _PAIR_BYTES = 96
 """Of a gathered pair: two ids and an estimate, and what sorting them by group takes on top."""
 _EXACT_PAIRS = 1024
+_MAPPED_PAIRS = 1024
 
 Ids = NDArray[np.int64]
 
@@ -105,16 +106,24 @@ def _check_signatures(
 ) -> Edges:
     """Keep the pairs whose first agreeing band this is and whose signatures are alike enough."""
     signatures = snapshot.signatures
-    agreement = compare_rows(
-        signatures, pairs.left, signatures, pairs.right, bands=params.bands, rows=params.rows
-    )
-    keep = (agreement.first == pairs.bands) | (pairs.bands < 0)
-    if method == "none":
-        estimates = band_similarity(agreement.matched, params)
-    else:
-        estimates = agreement.equal / params.num_perm
-        keep &= estimates >= lowest
-    return Edges(pairs.left[keep], pairs.right[keep], estimates[keep])
+    kept: list[Edges] = []
+    # Each row looked at maps up to 64 KiB of the file, so of a large one few are at a time.
+    step = _MAPPED_PAIRS if snapshot.has_many_pages else len(pairs.left)
+    for start in range(0, len(pairs.left), step):
+        part = slice(start, start + step)
+        left, right, bands = pairs.left[part], pairs.right[part], pairs.bands[part]
+        agreement = compare_rows(
+            signatures, left, signatures, right, bands=params.bands, rows=params.rows
+        )
+        keep = (agreement.first == bands) | (bands < 0)
+        if method == "none":
+            estimates = band_similarity(agreement.matched, params)
+        else:
+            estimates = agreement.equal / params.num_perm
+            keep &= estimates >= lowest
+        kept.append(Edges(left[keep], right[keep], estimates[keep]))
+        snapshot.release_pages()
+    return _joined(kept)
 
 
 def _gathered(found: Iterator[Edges], most: int) -> Iterator[Edges]:

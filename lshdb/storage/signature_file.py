@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import mmap
 import os
 import re
 from collections.abc import Iterator
@@ -28,9 +29,11 @@ from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, LshdbError
 
-__all__ = ["HEADER_BYTES", "SignatureFile"]
+__all__ = ["HEADER_BYTES", "PAGES_KEPT", "SignatureFile"]
 
 HEADER_BYTES = 128
+PAGES_KEPT = 64 * 2**20
+"""Bytes of a mapped file that stay in the process's memory whatever is looked at."""
 _ROW_DTYPE = np.dtype("<u4")
 
 
@@ -57,6 +60,7 @@ class SignatureFile:
         self.num_perm = num_perm
         self.row_bytes = num_perm * _ROW_DTYPE.itemsize
         self._mapped: NDArray[np.uint32] | None = None
+        self._map: mmap.mmap | None = None
 
     def create(self) -> None:
         """Make an empty file; it must not exist."""
@@ -132,10 +136,10 @@ class SignatureFile:
             The file is shorter than the committed rows.
         """
         if self._mapped is None or len(self._mapped) < n_committed:
-            self._mapped = self._map(n_committed)
+            self._mapped = self._open_map(n_committed)
         return self._mapped[:n_committed]
 
-    def _map(self, n_committed: int) -> NDArray[np.uint32]:
+    def _open_map(self, n_committed: int) -> NDArray[np.uint32]:
         if n_committed == 0:
             return np.empty((0, self.num_perm), dtype=np.uint32)
         needed = HEADER_BYTES + n_committed * self.row_bytes
@@ -148,20 +152,29 @@ class SignatureFile:
                     hint="the file was cut; restore the index from a copy",
                 )
             # A plain ndarray over the map: np.memmap's own indexing costs microseconds a row.
-            return np.asarray(
-                np.memmap(
-                    self.path,
-                    dtype=_ROW_DTYPE,
-                    mode="r",
-                    offset=HEADER_BYTES,
-                    shape=(n_committed, self.num_perm),
-                )
+            mapped = np.memmap(
+                self.path,
+                dtype=_ROW_DTYPE,
+                mode="r",
+                offset=HEADER_BYTES,
+                shape=(n_committed, self.num_perm),
             )
+            self._map = mapped._mmap  # type: ignore[attr-defined]
+            return np.asarray(mapped)
         except OSError as error:
             raise DamageError(
                 f"the signature file {self.path} cannot be read: {error}",
                 hint="restore the index from a copy",
             ) from error
+
+    def release_pages(self) -> None:
+        """Take the pages that were looked at out of the process's memory, if the file is large.
+
+        They stay in the system's cache. Rows may be looked at meanwhile, and later.
+        """
+        large = self._map is not None and len(self._map) > PAGES_KEPT
+        if large and self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
 
     def append(self, first_row: int, rows: NDArray[np.uint32]) -> None:
         """Write rows from ``first_row`` on and make them durable.

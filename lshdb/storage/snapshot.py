@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.arrays import distinct
 from lshdb.errors import DamageError, KeyNotFoundError
 from lshdb.storage.bodies import unpack_body
 from lshdb.storage.buckets import Buckets, grouped
 from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.edges import EdgeTables
 from lshdb.storage.records import StoredBatch, StoredDocument
-from lshdb.storage.signature_file import SignatureFile
+from lshdb.storage.signature_file import PAGES_KEPT, SignatureFile
 
 __all__ = ["Snapshot"]
 
@@ -35,6 +36,11 @@ _BATCH_COLUMNS = (
     "batch_id, add_id, started_at, finished_at, source, n_added, n_replaced, n_unchanged, "
     "n_copies, n_rejected, n_removed"
 )
+
+_NEW_SIGNATURES = (
+    "SELECT signature_id FROM document WHERE batch_id >= ? AND +signature_id IS NOT NULL"
+)
+"""By the index on batches: the sign keeps SQLite from reading all documents by signature."""
 
 
 class Snapshot:
@@ -92,6 +98,15 @@ class Snapshot:
     def signatures(self) -> NDArray[np.uint32]:
         """The committed signature rows, memory-mapped."""
         return self.signature_file.rows(self.n_signatures)
+
+    def release_pages(self) -> None:
+        """Give back the memory of signature rows that were looked at, where there are many."""
+        self.signature_file.release_pages()
+
+    @property
+    def has_many_pages(self) -> bool:
+        """Whether looking at rows here and there takes more memory than should be kept."""
+        return bool(self.n_signatures * self.signature_file.row_bytes > PAGES_KEPT)
 
     @contextmanager
     def twins(self, n: int) -> Iterator[list[Snapshot]]:
@@ -151,6 +166,16 @@ class Snapshot:
             empty = np.empty(0, dtype=np.int64)
             return Buckets(empty, empty, empty)
         (groups,) = self.execute(dialect.bucket_groups(self.run_tables), (first, last)).fetchone()
+        buckets = Buckets(*dialect.decode_groups(groups))
+        self._check_ids(buckets.members)
+        return buckets
+
+    def shared_buckets_of(self, keys: NDArray[np.int64]) -> Buckets:
+        """Those of some buckets that have more than one posting; look-ups, in SQL as well."""
+        if not self.run_tables or not len(keys):
+            return self.shared_buckets(0, -1)
+        statement = dialect.bucket_groups_of(self.run_tables)
+        (groups,) = self.execute(statement, (dialect.encode_list(keys),)).fetchone()
         buckets = Buckets(*dialect.decode_groups(groups))
         self._check_ids(buckets.members)
         return buckets
@@ -280,13 +305,19 @@ class Snapshot:
     def copies(self, since: int | None = None) -> Iterator[tuple[int, int, str, int]]:
         """(signature_id, doc_id, key, batch_id) of documents that share a signature, in its order.
 
-        With ``since``, only signatures that a document that new has.
+        With ``since``, only signatures that a document that new has, and also those that it has
+        alone: the cost is then that of the new documents.
         """
-        newest = "" if since is None else " AND max(batch_id) >= ?"
+        if since is None:
+            among = (
+                "SELECT signature_id FROM document WHERE signature_id IS NOT NULL "
+                "GROUP BY signature_id HAVING count(*) > 1"
+            )
+        else:
+            among = _NEW_SIGNATURES
         yield from self.execute(
-            "SELECT signature_id, doc_id, key, batch_id FROM document WHERE signature_id IN "
-            "(SELECT signature_id FROM document WHERE signature_id IS NOT NULL "
-            f"GROUP BY signature_id HAVING count(*) > 1{newest}) ORDER BY signature_id, doc_id",
+            "SELECT signature_id, doc_id, key, batch_id FROM document "
+            f"WHERE signature_id IN ({among}) ORDER BY signature_id, doc_id",
             () if since is None else (since,),
         )
 
@@ -341,12 +372,8 @@ class Snapshot:
 
     def new_signatures(self, since: int) -> NDArray[np.int64]:
         """Signatures of the documents that came in with batch ``since`` or later, sorted."""
-        rows = self.execute(
-            "SELECT DISTINCT signature_id FROM document "
-            "WHERE batch_id >= ? AND signature_id IS NOT NULL ORDER BY 1",
-            (since,),
-        )
-        return np.fromiter((row[0] for row in rows), dtype=np.int64)
+        rows = self.execute(_NEW_SIGNATURES, (since,))
+        return distinct(np.fromiter((row[0] for row in rows), dtype=np.int64))
 
     # Texts
 

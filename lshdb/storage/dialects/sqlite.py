@@ -197,9 +197,17 @@ def bucket_groups(tables: Sequence[str]) -> str:
     interpreter's lock while a row is worked out, and has to get it back for each. It takes a fifth
     less time besides.
     """
+    return _groups(tables, "bucket_key BETWEEN ?1 AND ?2")
+
+
+def bucket_groups_of(tables: Sequence[str]) -> str:
+    """The same for the buckets whose keys are in an encoded list."""
+    return _groups(tables, in_list("bucket_key", "?1"))
+
+
+def _groups(tables: Sequence[str], condition: str) -> str:
     arms = " UNION ALL ".join(
-        f"SELECT bucket_key, signature_id FROM {table} WHERE bucket_key BETWEEN ?1 AND ?2"
-        for table in tables
+        f"SELECT bucket_key, signature_id FROM {table} WHERE {condition}" for table in tables
     )
     return (
         "SELECT group_concat(bucket_key || ',' || size || ',' || members) FROM ("
