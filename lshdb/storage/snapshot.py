@@ -7,7 +7,7 @@ ends. All of its SQL is plain text given to the DB-API driver (see ``dialects/sq
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -234,25 +234,35 @@ class Snapshot:
             (signature_id,),
         )
 
-    def signatures_of_contents(self, pairs: dict[bytes, int]) -> dict[bytes, tuple[int, int]]:
+    def signatures_of_contents(
+        self, hashes: Container[bytes], keys: NDArray[np.int64]
+    ) -> dict[bytes, tuple[int, int]]:
         """(signature_id, n_shingles) by content hash, for those contents that a document has.
 
         Parameters
         ----------
-        pairs : dict of bytes to int
-            Content hash to its bucket key in the content band.
+        hashes : container of bytes
+            Content hashes; asked only whether it holds one.
+        keys : ndarray of int64
+            Their bucket keys in the content band.
         """
-        keys = np.unique(np.fromiter(pairs.values(), dtype=np.int64, count=len(pairs)))
         found: dict[bytes, tuple[int, int]] = {}
+        if not self.run_tables:
+            return found
+        keys = np.unique(keys)
         for start in range(0, len(keys), _CHUNK * 10):
             _, candidates = self.postings(keys[start : start + _CHUNK * 10])
             for chunk in _chunks(np.unique(candidates).tolist()):
+                # All documents of a signature have one content: the first of them says which, and
+                # only its row is read, however many copies there are.
                 for content_hash, signature_id, n_shingles in self.execute(
-                    "SELECT content_hash, min(signature_id), min(n_shingles) FROM document "
-                    f"WHERE {dialect.in_list('signature_id')} GROUP BY content_hash",
+                    "SELECT document.content_hash, first.signature_id, document.n_shingles FROM "
+                    "(SELECT signature_id, min(doc_id) AS doc_id FROM document "
+                    f"WHERE {dialect.in_list('signature_id')} GROUP BY signature_id) AS first "
+                    "JOIN document ON document.doc_id = first.doc_id",
                     (dialect.encode_list(chunk),),
                 ):
-                    if content_hash in pairs:
+                    if content_hash in hashes:
                         found[content_hash] = (signature_id, n_shingles)
         return found
 

@@ -189,9 +189,14 @@ def posting_lookup(tables: Sequence[str], n_keys: int) -> str:
 
 
 def posting_lookup_list(tables: Sequence[str]) -> str:
-    """The same for an encoded list, for many keys."""
+    """The same for an encoded list, for many keys; distinct, and better sorted.
+
+    CROSS JOIN keeps the list outside, whose keys are then looked up as they come. IN would first
+    put them into a table of its own, for each run anew, which takes a third of the time.
+    """
     arms = (
-        f"SELECT bucket_key, signature_id FROM {table} WHERE {in_list('bucket_key', '?1')}"
+        f"SELECT bucket_key, signature_id FROM json_each(?1) CROSS JOIN {table} "
+        "ON bucket_key = value"
         for table in tables
     )
     return " UNION ALL ".join(arms)
