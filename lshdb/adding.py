@@ -313,10 +313,8 @@ class _Add:
             Their signatures.
         """
         contents = {change.content_hash: change.content for change in changes}
-        hashes = list(contents)
-        keys = content_keys(hashes).tolist() if hashes else []
-        there = transaction.snapshot.signatures_of_contents(dict(zip(hashes, keys, strict=True)))
-        fresh = [digest for digest in hashes if digest not in there]
+        there = transaction.snapshot.signatures_of_contents(contents, content_keys(list(contents)))
+        fresh = [digest for digest in contents if digest not in there]
         fresh_contents = [contents[digest] for digest in fresh]
         rows, counts = sign_in_threads(fresh_contents, self.params, workers=self.workers)
         filled = counts > 0

@@ -188,7 +188,7 @@ def _all_buckets(snapshot: Snapshot, params: IndexParams, workers: int) -> Itera
     parts = 1 + snapshot.n_signatures // _PART_SIGNATURES
     ranges = key_ranges(bands=params.bands, parts=parts)
     yield from _read_ahead(
-        snapshot, lambda reader, part: reader.shared_buckets(*part), ranges, workers
+        snapshot, lambda reader, part: reader.postings.shared(*part), ranges, workers
     )
 
 
@@ -203,7 +203,7 @@ def _buckets_of(
     def read(reader: Snapshot, start: int) -> Buckets:
         rows = snapshot.signatures[new[start : start + _PROBE_SIGNATURES]]
         keys = bucket_keys(rows, bands=params.bands, rows=params.rows)
-        found = reader.shared_buckets_of(distinct(keys.reshape(-1)))
+        found = reader.postings.shared_of(distinct(keys.reshape(-1)))
         if not len(found.keys):
             return found
         starts = np.cumsum(found.sizes) - found.sizes

@@ -136,7 +136,7 @@ def _common_buckets(here: Snapshot, there: Snapshot) -> Iterator[tuple[Buckets, 
         for theirs, mine in _looked_up(there, here):
             yield mine, theirs
     else:
-        yield from _common(here.ordered_buckets(), there.ordered_buckets())
+        yield from _common(here.postings.in_order(), there.postings.in_order())
 
 
 def _is_small_beside(few: Snapshot, many: Snapshot) -> bool:
@@ -146,9 +146,11 @@ def _is_small_beside(few: Snapshot, many: Snapshot) -> bool:
 
 
 def _looked_up(few: Snapshot, many: Snapshot) -> Iterator[tuple[Buckets, Buckets]]:
-    for block in few.ordered_buckets():
+    for block in few.postings.in_order():
         starts = range(0, len(block.keys), _LOOKUP_KEYS)
-        found = (many.buckets(block.keys[start : start + _LOOKUP_KEYS]) for start in starts)
+        found = (
+            many.postings.grouped_of(block.keys[start : start + _LOOKUP_KEYS]) for start in starts
+        )
         yield from _common(iter([block]), (each for each in found if len(each.keys)))
 
 

@@ -120,7 +120,7 @@ class Searcher:
         """For each query the candidates worth a further look, with what bands or slots say."""
         params = self._params
         keys = bucket_keys(signatures, bands=params.bands, rows=params.rows)
-        found, postings = self._snapshot.postings(distinct(keys.reshape(-1)))
+        found, postings = self._snapshot.postings.of(distinct(keys.reshape(-1)))
         order = np.argsort(found, kind="stable")
         found, postings = found[order], postings[order]
         starts = np.searchsorted(found, keys, side="left")

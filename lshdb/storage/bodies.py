@@ -1,4 +1,8 @@
-"""A document's body as it is stored: zstd over UTF-8 text, or over a JSON array of ready tokens."""
+"""A document's body as it is stored: zstd over UTF-8 text, or over a JSON array of ready tokens.
+
+A short body becomes a frame of one *raw* block (RFC 8878, 3.1.1.2.2): a frame as good as any other
+to every decoder, but made and taken apart here by a header of nine bytes.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,22 @@ __all__ = ["hash_body", "pack_body", "raw_body", "unpack_body"]
 
 _LEVEL = 3
 """Level 1 is no faster on texts of a few hundred bytes, 1.35 times on those of 6 KB (+3 % size)."""
+
+_RAW_UP_TO = 200
+"""Longest body, in bytes, that is not compressed.
+
+zstd takes 5 us to make a short frame and 13 us to read one; a raw one takes 0.2 us either way. Of
+114,027 verses (130 bytes on average) this spares 88 %. Up to 128, 200 and 255 bytes their texts
+take 8, 22 and 29 % more room, the whole index 0.8, 2.3 and 3.0 %; an add is faster by 2.9, 4.7 and
+5.1 us a verse.
+"""
+
+_RAW_HEADERS = tuple(
+    # magic number; one segment, one byte of content size; that size; last block, raw, its size
+    b"\x28\xb5\x2f\xfd\x20" + bytes([size]) + (size << 3 | 1).to_bytes(3, "little")
+    for size in range(_RAW_UP_TO + 1)
+)
+_HEADER_BYTES = len(_RAW_HEADERS[0])
 
 
 @functools.cache
@@ -59,7 +79,9 @@ def _packer() -> Callable[[bytes], bytes]:
 
 
 def pack_body(raw: bytes) -> bytes:
-    """Compress the bytes of a body to one zstd frame."""
+    """Make one zstd frame of the bytes of a body."""
+    if len(raw) <= _RAW_UP_TO:
+        return _RAW_HEADERS[len(raw)] + raw
     return _packer()(raw)
 
 
@@ -72,7 +94,11 @@ def unpack_body(form: str, packed: bytes) -> str | list[str]:
         The bytes are not what :func:`pack_body` made.
     """
     try:
-        raw = _module().decompress(packed)
+        size = len(packed) - _HEADER_BYTES
+        if 0 <= size <= _RAW_UP_TO and packed.startswith(_RAW_HEADERS[size]):
+            raw = packed[_HEADER_BYTES:]
+        else:
+            raw = _module().decompress(packed)
         if form == "text":
             return str(raw, "utf-8")
         tokens: list[str] = orjson.loads(raw)

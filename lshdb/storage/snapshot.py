@@ -7,7 +7,7 @@ ends. All of its SQL is plain text given to the DB-API driver (see ``dialects/sq
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
@@ -17,17 +17,15 @@ from numpy.typing import NDArray
 from lshdb.arrays import distinct
 from lshdb.errors import DamageError, KeyNotFoundError
 from lshdb.storage.bodies import unpack_body
-from lshdb.storage.buckets import Buckets, grouped
 from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.edges import EdgeTables
+from lshdb.storage.postings import Postings
 from lshdb.storage.records import StoredBatch, StoredDocument
 from lshdb.storage.signature_file import PAGES_KEPT, SignatureFile
 
 __all__ = ["Snapshot"]
 
 _CHUNK = 1000
-_FEW_KEYS = 256
-_POSTINGS = 65_536
 _DOCUMENT_COLUMNS = (
     "doc_id, key, signature_id, content_hash, body_hash, n_shingles, n_chars, source, batch_id, "
     "added_at, last_seen_at"
@@ -85,6 +83,11 @@ class Snapshot:
         ]
 
     @property
+    def postings(self) -> Postings:
+        """Which signature lies in which bucket."""
+        return Postings(self.execute, self.run_tables, self.n_signatures)
+
+    @property
     def edges(self) -> EdgeTables:
         """Verified edges and clusters."""
         return EdgeTables(self.execute)
@@ -123,63 +126,6 @@ class Snapshot:
                 found.append(other)
             yield found
 
-    # Postings
-
-    def postings(self, keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Postings of some buckets.
-
-        Parameters
-        ----------
-        keys : ndarray of int64, shape (n,)
-            Distinct bucket keys.
-
-        Returns
-        -------
-        bucket_keys, signature_ids : ndarray of int64, shape (m,)
-            In no order; one look-up a key and run.
-
-        Raises
-        ------
-        DamageError
-            A posting names a signature that does not exist.
-        """
-        if not self.run_tables or not len(keys):
-            empty = np.empty(0, dtype=np.int64)
-            return empty, empty
-        if len(keys) <= _FEW_KEYS:
-            sql = dialect.posting_lookup(self.run_tables, len(keys))
-            rows = self.execute(sql, tuple(keys.tolist()))
-        else:
-            sql = dialect.posting_lookup_list(self.run_tables)
-            rows = self.execute(sql, (dialect.encode_list(keys),))
-        flat = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int64)
-        bucket_keys, signature_ids = flat[0::2], flat[1::2]
-        self._check_ids(signature_ids)
-        return bucket_keys, signature_ids
-
-    def shared_buckets(self, first: int, last: int) -> Buckets:
-        """Every bucket with more than one posting whose key lies between two, both included.
-
-        One SQL ``GROUP BY`` over that part of the runs, without the interpreter's lock.
-        """
-        if not self.run_tables:
-            empty = np.empty(0, dtype=np.int64)
-            return Buckets(empty, empty, empty)
-        (groups,) = self.execute(dialect.bucket_groups(self.run_tables), (first, last)).fetchone()
-        buckets = Buckets(*dialect.decode_groups(groups))
-        self._check_ids(buckets.members)
-        return buckets
-
-    def shared_buckets_of(self, keys: NDArray[np.int64]) -> Buckets:
-        """Those of some buckets that have more than one posting; look-ups, in SQL as well."""
-        if not self.run_tables or not len(keys):
-            return self.shared_buckets(0, -1)
-        statement = dialect.bucket_groups_of(self.run_tables)
-        (groups,) = self.execute(statement, (dialect.encode_list(keys),)).fetchone()
-        buckets = Buckets(*dialect.decode_groups(groups))
-        self._check_ids(buckets.members)
-        return buckets
-
     def same_state(self) -> tuple[Any, ...]:
         """What differs between two states of an index, but for edges and clusters."""
         found: tuple[Any, ...] = self.execute(
@@ -187,46 +133,6 @@ class Snapshot:
             "(SELECT max(release_id) FROM signature_release) FROM state"
         ).fetchone()
         return tuple(found)
-
-    def buckets(self, keys: NDArray[np.int64]) -> Buckets:
-        """Those of some buckets that are there, in order of key; :meth:`postings`, grouped."""
-        found, members = self.postings(keys)
-        order = np.lexsort((members, found))
-        return grouped(np.column_stack([found[order], members[order]]))
-
-    def ordered_buckets(self) -> Iterator[Buckets]:
-        """Every bucket of the bands, in order of key, in blocks, each bucket whole and once.
-
-        Those with one posting too, unlike :meth:`shared_buckets`. Streamed from the runs; memory
-        is that of a block, or of the largest bucket.
-        """
-        if not self.run_tables:
-            return
-        rows = self.execute(dialect.ordered_postings(self.run_tables))
-        held: list[NDArray[np.int64]] = []
-        while block := list(itertools.islice(rows, _POSTINGS)):
-            flat = itertools.chain.from_iterable(block)
-            postings = np.fromiter(flat, dtype=np.int64, count=2 * len(block)).reshape(-1, 2)
-            self._check_ids(postings[:, 1])
-            held.append(postings)
-            if postings[-1, 0] == held[0][0, 0]:  # one bucket, and it may go on
-                continue
-            joined = np.concatenate(held)
-            end = int(np.searchsorted(joined[:, 0], joined[-1, 0]))
-            held = [joined[end:]]
-            yield grouped(joined[:end])
-        if held:
-            yield grouped(np.concatenate(held))
-
-    def _check_ids(self, signature_ids: NDArray[np.int64]) -> None:
-        if len(signature_ids) and not (
-            signature_ids.min() >= 0 and signature_ids.max() < self.n_signatures
-        ):
-            raise DamageError(
-                f"a posting names signature {signature_ids.max()}; "
-                f"the index has {self.n_signatures}",
-                hint="run lshdb check",
-            )
 
     # Documents
 
@@ -280,25 +186,35 @@ class Snapshot:
             (signature_id,),
         )
 
-    def signatures_of_contents(self, pairs: dict[bytes, int]) -> dict[bytes, tuple[int, int]]:
+    def signatures_of_contents(
+        self, hashes: Container[bytes], keys: NDArray[np.int64]
+    ) -> dict[bytes, tuple[int, int]]:
         """(signature_id, n_shingles) by content hash, for those contents that a document has.
 
         Parameters
         ----------
-        pairs : dict of bytes to int
-            Content hash to its bucket key in the content band.
+        hashes : container of bytes
+            Content hashes; asked only whether it holds one.
+        keys : ndarray of int64
+            Their bucket keys in the content band.
         """
-        keys = np.unique(np.fromiter(pairs.values(), dtype=np.int64, count=len(pairs)))
         found: dict[bytes, tuple[int, int]] = {}
+        if not self.run_tables:
+            return found
+        keys = np.unique(keys)
         for start in range(0, len(keys), _CHUNK * 10):
-            _, candidates = self.postings(keys[start : start + _CHUNK * 10])
+            _, candidates = self.postings.of(keys[start : start + _CHUNK * 10])
             for chunk in _chunks(np.unique(candidates).tolist()):
+                # All documents of a signature have one content: the first of them says which, and
+                # only its row is read, however many copies there are.
                 for content_hash, signature_id, n_shingles in self.execute(
-                    "SELECT content_hash, min(signature_id), min(n_shingles) FROM document "
-                    f"WHERE {dialect.in_list('signature_id')} GROUP BY content_hash",
+                    "SELECT document.content_hash, first.signature_id, document.n_shingles FROM "
+                    "(SELECT signature_id, min(doc_id) AS doc_id FROM document "
+                    f"WHERE {dialect.in_list('signature_id')} GROUP BY signature_id) AS first "
+                    "JOIN document ON document.doc_id = first.doc_id",
                     (dialect.encode_list(chunk),),
                 ):
-                    if content_hash in pairs:
+                    if content_hash in hashes:
                         found[content_hash] = (signature_id, n_shingles)
         return found
 

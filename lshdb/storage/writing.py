@@ -40,6 +40,8 @@ __all__ = ["BLOCK_ROWS", "WriteTransaction", "Writer"]
 
 BLOCK_ROWS = 1024
 """Signature rows under one CRC-32."""
+MANY_DOCUMENTS = 5_000
+"""From so many rows in a batch on, large statements are worth being prepared."""
 
 
 class WriteTransaction:
@@ -118,7 +120,9 @@ class WriteTransaction:
         from lshdb.storage.schema import document
 
         if rows:
-            dialect.insert_rows(self._insert, document.name, document.columns.keys(), rows)
+            large = len(rows) >= MANY_DOCUMENTS
+            names = document.columns.keys()
+            dialect.insert_rows(self._insert, document.name, names, rows, large=large)
             self.execute(
                 "UPDATE state SET next_doc_id = ?", (self.snapshot.next_doc_id + len(rows),)
             )

@@ -22,7 +22,7 @@ from lshdb import (
     TextNotStoredError,
     Tokenizer,
 )
-from lshdb.storage import snapshot as snapshot_module
+from lshdb.storage import postings as postings_module
 from tests.brute import jaccard, shingle_set
 from tests.conftest import family_corpus
 
@@ -127,7 +127,7 @@ def test_blocks_of_any_size(
     postings: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(snapshot_module, "_POSTINGS", postings)
+    monkeypatch.setattr(postings_module, "_POSTINGS", postings)
     monkeypatch.setattr("lshdb.search.joining._BLOCK_PAIRS", 3)
     monkeypatch.setattr("lshdb.search.joining._EXACT_PAIRS", 2)
     parameters = {"bands": 8, "rows": 1, "threshold": 0.5}
@@ -154,7 +154,7 @@ def test_buckets_come_whole_once_and_in_order(
     for key, one in index.sql("SELECT bucket_key, signature_id FROM posting").rows:
         expected.setdefault(int(key), []).append(int(one))  # type: ignore[call-overload]
     for postings in (1, 3, 100, 65_536):
-        monkeypatch.setattr(snapshot_module, "_POSTINGS", postings)
+        monkeypatch.setattr(postings_module, "_POSTINGS", postings)
         assert _buckets(index) == {key: sorted(ids) for key, ids in expected.items()}
 
 
@@ -162,7 +162,7 @@ def _buckets(index: Index) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     last = None
     with index._store.reading() as snapshot:
-        for block in snapshot.ordered_buckets():
+        for block in snapshot.postings.in_order():
             members = np.split(block.members, np.cumsum(block.sizes)[:-1])
             for key, ids in zip(block.keys.tolist(), members, strict=True):
                 assert last is None or last < key

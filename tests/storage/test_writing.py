@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 
 from lshdb import ConflictError, DatabaseError, Index
 from lshdb.storage import signature_file, writing
+from lshdb.storage.dialects import sqlite
 from tests.conftest import family_corpus, pair_set
 
 Make = Callable[..., Index]
@@ -192,6 +194,40 @@ def test_rows_go_in_whole_whatever_their_number(make_index: Make, n: int) -> Non
         assert (changed.replaced, changed.documents) == (n, n)
         assert again.check() == []
         assert [again.show(key).body for key in keys[:3]] == [f"Text {key}" for key in keys[:3]]
+
+
+@pytest.mark.parametrize("n", [0, 1, 4, 5, 9, 10, 11, 14, 15, 16, 19, 20, 25, 38])
+@pytest.mark.parametrize("large", [True, False])
+def test_statements_of_two_sizes_insert_every_row_once(
+    monkeypatch: pytest.MonkeyPatch, n: int, large: bool
+) -> None:
+    monkeypatch.setattr(sqlite, "LARGE_STATEMENT", 31)  # ten rows of three columns
+    monkeypatch.setattr(sqlite, "PARAMETERS_A_STATEMENT", 15)
+    rows = [(number, f"row {number}", None) for number in range(n)]
+    sizes = []
+    with sqlite3.connect(":memory:") as connection:
+        connection.execute("CREATE TABLE t (a, b, c)")
+
+        def execute(sql: str, values: list[object]) -> None:
+            sizes.append(len(values) // 3)
+            connection.execute(sql, values)
+
+        sqlite.insert_rows(execute, "t", ("a", "b", "c"), iter(rows), large=large)
+        assert connection.execute("SELECT * FROM t ORDER BY rowid").fetchall() == rows
+    tens = n // 10 if large else 0
+    assert sizes[:tens] == [10] * tens
+    assert all(0 < size <= 5 for size in sizes[tens:])
+
+
+def test_a_batch_of_many_documents_goes_in_whole(
+    make_index: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "MANY_DOCUMENTS", 10)
+    index = make_index()
+    index.add([(f"k{number}", f"text {number}") for number in range(1700)])
+    with Index.open(index.path) as again:
+        assert again.check() == []
+        assert again.show("k1699").body == "text 1699"
 
 
 def test_an_error_of_the_driver_is_one_of_ours(make_index: Make) -> None:

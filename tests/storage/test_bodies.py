@@ -1,0 +1,67 @@
+"""Bodies as they are stored: zstd frames, the short ones made by hand."""
+
+from __future__ import annotations
+
+import sys
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lshdb.errors import DamageError
+from lshdb.storage.bodies import _RAW_UP_TO, pack_body, raw_body, unpack_body
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+LENGTHS = [*range(9), *range(_RAW_UP_TO - 3, _RAW_UP_TO + 4), 254, 255, 256, 257, 65_536]
+
+
+@pytest.mark.parametrize("size", LENGTHS)
+@pytest.mark.parametrize("byte", [b"a", b"\x00", b"\xff"])
+def test_any_decoder_reads_a_frame_of_any_length(size: int, byte: bytes) -> None:
+    raw = byte * size
+    packed = pack_body(raw)
+    assert zstd.decompress(packed) == raw
+    assert zstd.get_frame_info(packed).decompressed_size == size
+    assert zstd.get_frame_size(packed) == len(packed)
+
+
+@given(st.binary(max_size=600))
+def test_any_decoder_reads_a_frame_of_any_bytes(raw: bytes) -> None:
+    assert zstd.decompress(pack_body(raw)) == raw
+
+
+@given(st.text(max_size=300) | st.lists(st.text(max_size=8), max_size=40))
+def test_bodies_come_back(body: str | list[str]) -> None:
+    form, raw = raw_body(body)
+    assert unpack_body(form, pack_body(raw)) == body
+    assert unpack_body(form, zstd.compress(raw)) == body
+
+
+def test_a_short_body_is_one_raw_block() -> None:
+    assert pack_body(b"a text").hex(" ") == "28 b5 2f fd 20 06 31 00 00 61 20 74 65 78 74"
+    assert len(pack_body(b"a" * _RAW_UP_TO)) == _RAW_UP_TO + 9
+    assert len(pack_body(b"a" * (_RAW_UP_TO + 1))) < 40
+
+
+@given(st.binary(max_size=_RAW_UP_TO + 40), st.data())
+def test_a_frame_that_was_cut_or_grew_is_damage(raw: bytes, data: st.DataObject) -> None:
+    packed = pack_body(raw)
+    cut = packed[: data.draw(st.integers(1, len(packed) - 1))]
+    for damaged in (cut, packed + b"\0", packed[:5] + bytes([packed[5] ^ 1]) + packed[6:]):
+        with pytest.raises(DamageError):
+            unpack_body("text", damaged)
+
+
+@pytest.mark.parametrize("form", ["text", "tokens"])
+def test_what_is_no_utf8_or_json_is_damage(form: str) -> None:
+    with pytest.raises(DamageError):
+        unpack_body(form, pack_body(b"\xff"))
+
+
+def test_tokens_are_json() -> None:
+    assert orjson.loads(zstd.decompress(pack_body(raw_body(["a", "\n"])[1]))) == ["a", "\n"]
