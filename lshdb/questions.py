@@ -73,9 +73,10 @@ class Questions:
             raise ParameterError("a query has either a body or a key")
         with self._searcher(top, threshold, verify) as (snapshot, searcher):
             if body is not None:
-                asked = [Document(key="", body=body)]
-                [(_, hits)] = search_documents(searcher, self._maker, asked, workers=1)
-                return hits
+                shingles = self._maker.shingles([body])
+                if not len(shingles[0]):
+                    return []
+                return searcher.search(self._maker.signatures(shingles), shingles)[0]
             return self._query_key(snapshot, searcher, key or "")
 
     def query_many(

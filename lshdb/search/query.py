@@ -89,11 +89,7 @@ class Searcher:
             doc_id of the document that asks, where it is one of the index.
         """
         found = list(self._estimated(signatures))
-        documents = self._snapshot.documents_of_signatures(
-            distinct(np.concatenate([candidates for candidates, _ in found])).tolist()
-            if found
-            else []
-        )
+        documents = self._snapshot.documents_of_signatures(_all_candidates(found))
         if self._method == "exact":
             self._cache.prepare(list(documents))
         answers = []
@@ -120,15 +116,10 @@ class Searcher:
         """For each query the candidates worth a further look, with what bands or slots say."""
         params = self._params
         keys = bucket_keys(signatures, bands=params.bands, rows=params.rows)
-        found, postings = self._snapshot.postings.of(distinct(keys.reshape(-1)))
-        order = np.argsort(found, kind="stable")
-        found, postings = found[order], postings[order]
-        starts = np.searchsorted(found, keys, side="left")
-        ends = np.searchsorted(found, keys, side="right")
-        for number in range(len(signatures)):
-            ranges = zip(starts[number].tolist(), ends[number].tolist(), strict=True)
-            buckets = [postings[start:end] for start, end in ranges]
-            candidates = distinct(np.concatenate(buckets))
+        # The keys of one query are of different bands, and so distinct as they are.
+        asked = keys.reshape(-1) if len(keys) == 1 else distinct(keys.reshape(-1))
+        found, postings = self._snapshot.postings.of(asked)
+        for number, candidates in enumerate(_shared_out(keys, found, postings)):
             agreement = compare_rows(
                 signatures, np.full(len(candidates), number), self._snapshot.signatures, candidates,
                 bands=params.bands, rows=params.rows,
@@ -160,3 +151,26 @@ class Searcher:
         )
         row = self._snapshot.signatures[signature_id : signature_id + 1]
         return self.search(row, [shingles], leave_out=leave_out)[0]
+
+
+def _all_candidates(found: list[tuple[NDArray[np.int64], NDArray[np.float64]]]) -> list[int]:
+    """The candidates of all queries, sorted, each once."""
+    every = [np.empty(0, dtype=np.int64), *(candidates for candidates, _ in found)]
+    together: list[int] = distinct(np.concatenate(every)).tolist()
+    return together
+
+
+def _shared_out(
+    keys: NDArray[np.int64], found: NDArray[np.int64], postings: NDArray[np.int64]
+) -> Iterator[NDArray[np.int64]]:
+    """For each query, a row of keys, the distinct signatures found under one of them."""
+    if len(keys) == 1:
+        yield distinct(postings)
+        return
+    order = np.argsort(found, kind="stable")
+    found, postings = found[order], postings[order]
+    starts = np.searchsorted(found, keys, side="left")
+    ends = np.searchsorted(found, keys, side="right")
+    for number in range(len(keys)):
+        ranges = zip(starts[number].tolist(), ends[number].tolist(), strict=True)
+        yield distinct(np.concatenate([postings[start:end] for start, end in ranges]))

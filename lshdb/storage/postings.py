@@ -69,7 +69,7 @@ class Postings:
         else:
             sql = dialect.posting_lookup_list(self._tables)
             rows = self._execute(sql, (dialect.encode_list(keys),))
-        flat = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int64)
+        flat = np.fromiter(itertools.chain.from_iterable(rows.fetchall()), dtype=np.int64)
         bucket_keys, signature_ids = flat[0::2], flat[1::2]
         self._check_ids(signature_ids)
         return bucket_keys, signature_ids
@@ -128,9 +128,8 @@ class Postings:
             yield grouped(np.concatenate(held))
 
     def _check_ids(self, signature_ids: NDArray[np.int64]) -> None:
-        if len(signature_ids) and not (
-            signature_ids.min() >= 0 and signature_ids.max() < self._n_signatures
-        ):
+        # As unsigned numbers negative ones are the largest: one pass tells both.
+        if len(signature_ids) and signature_ids.view(np.uint64).max() >= self._n_signatures:
             raise DamageError(
                 f"a posting names signature {signature_ids.max()}; "
                 f"the index has {self._n_signatures}",

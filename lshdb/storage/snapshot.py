@@ -71,16 +71,14 @@ class Snapshot:
         self.execute = execute
         self._more = more
         self._open_file = signature_file
-        state = execute("SELECT signature_file, n_signatures, next_doc_id FROM state").fetchone()
+        state = execute(dialect.STATE_SQL).fetchone()
         if state is None:
             raise DamageError(
                 "the table state has no row, so nothing says how much is committed",
                 hint="restore the index from a copy",
             )
-        self._file_name, self.n_signatures, self.next_doc_id = state
-        self.run_tables: list[str] = [
-            row[0] for row in execute("SELECT table_name FROM run ORDER BY run_id")
-        ]
+        self._file_name, self.n_signatures, self.next_doc_id, tables = state
+        self.run_tables: list[str] = tables.split(",") if tables else []
 
     @property
     def postings(self) -> Postings:
@@ -171,11 +169,12 @@ class Snapshot:
         """
         found: dict[int, list[tuple[int, str, int]]] = {}
         for chunk in _chunks(signature_ids):
+            condition, parameters = dialect.is_one_of("signature_id", chunk)
             for signature_id, doc_id, key, batch_id in self.execute(
                 "SELECT signature_id, doc_id, key, batch_id FROM document "
-                f"WHERE {dialect.in_list('signature_id')} ORDER BY signature_id, doc_id",
-                (dialect.encode_list(chunk),),
-            ):
+                f"WHERE {condition} ORDER BY signature_id, doc_id",
+                parameters,
+            ).fetchall():
                 found.setdefault(signature_id, []).append((doc_id, key, batch_id))
         return found
 
@@ -303,12 +302,13 @@ class Snapshot:
     ) -> Iterator[tuple[int, str | list[str]]]:
         """One body for each signature that a document has: (signature_id, body)."""
         for chunk in _chunks(signature_ids):
+            condition, parameters = dialect.is_one_of("signature_id", chunk)
             for signature_id, form, packed in self.execute(
                 "SELECT first.signature_id, content.form, content.body FROM "
                 "(SELECT signature_id, min(doc_id) AS doc_id FROM document "
-                f"WHERE {dialect.in_list('signature_id')} GROUP BY signature_id) AS first "
+                f"WHERE {condition} GROUP BY signature_id) AS first "
                 "JOIN content ON content.doc_id = first.doc_id",
-                (dialect.encode_list(chunk),),
+                parameters,
             ):
                 yield signature_id, unpack_body(form, packed)
 

@@ -282,7 +282,11 @@ class _Rows:
         return next(self, None)
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        return list(self)
+        try:
+            rows: list[tuple[Any, ...]] = self._cursor.fetchall()
+        except dialect.DRIVER_ERRORS as error:
+            raise _translation(error, self._database) from error
+        return rows
 
 
 def _translation(error: Exception, database: Path) -> LshdbError:
