@@ -221,6 +221,18 @@ class Snapshot:
             )
         }
 
+    def signatures_of_keys(self, keys: Iterable[str]) -> dict[str, int]:
+        """Signatures by key, for those keys that are there and have one."""
+        return {
+            key: signature_id
+            for chunk in _chunks(filter(_is_utf8, keys))
+            for key, signature_id in self.execute(
+                "SELECT key, signature_id FROM document "
+                f"WHERE {dialect.in_list('key')} AND signature_id IS NOT NULL",
+                (dialect.encode_list(chunk),),
+            )
+        }
+
     def documents_of_signatures(
         self, signature_ids: Iterable[int]
     ) -> dict[int, list[tuple[int, str, int]]]:
