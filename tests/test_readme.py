@@ -51,7 +51,7 @@ def run(command: str, folder: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(("name", "at_least"), [("session", 9), ("shingling", 3)])
+@pytest.mark.parametrize(("name", "at_least"), [("session", 9), ("shingling", 3), ("contract", 5)])
 def test_session(tmp_path: Path, name: str, at_least: int) -> None:
     steps = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block(name), re.MULTILINE)
     assert len(steps) >= at_least

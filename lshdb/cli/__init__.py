@@ -30,6 +30,7 @@ COMMANDS = (
     "clusters",
     "dedup",
     "neighbors",
+    "contract",
     "show",
     "stats",
     "batches",
