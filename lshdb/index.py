@@ -22,6 +22,7 @@ from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
 if TYPE_CHECKING:
     from lshdb.adding import AddResult
     from lshdb.checking import Finding
+    from lshdb.contraction import Contraction
     from lshdb.removing import RemoveResult
     from lshdb.sql import SqlResult
     from lshdb.stats import IndexStats
@@ -329,6 +330,77 @@ class Index(Groups):
         from lshdb.storage.upgrading import upgrade_index
 
         return upgrade_index(Path(path), lock_timeout=lock_timeout)
+
+    # With a file
+
+    def contract(
+        self,
+        path: Path_,
+        *,
+        threshold: float | None = None,
+        linkage: str = "component",
+        repeat: bool = False,
+        drop_loops: bool = False,
+        update: bool = True,
+        lock_timeout: float = 60.0,
+        on_reject: Callable[[Rejected], None] | None = None,
+    ) -> Contraction:
+        """Fold a graph by the clusters of its nodes; all is done when this returns.
+
+        Every link (u, v) becomes (representative of u, representative of v), and links that are
+        then equal one, with the sum of their counts. The representative of a document is the one
+        that its cluster is called after; what is no key of the index, or in no cluster, stands for
+        itself.
+
+        Parameters
+        ----------
+        path : path-like
+            Plain, ``.gz`` or ``.zst``, or ``-`` for standard input: a link a line, source, target
+            and perhaps a count (a whole number from 1 on), between tabs. Keys are as in the index.
+        threshold, linkage, update, lock_timeout
+            As for :meth:`clusters`.
+        repeat : bool
+            Then take the links that each source has now for its document, loops left out, in an
+            index of its own with the same parameters, fold by its clusters, and so on until a round
+            merges nothing. Clusters of those rounds are called after the key that sorts first.
+        drop_loops : bool
+            Leave out links of a node to itself.
+        on_reject : callable, optional
+            Called with each line that is no link; it is counted and stepped over.
+
+        Returns
+        -------
+        Contraction
+            Iterator of (source, target, count), sorted by code points, with ``merged``,
+            ``mapping`` and other things to know.
+
+        Raises
+        ------
+        ParameterError
+            Also where documents are no sets of single tokens (unit ``token`` or ``word``, k = 1,
+            no bags) and ``repeat`` is asked for.
+        InputError
+            The file cannot be read, or not to its end; or counts add up to more than 64 bits hold,
+            which may show only when the links are taken.
+        LockedError, DatabaseError
+
+        Notes
+        -----
+        The graph is summed in temporary files, a few times as large as itself; memory does not grow
+        with it, but for the links of one source where ``repeat`` makes documents of them.
+        """
+        from lshdb.contraction import contract_links
+
+        lowest = self._threshold(threshold)
+        return contract_links(
+            path,
+            params=self.params,
+            linked=lambda: self._linked(lowest, update, lock_timeout),
+            linkage=linkage,
+            repeat=repeat,
+            drop_loops=drop_loops,
+            on_reject=on_reject,
+        )
 
     # Looking
 

@@ -32,6 +32,7 @@ COMMANDS = (
     "neighbors",
     "join",
     "explain",
+    "contract",
     "show",
     "stats",
     "batches",

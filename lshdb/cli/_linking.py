@@ -12,9 +12,21 @@ from lshdb.cli._options import lock_option, max_bucket_option, memory_option
 from lshdb.cli._output import note
 from lshdb.cli._searching import note_recall
 
-__all__ = ["linking_options", "update_edges"]
+__all__ = ["linkage_option", "linking_options", "update_edges"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def linkage_option(function: Function) -> Function:
+    """What becomes of a chain."""
+    return click.option(
+        "--linkage",
+        type=click.Choice(["component", "representative"]),
+        default="component",
+        show_default=True,
+        help="Keep a chain of similar documents together, or cut it so that every member is "
+        "similar to the one that the cluster is called after.",
+    )(function)
 
 
 def linking_options(function: Function) -> Function:

@@ -16,7 +16,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
 from lshdb.cli._cells import csv_line, harmless, harmless_json, json_line, text_of, tsv_line
@@ -34,6 +34,7 @@ __all__ = [
     "print_record",
     "say",
     "table_width",
+    "tsv_file",
 ]
 
 FORMATS = ("table", "tsv", "jsonl", "csv")
@@ -165,6 +166,25 @@ def print_record(
             for item in (value if isinstance(value, tuple) else (value,))
         )
         print_listing([Column("field"), Column("value")], rows, output_format)
+
+
+@contextlib.contextmanager
+def tsv_file(path: str) -> Iterator[Callable[[Rows], None]]:
+    """A file that is to be written, opened beforehand, so that a mistake in its name costs nothing.
+
+    What was in it stays until there is something to be written: call what is given with the rows.
+    """
+    with open(path, "ab") as file:
+
+        def put(rows: Rows) -> None:
+            if file.seekable():
+                file.truncate(0)
+            for row in rows:
+                if row is not None:
+                    file.write(tsv_line([*map(text_of, row)]).encode() + b"\n")
+            file.flush()
+
+        yield put
 
 
 def chosen_format(asked: str | None) -> str:

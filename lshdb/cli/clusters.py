@@ -8,7 +8,7 @@ import click
 
 from lshdb import Index
 from lshdb.cli._interrupts import prompt_interrupts
-from lshdb.cli._linking import linking_options, update_edges
+from lshdb.cli._linking import linkage_option, linking_options, update_edges
 from lshdb.cli._options import index_argument, listing_options
 from lshdb.cli._output import Column, print_listing
 
@@ -22,14 +22,7 @@ COLUMNS = (Column("cluster"), Column("size", "number"), Column("key"))
 @click.option(
     "--min-size", type=int, default=2, show_default=True, metavar="N", help="Fewest documents."
 )
-@click.option(
-    "--linkage",
-    type=click.Choice(["component", "representative"]),
-    default="component",
-    show_default=True,
-    help="Keep a chain of similar documents together, or cut it so that every member is similar "
-    "to the one that the cluster is called after.",
-)
+@linkage_option
 @linking_options
 @listing_options
 def command(

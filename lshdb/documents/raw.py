@@ -7,19 +7,13 @@ whoever reads decides what becomes of it.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
-from contextlib import closing, nullcontext
 from typing import Any
 
 import orjson
 
-from lshdb.documents.faults import BrokenSourceError
 from lshdb.documents.lines import BOM
-from lshdb.documents.progress import Progress
-from lshdb.documents.sources import find_sources
-from lshdb.documents.streams import chunks_of, open_source
-from lshdb.errors import InputError
+from lshdb.documents.single import open_single
 
 __all__ = ["key_of", "read_raw_lines"]
 
@@ -32,22 +26,9 @@ def read_raw_lines(path: str | os.PathLike[str]) -> Iterator[tuple[bytes, dict[s
     InputError
         The path cannot be read, or not to its end; the lines before have been given.
     """
-    [source, *others] = find_sources([path], input_format="jsonl")
-    if others:
-        raise InputError(f"{path} is more than one file", hint="filter one file at a time")
-    stdin = sys.stdin.buffer if source.is_stdin else None
-    try:
-        with (
-            nullcontext(stdin) if stdin is not None else open_source(source) as file,
-            closing(chunks_of(source, file, Progress(None, 0))) as chunks,
-        ):
-            for line in _lines(chunks):
-                yield line, _object(line)
-    except BrokenSourceError as error:
-        raise InputError(
-            f"{source.name} {error.reason}; what was written is not all of it",
-            hint="restore the file and filter it again",
-        ) from error
+    with open_single(path, input_format="jsonl") as (_, chunks):
+        for line in _lines(chunks):
+            yield line, _object(line)
 
 
 def key_of(record: dict[str, Any] | None, key_field: str) -> str | None:

@@ -219,8 +219,12 @@ def _read_ahead(
     parts: Iterable[_Part],
     workers: int,
 ) -> Iterator[Buckets]:
-    """Read buckets part by part, in threads, each by a snapshot of its own."""
-    with snapshot.twins(workers if workers > 1 else 0) as twins:
+    """Read buckets part by part; with several workers in threads, each by a snapshot of its own.
+
+    SQLite's threads get into each other's way at its allocator, so one worker stays behind to
+    verify what is read.
+    """
+    with snapshot.twins(workers - 1) as twins:
         idle: SimpleQueue[Snapshot] = SimpleQueue()
         for each in twins or [snapshot]:
             idle.put(each)
@@ -232,7 +236,7 @@ def _read_ahead(
             finally:
                 idle.put(reader)
 
-        yield from work_ahead(work, parts, workers=max(1, len(twins)))
+        yield from work_ahead(work, parts, workers=workers if twins else 1)
 
 
 def contains(values: Ids, wanted: Ids) -> NDArray[np.bool_]:

@@ -7,7 +7,7 @@ bytes each, and with the keys of one cluster at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,14 @@ from lshdb.search.components import connect, represent
 from lshdb.storage.edges import Edges
 from lshdb.storage.snapshot import Snapshot
 
-__all__ = ["LINKAGES", "Cluster", "clusters_of_edges", "find_clusters", "stored_edges"]
+__all__ = [
+    "LINKAGES",
+    "Cluster",
+    "cluster_labels",
+    "clusters_of_edges",
+    "find_clusters",
+    "stored_edges",
+]
 
 LINKAGES = ("component", "representative")
 _SIGNATURES = 1000
@@ -95,6 +102,56 @@ def find_clusters(
         yield from _spelt_out(snapshot, members, some)
 
 
+def cluster_labels(
+    snapshot: Snapshot, *, threshold: float, linkage: str
+) -> Callable[[Ids], tuple[Ids, Ids]]:
+    """What the clusters of signatures are called after, some signatures at a time.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        With edges down to the threshold at least.
+    threshold : float
+    linkage : {"component", "representative"}
+
+    Returns
+    -------
+    callable
+        Sorted distinct signature ids to (those that are in a cluster, the doc_id that each one's
+        cluster is called after), as :func:`find_clusters` calls it. Components at the threshold of
+        the stored edges are looked up as they lie; other clusters are made once and held.
+
+    Raises
+    ------
+    ParameterError
+    """
+    if linkage not in LINKAGES:
+        raise ParameterError(f"linkage is {linkage!r}; expected one of {', '.join(LINKAGES)}")
+    if _lie_there(snapshot, threshold, linkage):
+        return lambda signature_ids: _stored_labels(snapshot, signature_ids)
+    members = _made_of_edges(snapshot, threshold, linkage)
+
+    def labels(signature_ids: Ids) -> tuple[Ids, Ids]:
+        found = signature_ids[contains(members.signature_ids, signature_ids)]
+        return found, members.labels[np.searchsorted(members.signature_ids, found)]
+
+    return labels
+
+
+def _stored_labels(snapshot: Snapshot, signature_ids: Ids) -> tuple[Ids, Ids]:
+    found, labels = snapshot.edges.labels_by_signature(signature_ids)
+    astray = snapshot.edges.astray(distinct(labels))
+    if astray:
+        labels = np.array([astray.get(label, label) for label in labels.tolist()], dtype=np.int64)
+    return found, labels
+
+
+def _lie_there(snapshot: Snapshot, threshold: float, linkage: str) -> bool:
+    """Whether clusters of this kind are what the index keeps."""
+    state = snapshot.edges.state()
+    return linkage == "component" and state is not None and state.threshold == threshold
+
+
 def stored_edges(snapshot: Snapshot, threshold: float) -> Edges:
     """All stored edges of at least that similarity, in memory: 24 bytes each.
 
@@ -129,9 +186,7 @@ def _spelt_out(snapshot: Snapshot, members: _Members, some: list[Ids]) -> Iterat
 def _members(snapshot: Snapshot, threshold: float, linkage: str) -> _Members:
     """Every signature in a cluster of two documents or more."""
     tables = snapshot.edges
-    state = tables.state()
-    if linkage == "component" and state is not None and state.threshold == threshold:
-        # As it lies in the index.
+    if _lie_there(snapshot, threshold, linkage):
         blocks = list(tables.members())
         if not blocks:
             return _Members(*(np.empty(0, dtype=np.int64) for _ in range(3)))

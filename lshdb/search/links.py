@@ -35,7 +35,8 @@ _FIRST_PAIRS = 16_384
 _PAIR_BYTES = 96
 """Of a gathered pair: two ids and an estimate, and what sorting them by group takes on top."""
 _EXACT_PAIRS = 1024
-_MAPPED_PAIRS = 1024
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 over the golden ratio: spreads consecutive numbers (Knuth, TAOCP 3, section 6.4)."""
 
 Ids = NDArray[np.int64]
 
@@ -81,8 +82,9 @@ def find_links(
         Threads that read buckets.
     """
     lowest = prefilter(threshold, params.num_perm) if method == "exact" else threshold
+    check = _SignatureCheck(snapshot, params, method, lowest, memory)
     found = (
-        _check_signatures(snapshot, params, block, method, lowest)
+        check(block)
         for block in candidates(
             snapshot,
             params,
@@ -101,29 +103,46 @@ def find_links(
         yield from _check_texts(cache, gathered, threshold)
 
 
-def _check_signatures(
-    snapshot: Snapshot, params: IndexParams, pairs: Candidates, method: str, lowest: float
-) -> Edges:
-    """Keep the pairs whose first agreeing band this is and whose signatures are alike enough."""
-    signatures = snapshot.signatures
-    kept: list[Edges] = []
-    # Each row looked at maps up to 64 KiB of the file, so of a large one few are at a time.
-    step = _MAPPED_PAIRS if snapshot.has_many_pages else len(pairs.left)
-    for start in range(0, len(pairs.left), step):
-        part = slice(start, start + step)
-        left, right, bands = pairs.left[part], pairs.right[part], pairs.bands[part]
+class _SignatureCheck:
+    """Candidate pairs -> those whose first agreeing band this is and whose signatures suffice.
+
+    Near-duplicates share most of their buckets, so a pair comes again and again. The last some
+    hundred thousand pairs that were decided are remembered, each in the one place that its hash
+    gives it, and passed over; one that was overwritten meanwhile is compared again, for the same
+    answer.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, params: IndexParams, method: str, lowest: float, memory: int
+    ) -> None:
+        self._snapshot = snapshot
+        self._params = params
+        self._method = method
+        self._lowest = lowest
+        self._bits = max(10, (memory // 16 // 8).bit_length() - 1)
+        # No pair is 0: its left id is below its right one.
+        self._decided = np.zeros(2**self._bits, dtype=np.uint64)
+
+    def __call__(self, pairs: Candidates) -> Edges:
+        left, right, bands = pairs.left, pairs.right, pairs.bands
+        names = left.astype(np.uint64) << np.uint64(32) | right.astype(np.uint64)
+        places = names * _SPREAD >> np.uint64(64 - self._bits)
+        fresh = (self._decided[places] != names) | (bands < 0)
+        left, right, bands = left[fresh], right[fresh], bands[fresh]
+        rows, ids = self._snapshot.some_signatures(np.concatenate([left, right]))
+        params = self._params
         agreement = compare_rows(
-            signatures, left, signatures, right, bands=params.bands, rows=params.rows
+            rows, ids[: len(left)], rows, ids[len(left) :], bands=params.bands, rows=params.rows
         )
         keep = (agreement.first == bands) | (bands < 0)
-        if method == "none":
+        if self._snapshot.n_signatures <= 2**32:
+            self._decided[places[fresh][keep]] = names[fresh][keep]
+        if self._method == "none":
             estimates = band_similarity(agreement.matched, params)
         else:
             estimates = agreement.equal / params.num_perm
-            keep &= estimates >= lowest
-        kept.append(Edges(left[keep], right[keep], estimates[keep]))
-        snapshot.release_pages()
-    return _joined(kept)
+            keep &= estimates >= self._lowest
+        return Edges(left[keep], right[keep], estimates[keep])
 
 
 def _gathered(found: Iterator[Edges], most: int) -> Iterator[Edges]:

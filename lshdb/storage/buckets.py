@@ -36,5 +36,6 @@ class Buckets:
 
 def grouped(postings: NDArray[np.int64]) -> Buckets:
     """Buckets of (bucket key, signature id) in order."""
-    keys, sizes = np.unique(postings[:, 0], return_counts=True)
-    return Buckets(keys, sizes, postings[:, 1])
+    keys, members = np.ascontiguousarray(postings.T)
+    starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
+    return Buckets(keys[starts], np.diff(starts, append=len(keys)), members)

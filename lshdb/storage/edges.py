@@ -210,6 +210,41 @@ class EdgeTables:
             found.append(_column(rows))
         return np.unique(np.concatenate(found))
 
+    def labels_by_signature(self, signature_ids: Ids) -> tuple[Ids, Ids]:
+        """(signature ids, labels) of those of some signatures that are in a cluster, sorted."""
+        found = [np.empty((2, 0), dtype=np.int64)]
+        for some in _lists(signature_ids):
+            rows = self._execute(
+                "SELECT signature_id, label FROM cluster_member "
+                f"WHERE {dialect.in_list('signature_id')} ORDER BY 1",
+                (dialect.encode_list(some),),
+            )
+            found += [np.stack(block) for block in _blocks(rows, 2)]
+        ids, labels = np.concatenate(found, axis=1)
+        return ids, labels
+
+    def astray(self, labels: Ids) -> dict[int, int]:
+        """Clusters whose label's document has left them since: label to the first that is in it.
+
+        There are none where clusters are up to date. Costs the size of those that there are.
+        """
+        found: dict[int, int] = {}
+        for some in _lists(labels):
+            rows = self._execute(
+                "SELECT doc_id FROM document JOIN cluster_member USING (signature_id) "
+                f"WHERE label = doc_id AND {dialect.in_list('doc_id')}",
+                (dialect.encode_list(some),),
+            )
+            left = np.setdiff1d(some, _column(rows))
+            if len(left):
+                rows = self._execute(
+                    "SELECT label, min(doc_id) FROM cluster_member JOIN document "
+                    f"USING (signature_id) WHERE {dialect.in_list('label')} GROUP BY label",
+                    (dialect.encode_list(left),),
+                )
+                found.update(rows)
+        return found
+
     def members_of(self, labels: Ids) -> Ids:
         """Signatures of clusters."""
         found = [np.empty(0, dtype=np.int64)]

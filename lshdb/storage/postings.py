@@ -83,7 +83,7 @@ class Postings:
             empty = np.empty(0, dtype=np.int64)
             return Buckets(empty, empty, empty)
         (groups,) = self._execute(dialect.bucket_groups(self._tables), (first, last)).fetchone()
-        buckets = Buckets(*dialect.decode_groups(groups))
+        buckets = grouped(dialect.decode_groups(groups))
         self._check_ids(buckets.members)
         return buckets
 
@@ -93,7 +93,7 @@ class Postings:
             return self.shared(0, -1)
         statement = dialect.bucket_groups_of(self._tables)
         (groups,) = self._execute(statement, (dialect.encode_list(keys),)).fetchone()
-        buckets = Buckets(*dialect.decode_groups(groups))
+        buckets = grouped(dialect.decode_groups(groups))
         self._check_ids(buckets.members)
         return buckets
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import mmap
 import os
 import re
 from collections.abc import Iterator
@@ -29,11 +28,11 @@ from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, LshdbError
 
-__all__ = ["HEADER_BYTES", "PAGES_KEPT", "SignatureFile"]
+__all__ = ["HEADER_BYTES", "MAPPED_BYTES", "SignatureFile"]
 
 HEADER_BYTES = 128
-PAGES_KEPT = 64 * 2**20
-"""Bytes of a mapped file that stay in the process's memory whatever is looked at."""
+MAPPED_BYTES = 64 * 2**20
+"""A file up to this size may all come into the process's memory."""
 _ROW_DTYPE = np.dtype("<u4")
 
 
@@ -60,7 +59,6 @@ class SignatureFile:
         self.num_perm = num_perm
         self.row_bytes = num_perm * _ROW_DTYPE.itemsize
         self._mapped: NDArray[np.uint32] | None = None
-        self._map: mmap.mmap | None = None
 
     def create(self) -> None:
         """Make an empty file; it must not exist."""
@@ -152,29 +150,50 @@ class SignatureFile:
                     hint="the file was cut; restore the index from a copy",
                 )
             # A plain ndarray over the map: np.memmap's own indexing costs microseconds a row.
-            mapped = np.memmap(
-                self.path,
-                dtype=_ROW_DTYPE,
-                mode="r",
-                offset=HEADER_BYTES,
-                shape=(n_committed, self.num_perm),
+            return np.asarray(
+                np.memmap(
+                    self.path,
+                    dtype=_ROW_DTYPE,
+                    mode="r",
+                    offset=HEADER_BYTES,
+                    shape=(n_committed, self.num_perm),
+                )
             )
-            self._map = mapped._mmap  # type: ignore[attr-defined]
-            return np.asarray(mapped)
         except OSError as error:
             raise DamageError(
                 f"the signature file {self.path} cannot be read: {error}",
                 hint="restore the index from a copy",
             ) from error
 
-    def release_pages(self) -> None:
-        """Take the pages that were looked at out of the process's memory, if the file is large.
+    def take(self, signature_ids: NDArray[np.int64]) -> NDArray[np.uint32]:
+        """Copies of some committed rows, read and not mapped: 1 us a row.
 
-        They stay in the system's cache. Rows may be looked at meanwhile, and later.
+        A row looked at through the map can bring 2 MiB of the file into the process's memory, as
+        the system sees fit, so looking here and there at a large file takes all of it.
+
+        Raises
+        ------
+        DamageError
+            The file ends before a row does, or cannot be read.
         """
-        large = self._map is not None and len(self._map) > PAGES_KEPT
-        if large and self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
-            self._map.madvise(mmap.MADV_DONTNEED)
+        try:
+            with open(self.path, "rb", buffering=0) as file:
+                descriptor, size = file.fileno(), self.row_bytes
+                data = b"".join(
+                    os.pread(descriptor, size, HEADER_BYTES + size * one)
+                    for one in signature_ids.tolist()
+                )
+        except OSError as error:
+            raise DamageError(
+                f"the signature file {self.path} cannot be read: {error.strerror}",
+                hint="restore the index from a copy",
+            ) from error
+        if len(data) != size * len(signature_ids):
+            raise DamageError(
+                f"the signature file {self.path} ends before a row that is committed",
+                hint="the file was cut; restore the index from a copy",
+            )
+        return np.frombuffer(data, dtype=_ROW_DTYPE).reshape(-1, self.num_perm)
 
     def append(self, first_row: int, rows: NDArray[np.uint32]) -> None:
         """Write rows from ``first_row`` on and make them durable.

@@ -21,7 +21,7 @@ from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.edges import EdgeTables
 from lshdb.storage.postings import Postings
 from lshdb.storage.records import StoredBatch, StoredDocument
-from lshdb.storage.signature_file import PAGES_KEPT, SignatureFile
+from lshdb.storage.signature_file import MAPPED_BYTES, SignatureFile
 
 __all__ = ["Snapshot"]
 
@@ -100,14 +100,18 @@ class Snapshot:
         """The committed signature rows, memory-mapped."""
         return self.signature_file.rows(self.n_signatures)
 
-    def release_pages(self) -> None:
-        """Give back the memory of signature rows that were looked at, where there are many."""
-        self.signature_file.release_pages()
+    def some_signatures(
+        self, signature_ids: NDArray[np.int64]
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Rows that hold some signatures, and the place of each of them there.
 
-    @property
-    def has_many_pages(self) -> bool:
-        """Whether looking at rows here and there takes more memory than should be kept."""
-        return bool(self.n_signatures * self.signature_file.row_bytes > PAGES_KEPT)
+        The whole file in place, where it is small; else those rows, copied, so that memory does
+        not grow with the index.
+        """
+        if self.n_signatures * self.signature_file.row_bytes <= MAPPED_BYTES:
+            return self.signatures, signature_ids
+        distinct_ids, places = np.unique(signature_ids, return_inverse=True)
+        return self.signature_file.take(distinct_ids), places
 
     @contextmanager
     def twins(self, n: int) -> Iterator[list[Snapshot]]:
@@ -156,6 +160,18 @@ class Snapshot:
             for chunk in _chunks(filter(_is_utf8, keys))
             for row in self.execute(
                 f"SELECT {_DOCUMENT_COLUMNS} FROM document WHERE {dialect.in_list('key')}",
+                (dialect.encode_list(chunk),),
+            )
+        }
+
+    def signatures_of_keys(self, keys: Iterable[str]) -> dict[str, int]:
+        """Signatures by key, for those keys that are there and have one."""
+        return {
+            key: signature_id
+            for chunk in _chunks(filter(_is_utf8, keys))
+            for key, signature_id in self.execute(
+                "SELECT key, signature_id FROM document "
+                f"WHERE {dialect.in_list('key')} AND signature_id IS NOT NULL",
                 (dialect.encode_list(chunk),),
             )
         }

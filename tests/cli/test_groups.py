@@ -105,6 +105,8 @@ def test_dedup(run: Run, path: Path, tmp_path: Path) -> None:
     assert "no such file" in run("dedup", path, "--filter", "none.jsonl", code=1).stderr
     from_pipe = run("dedup", path, "--filter", "-", stdin=file.read_bytes())
     assert from_pipe.stdout_bytes == done.stdout_bytes
+    (tmp_path / "empty").mkdir()
+    assert "holds no file" in run("dedup", path, "--filter", tmp_path / "empty", code=1).stderr
 
 
 def test_neighbors(run: Run, path: Path) -> None:

@@ -224,8 +224,9 @@ def bucket_groups(tables: Sequence[str]) -> str:
     """SELECT of the buckets with more than one posting whose keys lie from ?1 to ?2, as one text.
 
     One value, read by :func:`decode_groups`, and not a row a bucket: the driver gives up the
-    interpreter's lock while a row is worked out, and has to get it back for each. It takes a fifth
-    less time besides.
+    interpreter's lock while a row is worked out, and has to get it back for each. Keys are grouped
+    first and the members of the few that are shared looked up, which takes two thirds of the time
+    of gathering members while grouping.
     """
     return _groups(tables, "bucket_key BETWEEN ?1 AND ?2")
 
@@ -236,31 +237,25 @@ def bucket_groups_of(tables: Sequence[str]) -> str:
 
 
 def _groups(tables: Sequence[str], condition: str) -> str:
-    arms = " UNION ALL ".join(
-        f"SELECT bucket_key, signature_id FROM {table} WHERE {condition}" for table in tables
+    keys = " UNION ALL ".join(
+        f"SELECT bucket_key FROM {table} WHERE {condition}" for table in tables
+    )
+    members = " UNION ALL ".join(
+        f"SELECT shared.bucket_key || ',' || {table}.signature_id AS posting "
+        f"FROM shared CROSS JOIN {table} ON {table}.bucket_key = shared.bucket_key"
+        for table in tables
     )
     return (
-        "SELECT group_concat(bucket_key || ',' || size || ',' || members) FROM ("
-        "SELECT bucket_key, count(*) AS size, group_concat(signature_id) AS members "
-        f"FROM ({arms}) GROUP BY bucket_key HAVING count(*) > 1)"
+        f"WITH shared AS MATERIALIZED (SELECT bucket_key FROM ({keys}) "
+        "GROUP BY bucket_key HAVING count(*) > 1) "
+        f"SELECT group_concat(posting) FROM ({members})"
     )
 
 
-def decode_groups(
-    groups: str | None,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Keys, sizes and members, one bucket after the other, of what :func:`bucket_groups` gives."""
-    flat = np.array(groups.split(",") if groups else [], dtype=np.int64)
-    sizes, starts, place = [], [], 0
-    values = flat.tolist()
-    while place < len(values):
-        starts.append(place)
-        sizes.append(values[place + 1])
-        place += 2 + values[place + 1]
-    heads = np.array(starts, dtype=np.int64)
-    member = np.ones(len(flat), dtype=bool)
-    member[heads] = member[heads + 1] = False
-    return flat[heads], np.array(sizes, dtype=np.int64), flat[member]
+def decode_groups(groups: str | None) -> NDArray[np.int64]:
+    """(bucket key, signature id) of what :func:`bucket_groups` gives, shape (n, 2), sorted."""
+    flat = np.array(groups.split(",") if groups else [], dtype=np.int64).reshape(-1, 2)
+    return flat[np.lexsort((flat[:, 1], flat[:, 0]))]
 
 
 def ordered_postings(tables: Sequence[str]) -> str:

@@ -1,0 +1,115 @@
+"""``lshdb contract``: a graph folded by the clusters of its nodes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from lshdb import Index, Rejected
+from lshdb.cli._errors import REJECTED
+from lshdb.cli._interrupts import prompt_interrupts
+from lshdb.cli._linking import linkage_option, linking_options, update_edges
+from lshdb.cli._options import index_argument, listing_options
+from lshdb.cli._output import Column, is_terminal, note, print_listing, tsv_file
+
+__all__ = ["command"]
+
+COLUMNS = (Column("source"), Column("target"), Column("count", "number"))
+
+
+@click.command("contract", short_help="Fold a graph by the clusters of its nodes.")
+@index_argument
+@click.argument("edges", metavar="EDGES")
+@click.option(
+    "--repeat",
+    is_flag=True,
+    help="Fold until nothing changes: take the links that hosts have after a round for their "
+    "documents, and merge those that have become alike. For an index of --unit token --k 1.",
+)
+@click.option("--drop-loops", is_flag=True, help="Leave out links of a node to itself.")
+@click.option(
+    "--mapping",
+    metavar="FILE",
+    help="Write each node that was replaced, and by which in the end, to this file.",
+)
+@linkage_option
+@linking_options
+@listing_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    index_path: str,
+    edges: str,
+    *,
+    repeat: bool,
+    drop_loops: bool,
+    mapping: str | None,
+    linkage: str,
+    output_format: str | None,
+    **linking: Any,
+) -> None:
+    """The links of EDGES, each end replaced by the document that its cluster in INDEX is called
+    after; equal links are one, with the sum of their counts.
+
+    EDGES is a file, plain, .gz or .zst, or - for standard input: source, target and, if you like, a
+    count a line, between tabs. Sources and targets are keys of INDEX; one that is no key of it, or
+    is in no cluster, stands for itself. A line that is no link is reported, counted, and stepped
+    over; the exit code is then 5.
+
+    \b
+    lshdb contract hosts.lshdb links.tsv > folded.tsv
+    lshdb contract hosts.lshdb links.tsv.gz --repeat --drop-loops --mapping mirrors.tsv
+    """
+    if mapping is not None and _is_taken(mapping, edges):
+        raise click.UsageError(f"--mapping {mapping} is taken; name a file of its own", ctx)
+    with contextlib.ExitStack() as opened:
+        index = opened.enter_context(Index.open(index_path))
+        put_mapping = opened.enter_context(tsv_file(mapping)) if mapping is not None else None
+        if not repeat:  # which has folders to clean up
+            opened.enter_context(prompt_interrupts())
+        update_edges(index, **linking)
+        if edges == "-" and is_terminal(sys.stdin):
+            note("reading from the terminal; Ctrl-D ends the input")
+        links = opened.enter_context(
+            index.contract(
+                edges,
+                threshold=linking["threshold"],
+                linkage=linkage,
+                repeat=repeat,
+                drop_loops=drop_loops,
+                update=False,
+                on_reject=_report,
+            )
+        )
+        if put_mapping is not None:
+            put_mapping(links.mapping)
+        n_links = print_listing(COLUMNS, links, output_format, empty="no links")
+    note(
+        f"{links.n_read:,} links read, {links.rejected:,} lines rejected, {n_links:,} links left; "
+        + _folded(links.merged)
+    )
+    if links.rejected:
+        ctx.exit(REJECTED)
+
+
+def _is_taken(mapping: str, edges: str) -> bool:
+    """Whether the mapping would be written among the links, or over those that are read."""
+    try:
+        return mapping == "-" or os.path.samefile(mapping, edges)
+    except OSError:
+        return False
+
+
+def _report(rejection: Rejected) -> None:
+    note(f"{rejection.source}: {rejection.reason}")
+
+
+def _folded(merged: tuple[int, ...]) -> str:
+    numbers = ", ".join(f"{number:,}" for number in merged)
+    rounds = "1 round" if len(merged) == 1 else f"{len(merged)} rounds"
+    return f"{rounds}, nodes merged: {numbers}"
