@@ -31,6 +31,7 @@ from lshdb.collector import collector_paused
 from lshdb.documents import Document, Rejected, validate_body, validate_key
 from lshdb.errors import ConflictError, InputError, ParameterError, TooManyRejectedError
 from lshdb.params import IndexParams
+from lshdb.posted import PostedContents
 from lshdb.shingling import Shingler
 from lshdb.signatures import canonical_contents
 from lshdb.signing import sign_in_threads
@@ -189,6 +190,7 @@ class _Add:
         self.shingler: Shingler
         with writer.transaction() as transaction:
             last = transaction.snapshot.last_batch()
+            self.posted = PostedContents(transaction.snapshot.run_tables)
         self.started_at = timestamp_after(last.started_at if last else None)
         self.add_id: int | None = None
 
@@ -313,7 +315,7 @@ class _Add:
             Their signatures.
         """
         contents = {change.content_hash: change.content for change in changes}
-        there = transaction.snapshot.signatures_of_contents(contents, content_keys(list(contents)))
+        there = self._known(transaction, contents)
         fresh = [digest for digest in contents if digest not in there]
         fresh_contents = [contents[digest] for digest in fresh]
         rows, counts = sign_in_threads(fresh_contents, self.params, workers=self.workers)
@@ -333,6 +335,16 @@ class _Add:
             change.content = None
         return digests, rows[filled]
 
+    def _known(
+        self, transaction: WriteTransaction, hashes: dict[bytes, Any]
+    ) -> dict[bytes, tuple[int, int]]:
+        """(signature_id, n_shingles) of the contents that a document has."""
+        keys, snapshot = content_keys(list(hashes)), transaction.snapshot
+        before = self.posted.runs_before(snapshot.run_tables)
+        suspected = self.posted.suspected(keys)
+        found = snapshot.signatures_of_contents(hashes, keys[~suspected], runs=before)
+        return found | snapshot.signatures_of_contents(hashes, keys[suspected])
+
     def _add_signatures(
         self, transaction: WriteTransaction, digests: list[bytes], rows: NDArray[np.uint32]
     ) -> None:
@@ -343,8 +355,10 @@ class _Add:
         ids = np.arange(len(digests), dtype=np.int64) + transaction.snapshot.n_signatures
         transaction.append_signatures(rows)
         keys = bucket_keys(rows, bands=bands, rows=self.params.rows)
+        of_contents = content_keys(digests)
+        self.posted.remember(of_contents)
         transaction.runs.add(
-            np.concatenate([keys.reshape(-1), content_keys(digests)]),
+            np.concatenate([keys.reshape(-1), of_contents]),
             np.concatenate([np.repeat(ids, bands), ids]),
         )
 

@@ -38,6 +38,8 @@ METHODS = ("none", "signature", "exact")
 
 _SLACK = 4.5
 _CACHE_BYTES = 128 * 2**20
+_ARRAY_BYTES = 256
+"""What an array and its place in a dictionary take beside its elements."""
 _PREPARED = 512
 _GROUP_CHARACTERS = 4 * 2**20
 
@@ -132,8 +134,8 @@ class ShingleCache:
         room = self._most_bytes // 2
         for signature_id, array in self._shingled(missing):
             self._arrays[signature_id] = array
-            self._bytes += array.nbytes
-            room -= array.nbytes
+            self._bytes += _memory(array)
+            room -= _memory(array)
             if room < 0:
                 break
         self._drop_oldest(len(signature_ids))
@@ -157,7 +159,7 @@ class ShingleCache:
                 found[signature_id] = array
         for signature_id, array in self._shingled(missing):
             found[signature_id] = self._arrays[signature_id] = array
-            self._bytes += array.nbytes
+            self._bytes += _memory(array)
         self._drop_oldest(len(signature_ids))
         if len(found) != len(set(signature_ids)):
             lost = min(set(signature_ids) - found.keys())
@@ -167,7 +169,7 @@ class ShingleCache:
     def _drop_oldest(self, kept: int) -> None:
         while self._bytes > self._most_bytes and len(self._arrays) > kept:
             _, dropped = self._arrays.popitem(last=False)
-            self._bytes -= dropped.nbytes
+            self._bytes -= _memory(dropped)
 
     def _shingled(self, signature_ids: list[int]) -> Iterator[tuple[int, NDArray[np.uint64]]]:
         """Read texts and shingle them, a few megabytes of text at a time."""
@@ -180,6 +182,10 @@ class ShingleCache:
                     signature_id,
                     shingle_content(content, unit=params.unit, k=params.k, bag=params.bag),
                 )
+
+
+def _memory(array: NDArray[np.uint64]) -> int:
+    return array.nbytes + _ARRAY_BYTES
 
 
 def _first(

@@ -42,13 +42,17 @@ class Postings:
         self._tables = tables
         self._n_signatures = n_signatures
 
-    def of(self, keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def of(
+        self, keys: NDArray[np.int64], *, runs: Sequence[str] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Postings of some buckets.
 
         Parameters
         ----------
         keys : ndarray of int64, shape (n,)
             Distinct bucket keys.
+        runs : sequence of str, optional
+            Look into these runs alone.
 
         Returns
         -------
@@ -60,14 +64,15 @@ class Postings:
         DamageError
             A posting names a signature that does not exist.
         """
-        if not self._tables or not len(keys):
+        tables = self._tables if runs is None else runs
+        if not tables or not len(keys):
             empty = np.empty(0, dtype=np.int64)
             return empty, empty
         if len(keys) <= _FEW_KEYS:
-            sql = dialect.posting_lookup(self._tables, len(keys))
+            sql = dialect.posting_lookup(tables, len(keys))
             rows = self._execute(sql, tuple(keys.tolist()))
         else:
-            sql = dialect.posting_lookup_list(self._tables)
+            sql = dialect.posting_lookup_list(tables)
             rows = self._execute(sql, (dialect.encode_list(keys),))
         flat = np.fromiter(itertools.chain.from_iterable(rows.fetchall()), dtype=np.int64)
         bucket_keys, signature_ids = flat[0::2], flat[1::2]

@@ -202,7 +202,11 @@ class Snapshot:
         )
 
     def signatures_of_contents(
-        self, hashes: Container[bytes], keys: NDArray[np.int64]
+        self,
+        hashes: Container[bytes],
+        keys: NDArray[np.int64],
+        *,
+        runs: Sequence[str] | None = None,
     ) -> dict[bytes, tuple[int, int]]:
         """(signature_id, n_shingles) by content hash, for those contents that a document has.
 
@@ -212,13 +216,15 @@ class Snapshot:
             Content hashes; asked only whether it holds one.
         keys : ndarray of int64
             Their bucket keys in the content band.
+        runs : sequence of str, optional
+            Look into these runs alone.
         """
         found: dict[bytes, tuple[int, int]] = {}
         if not self.run_tables:
             return found
         keys = np.unique(keys)
         for start in range(0, len(keys), _CHUNK * 10):
-            _, candidates = self.postings.of(keys[start : start + _CHUNK * 10])
+            _, candidates = self.postings.of(keys[start : start + _CHUNK * 10], runs=runs)
             for chunk in _chunks(np.unique(candidates).tolist()):
                 # All documents of a signature have one content: the first of them says which, and
                 # only its row is read, however many copies there are.

@@ -112,6 +112,30 @@ def test_a_chain_is_one_cluster_or_is_cut(make_index: Make) -> None:
         listed(index, min_size=1)
 
 
+def test_a_star_is_one_cluster_around_its_centre_or_many(make_index: Make) -> None:
+    """Every leaf shares three of five words with the centre and at most one with another leaf."""
+    words = [f"c{number}" for number in range(6)]
+    leaves = {
+        f"leaf{number}": " ".join([*words[2 * number : 2 * number + 2], f"x{number}", f"y{number}"])
+        for number in range(3)
+    }
+    corpus = {**leaves, "centre": " ".join(words)}
+    index = sure(make_index, 0.25, k=1)
+    index.add(corpus.items())
+    assert listed(index) == [("leaf0", ("leaf0", "leaf1", "leaf2", "centre"))]
+    # The first leaf came in before the centre and takes it.
+    assert listed(index, linkage="representative") == [("leaf0", ("leaf0", "centre"))]
+    index.remove(["leaf0"])
+    index.add([("leaf0", leaves["leaf0"])])
+    index.remove(["leaf1", "leaf2"])
+    index.add([("leaf1", leaves["leaf1"]), ("leaf2", leaves["leaf2"])])
+    assert listed(index, linkage="representative") == [
+        ("centre", ("centre", "leaf0", "leaf1", "leaf2"))
+    ]
+    index.remove(["centre"])
+    assert listed(index) == []
+
+
 def test_every_member_is_similar_to_its_representative(make_index: Make) -> None:
     corpus = dict(family_corpus(14))
     index = sure(make_index, 0.4)
