@@ -239,6 +239,20 @@ def test_a_hot_bucket_of_like_documents_is_linked(make_index: Make) -> None:
     assert listed(index) == union_find(corpus, list(corpus), 0.8, k=1)
 
 
+def test_what_hung_together_by_a_leader_finds_another(make_index: Make) -> None:
+    """One band of one slot, so that the star around the leader is all there is."""
+    words = [f"w{number}" for number in range(60)]
+    corpus = {f"d{number}": " ".join([*words, f"n{number}"]) for number in range(12)}
+    index = make_index(threshold=0.8, bands=1, rows=1, k=1)
+    index.add(corpus.items())
+    assert index.update_clusters(max_bucket=5).hot_buckets == 1
+    [(label, keys)] = listed(index)
+    assert len(keys) > 9  # all whose first slot is that of a common word
+    assert rows(index, "SELECT count(*) FROM edge") == [(len(keys) - 1,)]
+    index.remove([label])
+    assert [members for _, members in listed(index)] == [keys[1:]]
+
+
 def test_without_update_nothing_is_written_and_what_is_missing_is_said(make_index: Make) -> None:
     index = sure(make_index, 0.5)
     index.add(family_corpus(15))
