@@ -84,3 +84,34 @@ def test_a_migration_that_fails_leaves_the_schema_as_it_was(
         columns = index.sql("SELECT * FROM batch").columns
     assert "extra" not in tables
     assert "extra" not in columns
+
+
+def test_an_index_of_the_first_schema_is_brought_up_to_date(tmp_path: Path) -> None:
+    """Bucket sizes are counted and dead signatures found as if they had been from the start."""
+    path = tmp_path / "x.lshdb"
+    with Index.create(path, k=1) as index:
+        index.add([("a", "one two three"), ("b", "one two three four"), ("c", "other words")])
+        index.add([("a", "one two five"), ("d", "one two three four")])
+    with sqlite3.connect(path / "index.db") as database:
+        sizes = database.execute("SELECT * FROM bucket_stat").fetchall()
+        for view in ("cluster", "neighbor", "bucket_size", "new_document"):
+            database.execute(f"DROP VIEW {view}")
+        for table in ("bucket_stat", "signature_release", "edge", "edge_state", "cluster_member"):
+            database.execute(f"DROP TABLE {table}")
+        database.execute("ALTER TABLE batch DROP COLUMN n_removed")
+        database.execute(
+            "CREATE VIEW new_document AS SELECT * FROM document "
+            "WHERE batch_id >= (SELECT max(add_id) FROM batch)"
+        )
+    database.close()
+    revision(path, "0001")
+    with pytest.raises(FormatError, match="revision 0001; this version needs 0002"):
+        Index.open(path)
+    assert Index.upgrade(path) == ("0001", "0002")
+    with Index.open(path) as index:
+        assert index.check() == []
+        assert [tuple(row) for row in index.sql("SELECT * FROM bucket_stat").rows] == sizes
+        released = index.sql("SELECT signature_id FROM signature_release").rows
+        assert [tuple(row) for row in released] == [(0,)]
+        assert [one.keys for one in index.clusters(threshold=0.7)] == [("b", "d")]
+        assert index.check() == []
