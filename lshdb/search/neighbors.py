@@ -6,8 +6,6 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from lshdb.errors import ParameterError
 from lshdb.storage.snapshot import Snapshot
 
@@ -57,14 +55,8 @@ def _of_range(
 ) -> Iterator[Neighbor]:
     similar: dict[int, list[tuple[float, int]]] = {}
     for edges in snapshot.edges.edges_between(first, last, threshold):
-        order = np.lexsort((edges.right, -edges.similarities, edges.left))
-        rows = zip(
-            edges.left[order].tolist(),
-            edges.right[order].tolist(),
-            edges.similarities[order].tolist(),
-            strict=True,
-        )
-        for one, other, similarity in rows:
+        columns = (edges.left.tolist(), edges.right.tolist(), edges.similarities.tolist())
+        for one, other, similarity in zip(*columns, strict=True):
             similar.setdefault(one, []).append((similarity, other))
     for shared in snapshot.copied_between(first, last):
         similar.setdefault(shared, [])

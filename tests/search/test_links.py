@@ -90,3 +90,32 @@ def test_recall_lost_is_what_the_bands_left_out_would_have_found() -> None:
     assert half.recall_lost(params) == pytest.approx(
         params.recall_at(0.8) - (1 - (1 - 0.8**params.rows) ** (params.bands / 2))
     )
+
+
+def test_a_bucket_as_large_as_the_cap_is_not_left_out(make_index: Make) -> None:
+    index = make_index(threshold=0.5)
+    index.add(family_corpus(44))
+    largest = index.stats().largest_bucket
+    assert largest > 2
+    found = index.pairs(max_bucket=largest)
+    assert len(list(found)) == len(list(index.pairs()))
+    assert (found.left_out.buckets, found.left_out.pairs, found.recall_lost) == (0, 0, 0.0)
+    capped = index.pairs(max_bucket=largest - 1)
+    list(capped)
+    assert capped.left_out.buckets == index.stats(max_bucket=largest - 1).buckets_left_out
+    assert capped.left_out.pairs == index.stats(max_bucket=largest - 1).pairs_left_out > 0
+
+
+def test_twins_are_of_the_same_state_or_none(make_index: Make) -> None:
+    index = make_index()
+    index.add([("a", "one two three")])
+    with index._store.reading() as snapshot:
+        with snapshot.twins(2) as twins:
+            assert [twin.n_signatures for twin in twins] == [1, 1]
+        index.add([("b", "four five six")])
+        with snapshot.twins(2) as twins:
+            assert twins == []
+        index.remove(["b"])
+        with snapshot.twins(1) as twins:
+            assert twins == []
+        assert list(index.pairs()) == []
