@@ -25,6 +25,7 @@ __all__ = [
     "CONTENT_BAND",
     "MAX_BANDS",
     "Agreement",
+    "bands_of",
     "bucket_keys",
     "compare_rows",
     "content_keys",
@@ -81,6 +82,11 @@ def content_keys(content_hashes: list[bytes]) -> NDArray[np.int64]:
     first = np.frombuffer(b"".join(content_hashes), dtype=">u8")[0::2].astype(np.uint64)
     key = (first >> np.uint64(64 - BUCKET_BITS)) | (np.uint64(CONTENT_BAND) << _BAND_SHIFT)
     return key.view(np.int64)
+
+
+def bands_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The band of each bucket key."""
+    return keys >> BUCKET_BITS & 255
 
 
 def key_ranges(*, bands: int, parts: int) -> list[tuple[int, int]]:

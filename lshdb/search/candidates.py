@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
-from lshdb.banding import BUCKET_BITS, bucket_keys, compare_rows, key_ranges
+from lshdb.banding import bands_of, bucket_keys, compare_rows, key_ranges
 from lshdb.params import IndexParams
 from lshdb.storage.buckets import Buckets
 from lshdb.storage.snapshot import Snapshot
@@ -260,16 +260,12 @@ def _living(buckets: Buckets, dead: Ids) -> Buckets:
     return Buckets(buckets.keys, sizes, buckets.members[alive])
 
 
-def _bands(keys: Ids) -> Ids:
-    return keys >> BUCKET_BITS & 255
-
-
 def _pairs_of_buckets(buckets: Buckets, new: Ids | None) -> Iterator[tuple[Ids, Ids, Ids]]:
     """Pairs of the buckets' members: (left ids, right ids, band).
 
     Buckets of one size are paired together, in one step; a very large one is given piece by piece.
     """
-    bands = _bands(buckets.keys)
+    bands = bands_of(buckets.keys)
     starts = np.cumsum(buckets.sizes) - buckets.sizes
     for size in distinct(buckets.sizes).tolist():
         if size < 2:
@@ -325,7 +321,7 @@ def _hot(
             compared += len(left)
             yield Candidates(left, right, np.full(len(left), -1, dtype=np.int64))
         pairs = max(0, pairs - compared)
-    bands = _bands(buckets.keys[place : place + 1])
+    bands = bands_of(buckets.keys[place : place + 1])
     left_out.count(bands, np.array([n_new]), pairs, n_signatures)
 
 

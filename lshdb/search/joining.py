@@ -23,16 +23,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.banding import BUCKET_BITS, compare_rows
+from lshdb.banding import bands_of, compare_rows
 from lshdb.errors import ParameterMismatchError, TextNotStoredError
 from lshdb.params import IndexParams
 from lshdb.search.pairs import Pair
 from lshdb.search.verification import (
     ShingleCache,
-    band_similarity,
     choose_method,
+    estimate,
     exact_similarity,
-    prefilter,
 )
 from lshdb.shingling import Shingler
 from lshdb.storage.buckets import Buckets
@@ -177,7 +176,7 @@ def _candidates(mine: Buckets, theirs: Buckets) -> Iterator[tuple[Ids, Ids, Ids]
     Bucket i of ``mine`` and bucket i of ``theirs`` have one key. Pairs are numbered through, so
     that a very large bucket is cut like any other number of them.
     """
-    bands = mine.keys >> BUCKET_BITS & 255
+    bands = bands_of(mine.keys)
     counts = mine.sizes * theirs.sizes
     ends = np.cumsum(counts)
     left_starts = np.cumsum(mine.sizes) - mine.sizes
@@ -227,15 +226,10 @@ class _Verifier:
         params = self._params
         mine, theirs = self._rows
         agreement = compare_rows(mine, left, theirs, right, bands=params.bands, rows=params.rows)
-        keep = agreement.first == bands
-        if self._method == "none":
-            estimates = band_similarity(agreement.matched, params)
-        else:
-            exact = self._method == "exact"
-            estimates = agreement.equal / params.num_perm
-            keep &= estimates >= (
-                prefilter(self._threshold, params.num_perm) if exact else self._threshold
-            )
+        estimates, suffices = estimate(
+            agreement, params, method=self._method, threshold=self._threshold
+        )
+        keep = (agreement.first == bands) & suffices
         found = _Found(left[keep], right[keep], estimates[keep])
         return self._check_exactly(found) if self._method == "exact" else found
 

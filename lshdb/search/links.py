@@ -21,7 +21,7 @@ from lshdb.banding import compare_rows
 from lshdb.params import IndexParams
 from lshdb.search.candidates import Candidates, LeftOut, candidates
 from lshdb.search.components import component_roots
-from lshdb.search.verification import ShingleCache, band_similarity, exact_similarity, prefilter
+from lshdb.search.verification import ShingleCache, estimate, exact_similarity, prefilter
 from lshdb.shingling import Shingler
 from lshdb.storage.edges import Edges
 from lshdb.storage.snapshot import Snapshot
@@ -82,7 +82,7 @@ def find_links(
         Threads that read buckets.
     """
     lowest = prefilter(threshold, params.num_perm) if method == "exact" else threshold
-    check = _SignatureCheck(snapshot, params, method, lowest, memory)
+    check = _SignatureCheck(snapshot, params, method, threshold, memory)
     found = (
         check(block)
         for block in candidates(
@@ -113,12 +113,12 @@ class _SignatureCheck:
     """
 
     def __init__(
-        self, snapshot: Snapshot, params: IndexParams, method: str, lowest: float, memory: int
+        self, snapshot: Snapshot, params: IndexParams, method: str, threshold: float, memory: int
     ) -> None:
         self._snapshot = snapshot
         self._params = params
         self._method = method
-        self._lowest = lowest
+        self._threshold = threshold
         self._bits = max(10, (memory // 16 // 8).bit_length() - 1)
         # No pair is 0: its left id is below its right one.
         self._decided = np.zeros(2**self._bits, dtype=np.uint64)
@@ -137,11 +137,10 @@ class _SignatureCheck:
         keep = (agreement.first == bands) | (bands < 0)
         if self._snapshot.n_signatures <= 2**32:
             self._decided[places[fresh][keep]] = names[fresh][keep]
-        if self._method == "none":
-            estimates = band_similarity(agreement.matched, params)
-        else:
-            estimates = agreement.equal / params.num_perm
-            keep &= estimates >= self._lowest
+        estimates, suffices = estimate(
+            agreement, params, method=self._method, threshold=self._threshold
+        )
+        keep &= suffices
         return Edges(left[keep], right[keep], estimates[keep])
 
 

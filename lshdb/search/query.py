@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lshdb.arrays import distinct
 from lshdb.banding import bucket_keys, compare_rows
 from lshdb.params import IndexParams
-from lshdb.search.verification import ShingleCache, band_similarity, exact_similarity, prefilter
+from lshdb.search.verification import ShingleCache, estimate, exact_similarity
 from lshdb.shingling import Shingler
 from lshdb.storage.snapshot import Snapshot
 
@@ -95,11 +95,11 @@ class Searcher:
         answers = []
         for (candidates, estimates), query in zip(found, shingles, strict=True):
             hits: list[Hit] = []
-            for one, estimate in zip(candidates.tolist(), estimates.tolist(), strict=True):
+            for one, estimated in zip(candidates.tolist(), estimates.tolist(), strict=True):
                 # A signature whose documents were all replaced has postings but no document.
                 if one not in documents:
                     continue
-                similarity = self._check(one, estimate, query)
+                similarity = self._check(one, estimated, query)
                 if similarity is not None:
                     hits += [
                         Hit(key, similarity, self._method)
@@ -126,21 +126,18 @@ class Searcher:
             )  # fmt: skip
             # Sharing a bucket by the chance of its hash alone is no agreement.
             keep = agreement.matched > 0
-            if self._method == "none":
-                estimates = band_similarity(agreement.matched, params)
-            else:
-                estimates = agreement.equal / params.num_perm
-                exact = self._method == "exact"
-                lowest = prefilter(self._threshold, params.num_perm) if exact else self._threshold
-                keep &= estimates >= lowest
+            estimates, suffices = estimate(
+                agreement, params, method=self._method, threshold=self._threshold
+            )
+            keep &= suffices
             yield candidates[keep], estimates[keep]
 
     def _check(
-        self, candidate: int, estimate: float, shingles: NDArray[np.uint64] | None
+        self, candidate: int, estimated: float, shingles: NDArray[np.uint64] | None
     ) -> float | None:
         """The similarity by the method asked for; None where it does not suffice."""
         if self._method != "exact" or shingles is None:
-            return estimate
+            return estimated
         similarity = exact_similarity(shingles, self._cache.get([candidate])[candidate])
         return similarity if similarity >= self._threshold else None
 

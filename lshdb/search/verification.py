@@ -25,6 +25,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.banding import Agreement
 from lshdb.errors import DamageError, ParameterError, TextNotStoredError
 from lshdb.params import IndexParams
 from lshdb.shingling import Shingler
@@ -32,7 +33,14 @@ from lshdb.signatures import canonical_contents, shingle_content
 from lshdb.signatures.kernels import compiled
 from lshdb.storage.snapshot import Snapshot
 
-__all__ = ["METHODS", "ShingleCache", "choose_method", "exact_similarity", "prefilter"]
+__all__ = [
+    "METHODS",
+    "ShingleCache",
+    "choose_method",
+    "estimate",
+    "exact_similarity",
+    "prefilter",
+]
 
 METHODS = ("none", "signature", "exact")
 
@@ -76,6 +84,21 @@ def band_similarity(matched: NDArray[np.int32], params: IndexParams) -> NDArray[
     """Similarity estimated from the number of bands that agree."""
     estimate: NDArray[np.float64] = (matched / params.bands) ** (1.0 / params.rows)
     return estimate
+
+
+def estimate(
+    agreement: Agreement, params: IndexParams, *, method: str, threshold: float
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Similarities by signature, or by bands for ``none``, and which are worth going on with.
+
+    For ``signature`` those are the ones at the threshold, for ``exact`` those that a look at the
+    texts may bring there, and for ``none`` all.
+    """
+    if method == "none":
+        return band_similarity(agreement.matched, params), np.ones(len(agreement.matched), bool)
+    estimates = agreement.equal / params.num_perm
+    lowest = prefilter(threshold, params.num_perm) if method == "exact" else threshold
+    return estimates, estimates >= lowest
 
 
 def exact_similarity(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> float:
