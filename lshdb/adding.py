@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
 from lshdb.banding import bucket_keys, content_keys
@@ -32,7 +31,7 @@ from lshdb.documents import Document, Rejected, validate_body, validate_key
 from lshdb.errors import ConflictError, InputError, ParameterError, TooManyRejectedError
 from lshdb.params import IndexParams
 from lshdb.posted import PostedContents
-from lshdb.shingling import Shingler
+from lshdb.shingling import Shingler, count_unassigned
 from lshdb.signatures import canonical_contents
 from lshdb.signing import sign_in_threads
 from lshdb.storage.bodies import hash_body, pack_body, raw_body
@@ -161,6 +160,7 @@ class _Change:
     form: str
     raw: bytes
     n_shingles: int = 0
+    n_unassigned: int = 0
     signature_id: int | None = None
     is_copy: bool = False
 
@@ -234,7 +234,7 @@ class _Add:
             self.commit([])
 
     def _write(self, transaction: WriteTransaction, documents: list[Document]) -> dict[str, int]:
-        changes, seen_again, unchanged = self._classify(transaction, documents)
+        changes, seen_again = self._classify(transaction, documents)
         self._hash_contents(changes)
         digests, rows = self._share_signatures(transaction, changes)
         batch_id = transaction.open_batch(
@@ -247,7 +247,7 @@ class _Add:
         counts = {
             "n_added": sum(change.before is None for change in changes),
             "n_replaced": sum(change.before is not None for change in changes),
-            "n_unchanged": unchanged,
+            "n_unchanged": len(seen_again),
             "n_copies": sum(change.is_copy for change in changes),
             "n_rejected": self.result.rejected - self.rejected_before,
         }
@@ -257,11 +257,11 @@ class _Add:
 
     def _classify(
         self, transaction: WriteTransaction, documents: list[Document]
-    ) -> tuple[list[_Change], list[int], int]:
-        """Sort documents into those to be written and the doc_ids of those left unchanged."""
+    ) -> tuple[list[_Change], list[StoredDocument]]:
+        """Sort documents into those to be written and those left unchanged."""
         known = transaction.snapshot.documents_of_keys(document.key for document in documents)
         changes: list[_Change] = []
-        seen_again: list[int] = []
+        seen_again: list[StoredDocument] = []
         seen: set[str] = set()
         for document in documents:
             before = known.get(document.key)
@@ -278,7 +278,7 @@ class _Add:
             body_hash = hash_body(form, raw)
             if before is not None:
                 if before.body_hash == body_hash or self.on_conflict == "skip":
-                    seen_again.append(before.doc_id)
+                    seen_again.append(before)
                     continue
                 if self.on_conflict == "error":
                     raise ConflictError(
@@ -289,7 +289,7 @@ class _Add:
                         "nothing of this batch was written",
                     )
             changes.append(_Change(document, before, body_hash, None, b"", form, raw))
-        return changes, seen_again, len(seen_again)
+        return changes, seen_again
 
     def _hash_contents(self, changes: list[_Change]) -> None:
         documents = [change.document for change in changes]
@@ -297,10 +297,8 @@ class _Add:
             contents = canonical_contents(self.shingler, [each.body for each in documents])
         for change, content in zip(changes, contents, strict=True):
             change.content = content
-            if isinstance(content, str):
-                change.content_hash = hash_body("text", content.encode())
-            else:
-                change.content_hash = hash_body("tokens", orjson.dumps(content))
+            change.n_unassigned = count_unassigned(change.content)
+            change.content_hash = hash_body(*raw_body(change.content))
 
     def _share_signatures(
         self, transaction: WriteTransaction, changes: list[_Change]
@@ -385,6 +383,7 @@ class _Add:
                 batch_id,
                 self.started_at if before is None else before.added_at,
                 self.started_at,
+                change.n_unassigned,
             )
             (inserted if before is None else replaced).append(row)
             doc_ids.append(doc_id)

@@ -31,6 +31,7 @@ from lshdb.errors import (
     ParameterMismatchError,
 )
 from lshdb.params import FORMAT, IndexParams
+from lshdb.storage.checksums import row_checksum
 from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.directory import Description, IndexDirectory, sync_directory
 from lshdb.storage.migrations import check_revision
@@ -326,20 +327,20 @@ def _fill(aside: Path, params: IndexParams, database_url: str | None, database: 
     try:
         with engine.begin() as connection:
             upgrade(connection)
-            connection.execute(
-                state.insert().values(
-                    state_id=1,
-                    format=FORMAT,
-                    uuid=identity,
-                    created_at=timestamp(),
-                    library_version=__version__,
-                    unicode_version=unicodedata.unidata_version,
-                    signature_file=SIGNATURE_FILE,
-                    n_signatures=0,
-                    next_doc_id=1,
-                    next_run_id=1,
-                )
-            )
+            row = {
+                "state_id": 1,
+                "format": FORMAT,
+                "uuid": identity,
+                "created_at": timestamp(),
+                "library_version": __version__,
+                "unicode_version": unicodedata.unidata_version,
+                "signature_file": SIGNATURE_FILE,
+                "n_signatures": 0,
+                "next_doc_id": 1,
+                "next_run_id": 1,
+            }
+            checksum = row_checksum(tuple(row.values()))
+            connection.execute(state.insert().values(**row, checksum=checksum))
             connection.execute(
                 parameter.insert(),
                 [
