@@ -1,4 +1,4 @@
-"""An index on disk: making it, opening it, and the transactions that read it and write it.
+"""An index on disk: opening it, and the transactions that read it.
 
     news.lshdb/
       index.toml        copy of the parameters          (directory.py)
@@ -6,16 +6,14 @@
       signatures.npy    signature rows                  (signature_file.py)
       lock              single-writer lock              (lock.py)
 
-The commit protocol is in ``writing.py``. Every reading transaction has a connection to itself, so
-several can be open at once, each with its own state of the index; connections are kept and used
-again.
+It is made in ``creation.py``; the commit protocol is in ``writing.py``. A reading transaction has
+a connection to itself, so several can be open at once, each with its own state of the index;
+connections are kept and used again.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,31 +24,29 @@ from lshdb.errors import (
     DamageError,
     DatabaseError,
     FormatError,
-    IndexExistsError,
     LshdbError,
     ParameterMismatchError,
 )
 from lshdb.params import FORMAT, IndexParams
-from lshdb.storage.checksums import row_checksum
+from lshdb.storage.creation import Creation
 from lshdb.storage.dialects import sqlite as dialect
-from lshdb.storage.directory import Description, IndexDirectory, sync_directory
+from lshdb.storage.directory import Description, IndexDirectory
+from lshdb.storage.lock import WriterLock
 from lshdb.storage.migrations import check_revision
 from lshdb.storage.signature_file import SignatureFile
 from lshdb.storage.snapshot import Snapshot
-from lshdb.storage.times import timestamp
-from lshdb.version import __version__
 
 __all__ = ["Store"]
-
-SIGNATURE_FILE = "signatures.npy"
 
 
 class Store:
     """An open index; made by :meth:`open`."""
 
-    def __init__(self, directory: IndexDirectory, database: Path) -> None:
+    def __init__(self, directory: IndexDirectory, database_url: str | None) -> None:
         self.directory = directory
-        self.database = database
+        self._database_url = database_url
+        self.database = self.database_of(database_url)
+        self.creation: Creation | None = None
         self.params: IndexParams
         self._idle: list[Any] = []
         self._closed = False
@@ -58,60 +54,68 @@ class Store:
 
     # Making
 
-    @staticmethod
-    def create(path: Path, params: IndexParams, *, database_url: str | None = None) -> None:
-        """Make an empty index at a path where nothing is.
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        params: IndexParams,
+        *,
+        database_url: str | None = None,
+        deferred: bool = False,
+        lock_timeout: float = 60.0,
+    ) -> Store:
+        """Make an empty index at a path where nothing is, and open it; see ``creation.py``.
 
-        It is made aside, synced, and renamed into place: killed before the end, there is none.
+        Parameters
+        ----------
+        path : Path
+        params : IndexParams
+        database_url : str, optional
+        deferred : bool
+            Leave it aside: the first commit brings it to its place. Closed before that, or killed,
+            there is none.
+        lock_timeout : float
+            Seconds to wait for another process that is making an index there.
 
         Raises
         ------
         IndexExistsError
             Something is there already.
+        LockedError
+            Another process is making an index there.
         LshdbError
             The directory cannot be written to.
         """
-        import shutil
-
-        path = Path(os.path.abspath(_utf8(path)))
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            what = "an index" if (path / "index.toml").exists() else "something"
-            raise IndexExistsError(
-                f"there is {what} at {path} already",
-                hint="give another path, or remove what is there",
-            )
-        if not path.parent.is_dir():
-            raise LshdbError(
-                f"cannot make the index {path}: the folder {path.parent} does not exist",
-                hint="make the folder first",
-            )
-        database = dialect.database_path(database_url, path)
-        if database.exists():
-            raise IndexExistsError(
-                f"there is a file at {database} already",
-                hint="give another --database, or remove the file",
-            )
-        aside = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.new")
+        creation = Creation(_utf8(path), lock_timeout=lock_timeout)
         try:
-            aside.mkdir()
-            try:
-                _fill(aside, params, database_url, _aside_database(aside, path, database))
-                sync_directory(aside)
-                os.rename(aside, path)
-            except BaseException:
-                shutil.rmtree(aside, ignore_errors=True)
-                raise
-            sync_directory(path.parent)
-        except _database_errors() as error:
-            raise DatabaseError(
-                f"cannot make the database {database}: {getattr(error, 'orig', None) or error}",
-                hint="check that its folder exists and that you may write to it",
-            ) from error
-        except OSError as error:
-            raise LshdbError(
-                f"cannot make the index {path}: {error.strerror or error}",
-                hint="check that the folder exists and that you may write to it",
-            ) from error
+            creation.fill(params, database_url=database_url)
+            if not deferred:
+                creation.settle()
+                creation.lock.release()
+                return cls.open(creation.path)
+            store = cls.open(creation.aside)
+        except BaseException:
+            creation.abandon()
+            raise
+        store.creation = creation
+        return store
+
+    def settle(self) -> WriterLock | None:
+        """Bring an index that was left aside to its place; the writer lock, which is held.
+
+        None where it is in its place already. There must be no open transaction.
+        """
+        creation = self.creation
+        if creation is None:
+            return None
+        while self._idle:
+            self._idle.pop().close()
+        self._files.clear()
+        creation.settle()
+        self.directory = IndexDirectory(creation.path)
+        self.database = self.database_of(self._database_url)
+        self.creation = None
+        return creation.lock
 
     # Opening
 
@@ -133,8 +137,7 @@ class Store:
                 if description.format < FORMAT
                 else "it was made by a newer lshdb; install that",
             )
-        database = dialect.database_path(description.database, directory.path)
-        store = cls(directory, database)
+        store = cls(directory, description.database)
         try:
             with store.reading() as snapshot:
                 store._check(description, snapshot)
@@ -185,6 +188,11 @@ class Store:
                 hint="the files are not of one index, or index.toml was edited: "
                 "restore it from a copy",
             )
+
+    @property
+    def path(self) -> Path:
+        """Where the index is, or will be with its first commit."""
+        return self.directory.path if self.creation is None else self.creation.path
 
     # Reading
 
@@ -243,12 +251,9 @@ class Store:
         while self._idle:
             self._idle.pop().close()
         self._files.clear()
-
-
-def _database_errors() -> type[Exception]:
-    from sqlalchemy.exc import SQLAlchemyError
-
-    return SQLAlchemyError
+        if self.creation is not None:
+            self.creation.abandon()
+            self.creation = None
 
 
 def _utf8(path: Path) -> Path:
@@ -306,51 +311,3 @@ def _parameter(name: str, value: str, database: Path) -> Any:
             f"the parameter {name} in {database} is {value!r}, which is no JSON",
             hint="restore the index from a copy",
         ) from error
-
-
-def _aside_database(aside: Path, path: Path, database: Path) -> Path:
-    """Where the database is made: aside with the index, or in its own place outside it."""
-    return aside / database.relative_to(path) if database.is_relative_to(path) else database
-
-
-def _fill(aside: Path, params: IndexParams, database_url: str | None, database: Path) -> None:
-    """Write an empty index into the directory ``aside``."""
-    import uuid
-
-    from lshdb.storage.migrations import upgrade
-    from lshdb.storage.schema import parameter, state
-
-    identity = str(uuid.uuid4())
-    SignatureFile(aside / SIGNATURE_FILE, params.num_perm).create()
-    IndexDirectory(aside).lock.touch()
-    engine = dialect.open_writer_engine(database)
-    try:
-        with engine.begin() as connection:
-            upgrade(connection)
-            row = {
-                "state_id": 1,
-                "format": FORMAT,
-                "uuid": identity,
-                "created_at": timestamp(),
-                "library_version": __version__,
-                "unicode_version": unicodedata.unidata_version,
-                "signature_file": SIGNATURE_FILE,
-                "n_signatures": 0,
-                "next_doc_id": 1,
-                "next_run_id": 1,
-            }
-            checksum = row_checksum(tuple(row.values()))
-            connection.execute(state.insert().values(**row, checksum=checksum))
-            connection.execute(
-                parameter.insert(),
-                [
-                    {"name": name, "value": orjson.dumps(value).decode()}
-                    for name, value in params.items().items()
-                ],
-            )
-    finally:
-        engine.dispose()
-    description = Description(
-        format=FORMAT, uuid=identity, database=database_url, parameters=params.items()
-    )
-    IndexDirectory(aside).write_description(description)

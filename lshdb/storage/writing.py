@@ -58,6 +58,7 @@ class WriteTransaction:
         self.runs = PostingRuns(self.execute, self._insert)
         self.edges = EdgeTables(self.execute, self._insert)
         self.n_signatures = self.snapshot.n_signatures
+        self.batch_id: int | None = None
 
     def execute(self, sql: str, parameters: tuple[Any, ...] = ()) -> Any:
         """Run one statement given as text."""
@@ -197,6 +198,7 @@ class WriteTransaction:
             "unicode_version": unicodedata.unidata_version,
         }
         self._connection.execute(batch.insert(), [{**row, **counts}])
+        self.batch_id = batch_id
         return batch_id
 
     def update_batch(self, batch_id: int, values: Mapping[str, Any]) -> None:
@@ -213,9 +215,9 @@ class WriteTransaction:
 
     def _seal(self, table: str, condition: str) -> None:
         row = self.execute(f"SELECT * FROM {table} WHERE {condition}").fetchone()
-        self.execute(
-            f"UPDATE {table} SET checksum = ? WHERE {condition}", (row_checksum(row[:-1]),)
-        )
+        checksum = row_checksum(row[:-1])
+        if checksum != row[-1]:
+            self.execute(f"UPDATE {table} SET checksum = ? WHERE {condition}", (checksum,))
 
 
 class Writer:
@@ -235,18 +237,18 @@ class Writer:
 
     def __init__(self, store: Store, *, lock_timeout: float) -> None:
         self._store = store
-        self._lock = WriterLock(store.directory.lock, lock_timeout)
+        creation = store.creation
+        self._lock = creation.lock if creation else WriterLock(store.directory.lock, lock_timeout)
         self._exits = contextlib.ExitStack()
         self._usable = False
 
     def __enter__(self) -> Writer:
         with contextlib.ExitStack() as exits:
-            self._lock.acquire()
-            exits.callback(self._lock.release)
-            engine = dialect.open_writer_engine(self._store.database)
-            exits.callback(engine.dispose)
-            with self._translated():
-                self._connection = exits.enter_context(engine.connect())
+            if self._store.creation is None:
+                self._lock.acquire()
+            exits.callback(self._release)
+            self._connect()
+            exits.callback(self._disconnect)
             self._usable = True
             with self.transaction() as transaction:
                 snapshot = transaction.snapshot
@@ -267,6 +269,33 @@ class Writer:
             with contextlib.suppress(Exception):
                 dialect.checkpoint(self._connection.connection.driver_connection)
         self._exits.close()
+
+    def _connect(self) -> None:
+        self._engine = dialect.open_writer_engine(self._store.database)
+        with self._translated():
+            self._connection = self._engine.connect()
+
+    def _disconnect(self) -> None:
+        self._connection.close()
+        self._engine.dispose()
+
+    def _release(self) -> None:
+        """Give the lock back; that of an index which is still aside is kept until it is closed."""
+        if self._store.creation is None:
+            self._lock.release()
+
+    def _settle(self) -> None:
+        """Bring a new index to its place, with its first commit in it.
+
+        Nobody else can have opened the database, and it is closed for the renaming: SQLite knows
+        its files by their names.
+        """
+        self._usable = False
+        dialect.checkpoint(self._connection.connection.driver_connection)
+        self._disconnect()
+        self._store.settle()
+        self._connect()
+        self._usable = True
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[WriteTransaction]:
@@ -304,6 +333,8 @@ class Writer:
             if transaction.n_signatures != transaction.snapshot.n_signatures:
                 with contextlib.suppress(OSError):
                     transaction.snapshot.signature_file.set_header(transaction.n_signatures)
+        if self._store.creation is not None and transaction.batch_id is not None:
+            self._settle()
 
     def tidy(self) -> None:
         """Merge the posting runs that are due, each merge in a transaction of its own."""
