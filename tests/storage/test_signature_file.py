@@ -116,5 +116,6 @@ def test_file_with_other_rows(file: SignatureFile, tmp_path: Path) -> None:
     with pytest.raises(DamageError, match="counts 3 rows, the database 2"):
         file.check_header(2, is_writer=True)
     file.path.unlink()
+    file.check_header(3)
     with pytest.raises(DamageError, match="cannot be read"):
-        file.check_header(0)
+        SignatureFile(file.path, 8).check_header(0)
