@@ -288,6 +288,23 @@ class Snapshot:
         )
         return (row[0] for row in rows)
 
+    def not_seen(self, since: str, limit: int) -> list[tuple[int, int | None]]:
+        """(doc_id, signature_id) of the first so many documents that last came in before a time.
+
+        Reads all documents: there is no index by time.
+        """
+        rows: list[tuple[int, int | None]] = self.execute(
+            "SELECT doc_id, signature_id FROM document WHERE last_seen_at < ? "
+            "ORDER BY doc_id LIMIT ?",
+            (since, limit),
+        ).fetchall()
+        return rows
+
+    def count_not_seen(self, since: str) -> int:
+        """Number of documents that last came in before a time."""
+        row = self.execute("SELECT count(*) FROM document WHERE last_seen_at < ?", (since,))
+        return int(row.fetchone()[0])
+
     def document_keys(self) -> Iterator[tuple[int, str]]:
         """(doc_id, key) of every document, in the order in which they came in."""
         yield from self.execute("SELECT doc_id, key FROM document ORDER BY doc_id")
