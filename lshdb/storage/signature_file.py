@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import mmap
 import os
 import re
 from collections.abc import Iterator
@@ -59,6 +60,7 @@ class SignatureFile:
         self.num_perm = num_perm
         self.row_bytes = num_perm * _ROW_DTYPE.itemsize
         self._mapped: NDArray[np.uint32] | None = None
+        self._map: mmap.mmap | None = None
 
     def create(self) -> None:
         """Make an empty file; it must not exist."""
@@ -112,6 +114,9 @@ class SignatureFile:
                 f"the database {n_committed}",
                 hint="the file belongs to another index or to a later copy of this one",
             )
+        self._check_size(size, n_committed)
+
+    def _check_size(self, size: int, n_committed: int) -> None:
         needed = HEADER_BYTES + n_committed * self.row_bytes
         if size < needed:
             raise DamageError(
@@ -135,30 +140,22 @@ class SignatureFile:
         """
         if self._mapped is None or len(self._mapped) < n_committed:
             self._mapped = self._open_map(n_committed)
+        elif self._map is not None:
+            # Each time: looking past the end of a file that was cut since is SIGBUS.
+            self._check_size(self._map.size(), n_committed)
         return self._mapped[:n_committed]
 
     def _open_map(self, n_committed: int) -> NDArray[np.uint32]:
         if n_committed == 0:
             return np.empty((0, self.num_perm), dtype=np.uint32)
-        needed = HEADER_BYTES + n_committed * self.row_bytes
         try:
-            size = os.stat(self.path).st_size
-            if size < needed:
-                raise DamageError(
-                    f"the signature file {self.path} is {size} bytes long; "
-                    f"{n_committed} rows need {needed}",
-                    hint="the file was cut; restore the index from a copy",
-                )
+            with open(self.path, "rb", buffering=0) as file:
+                self._check_size(os.fstat(file.fileno()).st_size, n_committed)
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             # A plain ndarray over the map: np.memmap's own indexing costs microseconds a row.
-            return np.asarray(
-                np.memmap(
-                    self.path,
-                    dtype=_ROW_DTYPE,
-                    mode="r",
-                    offset=HEADER_BYTES,
-                    shape=(n_committed, self.num_perm),
-                )
-            )
+            n_slots = n_committed * self.num_perm
+            slots = np.frombuffer(self._map, dtype=_ROW_DTYPE, count=n_slots, offset=HEADER_BYTES)
+            return slots.reshape(n_committed, self.num_perm)
         except OSError as error:
             raise DamageError(
                 f"the signature file {self.path} cannot be read: {error}",
