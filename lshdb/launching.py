@@ -1,0 +1,69 @@
+"""The way into the command line: what Ctrl-C and SIGTERM do before it is loaded, and after it.
+
+Imports nothing heavy, so that it is there within milliseconds. While the rest is being imported
+nothing has been done yet, and a signal ends the process at once: an exception in the middle of
+somebody else's import may come out as another one, or be lost. Then signals are exceptions, which
+``lshdb.cli`` reports. When the command has ended they mean nothing any more: its exit code stands.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+
+TYPE_CHECKING = False  # importing typing takes longer than all the rest
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import NoReturn
+
+__all__ = ["Terminated", "main"]
+
+SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end, by SIGTERM; treated as Ctrl-C is, but for its exit code."""
+
+
+def main() -> NoReturn:
+    """Run the command line and exit; the entry point ``lshdb``."""
+    # A process started with a signal ignored, as nohup does, keeps it ignored.
+    heeded = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    try:
+        for number in heeded:
+            signal.signal(number, _leave)
+        from lshdb.cli import run
+
+        for number in heeded:
+            signal.signal(number, _raise)
+        code = run()
+    except KeyboardInterrupt as error:  # in the moment between two handlers, or within one
+        code = _say(signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT)
+    for number in heeded:
+        signal.signal(number, signal.SIG_IGN)
+    if code > 128:
+        # All has been said and flushed. Ending in the usual way, the interpreter would kill itself
+        # by SIGINT where the exception came up inside of exec(), although it was caught.
+        os._exit(code)
+    sys.exit(code)
+
+
+def _leave(number: int, _frame: FrameType | None) -> None:
+    os._exit(_say(number))
+
+
+def _raise(number: int, _frame: FrameType | None) -> None:
+    if number == signal.SIGTERM:
+        signal.signal(number, signal.SIG_DFL)  # whoever asks a second time means at once
+        raise Terminated
+    raise KeyboardInterrupt
+
+
+def _say(number: int) -> int:
+    """Say that a signal ended the process; the exit code."""
+    with contextlib.suppress(OSError):
+        # By the descriptor: the stream may be in the middle of a write.
+        os.write(2, f"{SIGNALS[signal.Signals(number)]}\n".encode())
+    return 128 + number
