@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from lshdb.documents import MAX_DOCUMENT_BYTES, check_document_limit
 from lshdb.errors import ParameterError
 from lshdb.questions import Questions
 from lshdb.search.candidates import LeftOut
@@ -266,6 +267,7 @@ class Groups(Questions):
         since: int | str | None = None,
         update: bool = True,
         lock_timeout: float = 60.0,
+        max_document_bytes: int = MAX_DOCUMENT_BYTES,
     ) -> Survivors:
         """The lines of a JSON Lines file whose documents :meth:`dedup` keeps, byte for byte.
 
@@ -279,6 +281,9 @@ class Groups(Questions):
             The field with the key.
         keep, threshold, against, since, update, lock_timeout
             As for :meth:`dedup`; a ``field:NAME`` is one of the lines.
+        max_document_bytes : int
+            The longest line that is looked into, as for :func:`lshdb.read_documents`. A longer one
+            is passed on in pieces, unheld, and counted as ``too_long``.
 
         Raises
         ------
@@ -289,20 +294,12 @@ class Groups(Questions):
         from lshdb.filtering import FilterCounts, Survivors, field_values, surviving_lines
         from lshdb.search.deduplication import decide
 
+        limit = check_document_limit(max_document_bytes)
         counts = FilterCounts()
 
         def lines() -> Iterator[bytes]:
             with self._linked(threshold, update, lock_timeout) as (snapshot, lowest, _):
-                values = None
-                if keep.startswith("field:"):
-                    if os.fspath(path) == "-":
-                        raise ParameterError(
-                            "standard input can be read only once, and choosing by a field takes "
-                            "two passes",
-                            hint="write it to a file first",
-                        )
-                    field = keep.removeprefix("field:").removeprefix("-")
-                    values = field_values(snapshot, path, key_field=key_field, field=field)
+                values = field_values(snapshot, path, keep, key_field=key_field, limit=limit)
                 chosen = decide(
                     snapshot,
                     threshold=lowest,
@@ -311,7 +308,7 @@ class Groups(Questions):
                     values=values,
                 )
                 yield from surviving_lines(
-                    snapshot, chosen, path, key_field=key_field, counts=counts
+                    snapshot, chosen, path, key_field=key_field, limit=limit, counts=counts
                 )
 
         return Survivors(lines(), counts)

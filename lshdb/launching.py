@@ -1,9 +1,11 @@
 """The way into the command line: what Ctrl-C and SIGTERM do before it is loaded, and after it.
 
 Imports nothing heavy, so that it is there within milliseconds. While the rest is being imported
-nothing has been done yet, and a signal ends the process at once: an exception in the middle of
-somebody else's import may come out as another one, or be lost. Then signals are exceptions, which
+nothing has been done yet, and a signal ends the process at once. Then signals are exceptions, which
 ``lshdb.cli`` reports. When the command has ended they mean nothing any more: its exit code stands.
+
+An exception in the middle of an import may come out as another one, or leave half a module behind
+on which the next import of it stumbles; so commands that import late are interrupted behind that.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Terminated", "main"]
 
+_AGAIN_SECONDS = 0.02
 SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
@@ -41,7 +44,7 @@ def main() -> NoReturn:
         code = run()
     except KeyboardInterrupt as error:  # in the moment between two handlers, or within one
         code = _say(signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT)
-    for number in heeded:
+    for number in (*heeded, signal.SIGALRM):
         signal.signal(number, signal.SIG_IGN)
     if code > 128:
         # All has been said and flushed. Ending in the usual way, the interpreter would kill itself
@@ -54,11 +57,23 @@ def _leave(number: int, _frame: FrameType | None) -> None:
     os._exit(_say(number))
 
 
-def _raise(number: int, _frame: FrameType | None) -> None:
+def _raise(number: int, frame: FrameType | None) -> None:
+    if _is_importing(frame):
+        signal.signal(signal.SIGALRM, lambda _, later: _raise(number, later))
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
+        return
     if number == signal.SIGTERM:
         signal.signal(number, signal.SIG_DFL)  # whoever asks a second time means at once
         raise Terminated
     raise KeyboardInterrupt
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _say(number: int) -> int:

@@ -28,7 +28,7 @@ _ENDS: dict[int, tuple[str, int]] = {
 
 @contextlib.contextmanager
 def prompt_interrupts() -> Iterator[None]:
-    """Let Ctrl-C or SIGTERM end the process within about a second, whatever the main thread does."""
+    """Let a signal end the process within about a second, whatever the main thread does."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
