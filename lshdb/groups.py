@@ -22,6 +22,7 @@ from lshdb.search.verification import choose_method
 from lshdb.storage.edges import EdgeState
 from lshdb.storage.snapshot import Snapshot
 from lshdb.threads import choose_workers
+from lshdb.values import check_whole
 
 if TYPE_CHECKING:
     from lshdb.filtering import Survivors
@@ -200,8 +201,7 @@ class Groups(Questions):
 
         if linkage not in LINKAGES:
             raise ParameterError(f"linkage is {linkage!r}; expected one of {', '.join(LINKAGES)}")
-        if min_size < 2:
-            raise ParameterError(f"min_size is {min_size}; a cluster has at least 2 documents")
+        check_whole("min_size", min_size, 2)
         with self._linked(threshold, update, lock_timeout) as (snapshot, lowest, _):
             yield from find_clusters(snapshot, threshold=lowest, linkage=linkage, min_size=min_size)
 
@@ -343,8 +343,7 @@ class Groups(Questions):
         """
         from lshdb.search.neighbors import find_neighbors
 
-        if top < 1:
-            raise ParameterError(f"top is {top}; expected at least 1")
+        check_whole("top", top, 1)
         with self._linked(threshold, update, lock_timeout) as (snapshot, lowest, method):
             yield from find_neighbors(snapshot, threshold=lowest, method=method, top=top)
 
@@ -385,10 +384,9 @@ class Groups(Questions):
 
 def check_limits(max_bucket: int | None, memory: int = MEMORY) -> None:
     """Refuse limits that make no sense."""
-    if max_bucket is not None and max_bucket < 2:
-        raise ParameterError(f"max_bucket is {max_bucket}; expected at least 2")
-    if memory < 2**20:
-        raise ParameterError(f"memory is {memory} bytes; expected at least 1 MiB")
+    if max_bucket is not None:
+        check_whole("max_bucket", max_bucket, 2)
+    check_whole("memory", memory, 2**20, unit=" bytes")
 
 
 def _new_from(snapshot: Snapshot, against: bool, since: int | str | None) -> int | None:
@@ -407,7 +405,7 @@ def _batch(snapshot: Snapshot, since: int | str | None) -> int | None:
     if since == "last":
         return snapshot.last_add()
     newest = last.batch_id if last else 0
-    if not isinstance(since, int) or not 1 <= since <= newest:
+    if type(since) is not int or not 1 <= since <= newest:
         raise ParameterError(
             f"there is no batch {since!r}; the index has {newest}",
             hint="lshdb batches lists them",

@@ -18,6 +18,7 @@ from lshdb.showing import ShownDocument, show_document
 from lshdb.storage.records import StoredBatch
 from lshdb.storage.store import Store
 from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
+from lshdb.values import check_whole
 
 if TYPE_CHECKING:
     from lshdb.adding import AddResult
@@ -290,6 +291,8 @@ class Index(Groups):
         """
         from lshdb.adding import add_documents
 
+        if max_errors is not None:
+            check_whole("max_errors", max_errors, 0)
         return add_documents(
             self._store,
             documents,

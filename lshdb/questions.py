@@ -19,6 +19,7 @@ from lshdb.shingling import Shingler
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
 from lshdb.threads import choose_workers
+from lshdb.values import check_share, check_whole
 
 __all__ = ["Questions"]
 
@@ -146,8 +147,8 @@ class Questions:
     def _searcher(
         self, top: int | None, threshold: float | None, verify: str | None
     ) -> Iterator[tuple[Snapshot, Searcher]]:
-        if top is not None and top < 1:
-            raise ParameterError(f"top is {top}; expected at least 1")
+        if top is not None:
+            check_whole("top", top, 1)
         threshold = self._threshold(threshold)
         method = choose_method(verify, self.params)
         with self._store.reading() as snapshot:
@@ -164,9 +165,7 @@ class Questions:
     def _threshold(self, threshold: float | None) -> float:
         if threshold is None:
             return self.params.threshold
-        if not 0.0 < threshold <= 1.0:
-            raise ParameterError(f"threshold is {threshold!r}; expected a number above 0, up to 1")
-        return threshold
+        return check_share("threshold", threshold)
 
     def _query_key(self, snapshot: Snapshot, searcher: Searcher, key: str) -> list[Hit]:
         document = snapshot.document(key)

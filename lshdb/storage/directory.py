@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lshdb.errors import FormatError, IndexNotFoundError, LshdbError
+from lshdb.errors import FormatError, IndexNotFoundError, LshdbError, ParameterError
 
-__all__ = ["Description", "IndexDirectory", "sync_directory"]
+__all__ = ["Description", "IndexDirectory", "check_path", "sync_directory"]
 
 
 _LONGEST = 16 * 2**20
@@ -84,6 +84,7 @@ class IndexDirectory:
         FormatError
             The file is not what lshdb writes.
         """
+        check_path(self.path)
         try:
             with open(self.description, "rb", opener=_open_at_once) as file:
                 content = file.read(_LONGEST + 1)
@@ -127,6 +128,12 @@ class IndexDirectory:
             f"{self.path} is not an lshdb index: it holds no index.toml",
             hint="give the path of an index directory",
         )
+
+
+def check_path(path: Path) -> None:
+    """Refuse a path that no file can have."""
+    if "\0" in str(path):
+        raise ParameterError(f"the path {str(path)!r} holds a NUL; no file has one in its name")
 
 
 def sync_directory(path: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from lshdb.errors import IndexNotFoundError, LockedError, LshdbError
 from lshdb.storage.times import timestamp
+from lshdb.values import check_seconds
 
 __all__ = ["WriterLock"]
 
@@ -35,7 +36,7 @@ class WriterLock:
 
     def __init__(self, path: Path, timeout: float, *, known_as: Path | None = None) -> None:
         self.path = path
-        self.timeout = timeout
+        self.timeout = check_seconds("lock_timeout", timeout)
         self._index = known_as or path.parent
         self._descriptor: int | None = None
 

@@ -30,7 +30,7 @@ from lshdb.errors import (
 from lshdb.params import FORMAT, IndexParams
 from lshdb.storage.creation import Creation
 from lshdb.storage.dialects import sqlite as dialect
-from lshdb.storage.directory import Description, IndexDirectory
+from lshdb.storage.directory import Description, IndexDirectory, check_path
 from lshdb.storage.lock import WriterLock
 from lshdb.storage.migrations import check_revision
 from lshdb.storage.signature_file import SignatureFile
@@ -258,6 +258,7 @@ class Store:
 
 def _utf8(path: Path) -> Path:
     """The path, if SQLite and index.toml can be told of it."""
+    check_path(path)
     try:
         str(path).encode()
     except UnicodeEncodeError:

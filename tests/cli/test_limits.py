@@ -15,9 +15,7 @@ from tests.cli.conftest import MODULE, Run, environment, jsonl
 LONG = "x" * 500
 
 
-def test_too_long_is_rejected_with_its_place_and_the_rest_goes_on(
-    run: Run, tmp_path: Path
-) -> None:
+def test_too_long_is_rejected_with_its_place_and_the_rest_goes_on(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(jsonl([("a", "short"), ("b", LONG), ("c", "short")]))
     (tmp_path / "b.csv").write_text(f'id,text\nd,short\ne,"{LONG}\n{LONG}"\nf,short\n')
     (tmp_path / "c.txt").write_text(LONG)
@@ -60,7 +58,7 @@ def test_a_line_that_does_not_end(kind: str, tmp_path: Path) -> None:
         "out.write(b'id,text\\n' if sys.argv[1] == 'csv' else b'')\n"
         "for _ in range(120): out.write(b'x' * 1_000_000)\n"
         "out.write(b'\\n')\n"
-        "out.write(b'a,b\\n' if sys.argv[1] == 'csv' else b'{\"id\":\"a\",\"text\":\"b\"}\\n')\n"
+        'out.write(b\'a,b\\n\' if sys.argv[1] == \'csv\' else b\'{"id":"a","text":"b"}\\n\')\n'
     )
     peaks = []
     for source in ("pass", program):
