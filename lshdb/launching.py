@@ -5,7 +5,8 @@ nothing has been done yet, and a signal ends the process at once. Then signals a
 ``lshdb.cli`` reports. When the command has ended they mean nothing any more: its exit code stands.
 
 An exception in the middle of an import may come out as another one, or leave half a module behind
-on which the next import of it stumbles; so commands that import late are interrupted behind that.
+on which the next import of it stumbles; SQLAlchemy's pool takes one, where it opens and closes
+connections, for its own and logs it with a traceback. Both are short, and interrupted behind that.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _leave(number: int, _frame: FrameType | None) -> None:
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
-    if _is_importing(frame):
+    if _is_delicate(frame):
         signal.signal(signal.SIGALRM, lambda _, later: _raise(number, later))
         signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
         return
@@ -68,9 +69,10 @@ def _raise(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _is_importing(frame: FrameType | None) -> bool:
+def _is_delicate(frame: FrameType | None) -> bool:
     while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
+        file = frame.f_code.co_filename
+        if file.startswith("<frozen importlib") or file.endswith("/sqlalchemy/pool/base.py"):
             return True
         frame = frame.f_back
     return False
