@@ -26,6 +26,7 @@ __all__ = [
     "max_bucket_option",
     "memory_option",
     "search_options",
+    "seconds_option",
     "since_option",
 ]
 
@@ -35,9 +36,9 @@ _STOP_TOKEN_BYTES = 2**20
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def _seconds(_ctx: click.Context, _param: click.Parameter, value: float) -> float:
+def _seconds(_ctx: click.Context, _param: click.Parameter, value: float | None) -> float | None:
     """Check a number of seconds: from 0 on, ``inf`` for ever."""
-    if not value >= 0:
+    if value is not None and not value >= 0:
         raise click.BadParameter(f"{value:g} is no number of seconds from 0 on")
     return value
 
@@ -167,15 +168,18 @@ def listing_options(function: Function) -> Function:
 
 def lock_option(function: Function) -> Function:
     """How long another writer is waited for."""
-    return click.option(
+    option = seconds_option(
         "--lock-timeout",
-        type=float,
-        callback=_seconds,
         default=60.0,
         show_default=True,
-        metavar="SECONDS",
         help="How long to wait while another process writes to the index.",
-    )(function)
+    )
+    return option(function)
+
+
+def seconds_option(name: str, **more: Any) -> Callable[[Function], Function]:
+    """A number of seconds."""
+    return click.option(name, type=float, callback=_seconds, metavar="SECONDS", **more)
 
 
 def max_bucket_option(text: str) -> Callable[[Function], Function]:
