@@ -86,7 +86,7 @@ class Groups(Questions):
 
         def found() -> Iterator[Pair]:
             with self._store.reading() as snapshot:
-                yield from find_pairs(
+                pairs = find_pairs(
                     snapshot,
                     self.params,
                     self._shingler,
@@ -98,6 +98,7 @@ class Groups(Questions):
                     memory=memory,
                     workers=workers,
                 )
+                yield from self._store.while_open(pairs)
 
         return PairSearch(found(), left_out, self.params, threshold)
 
@@ -203,7 +204,8 @@ class Groups(Questions):
             raise ParameterError(f"linkage is {linkage!r}; expected one of {', '.join(LINKAGES)}")
         check_whole("min_size", min_size, 2)
         with self._linked(threshold, update, lock_timeout) as (snapshot, lowest, _):
-            yield from find_clusters(snapshot, threshold=lowest, linkage=linkage, min_size=min_size)
+            found = find_clusters(snapshot, threshold=lowest, linkage=linkage, min_size=min_size)
+            yield from self._store.while_open(found)
 
     def dedup(
         self,
@@ -254,7 +256,7 @@ class Groups(Questions):
         with self._linked(threshold, update, lock_timeout) as (snapshot, lowest, method):
             batch = _new_from(snapshot, against, since)
             chosen = decide(snapshot, threshold=lowest, keep=keep, since=batch)
-            yield from decisions(snapshot, chosen, method, only=only)
+            yield from self._store.while_open(decisions(snapshot, chosen, method, only=only))
 
     def filter(
         self,
@@ -307,9 +309,10 @@ class Groups(Questions):
                     since=_new_from(snapshot, against, since),
                     values=values,
                 )
-                yield from surviving_lines(
+                found = surviving_lines(
                     snapshot, chosen, path, key_field=key_field, limit=limit, counts=counts
                 )
+                yield from self._store.while_open(found)
 
         return Survivors(lines(), counts)
 
@@ -345,7 +348,8 @@ class Groups(Questions):
 
         check_whole("top", top, 1)
         with self._linked(threshold, update, lock_timeout) as (snapshot, lowest, method):
-            yield from find_neighbors(snapshot, threshold=lowest, method=method, top=top)
+            found = find_neighbors(snapshot, threshold=lowest, method=method, top=top)
+            yield from self._store.while_open(found)
 
     # Inside
 

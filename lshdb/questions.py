@@ -104,7 +104,8 @@ class Questions:
         workers = choose_workers(workers)
         with self._searcher(top, threshold, verify) as (_, searcher):
             taken = (item if isinstance(item, Document) else Document(*item) for item in documents)
-            yield from search_documents(searcher, self._maker, taken, workers=workers)
+            found = search_documents(searcher, self._maker, taken, workers=workers)
+            yield from self._store.while_open(found)
 
     def explain(
         self, key1: str, key2: str | None = None, *, body: str | list[str] | None = None

@@ -39,6 +39,7 @@ class WriterLock:
         self.timeout = check_seconds("lock_timeout", timeout)
         self._index = known_as or path.parent
         self._descriptor: int | None = None
+        self._process = os.getpid()
 
     def acquire(self) -> None:
         """Take the lock.
@@ -77,14 +78,21 @@ class WriterLock:
             except BaseException:
                 os.close(descriptor)
                 raise
+        self._process = os.getpid()
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()} {timestamp()}\n".encode(), 0)
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Give the lock back; does nothing when it is not held."""
+        """Give the lock back; does nothing when it is not held.
+
+        It is taken off and not only closed: a process that came by a fork meanwhile has the file
+        open, too, and would keep the lock for as long as it lives. Such a process only closes.
+        """
         if self._descriptor is not None:
-            os.ftruncate(self._descriptor, 0)
+            if self._process == os.getpid():
+                os.ftruncate(self._descriptor, 0)
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
             self._descriptor = None
 

@@ -133,9 +133,10 @@ class SignatureFile:
         DamageError
             The file is shorter than the committed rows.
         """
-        if self._mapped is None or len(self._mapped) < n_committed:
-            self._mapped = self._open_map(n_committed)
-        return self._mapped[:n_committed]
+        mapped = self._mapped  # which another thread may replace by a shorter one
+        if mapped is None or len(mapped) < n_committed:
+            mapped = self._mapped = self._open_map(n_committed)
+        return mapped[:n_committed]
 
     def _open_map(self, n_committed: int) -> NDArray[np.uint32]:
         if n_committed == 0:

@@ -14,9 +14,10 @@ connections are kept and used again.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -38,6 +39,11 @@ from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["Store"]
 
+_FORKED: list[Any] = []
+"""Connections of another process, which only that one may close."""
+
+_Item = TypeVar("_Item")
+
 
 class Store:
     """An open index; made by :meth:`open`."""
@@ -50,6 +56,7 @@ class Store:
         self.params: IndexParams
         self._idle: list[Any] = []
         self._closed = False
+        self._process = os.getpid()
         self._files: dict[str, SignatureFile] = {}
 
     # Making
@@ -203,26 +210,62 @@ class Store:
         Raises
         ------
         LshdbError
-            The store is closed.
+            The store is closed, or was opened in another process.
         DatabaseError
             The database fails while it is read.
         """
-        if self._closed:
-            raise LshdbError(f"the index {self.directory.path} is closed", hint="open it again")
-        # Asked before it is opened: a writer that comes meanwhile would change the answer.
-        fleeting = not self._idle and dialect.is_immutable(self.database)
-        connection = self._idle.pop() if self._idle else dialect.open_reader(self.database)
+        self.require_open()
+        try:
+            connection, fleeting = self._idle.pop(), False
+        except IndexError:  # not asked first: another thread may take the last one meanwhile
+            # Asked before it is opened: a writer that comes meanwhile would change the answer.
+            fleeting = dialect.is_immutable(self.database)
+            connection = dialect.open_reader(self.database)
         try:
             execute = self._translated(connection.execute)
             execute("BEGIN")
             yield Snapshot(execute, self.signature_file, more=self.reading)
         finally:
-            if connection.in_transaction:
-                connection.rollback()
-            if self._closed or fleeting:
-                connection.close()
-            else:
-                self._idle.append(connection)
+            self._put_back(connection, fleeting=fleeting)
+
+    def _put_back(self, connection: Any, *, fleeting: bool) -> None:
+        if self._process != os.getpid():
+            _FORKED.append(connection)
+            return
+        if connection.in_transaction:
+            connection.rollback()
+        if self._closed or fleeting:
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+    def require_open(self) -> None:
+        """Refuse to go on where the store is closed, or came into this process by a fork.
+
+        Connections of SQLite, and locks, do not survive one: what is read through them may be
+        wrong, and closing them may take the other process's locks away.
+        """
+        if self._process != os.getpid():
+            raise LshdbError(
+                f"the index {self.directory.path} was opened by process {self._process}, and this "
+                f"is process {os.getpid()}, which came from it by a fork",
+                hint="open the index again in the new process",
+            )
+        if self._closed:
+            raise LshdbError(f"the index {self.directory.path} is closed", hint="open it again")
+
+    def while_open(self, items: Iterator[_Item]) -> Iterator[_Item]:
+        """The items, until the store is closed: then what :meth:`require_open` raises.
+
+        A generator is closed with this one, so that it ends before the snapshot that it reads.
+        """
+        try:
+            for item in items:
+                yield item
+                self.require_open()
+        finally:
+            if isinstance(items, Generator):
+                items.close()
 
     def signature_file(self, name: str) -> SignatureFile:
         """The signature file of a generation, opened once."""
@@ -248,6 +291,9 @@ class Store:
     def close(self) -> None:
         """Close all connections; the store cannot be used after that."""
         self._closed = True
+        if self._process != os.getpid():
+            _FORKED.extend(self._idle)
+            self._idle.clear()
         while self._idle:
             self._idle.pop().close()
         self._files.clear()
