@@ -84,7 +84,7 @@ def test_nothing_but_reading(statement: str, index: Index) -> None:
     ],
 )
 def test_a_value_has_a_limit(statement: str, index: Index) -> None:
-    with pytest.raises(QueryError, match="too big|too large"):
+    with pytest.raises(QueryError, match=r"too big|too large"):
         list(index.sql(statement, timeout=30).rows)
 
 
