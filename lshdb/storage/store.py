@@ -40,7 +40,7 @@ from lshdb.storage.snapshot import Snapshot
 __all__ = ["Store"]
 
 _FORKED: list[Any] = []
-"""Connections of another process, which only that one may close."""
+"""Connections of another process, and what it makes, which only that one may close."""
 
 _Item = TypeVar("_Item")
 
@@ -292,8 +292,9 @@ class Store:
         """Close all connections; the store cannot be used after that."""
         self._closed = True
         if self._process != os.getpid():
-            _FORKED.extend(self._idle)
+            _FORKED.extend([*self._idle, self.creation])
             self._idle.clear()
+            return
         while self._idle:
             self._idle.pop().close()
         self._files.clear()
