@@ -228,6 +228,7 @@ def test_two_threads_want_the_last_idle_connection(index: Index) -> None:
 
     index._store._idle = Taken(index._store._idle)
     assert index.stats().documents == len(family_corpus(7))
+    index._store._idle = [*index._store._idle]
 
 
 def test_two_threads_map_the_signatures(tmp_path: Path) -> None:
