@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lshdb.errors import FormatError, IndexNotFoundError, LshdbError
+from lshdb.errors import FormatError, IndexNotFoundError, LshdbError, ParameterError
 
-__all__ = ["Description", "IndexDirectory", "sync_directory"]
+__all__ = ["Description", "IndexDirectory", "check_path", "sync_directory"]
+
+
+_LONGEST = 16 * 2**20
+"""Bytes of ``index.toml``; stop tokens are the one parameter that may be long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +84,13 @@ class IndexDirectory:
         FormatError
             The file is not what lshdb writes.
         """
+        check_path(self.path)
         try:
-            with open(self.description, "rb") as file:
-                data = tomllib.load(file)
+            with open(self.description, "rb", opener=_open_at_once) as file:
+                content = file.read(_LONGEST + 1)
+            if len(content) > _LONGEST:
+                raise ValueError(f"it has more than {_LONGEST:,} bytes")
+            data = tomllib.loads(content.decode("utf-8"))
         except FileNotFoundError:
             raise self._absent() from None
         except NotADirectoryError:
@@ -92,7 +100,7 @@ class IndexDirectory:
             ) from None
         except OSError as error:
             raise LshdbError(f"cannot read {self.description}: {error.strerror}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of very long numbers
             raise FormatError(
                 f"{self.description} is not valid TOML: {error}",
                 hint="restore it from a copy of the index",
@@ -122,6 +130,12 @@ class IndexDirectory:
         )
 
 
+def check_path(path: Path) -> None:
+    """Refuse a path that no file can have."""
+    if "\0" in str(path):
+        raise ParameterError(f"the path {str(path)!r} holds a NUL; no file has one in its name")
+
+
 def sync_directory(path: Path) -> None:
     """Make the names in a directory durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -129,6 +143,11 @@ def sync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file; a pipe in its place is empty, and not waited for."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _typed(value: Any, expected: type) -> Any:

@@ -168,9 +168,10 @@ class SignatureFile:
             The file is shorter than the committed rows.
         """
         self._check_length(n_committed)
-        if self._mapped is None or len(self._mapped) < n_committed:
-            self._mapped = self._open_map(n_committed)
-        return self._mapped[:n_committed]
+        mapped = self._mapped  # which another thread may replace by a shorter one
+        if mapped is None or len(mapped) < n_committed:
+            mapped = self._mapped = self._open_map(n_committed)
+        return mapped[:n_committed]
 
     def _check_length(self, n_committed: int) -> None:
         """A file that was cut is said to be, and not looked at through a map: that would kill."""

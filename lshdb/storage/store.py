@@ -14,9 +14,10 @@ connections are kept and used again.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -30,13 +31,18 @@ from lshdb.errors import (
 from lshdb.params import FORMAT, IndexParams
 from lshdb.storage.creation import Creation
 from lshdb.storage.dialects import sqlite as dialect
-from lshdb.storage.directory import Description, IndexDirectory
+from lshdb.storage.directory import Description, IndexDirectory, check_path
 from lshdb.storage.lock import WriterLock
 from lshdb.storage.migrations import check_revision
 from lshdb.storage.signature_file import SignatureFile
 from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["Store"]
+
+_FORKED: list[Any] = []
+"""Connections of another process, and what it makes, which only that one may close."""
+
+_Item = TypeVar("_Item")
 
 
 class Store:
@@ -52,6 +58,7 @@ class Store:
         self.params: IndexParams
         self._idle: list[Any] = []
         self._closed = False
+        self._process = os.getpid()
         self._file: SignatureFile | None = None
 
     # Making
@@ -222,24 +229,60 @@ class Store:
         Raises
         ------
         LshdbError
-            The store is closed.
+            The store is closed, or was opened in another process.
         DatabaseError
             The database fails while it is read.
         """
-        if self._closed:
-            raise LshdbError(f"the index {self.directory.path} is closed", hint="open it again")
-        # Asked before it is opened: a writer that comes meanwhile would change the answer.
-        fleeting = not self._idle and dialect.is_immutable(self.database)
-        connection = self._idle.pop() if self._idle else dialect.open_reader(self.database)
+        self.require_open()
+        try:
+            connection, fleeting = self._idle.pop(), False
+        except IndexError:  # not asked first: another thread may take the last one meanwhile
+            # Asked before it is opened: a writer that comes meanwhile would change the answer.
+            fleeting = dialect.is_immutable(self.database)
+            connection = dialect.open_reader(self.database)
         try:
             yield self._begin(connection)
         finally:
-            if connection.in_transaction:
-                connection.rollback()
-            if self._closed or fleeting:
-                connection.close()
-            else:
-                self._idle.append(connection)
+            self._put_back(connection, fleeting=fleeting)
+
+    def _put_back(self, connection: Any, *, fleeting: bool) -> None:
+        if self._process != os.getpid():
+            _FORKED.append(connection)
+            return
+        if connection.in_transaction:
+            connection.rollback()
+        if self._closed or fleeting:
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+    def require_open(self) -> None:
+        """Refuse to go on where the store is closed, or came into this process by a fork.
+
+        Connections of SQLite, and locks, do not survive one: what is read through them may be
+        wrong, and closing them may take the other process's locks away.
+        """
+        if self._process != os.getpid():
+            raise LshdbError(
+                f"the index {self.directory.path} was opened by process {self._process}, and this "
+                f"is process {os.getpid()}, which came from it by a fork",
+                hint="open the index again in the new process",
+            )
+        if self._closed:
+            raise LshdbError(f"the index {self.directory.path} is closed", hint="open it again")
+
+    def while_open(self, items: Iterator[_Item]) -> Iterator[_Item]:
+        """The items, until the store is closed: then what :meth:`require_open` raises.
+
+        A generator is closed with this one, so that it ends before the snapshot that it reads.
+        """
+        try:
+            for item in items:
+                yield item
+                self.require_open()
+        finally:
+            if isinstance(items, Generator):
+                items.close()
 
     def _begin(self, connection: Any) -> Snapshot:
         """Begin a transaction and open the signature file of its state.
@@ -292,6 +335,10 @@ class Store:
     def close(self) -> None:
         """Close all connections; the store cannot be used after that."""
         self._closed = True
+        if self._process != os.getpid():
+            _FORKED.extend([*self._idle, self.creation])
+            self._idle.clear()
+            return
         while self._idle:
             self._idle.pop().close()
         self._file = None
@@ -302,6 +349,7 @@ class Store:
 
 def _utf8(path: Path) -> Path:
     """The path, if SQLite and index.toml can be told of it."""
+    check_path(path)
     try:
         str(path).encode()
     except UnicodeEncodeError:
