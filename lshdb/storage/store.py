@@ -14,9 +14,8 @@ again.
 from __future__ import annotations
 
 import contextlib
-import os
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +25,13 @@ from lshdb.errors import (
     DamageError,
     DatabaseError,
     FormatError,
-    IndexExistsError,
     LshdbError,
     ParameterMismatchError,
 )
 from lshdb.params import FORMAT, IndexParams
 from lshdb.storage.dialects import sqlite as dialect
-from lshdb.storage.directory import Description, IndexDirectory, sync_directory
+from lshdb.storage.directory import Description, IndexDirectory
+from lshdb.storage.making import index_aside
 from lshdb.storage.migrations import check_revision
 from lshdb.storage.signature_file import SignatureFile
 from lshdb.storage.snapshot import Snapshot
@@ -59,58 +58,50 @@ class Store:
 
     @staticmethod
     def create(path: Path, params: IndexParams, *, database_url: str | None = None) -> None:
-        """Make an empty index at a path where nothing is.
+        """Make an empty index at a path where nothing is; see :meth:`making`."""
+        with Store.making(path, params, database_url=database_url):
+            pass
+
+    @classmethod
+    @contextlib.contextmanager
+    def making(
+        cls,
+        path: Path,
+        params: IndexParams,
+        *,
+        database_url: str | None = None,
+        state: Mapping[str, Any] | None = None,
+    ) -> Iterator[Store]:
+        """Make an index that is filled, in the block, before it comes into being.
 
         It is made aside, synced, and renamed into place: killed before the end, there is none.
+
+        Parameters
+        ----------
+        path : Path
+        params : IndexParams
+        database_url : str, optional
+            Where its database is to lie, if not in the directory.
+        state : mapping, optional
+            Columns of the table ``state``, where they are not those of a new index.
 
         Raises
         ------
         IndexExistsError
             Something is there already.
+        LockedError
+            Another process is making the same index.
         LshdbError
             The directory cannot be written to.
         """
-        import shutil
-
-        path = Path(os.path.abspath(_utf8(path)))
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            what = "an index" if (path / "index.toml").exists() else "something"
-            raise IndexExistsError(
-                f"there is {what} at {path} already",
-                hint="give another path, or remove what is there",
-            )
-        if not path.parent.is_dir():
-            raise LshdbError(
-                f"cannot make the index {path}: the folder {path.parent} does not exist",
-                hint="make the folder first",
-            )
-        database = dialect.database_path(database_url, path)
-        if database.exists():
-            raise IndexExistsError(
-                f"there is a file at {database} already",
-                hint="give another --database, or remove the file",
-            )
-        aside = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.new")
-        try:
-            aside.mkdir()
+        with index_aside(_utf8(Path(path)), database_url) as (aside, database):
+            _fill(aside, params, database_url, database, state or {})
+            store = cls(IndexDirectory(aside), database)
+            store.params = params
             try:
-                _fill(aside, params, database_url, _aside_database(aside, path, database))
-                sync_directory(aside)
-                os.rename(aside, path)
-            except BaseException:
-                shutil.rmtree(aside, ignore_errors=True)
-                raise
-            sync_directory(path.parent)
-        except _database_errors() as error:
-            raise DatabaseError(
-                f"cannot make the database {database}: {getattr(error, 'orig', None) or error}",
-                hint="check that its folder exists and that you may write to it",
-            ) from error
-        except OSError as error:
-            raise LshdbError(
-                f"cannot make the index {path}: {error.strerror or error}",
-                hint="check that the folder exists and that you may write to it",
-            ) from error
+                yield store
+            finally:
+                store.close()
 
     # Opening
 
@@ -244,12 +235,6 @@ class Store:
         self._files.clear()
 
 
-def _database_errors() -> type[Exception]:
-    from sqlalchemy.exc import SQLAlchemyError
-
-    return SQLAlchemyError
-
-
 def _utf8(path: Path) -> Path:
     """The path, if SQLite and index.toml can be told of it."""
     try:
@@ -307,39 +292,39 @@ def _parameter(name: str, value: str, database: Path) -> Any:
         ) from error
 
 
-def _aside_database(aside: Path, path: Path, database: Path) -> Path:
-    """Where the database is made: aside with the index, or in its own place outside it."""
-    return aside / database.relative_to(path) if database.is_relative_to(path) else database
-
-
-def _fill(aside: Path, params: IndexParams, database_url: str | None, database: Path) -> None:
+def _fill(
+    aside: Path,
+    params: IndexParams,
+    database_url: str | None,
+    database: Path,
+    given: Mapping[str, Any],
+) -> None:
     """Write an empty index into the directory ``aside``."""
     import uuid
 
     from lshdb.storage.migrations import upgrade
     from lshdb.storage.schema import parameter, state
 
-    identity = str(uuid.uuid4())
+    values = {
+        "state_id": 1,
+        "format": FORMAT,
+        "uuid": str(uuid.uuid4()),
+        "created_at": timestamp(),
+        "library_version": __version__,
+        "unicode_version": unicodedata.unidata_version,
+        "signature_file": SIGNATURE_FILE,
+        "n_signatures": 0,
+        "next_doc_id": 1,
+        "next_run_id": 1,
+        **given,
+    }
     SignatureFile(aside / SIGNATURE_FILE, params.num_perm).create()
     IndexDirectory(aside).lock.touch()
     engine = dialect.open_writer_engine(database)
     try:
         with engine.begin() as connection:
             upgrade(connection)
-            connection.execute(
-                state.insert().values(
-                    state_id=1,
-                    format=FORMAT,
-                    uuid=identity,
-                    created_at=timestamp(),
-                    library_version=__version__,
-                    unicode_version=unicodedata.unidata_version,
-                    signature_file=SIGNATURE_FILE,
-                    n_signatures=0,
-                    next_doc_id=1,
-                    next_run_id=1,
-                )
-            )
+            connection.execute(state.insert().values(**values))
             connection.execute(
                 parameter.insert(),
                 [
@@ -350,6 +335,6 @@ def _fill(aside: Path, params: IndexParams, database_url: str | None, database: 
     finally:
         engine.dispose()
     description = Description(
-        format=FORMAT, uuid=identity, database=database_url, parameters=params.items()
+        format=FORMAT, uuid=values["uuid"], database=database_url, parameters=params.items()
     )
     IndexDirectory(aside).write_description(description)
