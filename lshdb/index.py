@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lshdb.documents import Document, Rejected
 from lshdb.expectations import check_expected
-from lshdb.groups import Groups, check_limits
+from lshdb.groups import check_limits
 from lshdb.params import IndexParams
 from lshdb.search.pairs import Pair
 from lshdb.shingling import Shingler
@@ -18,6 +18,7 @@ from lshdb.showing import ShownDocument, show_document
 from lshdb.storage.records import StoredBatch
 from lshdb.storage.store import Store
 from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
+from lshdb.transfers import Transfers
 
 if TYPE_CHECKING:
     from lshdb.adding import AddResult
@@ -32,7 +33,7 @@ __all__ = ["Index"]
 Path_ = str | os.PathLike[str]
 
 
-class Index(Groups):
+class Index(Transfers):
     """A near-duplicate index on disk.
 
     Made by :meth:`create` or :meth:`open`; a context manager that closes it.

@@ -38,6 +38,7 @@ COMMANDS = (
     "batches",
     "sql",
     "check",
+    "copy",
     "upgrade",
     "demo",
 )

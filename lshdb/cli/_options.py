@@ -17,6 +17,7 @@ from lshdb.cli._output import FORMATS
 
 __all__ = [
     "creation_options",
+    "database_option",
     "given_parameters",
     "index_argument",
     "input_options",
@@ -51,6 +52,15 @@ def _tokens(_ctx: click.Context, _param: click.Parameter, path: str | None) -> l
         return Path(path).read_text(encoding="utf-8").split()
     except UnicodeDecodeError as error:
         raise click.BadParameter(f"{path} is not valid UTF-8 at byte {error.start + 1}") from error
+
+
+def database_option(function: Function) -> Function:
+    """Where a new index keeps its database."""
+    return click.option(
+        "--database",
+        metavar="URL",
+        help="Where the database lies, if not in the index: sqlite:///PATH.",
+    )(function)
 
 
 CREATION_OPTIONS = (
@@ -124,11 +134,7 @@ CREATION_OPTIONS = (
         default=None,
         help="Do not store texts: a smaller index, whose similarities are estimates.",
     ),
-    click.option(
-        "--database",
-        metavar="URL",
-        help="Where the database lies, if not in the index: sqlite:///PATH.",
-    ),
+    database_option,
 )
 
 

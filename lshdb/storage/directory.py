@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lshdb.errors import FormatError, IndexNotFoundError, LshdbError
+from lshdb.errors import FormatError, IndexNotFoundError, LshdbError, ParameterError
 
-__all__ = ["Description", "IndexDirectory", "sync_directory"]
+__all__ = ["Description", "IndexDirectory", "sync_directory", "utf8_path"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,19 @@ class IndexDirectory:
     def lock(self) -> Path:
         """The writer lock's file."""
         return self.path / "lock"
+
+    def refuse_inside(self, path: Path) -> None:
+        """Refuse a path inside the index for something that is to be made.
+
+        Raises
+        ------
+        ParameterError
+        """
+        if self.path.resolve() in Path(os.path.abspath(path)).resolve().parents:
+            raise ParameterError(
+                f"{path} lies inside the index {self.path}, which holds its own files only",
+                hint="give a path outside it",
+            )
 
     def write_description(self, description: Description) -> None:
         """Write ``index.toml`` and sync it."""
@@ -120,6 +133,23 @@ class IndexDirectory:
             f"{self.path} is not an lshdb index: it holds no index.toml",
             hint="give the path of an index directory",
         )
+
+
+def utf8_path(path: Path) -> Path:
+    """The path, if SQLite and index.toml can be told of it.
+
+    Raises
+    ------
+    LshdbError
+    """
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        name = str(path).encode(errors="backslashreplace").decode()
+        raise LshdbError(
+            f"the path {name} is not valid UTF-8", hint="give the index another name"
+        ) from None
+    return path
 
 
 def sync_directory(path: Path) -> None:

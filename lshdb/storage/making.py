@@ -17,7 +17,8 @@ from pathlib import Path
 
 from lshdb.errors import DatabaseError, IndexExistsError, LockedError, LshdbError
 from lshdb.storage.dialects import sqlite as dialect
-from lshdb.storage.directory import sync_directory
+from lshdb.storage.dialects.files import remove_database
+from lshdb.storage.directory import sync_directory, utf8_path
 
 __all__ = ["directory_aside", "index_aside"]
 
@@ -50,7 +51,7 @@ def index_aside(path: Path, database_url: str | None) -> Iterator[tuple[Path, Pa
     DatabaseError, LshdbError
         The database or the directory cannot be written to; nothing was made.
     """
-    path = Path(os.path.abspath(path))
+    path = Path(os.path.abspath(utf8_path(path)))
     database = dialect.database_path(database_url, path)
     _check_vacant(path)
     if database.exists():
@@ -66,7 +67,7 @@ def index_aside(path: Path, database_url: str | None) -> Iterator[tuple[Path, Pa
                 try:
                     yield aside, database
                 except BaseException:
-                    dialect.remove_database(database)
+                    remove_database(database)
                     raise
     except _database_errors() as error:
         raise DatabaseError(

@@ -9,13 +9,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
-from lshdb.errors import DamageError, KeyNotFoundError
+from lshdb.errors import DamageError, KeyNotFoundError, LshdbError
 from lshdb.storage.bodies import unpack_body
 from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.edges import EdgeTables
@@ -52,6 +53,8 @@ class Snapshot:
         Signature file of a given name.
     more : callable, optional
         Opens another snapshot, which may be of a later state; see :meth:`twins`.
+    copy_to : callable, optional
+        Copies the database to a path, in this state.
 
     Attributes
     ----------
@@ -67,9 +70,11 @@ class Snapshot:
         signature_file: Callable[[str], SignatureFile],
         *,
         more: Callable[[], AbstractContextManager[Snapshot]] | None = None,
+        copy_to: Callable[[Path], None] | None = None,
     ) -> None:
         self.execute = execute
         self._more = more
+        self._copy_to = copy_to
         self._open_file = signature_file
         state = execute(dialect.STATE_SQL).fetchone()
         if state is None:
@@ -135,6 +140,12 @@ class Snapshot:
             "(SELECT max(release_id) FROM signature_release) FROM state"
         ).fetchone()
         return tuple(found)
+
+    def copy_database(self, target: Path) -> None:
+        """Copy the database in this state to a path where nothing is; a reader's snapshots only."""
+        if self._copy_to is None:
+            raise LshdbError("a transaction that writes has no state that could be copied")
+        self._copy_to(target)
 
     # Documents
 

@@ -14,6 +14,7 @@ again.
 from __future__ import annotations
 
 import contextlib
+import functools
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -30,7 +31,8 @@ from lshdb.errors import (
 )
 from lshdb.params import FORMAT, IndexParams
 from lshdb.storage.dialects import sqlite as dialect
-from lshdb.storage.directory import Description, IndexDirectory
+from lshdb.storage.dialects.files import copy_database
+from lshdb.storage.directory import Description, IndexDirectory, utf8_path
 from lshdb.storage.making import index_aside
 from lshdb.storage.migrations import check_revision
 from lshdb.storage.signature_file import SignatureFile
@@ -94,7 +96,7 @@ class Store:
         LshdbError
             The directory cannot be written to.
         """
-        with index_aside(_utf8(Path(path)), database_url) as (aside, database):
+        with index_aside(path, database_url) as (aside, database):
             _fill(aside, params, database_url, database, state or {})
             store = cls(IndexDirectory(aside), database)
             store.params = params
@@ -114,7 +116,7 @@ class Store:
         IndexNotFoundError, FormatError, ParameterMismatchError, DamageError, DatabaseError
             What is there is no index, of another format, or does not fit together.
         """
-        directory = IndexDirectory(_utf8(Path(path)))
+        directory = IndexDirectory(utf8_path(Path(path)))
         description = directory.read_description()
         if description.format != FORMAT:
             raise FormatError(
@@ -197,7 +199,12 @@ class Store:
         try:
             execute = self._translated(connection.execute)
             execute("BEGIN")
-            yield Snapshot(execute, self.signature_file, more=self.reading)
+            yield Snapshot(
+                execute,
+                self.signature_file,
+                more=self.reading,
+                copy_to=functools.partial(copy_database, connection),
+            )
         finally:
             if connection.in_transaction:
                 connection.rollback()
@@ -233,18 +240,6 @@ class Store:
         while self._idle:
             self._idle.pop().close()
         self._files.clear()
-
-
-def _utf8(path: Path) -> Path:
-    """The path, if SQLite and index.toml can be told of it."""
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        name = str(path).encode(errors="backslashreplace").decode()
-        raise LshdbError(
-            f"the path {name} is not valid UTF-8", hint="give the index another name"
-        ) from None
-    return path
 
 
 class _Rows:

@@ -165,12 +165,6 @@ def database_path(url: str | None, index_directory: Path) -> Path:
     return index_directory / path
 
 
-def remove_database(database: Path) -> None:
-    """Take away a database that was being made, with its log."""
-    for name in (database.name, f"{database.name}-wal", f"{database.name}-shm"):
-        database.with_name(name).unlink(missing_ok=True)
-
-
 STATE_SQL = (
     "SELECT signature_file, n_signatures, next_doc_id, (SELECT group_concat(table_name) FROM "
     "(SELECT table_name FROM run ORDER BY run_id)) FROM state"
