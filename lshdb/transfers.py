@@ -1,11 +1,16 @@
-"""What makes one index of another: copies; ``Index`` inherits it."""
+"""What makes one index of another: copies and merges; ``Index`` inherits it."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lshdb.groups import Groups
+
+if TYPE_CHECKING:
+    from lshdb.committing import AddResult
 
 __all__ = ["Transfers"]
 
@@ -13,7 +18,7 @@ Path_ = str | os.PathLike[str]
 
 
 class Transfers(Groups):
-    """Copies of an index."""
+    """Copies and merges of indexes."""
 
     def copy(self, path: Path_, *, database: str | None = None) -> None:
         """Copy the index as it is now, while others read it and write to it.
@@ -48,3 +53,63 @@ class Transfers(Groups):
         from lshdb.storage.copying import copy_index
 
         copy_index(self._store, Path(path), database_url=database)
+
+    def merge(
+        self,
+        *others: Transfers,
+        on_conflict: str = "replace",
+        lock_timeout: float = 60.0,
+        on_commit: Callable[[AddResult], None] | None = None,
+    ) -> AddResult:
+        """Take over the documents of other indexes, without signing any of them again.
+
+        One index after the other, in batches that are committed as they fill, all of them one add.
+        A content that is here already shares its signature. Documents keep the times at which they
+        first and last came in; of a key that both have the earlier index says the first.
+
+        Parameters
+        ----------
+        *others : Index
+            Made with the same parameters; bands, rows, threshold, recall and stored texts may
+            differ, but an index that stores texts takes nothing from one that stores none. Each is
+            read in the state that it has when the merge begins, and is not changed.
+        on_conflict : {"replace", "skip", "error"}
+            What becomes of a key that is here, or in an earlier one of the others, with another
+            text. The same text is always left as it is.
+        lock_timeout : float
+            Seconds to wait for another writer of this index.
+        on_commit : callable, optional
+            Called after each commit with the counts so far.
+
+        Returns
+        -------
+        AddResult
+
+        Raises
+        ------
+        ParameterMismatchError
+            A parameter that decides about signatures differs; names both values.
+        ParameterError
+            This index is one of the others.
+        TextNotStoredError
+            This index stores texts and another does not.
+        ConflictError
+            ``on_conflict="error"`` and a key is here with another text.
+        DamageError
+            Signatures or texts of another index are not what was written.
+        LockedError, DatabaseError
+
+        Notes
+        -----
+        Whatever is raised, batches that were committed before stay; merging again leaves them
+        unchanged and adds the rest. Cost and memory go with what comes in.
+        """
+        from lshdb.merging import merge_stores
+
+        return merge_stores(
+            self._store,
+            [other._store for other in others],
+            on_conflict=on_conflict,
+            lock_timeout=lock_timeout,
+            on_commit=on_commit,
+        )

@@ -39,6 +39,7 @@ COMMANDS = (
     "sql",
     "check",
     "copy",
+    "merge",
     "upgrade",
     "demo",
 )

@@ -16,6 +16,7 @@ from lshdb.cli._describing import UNIT_NAMES
 from lshdb.cli._output import FORMATS
 
 __all__ = [
+    "conflict_option",
     "creation_options",
     "database_option",
     "given_parameters",
@@ -160,6 +161,17 @@ def listing_options(function: Function) -> Function:
         "output_format",
         type=click.Choice(FORMATS),
         help="How the output is written.  [default: table on a terminal, tsv otherwise]",
+    )(function)
+
+
+def conflict_option(function: Function) -> Function:
+    """What becomes of a key that is there."""
+    return click.option(
+        "--on-conflict",
+        type=click.Choice(["replace", "skip", "error"]),
+        default="replace",
+        show_default=True,
+        help="What becomes of a key that is there with another text.",
     )(function)
 
 

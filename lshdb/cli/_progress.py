@@ -118,15 +118,22 @@ class TaskProgress:
     ----------
     words : str
         What is being done.
+
+    Attributes
+    ----------
+    result : AddResult or None
+        Counts at the last commit.
     """
 
     def __init__(self, words: str) -> None:
+        self.result: AddResult | None = None
         self._words = words
         self._bar: Any = None
         self._task: Any = None
 
     def committed(self, result: AddResult) -> None:
         """A batch was committed."""
+        self.result = result
         self.reached(result.documents)
 
     def reached(self, documents: int) -> None:

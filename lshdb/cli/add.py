@@ -20,6 +20,7 @@ from lshdb.cli._adding import add_watched, create_and_say, open_if_there, summar
 from lshdb.cli._cells import harmless
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._options import (
+    conflict_option,
     creation_options,
     given_parameters,
     index_argument,
@@ -38,13 +39,7 @@ _SOURCE_WIDTH = 200
 @index_argument
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @input_options
-@click.option(
-    "--on-conflict",
-    type=click.Choice(["replace", "skip", "error"]),
-    default="replace",
-    show_default=True,
-    help="What becomes of a key that is there with another text.",
-)
+@conflict_option
 @click.option(
     "--max-errors",
     type=click.IntRange(min=0),

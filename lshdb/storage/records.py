@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["StoredBatch", "StoredDocument"]
+__all__ = ["StoredBatch", "StoredDocument", "WholeDocument"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,14 @@ class StoredDocument:
     batch_id: int
     added_at: str
     last_seen_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class WholeDocument(StoredDocument):
+    """The same with its row of ``content``; ``form`` and ``body`` are None without."""
+
+    form: str | None
+    body: bytes | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from lshdb.storage.bodies import unpack_body
 from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.edges import EdgeTables
 from lshdb.storage.postings import Postings
-from lshdb.storage.records import StoredBatch, StoredDocument
+from lshdb.storage.records import StoredBatch, StoredDocument, WholeDocument
 from lshdb.storage.signature_file import MAPPED_BYTES, SignatureFile
 
 __all__ = ["Snapshot"]
@@ -276,6 +276,14 @@ class Snapshot:
             "GROUP BY signature_id HAVING count(*) > 1"
         )
         return (row[0] for row in rows)
+
+    def whole_documents(self) -> Iterator[WholeDocument]:
+        """Every document with its body as it is stored, streamed in order of doc_id."""
+        rows = self.execute(
+            f"SELECT {_DOCUMENT_COLUMNS}, form, body FROM document LEFT JOIN content "
+            "USING (doc_id) ORDER BY doc_id"
+        )
+        return (WholeDocument(*row) for row in rows)
 
     def document_keys(self) -> Iterator[tuple[int, str]]:
         """(doc_id, key) of every document, in the order in which they came in."""
