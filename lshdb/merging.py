@@ -47,6 +47,8 @@ def merge_stores(
 ) -> AddResult:
     """Take the documents of other indexes over; see :meth:`lshdb.Index.merge`."""
     check_on_conflict(on_conflict)
+    if not others:
+        return AddResult()
     for other in others:
         _check(into, other)
     begun = time.perf_counter()

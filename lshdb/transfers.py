@@ -1,13 +1,14 @@
-"""What makes one index of another: copies and merges; ``Index`` inherits it."""
+"""What makes one index of another: copies, merges, reindexing; ``Index`` inherits it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lshdb.groups import Groups
+from lshdb.tokenizers import Tokenizer, given_tokenizer
 
 if TYPE_CHECKING:
     from lshdb.committing import AddResult
@@ -18,7 +19,7 @@ Path_ = str | os.PathLike[str]
 
 
 class Transfers(Groups):
-    """Copies and merges of indexes."""
+    """Copies, merges and reindexing."""
 
     def copy(self, path: Path_, *, database: str | None = None) -> None:
         """Copy the index as it is now, while others read it and write to it.
@@ -53,6 +54,68 @@ class Transfers(Groups):
         from lshdb.storage.copying import copy_index
 
         copy_index(self._store, Path(path), database_url=database)
+
+    def reindex(
+        self,
+        path: Path_,
+        *,
+        tokenizer: Tokenizer | str | None = None,
+        database: str | None = None,
+        workers: int | None = None,
+        on_commit: Callable[[AddResult], None] | None = None,
+        **parameters: Any,
+    ) -> AddResult:
+        """Make another index of the stored texts, with other parameters.
+
+        What is not given is as it is here. Where one of threshold, recall, bands, rows and
+        num_perm is given, bands and rows are chosen as for a new index, for this index's recall
+        unless another is given. Another unit brings its own k and its own way with letter case.
+
+        Documents come in the same order, with their keys and sources and the times at which they
+        first and last came in. Their batches are those of the new index.
+
+        Parameters
+        ----------
+        path : path-like
+            Directory to be made; its parent must exist.
+        tokenizer, database, **parameters
+            As for :meth:`lshdb.Index.create`.
+        workers : int, optional
+            Threads that sign; one a core by default.
+        on_commit : callable, optional
+            Called after each commit with the counts so far.
+
+        Returns
+        -------
+        AddResult
+
+        Raises
+        ------
+        TextNotStoredError
+            The index was made without texts.
+        ParameterError
+            A value is out of range, there is no such parameter, or the path lies inside the index.
+        IndexExistsError
+            Something is at the path already.
+        TokenizerError, LockedError, DamageError, DatabaseError
+
+        Notes
+        -----
+        The new index is there when it is whole: killed before, or on any error, there is none.
+        This one is read in the state that it has at the beginning. Memory as for :meth:`add`.
+        """
+        from lshdb.reindexing import reindex_store
+
+        return reindex_store(
+            self._store,
+            Path(path),
+            shingler=self._shingler,
+            tokenizer=given_tokenizer(tokenizer),
+            database=database,
+            workers=workers,
+            on_commit=on_commit,
+            given=parameters,
+        )
 
     def merge(
         self,

@@ -40,6 +40,7 @@ COMMANDS = (
     "check",
     "copy",
     "merge",
+    "reindex",
     "upgrade",
     "demo",
 )

@@ -28,6 +28,7 @@ __all__ = [
     "memory_option",
     "search_options",
     "since_option",
+    "workers_option",
 ]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -172,6 +173,16 @@ def conflict_option(function: Function) -> Function:
         default="replace",
         show_default=True,
         help="What becomes of a key that is there with another text.",
+    )(function)
+
+
+def workers_option(function: Function) -> Function:
+    """Threads that sign."""
+    return click.option(
+        "--workers",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Threads that sign.  [default: one a core]",
     )(function)
 
 

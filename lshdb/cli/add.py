@@ -26,6 +26,7 @@ from lshdb.cli._options import (
     index_argument,
     input_options,
     lock_option,
+    workers_option,
 )
 from lshdb.cli._output import is_terminal, note, say
 from lshdb.cli._progress import AddProgress
@@ -46,12 +47,7 @@ _SOURCE_WIDTH = 200
     metavar="N",
     help="Stop when more inputs than this are rejected.  [default: never]",
 )
-@click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Threads that sign.  [default: one a core]",
-)
+@workers_option
 @lock_option
 @creation_options
 @click.pass_context
