@@ -14,14 +14,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
 from lshdb.committing import AddResult, Change, Committer, check_on_conflict
 from lshdb.documents import Document, Rejected, validate_body, validate_key
 from lshdb.errors import InputError, TooManyRejectedError
 from lshdb.params import IndexParams
-from lshdb.shingling import Content, Shingler
+from lshdb.shingling import Content, Shingler, count_unassigned
 from lshdb.signatures import canonical_contents
 from lshdb.signing import sign_in_threads
 from lshdb.storage.bodies import hash_body, pack_body, raw_body
@@ -185,10 +184,8 @@ class Addition(Committer):
             contents = canonical_contents(self.shingler, [each.body for each in documents])
         for change, content in zip(changes, contents, strict=True):
             change.content = content
-            if isinstance(content, str):
-                change.content_hash = hash_body("text", content.encode())
-            else:
-                change.content_hash = hash_body("tokens", orjson.dumps(content))
+            change.n_unassigned = count_unassigned(change.content)
+            change.content_hash = hash_body(*raw_body(change.content))
 
     def _sign(self, contents: list[Content]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         return sign_in_threads(contents, self.params, workers=self.workers)

@@ -25,6 +25,7 @@ from lshdb.errors import LshdbError
 from lshdb.params import IndexParams
 from lshdb.search.clusters import clusters_of_edges
 from lshdb.storage.bodies import hash_body, raw_body, unpack_body
+from lshdb.storage.checksums import CHECKED_TABLES, row_checksum
 from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.snapshot import Snapshot
 
@@ -64,6 +65,7 @@ def check_index(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
         _signature_findings(snapshot, params),
         _run_findings(snapshot),
         _posting_findings(snapshot, params),
+        _row_findings(snapshot),
         _document_findings(snapshot, params),
         _bucket_findings(snapshot),
         _edge_findings(snapshot),
@@ -198,6 +200,18 @@ def _expected_keys(
     )
     of_content = band == CONTENT_BAND
     return np.where(of_content, np.where(content == 0, keys, content), expected)
+
+
+def _row_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    """Rows whose checksum is not that of their values."""
+    for table in CHECKED_TABLES:
+        for row in snapshot.execute(f"SELECT * FROM {table}"):
+            found = row_checksum(row[:-1])
+            if found != row[-1]:
+                yield Finding(
+                    f"table {table}, row {row[0]}",
+                    f"CRC-32 of its values is {found:08x}, written was {row[-1]:08x}",
+                )
 
 
 def _document_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:

@@ -98,6 +98,8 @@ class Change:
     content_hash : bytes
     before : StoredDocument or None
         The document that had the key.
+    n_unassigned : int or None
+        As the column.
     n_shingles, signature_id, is_copy
         Known once contents have been looked up.
     """
@@ -114,6 +116,7 @@ class Change:
     content_hash: bytes = b""
     before: StoredDocument | None = None
     n_shingles: int = 0
+    n_unassigned: int | None = 0
     signature_id: int | None = None
     is_copy: bool = False
 
@@ -248,8 +251,8 @@ class Committer(ABC):
         self.add_id = self.add_id or batch_id
         self._add_signatures(transaction, digests, rows)
         self._write_documents(transaction, changes, batch_id)
-        for seen_at, doc_ids in seen_again.items():
-            transaction.touch_documents(doc_ids, seen_at)
+        for seen_at, some in seen_again.items():
+            transaction.touch_documents(some, seen_at)
         counts = {
             "n_added": sum(change.before is None for change in changes),
             "n_replaced": sum(change.before is not None for change in changes),
@@ -263,20 +266,20 @@ class Committer(ABC):
 
     def _classify(
         self, transaction: WriteTransaction, items: Sequence[Any]
-    ) -> tuple[list[Change], dict[str, list[int]], int]:
+    ) -> tuple[list[Change], dict[str, list[StoredDocument]], int]:
         """Sort a batch into what is to be written and what is unchanged.
 
         Returns
         -------
         changes : list of Change
         seen_again : dict
-            Unchanged documents that came in later than the index knew: their doc_ids, by time.
+            Unchanged documents that came in later than the index knew, by time.
         unchanged : int
             How many documents are.
         """
         known = transaction.snapshot.documents_of_keys(item.key for item in items)
         changes: list[Change] = []
-        seen_again: dict[str, list[int]] = {}
+        seen_again: dict[str, list[StoredDocument]] = {}
         unchanged = 0
         for item in items:
             before = known.get(item.key)
@@ -287,7 +290,7 @@ class Committer(ABC):
                 if before.body_hash == change.body_hash or self.on_conflict == "skip":
                     unchanged += 1
                     if before.last_seen_at < change.last_seen_at:
-                        seen_again.setdefault(change.last_seen_at, []).append(before.doc_id)
+                        seen_again.setdefault(change.last_seen_at, []).append(before)
                     continue
                 if self.on_conflict == "error":
                     raise ConflictError(
@@ -382,6 +385,7 @@ class Committer(ABC):
                 batch_id,
                 change.added_at if before is None else before.added_at,
                 max(change.last_seen_at, before.last_seen_at if before else ""),
+                change.n_unassigned,
             )
             (inserted if before is None else replaced).append(row)
             doc_ids.append(doc_id)

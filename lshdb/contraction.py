@@ -242,7 +242,7 @@ def _clustered(
 
     with tempfile.TemporaryDirectory(prefix="lshdb-") as folder:
         path = Path(folder) / "round.lshdb"
-        Store.create(path, params)
+        Store.create(path, params).close()
         store = Store.open(path)
         try:
             shingler = Shingler.of(params)

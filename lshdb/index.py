@@ -76,6 +76,8 @@ class Index(Transfers):
         tokenizer: Tokenizer | str | None = None,
         store_text: bool = True,
         database: str | None = None,
+        deferred: bool = False,
+        lock_timeout: float = 60.0,
     ) -> Index:
         """Make an empty index at a path where nothing is, and open it.
 
@@ -115,6 +117,11 @@ class Index(Transfers):
             Keep texts, for exact verification; without, similarities are estimates.
         database : str, optional
             URL of the database, where it is not ``index.db`` in the directory.
+        deferred : bool
+            Let the index come into being with its first commit, so that there is none where the
+            first add fails or is killed; closed without a commit, there is none either.
+        lock_timeout : float
+            Seconds to wait for another process that is making an index there.
 
         Raises
         ------
@@ -122,6 +129,8 @@ class Index(Transfers):
             A value is out of range; nothing was made.
         IndexExistsError
             Something is at the path already; it is as it was.
+        LockedError
+            Another process is making an index there.
         TokenizerError
             No tokenizer of that name is installed.
         LshdbError
@@ -147,8 +156,14 @@ class Index(Transfers):
             tokenizer=tokenizer.recorded if tokenizer is not None else "",
             store_text=store_text,
         )
-        Store.create(Path(path), params, database_url=database)
-        return cls.open(path, tokenizer=tokenizer)
+        store = Store.create(
+            Path(path), params, database_url=database, deferred=deferred, lock_timeout=lock_timeout
+        )
+        try:
+            return cls(store, tokenizer)
+        except BaseException:
+            store.close()
+            raise
 
     @classmethod
     def open(
@@ -211,8 +226,8 @@ class Index(Transfers):
 
     @property
     def path(self) -> Path:
-        """The index directory."""
-        return self._store.directory.path
+        """The index directory; where it will be, before the first commit of a deferred one."""
+        return self._store.path
 
     # Changes
 

@@ -135,6 +135,7 @@ class _Merge(Committer):
             item.last_seen_at,
             (item.signature_id, item.n_shingles),
             item.content_hash,
+            n_unassigned=item.n_unassigned,
         )
 
     def _sign(

@@ -51,8 +51,8 @@ def lively_index(make_index: Callable[..., Index], name: str, **parameters: Any)
     """
     parameters = {"threshold": 0.5, **parameters}
     index = make_index(name, **parameters)
-    corpus = family_corpus(11, families=12)
-    index.add(corpus[:40], source="first")
+    corpus = family_corpus(11, families=8)
+    index.add(corpus[:30], source="first")
     list(index.clusters())
     index.add(
         [
@@ -62,7 +62,7 @@ def lively_index(make_index: Callable[..., Index], name: str, **parameters: Any)
             ("tokens 2", ["the", "Same", "tokens", "twice", "over"]),
             ("no tokens", []),
             ("ключ\t1", "слово за слово и дело за делом " * 4),
-            *corpus[40:],
+            *corpus[30:],
         ],
         source="second",
     )

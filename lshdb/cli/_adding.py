@@ -48,18 +48,37 @@ def open_if_there(path: str, **given: Any) -> Index | None:
         return None
 
 
-def create_and_say(path: str, **given: Any) -> Index:
-    """Make an index with what is given, the rest by default, and say so."""
+def create_and_say(path: str, *, lock_timeout: float = 60.0, **given: Any) -> Index:
+    """Make an index with what is given, the rest by default, and say so.
+
+    It comes to its place with its first commit. Where somebody else is making it, that is waited
+    for, and theirs is opened.
+    """
     try:
-        index = Index.create(path, **given)
+        index = _create(path, lock_timeout, **given)
     except LshdbError as error:
         try:
-            return Index.open(path, **given)  # somebody else has made it meanwhile
+            return Index.open(path, **given)
         except IndexNotFoundError:
             raise error from None
     how = "" if given else " with the defaults"
-    note(f"made the index {path}{how}: {described(index.params)}")
+    note(f"making the index {path}{how}: {described(index.params)}")
     return index
+
+
+def _create(path: str, lock_timeout: float, **given: Any) -> Index:
+    try:
+        return Index.create(path, deferred=True, lock_timeout=0.0, **given)
+    except LockedError as error:
+        if lock_timeout == 0:
+            raise
+        note(_waiting(error, lock_timeout, "which is making that index"))
+    return Index.create(path, deferred=True, lock_timeout=lock_timeout, **given)
+
+
+def _waiting(error: LockedError, timeout: float, what: str) -> str:
+    holder = f"process {error.pid}" if error.pid else "another process"
+    return f"waiting up to {timeout:g} s for {holder}, {what}"
 
 
 def add_watched(
@@ -96,10 +115,7 @@ def add_watched(
             except LockedError as error:  # nothing was taken from the input yet
                 if lock_timeout == 0:
                     raise
-                holder = f"process {error.pid}" if error.pid else "another process"
-                progress.line(
-                    f"waiting up to {lock_timeout:g} s for {holder}, which is writing to the index"
-                )
+                progress.line(_waiting(error, lock_timeout, "which is writing to the index"))
             return add(lock_timeout)
     except KeyboardInterrupt:
         note(f"interrupted; {_kept(progress.result, 'adding the same input')}")

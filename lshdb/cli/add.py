@@ -102,7 +102,8 @@ def command(
             on_progress=progress.bytes_read,
         )
         if index is None:
-            index = opened.enter_context(create_and_say(index_path, **given))
+            made = create_and_say(index_path, lock_timeout=lock_timeout, **given)
+            index = opened.enter_context(made)
         if "-" in paths and is_terminal(sys.stdin):
             note("reading from the terminal; Ctrl-D ends the input")
         result = add_watched(

@@ -9,6 +9,7 @@ from lshdb.shingling.content import (
 )
 from lshdb.shingling.normalise import NORMALISATION, STEPS, join_steps, normalise, parse_steps
 from lshdb.shingling.tokens import SPACELESS_RANGES, split_words
+from lshdb.shingling.unassigned import count_unassigned
 from lshdb.shingling.units import UNITS
 from lshdb.shingling.urls import DEFAULT_STOP_TOKENS, split_url, stop_token_list, url_shingles
 
@@ -21,6 +22,7 @@ __all__ = [
     "Content",
     "Shingler",
     "canonical_content",
+    "count_unassigned",
     "join_steps",
     "normalise",
     "parse_steps",

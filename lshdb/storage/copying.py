@@ -13,8 +13,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+from lshdb.storage.creation import Creation
 from lshdb.storage.directory import IndexDirectory
-from lshdb.storage.making import index_aside
 from lshdb.storage.store import Store
 
 __all__ = ["copy_index"]
@@ -24,10 +24,16 @@ def copy_index(store: Store, path: Path, *, database_url: str | None) -> None:
     """Copy an index; see :meth:`lshdb.Index.copy`."""
     store.directory.refuse_inside(path)
     description = dataclasses.replace(store.directory.read_description(), database=database_url)
-    with index_aside(path, database_url) as (aside, database), store.reading() as snapshot:
-        # First what a later generation of the signature file could take away.
-        rows = snapshot.signature_file
-        rows.copy_to(aside / rows.path.name, snapshot.n_signatures)
-        snapshot.copy_database(database)
-        IndexDirectory(aside).lock.touch()
-        IndexDirectory(aside).write_description(description)
+    creation = Creation(path)
+    try:
+        with creation.filling(database_url) as database, store.reading() as snapshot:
+            # First what a later generation of the signature file could take away.
+            rows = snapshot.signature_file
+            rows.copy_to(creation.aside / rows.path.name, snapshot.n_signatures)
+            snapshot.copy_database(database)
+            IndexDirectory(creation.aside).write_description(description)
+        creation.settle()
+    except BaseException:
+        creation.abandon()
+        raise
+    creation.lock.release()

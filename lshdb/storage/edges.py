@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.storage.checksums import with_checksum, with_checksums
 from lshdb.storage.dialects import sqlite as dialect
 
 __all__ = ["EdgeState", "EdgeTables", "Edges", "Holders"]
@@ -273,8 +274,9 @@ class EdgeTables:
             itertools.repeat(method),
             strict=False,
         )
-        names = ("signature1", "signature2", "similarity", "method")
-        dialect.insert_rows(self._insert, "edge", names, columns, or_ignore=True)
+        names = ("signature1", "signature2", "similarity", "method", "checksum")
+        rows = with_checksums(columns)
+        dialect.insert_rows(self._insert, "edge", names, rows, or_ignore=True)
 
     def drop_edges_of(self, signature_ids: Ids) -> None:
         """Delete the edges of some signatures."""
@@ -306,9 +308,9 @@ class EdgeTables:
     def put_state(self, state: EdgeState) -> None:
         """Say how far the edges have come."""
         self._execute("DELETE FROM edge_state")
-        names = f"edge_state_id, {_STATE_COLUMNS}"
-        marks = ", ".join("?" * len(fields(EdgeState)))
-        self._execute(f"INSERT INTO edge_state ({names}) VALUES (1, {marks})", astuple(state))
+        row = with_checksum((1, *astuple(state)))
+        names = f"edge_state_id, {_STATE_COLUMNS}, checksum"
+        self._execute(f"INSERT INTO edge_state ({names}) VALUES ({', '.join('?' * len(row))})", row)
 
 
 _STATE_COLUMNS = ", ".join(field.name for field in fields(EdgeState))

@@ -12,7 +12,7 @@ import os
 import time
 from pathlib import Path
 
-from lshdb.errors import LockedError, LshdbError
+from lshdb.errors import IndexNotFoundError, LockedError, LshdbError
 from lshdb.storage.times import timestamp
 
 __all__ = ["WriterLock"]
@@ -29,11 +29,14 @@ class WriterLock:
         The lock file; made if it is absent.
     timeout : float
         Seconds to wait for another writer.
+    known_as : Path, optional
+        The index in messages, where it is not the directory of the file.
     """
 
-    def __init__(self, path: Path, timeout: float) -> None:
+    def __init__(self, path: Path, timeout: float, *, known_as: Path | None = None) -> None:
         self.path = path
         self.timeout = timeout
+        self._index = known_as or path.parent
         self._descriptor: int | None = None
 
     def acquire(self) -> None:
@@ -43,14 +46,20 @@ class WriterLock:
         ------
         LockedError
             Another process held it for all of the timeout.
+        IndexNotFoundError
+            The directory is not there any more.
         LshdbError
             The lock file cannot be made or opened.
         """
         try:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except FileNotFoundError as error:
+            raise IndexNotFoundError(
+                f"the index {self._index} is not there any more", hint="look for what removed it"
+            ) from error
         except OSError as error:
             raise LshdbError(
-                f"cannot write to the index {self.path.parent}: {error.strerror}",
+                f"cannot write to the index {self._index}: {error.strerror}",
                 hint="changing an index needs write permission for its directory and files",
             ) from error
         deadline = time.monotonic() + self.timeout
@@ -78,6 +87,14 @@ class WriterLock:
             os.close(self._descriptor)
             self._descriptor = None
 
+    def is_in_place(self) -> bool:
+        """Whether the file that is locked is still the one at its path."""
+        try:
+            there = os.stat(self.path)
+        except FileNotFoundError:
+            return False
+        return self._descriptor is not None and os.path.samestat(os.fstat(self._descriptor), there)
+
     def _locked(self, descriptor: int) -> LockedError:
         pid, since = None, None
         words = os.pread(descriptor, 100, 0).decode("ascii", "replace").split(maxsplit=1)
@@ -85,7 +102,7 @@ class WriterLock:
             pid, since = int(words[0]), words[1].strip()
         holder = f"process {pid} since {since} UTC" if pid else "another process"
         return LockedError(
-            f"the index {self.path.parent} is being written by {holder}; waited {self.timeout:g} s",
+            f"the index {self._index} is being written by {holder}; waited {self.timeout:g} s",
             pid=pid,
             since=since,
             hint="wait for it to end, or give a longer --lock-timeout",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import operator
+from dataclasses import dataclass, fields
+from typing import Any
 
 __all__ = ["StoredBatch", "StoredDocument", "WholeDocument"]
 
@@ -22,6 +24,14 @@ class StoredDocument:
     batch_id: int
     added_at: str
     last_seen_at: str
+    n_unassigned: int | None
+
+    def values(self) -> tuple[Any, ...]:
+        """The values in the order of the columns, without the checksum."""
+        return _VALUES(self)
+
+
+_VALUES = operator.attrgetter(*(field.name for field in fields(StoredDocument)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +57,4 @@ class StoredBatch:
     n_copies: int
     n_rejected: int
     n_removed: int
+    unicode_version: str

@@ -50,6 +50,7 @@ state = Table(
     Column("n_signatures", Integer, nullable=False),
     Column("next_doc_id", Integer, nullable=False),
     Column("next_run_id", Integer, nullable=False),
+    Column("checksum", Integer, nullable=False, server_default=text("0")),
 )
 
 parameter = Table(
@@ -73,6 +74,8 @@ batch = Table(
     Column("n_copies", Integer, nullable=False),
     Column("n_rejected", Integer, nullable=False),
     Column("n_removed", Integer, nullable=False, server_default=text("0")),
+    Column("unicode_version", Text, nullable=False, server_default=text("''")),
+    Column("checksum", Integer, nullable=False, server_default=text("0")),
 )
 
 document = Table(
@@ -89,6 +92,8 @@ document = Table(
     Column("batch_id", Integer, ForeignKey("batch.batch_id"), nullable=False),
     Column("added_at", Text, nullable=False),
     Column("last_seen_at", Text, nullable=False),
+    Column("n_unassigned", Integer),
+    Column("checksum", Integer, nullable=False, server_default=text("0")),
     Index(None, "signature_id"),
     Index(None, "batch_id"),
 )
@@ -147,6 +152,7 @@ edge = Table(
     Column("signature2", Integer, primary_key=True),
     Column("similarity", Float, nullable=False),
     Column("method", Text, nullable=False),
+    Column("checksum", Integer, nullable=False, server_default=text("0")),
     CheckConstraint("signature1 < signature2", name="order"),
     Index(None, "signature2"),
     sqlite_with_rowid=False,
@@ -171,6 +177,7 @@ edge_state = Table(
     Column("hot_pairs", Integer, nullable=False),
     Column("recall_lost", Float, nullable=False),
     Column("updated_at", Text, nullable=False),
+    Column("checksum", Integer, nullable=False, server_default=text("0")),
 )
 
 cluster_member = Table(

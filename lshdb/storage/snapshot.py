@@ -29,11 +29,11 @@ __all__ = ["Snapshot"]
 _CHUNK = 1000
 _DOCUMENT_COLUMNS = (
     "doc_id, key, signature_id, content_hash, body_hash, n_shingles, n_chars, source, batch_id, "
-    "added_at, last_seen_at"
+    "added_at, last_seen_at, n_unassigned"
 )
 _BATCH_COLUMNS = (
     "batch_id, add_id, started_at, finished_at, source, n_added, n_replaced, n_unchanged, "
-    "n_copies, n_rejected, n_removed"
+    "n_copies, n_rejected, n_removed, unicode_version"
 )
 
 _NEW_SIGNATURES = (

@@ -1,4 +1,4 @@
-"""An index on disk: making it, opening it, and the transactions that read it and write it.
+"""An index on disk: opening it, and the transactions that read it.
 
     news.lshdb/
       index.toml        copy of the parameters          (directory.py)
@@ -6,16 +6,15 @@
       signatures.npy    signature rows                  (signature_file.py)
       lock              single-writer lock              (lock.py)
 
-The commit protocol is in ``writing.py``. Every reading transaction has a connection to itself, so
-several can be open at once, each with its own state of the index; connections are kept and used
-again.
+It is made in ``creation.py``; the commit protocol is in ``writing.py``. A reading transaction has
+a connection to itself, so several can be open at once, each with its own state of the index;
+connections are kept and used again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -30,27 +29,26 @@ from lshdb.errors import (
     ParameterMismatchError,
 )
 from lshdb.params import FORMAT, IndexParams
+from lshdb.storage.creation import Creation
 from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.dialects.files import copy_database
 from lshdb.storage.directory import Description, IndexDirectory, utf8_path
-from lshdb.storage.making import index_aside
+from lshdb.storage.lock import WriterLock
 from lshdb.storage.migrations import check_revision
 from lshdb.storage.signature_file import SignatureFile
 from lshdb.storage.snapshot import Snapshot
-from lshdb.storage.times import timestamp
-from lshdb.version import __version__
 
 __all__ = ["Store"]
-
-SIGNATURE_FILE = "signatures.npy"
 
 
 class Store:
     """An open index; made by :meth:`open`."""
 
-    def __init__(self, directory: IndexDirectory, database: Path) -> None:
+    def __init__(self, directory: IndexDirectory, database_url: str | None) -> None:
         self.directory = directory
-        self.database = database
+        self._database_url = database_url
+        self.database = self.database_of(database_url)
+        self.creation: Creation | None = None
         self.params: IndexParams
         self._idle: list[Any] = []
         self._closed = False
@@ -58,11 +56,54 @@ class Store:
 
     # Making
 
-    @staticmethod
-    def create(path: Path, params: IndexParams, *, database_url: str | None = None) -> None:
-        """Make an empty index at a path where nothing is; see :meth:`making`."""
-        with Store.making(path, params, database_url=database_url):
-            pass
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        params: IndexParams,
+        *,
+        database_url: str | None = None,
+        deferred: bool = False,
+        lock_timeout: float = 60.0,
+        state: Mapping[str, Any] | None = None,
+    ) -> Store:
+        """Make an empty index at a path where nothing is, and open it; see ``creation.py``.
+
+        Parameters
+        ----------
+        path : Path
+        params : IndexParams
+        database_url : str, optional
+        deferred : bool
+            Leave it aside: the first commit brings it to its place. Closed before that, or killed,
+            there is none.
+        lock_timeout : float
+            Seconds to wait for another process that is making an index there.
+        state : mapping, optional
+            Columns of the table ``state`` that are not those of a new index.
+
+        Raises
+        ------
+        IndexExistsError
+            Something is there already.
+        LockedError
+            Another process is making an index there.
+        LshdbError
+            The directory cannot be written to.
+        """
+        creation = Creation(path, lock_timeout=lock_timeout)
+        try:
+            creation.fill(params, database_url=database_url, state=state or {})
+            if not deferred:
+                creation.settle()
+                creation.lock.release()
+                return cls.open(creation.path)
+            store = cls.open(creation.aside)
+        except BaseException:
+            creation.abandon()
+            raise
+        store.creation = creation
+        return store
 
     @classmethod
     @contextlib.contextmanager
@@ -74,36 +115,47 @@ class Store:
         database_url: str | None = None,
         state: Mapping[str, Any] | None = None,
     ) -> Iterator[Store]:
-        """Make an index that is filled, in the block, before it comes into being.
-
-        It is made aside, synced, and renamed into place: killed before the end, there is none.
+        """Make an index that comes to its place whole, when the block has ended well.
 
         Parameters
         ----------
-        path : Path
-        params : IndexParams
-        database_url : str, optional
-            Where its database is to lie, if not in the directory.
+        path, params, database_url
+            As for :meth:`create`.
         state : mapping, optional
-            Columns of the table ``state``, where they are not those of a new index.
+            Columns of the table ``state`` that are not those of a new index.
 
         Raises
         ------
-        IndexExistsError
-            Something is there already.
-        LockedError
-            Another process is making the same index.
-        LshdbError
-            The directory cannot be written to.
+        IndexExistsError, LockedError, LshdbError
+            As for :meth:`create`; there is no index after any error.
         """
-        with index_aside(path, database_url) as (aside, database):
-            _fill(aside, params, database_url, database, state or {})
-            store = cls(IndexDirectory(aside), database)
-            store.params = params
-            try:
-                yield store
-            finally:
-                store.close()
+        store = cls.create(path, params, database_url=database_url, deferred=True, state=state)
+        try:
+            if store.creation is not None:
+                store.creation.is_whole_only = True
+            yield store
+            lock = store.settle()
+            if lock is not None:
+                lock.release()
+        finally:
+            store.close()
+
+    def settle(self) -> WriterLock | None:
+        """Bring an index that was left aside to its place; the writer lock, which is held.
+
+        None where it is in its place already. There must be no open transaction.
+        """
+        creation = self.creation
+        if creation is None:
+            return None
+        while self._idle:
+            self._idle.pop().close()
+        self._files.clear()
+        creation.settle()
+        self.directory = IndexDirectory(creation.path)
+        self.database = self.database_of(self._database_url)
+        self.creation = None
+        return creation.lock
 
     # Opening
 
@@ -125,8 +177,7 @@ class Store:
                 if description.format < FORMAT
                 else "it was made by a newer lshdb; install that",
             )
-        database = dialect.database_path(description.database, directory.path)
-        store = cls(directory, database)
+        store = cls(directory, description.database)
         try:
             with store.reading() as snapshot:
                 store._check(description, snapshot)
@@ -177,6 +228,11 @@ class Store:
                 hint="the files are not of one index, or index.toml was edited: "
                 "restore it from a copy",
             )
+
+    @property
+    def path(self) -> Path:
+        """Where the index is, or will be with its first commit."""
+        return self.directory.path if self.creation is None else self.creation.path
 
     # Reading
 
@@ -240,6 +296,9 @@ class Store:
         while self._idle:
             self._idle.pop().close()
         self._files.clear()
+        if self.creation is not None:
+            self.creation.abandon()
+            self.creation = None
 
 
 class _Rows:
@@ -285,51 +344,3 @@ def _parameter(name: str, value: str, database: Path) -> Any:
             f"the parameter {name} in {database} is {value!r}, which is no JSON",
             hint="restore the index from a copy",
         ) from error
-
-
-def _fill(
-    aside: Path,
-    params: IndexParams,
-    database_url: str | None,
-    database: Path,
-    given: Mapping[str, Any],
-) -> None:
-    """Write an empty index into the directory ``aside``."""
-    import uuid
-
-    from lshdb.storage.migrations import upgrade
-    from lshdb.storage.schema import parameter, state
-
-    values = {
-        "state_id": 1,
-        "format": FORMAT,
-        "uuid": str(uuid.uuid4()),
-        "created_at": timestamp(),
-        "library_version": __version__,
-        "unicode_version": unicodedata.unidata_version,
-        "signature_file": SIGNATURE_FILE,
-        "n_signatures": 0,
-        "next_doc_id": 1,
-        "next_run_id": 1,
-        **given,
-    }
-    SignatureFile(aside / SIGNATURE_FILE, params.num_perm).create()
-    IndexDirectory(aside).lock.touch()
-    engine = dialect.open_writer_engine(database)
-    try:
-        with engine.begin() as connection:
-            upgrade(connection)
-            connection.execute(state.insert().values(**values))
-            connection.execute(
-                parameter.insert(),
-                [
-                    {"name": name, "value": orjson.dumps(value).decode()}
-                    for name, value in params.items().items()
-                ],
-            )
-    finally:
-        engine.dispose()
-    description = Description(
-        format=FORMAT, uuid=values["uuid"], database=database_url, parameters=params.items()
-    )
-    IndexDirectory(aside).write_description(description)

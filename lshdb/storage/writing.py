@@ -16,8 +16,10 @@ it.
 from __future__ import annotations
 
 import contextlib
+import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, DatabaseError, LshdbError
+from lshdb.storage.checksums import row_checksum, with_checksums
 from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.edges import EdgeTables
 from lshdb.storage.lock import WriterLock
 from lshdb.storage.migrations import check_revision
+from lshdb.storage.records import StoredDocument
 from lshdb.storage.runs import FAN_IN, MOST_RUNS, PostingRuns
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
@@ -54,6 +58,7 @@ class WriteTransaction:
         self.runs = PostingRuns(self.execute, self._insert)
         self.edges = EdgeTables(self.execute, self._insert)
         self.n_signatures = self.snapshot.n_signatures
+        self.batch_id: int | None = None
 
     def execute(self, sql: str, parameters: tuple[Any, ...] = ()) -> Any:
         """Run one statement given as text."""
@@ -113,7 +118,7 @@ class WriteTransaction:
             start += taken
 
     def insert_documents(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Insert rows of ``document``, values in the order of its columns.
+        """Insert rows of ``document``, values in the order of its columns but the checksum.
 
         Their doc_ids begin at ``snapshot.next_doc_id``.
         """
@@ -122,7 +127,8 @@ class WriteTransaction:
         if rows:
             large = len(rows) >= MANY_DOCUMENTS
             names = document.columns.keys()
-            dialect.insert_rows(self._insert, document.name, names, rows, large=large)
+            whole = with_checksums(rows)
+            dialect.insert_rows(self._insert, document.name, names, whole, large=large)
             self.execute(
                 "UPDATE state SET next_doc_id = ?", (self.snapshot.next_doc_id + len(rows),)
             )
@@ -135,7 +141,7 @@ class WriteTransaction:
             columns = ", ".join(f"{name} = ?" for name in document.columns.keys()[1:])
             self._connection.exec_driver_sql(
                 f"UPDATE document SET {columns} WHERE doc_id = ?",
-                [(*values, doc_id) for doc_id, *values in rows],
+                [(*values, doc_id) for doc_id, *values in with_checksums(rows)],
             )
 
     def release_signatures(self, signature_ids: Sequence[int], batch_id: int) -> None:
@@ -151,12 +157,13 @@ class WriteTransaction:
             for table in ("content", "document"):
                 self.execute(f"DELETE FROM {table} WHERE {dialect.in_list('doc_id')}", (some,))
 
-    def touch_documents(self, doc_ids: Sequence[int], seen_at: str) -> None:
+    def touch_documents(self, documents: Sequence[StoredDocument], seen_at: str) -> None:
         """Set ``last_seen_at`` of documents that came in again unchanged."""
-        for start in range(0, len(doc_ids), 10_000):
-            self.execute(
-                f"UPDATE document SET last_seen_at = ? WHERE {dialect.in_list('doc_id')}",
-                (seen_at, dialect.encode_list(doc_ids[start : start + 10_000])),
+        if documents:
+            seen = (replace(document, last_seen_at=seen_at) for document in documents)
+            self._connection.exec_driver_sql(
+                "UPDATE document SET last_seen_at = ?, checksum = ? WHERE doc_id = ?",
+                [(seen_at, row_checksum(one.values()), one.doc_id) for one in seen],
             )
 
     def put_bodies(
@@ -188,17 +195,29 @@ class WriteTransaction:
             "started_at": started_at,
             "finished_at": started_at,
             "source": source,
+            "unicode_version": unicodedata.unidata_version,
         }
         self._connection.execute(batch.insert(), [{**row, **counts}])
+        self.batch_id = batch_id
         return batch_id
 
     def update_batch(self, batch_id: int, values: Mapping[str, Any]) -> None:
         """Complete the row of ``batch`` with counts and the time of its end."""
         from lshdb.storage.schema import batch
 
-        self._connection.execute(
-            batch.update().where(batch.c.batch_id == batch_id).values(**values)
-        )
+        chosen = batch.update().where(batch.c.batch_id == batch_id)
+        self._connection.execute(chosen.values(**values))
+        self._seal("batch", f"batch_id = {batch_id:d}")
+
+    def seal(self) -> None:
+        """Give the row of ``state`` its checksum, before the commit."""
+        self._seal("state", "state_id = 1")
+
+    def _seal(self, table: str, condition: str) -> None:
+        row = self.execute(f"SELECT * FROM {table} WHERE {condition}").fetchone()
+        checksum = row_checksum(row[:-1])
+        if checksum != row[-1]:
+            self.execute(f"UPDATE {table} SET checksum = ? WHERE {condition}", (checksum,))
 
 
 class Writer:
@@ -218,18 +237,18 @@ class Writer:
 
     def __init__(self, store: Store, *, lock_timeout: float) -> None:
         self._store = store
-        self._lock = WriterLock(store.directory.lock, lock_timeout)
+        creation = store.creation
+        self._lock = creation.lock if creation else WriterLock(store.directory.lock, lock_timeout)
         self._exits = contextlib.ExitStack()
         self._usable = False
 
     def __enter__(self) -> Writer:
         with contextlib.ExitStack() as exits:
-            self._lock.acquire()
-            exits.callback(self._lock.release)
-            engine = dialect.open_writer_engine(self._store.database)
-            exits.callback(engine.dispose)
-            with self._translated():
-                self._connection = exits.enter_context(engine.connect())
+            if self._store.creation is None:
+                self._lock.acquire()
+            exits.callback(self._release)
+            self._connect()
+            exits.callback(self._disconnect)
             self._usable = True
             with self.transaction() as transaction:
                 snapshot = transaction.snapshot
@@ -251,6 +270,33 @@ class Writer:
                 dialect.checkpoint(self._connection.connection.driver_connection)
         self._exits.close()
 
+    def _connect(self) -> None:
+        self._engine = dialect.open_writer_engine(self._store.database)
+        with self._translated():
+            self._connection = self._engine.connect()
+
+    def _disconnect(self) -> None:
+        self._connection.close()
+        self._engine.dispose()
+
+    def _release(self) -> None:
+        """Give the lock back; that of an index which is still aside is kept until it is closed."""
+        if self._store.creation is None:
+            self._lock.release()
+
+    def _settle(self) -> None:
+        """Bring a new index to its place, with its first commit in it.
+
+        Nobody else can have opened the database, and it is closed for the renaming: SQLite knows
+        its files by their names.
+        """
+        self._usable = False
+        dialect.checkpoint(self._connection.connection.driver_connection)
+        self._disconnect()
+        self._store.settle()
+        self._connect()
+        self._usable = True
+
     @contextlib.contextmanager
     def transaction(self) -> Iterator[WriteTransaction]:
         """One transaction: committed at the end of the block, rolled back on any error.
@@ -268,6 +314,7 @@ class Writer:
             try:
                 transaction = WriteTransaction(self._connection, self._store)
                 yield transaction
+                transaction.seal()
             except BaseException:
                 self._roll_back(running.rollback)
                 raise
@@ -286,6 +333,9 @@ class Writer:
             if transaction.n_signatures != transaction.snapshot.n_signatures:
                 with contextlib.suppress(OSError):
                     transaction.snapshot.signature_file.set_header(transaction.n_signatures)
+        creation = self._store.creation
+        if creation and transaction.batch_id is not None and not creation.is_whole_only:
+            self._settle()
 
     def tidy(self) -> None:
         """Merge the posting runs that are due, each merge in a transaction of its own."""

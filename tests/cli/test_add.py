@@ -39,7 +39,7 @@ def test_one_line_says_what_became_of_the_input(run: Run, tmp_path: Path, news: 
         r"[\d,]+ documents/s; batch 1\n"
     )
     assert re.fullmatch(line, first.stdout)
-    assert f"made the index {index} with the defaults" in first.stderr
+    assert f"making the index {index} with the defaults" in first.stderr
 
     news.write_text(jsonl([("base", OTHER), ("other", OTHER)]))
     second = run("add", index, news)
@@ -235,7 +235,7 @@ def test_two_who_make_the_index_at_once(
     create = Index.create.__func__  # type: ignore[attr-defined]
 
     def too_late(cls: type[Index], *args: Any, **options: Any) -> Index:
-        create(cls, *args, **options).close()
+        create(cls, *args, **{**options, "deferred": False}).close()
         raise lshdb.LshdbError("cannot make the index: Directory not empty")
 
     monkeypatch.setattr(Index, "create", classmethod(too_late))

@@ -48,7 +48,7 @@ def test_init_and_add_take_the_same_options(
     assert params(tmp_path / "i.lshdb").items() >= expected.items()
     (tmp_path / "x.jsonl").write_text(jsonl([("a", "http://a.com/x/y/z Some words and more")]))
     done = run("add", tmp_path / "a.lshdb", tmp_path / "x.jsonl", *options.split())
-    assert "defaults" not in done.stderr and "made the index" in done.stderr
+    assert "defaults" not in done.stderr and "making the index" in done.stderr
     assert params(tmp_path / "a.lshdb") == params(tmp_path / "i.lshdb")
     again = run("add", tmp_path / "i.lshdb", tmp_path / "x.jsonl", *options.split())
     assert again.stdout.startswith("added 1,") and again.stderr == ""
@@ -149,7 +149,7 @@ def test_mirrors_are_found(run: Run, tmp_path: Path) -> None:
     (tmp_path / "more.gz").write_bytes(gzip.compress(mirror.encode()))
     index = tmp_path / "hosts.lshdb"
     result = run("add", index, urls, tmp_path / "more.gz", "--unit", "url", code=5)
-    assert f"made the index {index}: threshold 0.8, 2-token URL shingles" in result.stderr
+    assert f"making the index {index}: threshold 0.8, 2-token URL shingles" in result.stderr
     assert f"{urls}:5: no host" in result.stderr
     assert result.stdout.startswith("added 3, replaced 0, unchanged 0, exact copies 1, rejected 1;")
     pair = "prison.example\twww.mirror.example:8443\t1.000000\texact\n"

@@ -25,7 +25,7 @@ def test_a_bar_while_documents_are_added(on_terminal: OnTerminal, tmp_path: Path
     assert code == 5
     assert "━" in shown and "4 stored" in shown and "5 read" in shown
     lines = [line.strip() for line in re.split(r"[\r\n]+", plain(shown))]
-    assert "made the index a.lshdb with the defaults: threshold 0.8, 5-word shingles" in lines
+    assert "making the index a.lshdb with the defaults: threshold 0.8, 5-word shingles" in lines
     assert any(line.startswith("news.jsonl:5: not valid JSON") for line in lines)
     assert any(line.startswith("added 4, replaced 0,") for line in lines)
     before, erased, after = shown.rpartition("\x1b[1A\x1b[2K")

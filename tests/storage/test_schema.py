@@ -39,9 +39,9 @@ def test_an_older_schema_is_refused_until_upgraded(
 ) -> None:
     path = tmp_path / "x.lshdb"
     Index.create(path).close()
-    assert Index.upgrade(path) == ("0002", "0002")
+    assert Index.upgrade(path) == ("0003", "0003")
     revision(path, "0000")
-    with pytest.raises(FormatError, match="revision 0000; this version needs 0002") as caught:
+    with pytest.raises(FormatError, match="revision 0000; this version needs 0003") as caught:
         Index.open(path)
     assert "lshdb upgrade" in (caught.value.hint or "")
     revision(path, "9999")
@@ -64,9 +64,9 @@ def test_a_migration_that_fails_leaves_the_schema_as_it_was(
         (scripts / name).write_text((source / name).read_text())
     for version in (source / "versions").glob("*.py"):
         (scripts / "versions" / version.name).write_text(version.read_text())
-    (scripts / "versions" / "0003.py").write_text(
+    (scripts / "versions" / "9000.py").write_text(
         "import sqlalchemy as sa\nfrom alembic import op\n"
-        "revision, down_revision = '0003', '0002'\n"
+        "revision, down_revision = '9000', '0003'\n"
         "def upgrade():\n"
         "    op.add_column('batch', sa.Column('extra', sa.Text))\n"
         "    op.create_table('extra', sa.Column('x', sa.Text))\n"
@@ -75,43 +75,12 @@ def test_a_migration_that_fails_leaves_the_schema_as_it_was(
     path = tmp_path / "x.lshdb"
     Index.create(path).close()
     monkeypatch.setattr(migrations, "script_directory", lambda: scripts)
-    monkeypatch.setattr("lshdb.storage.upgrading.SCHEMA_REVISION", "0003")
+    monkeypatch.setattr("lshdb.storage.upgrading.SCHEMA_REVISION", "9000")
     with pytest.raises(OSError, match="stopped"):
         Index.upgrade(path)
-    assert revision(path) == "0002"
+    assert revision(path) == "0003"
     with Index.open(path) as index:
         tables = {row[0] for row in index.sql("SELECT name FROM sqlite_master").rows}
         columns = index.sql("SELECT * FROM batch").columns
     assert "extra" not in tables
     assert "extra" not in columns
-
-
-def test_an_index_of_the_first_schema_is_brought_up_to_date(tmp_path: Path) -> None:
-    """Bucket sizes are counted and dead signatures found as if they had been from the start."""
-    path = tmp_path / "x.lshdb"
-    with Index.create(path, k=1) as index:
-        index.add([("a", "one two three"), ("b", "one two three four"), ("c", "other words")])
-        index.add([("a", "one two five"), ("d", "one two three four")])
-    with sqlite3.connect(path / "index.db") as database:
-        sizes = database.execute("SELECT * FROM bucket_stat").fetchall()
-        for view in ("cluster", "neighbor", "bucket_size", "new_document"):
-            database.execute(f"DROP VIEW {view}")
-        for table in ("bucket_stat", "signature_release", "edge", "edge_state", "cluster_member"):
-            database.execute(f"DROP TABLE {table}")
-        database.execute("ALTER TABLE batch DROP COLUMN n_removed")
-        database.execute(
-            "CREATE VIEW new_document AS SELECT * FROM document "
-            "WHERE batch_id >= (SELECT max(add_id) FROM batch)"
-        )
-    database.close()
-    revision(path, "0001")
-    with pytest.raises(FormatError, match="revision 0001; this version needs 0002"):
-        Index.open(path)
-    assert Index.upgrade(path) == ("0001", "0002")
-    with Index.open(path) as index:
-        assert index.check() == []
-        assert [tuple(row) for row in index.sql("SELECT * FROM bucket_stat").rows] == sizes
-        released = index.sql("SELECT signature_id FROM signature_release").rows
-        assert [tuple(row) for row in released] == [(0,)]
-        assert [one.keys for one in index.clusters(threshold=0.7)] == [("b", "d")]
-        assert index.check() == []

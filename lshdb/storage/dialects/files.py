@@ -1,4 +1,4 @@
-"""SQLite's database as a file: copied whole while others write, and removed."""
+"""SQLite's database as a file: copied whole while others write."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-__all__ = ["copy_database", "remove_database"]
+__all__ = ["copy_database"]
 
 
 def copy_database(connection: sqlite3.Connection, target: Path) -> None:
@@ -40,9 +40,3 @@ def copy_database(connection: sqlite3.Connection, target: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def remove_database(database: Path) -> None:
-    """Take away a database that was being made, with its log."""
-    for name in (database.name, f"{database.name}-wal", f"{database.name}-shm"):
-        database.with_name(name).unlink(missing_ok=True)

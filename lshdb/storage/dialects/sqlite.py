@@ -48,6 +48,8 @@ A statement keeps a copy of every page that it changes, to be undone by itself, 
 documents touch many pages in four B-trees. So 40,000 rows take 165 ms in statements of this size
 and 230 ms in those of the other; but preparing one takes 5 ms.
 """
+FILE_SUFFIXES = ("", "-wal", "-shm")
+"""Of the files that belong to a database."""
 OWN_FILES = {"index.toml", "lock", "signatures.npy"}
 FEW_VALUES = 8
 READER_CACHE_KIB = 32 * 1024

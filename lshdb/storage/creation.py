@@ -1,0 +1,261 @@
+"""How an index comes into being at once: made aside, synced, renamed.
+
+An index ``news.lshdb`` is made in ``.news.lshdb.new`` beside it, whose file ``lock`` whoever makes
+it holds. That file goes along with the renaming, so the lock becomes the index's writer lock
+without being given back. A process that was killed leaves the directory aside, without a lock: the
+next one that makes an index there clears it out and goes on in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+import unicodedata
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from lshdb.errors import DatabaseError, IndexExistsError, IndexNotFoundError, LshdbError
+from lshdb.params import FORMAT, IndexParams
+from lshdb.storage.checksums import row_checksum
+from lshdb.storage.dialects import sqlite as dialect
+from lshdb.storage.directory import Description, IndexDirectory, sync_directory, utf8_path
+from lshdb.storage.lock import WriterLock
+from lshdb.storage.signature_file import SignatureFile
+from lshdb.storage.times import timestamp
+from lshdb.version import __version__
+
+__all__ = ["Creation"]
+
+SIGNATURE_FILE = "signatures.npy"
+
+
+class Creation:
+    """An index that is being made: its place, the directory aside, and the writer lock in it.
+
+    Parameters
+    ----------
+    path : Path
+        Where the index will be; nothing, or an empty directory.
+    lock_timeout : float
+        Seconds to wait for another process that is making an index there.
+    what : str
+        What is made, for messages: an index, or a directory that comes into being like one.
+
+    Attributes
+    ----------
+    is_whole_only : bool
+        It does not come to its place with its first commit, but when that is asked for.
+
+    Raises
+    ------
+    IndexExistsError
+        Something is there already.
+    LockedError
+        Another process is making an index there.
+    LshdbError
+        The directory cannot be written to.
+    """
+
+    def __init__(self, path: Path, *, lock_timeout: float = 60.0, what: str = "index") -> None:
+        self.path = Path(os.path.abspath(utf8_path(path)))
+        self.is_whole_only = False
+        self._what = what
+        self.aside = self.path.with_name(f".{self.path.name}.new")
+        self._database: Path | None = None
+        self._refuse_existing()
+        if not self.path.parent.is_dir():
+            raise LshdbError(
+                f"cannot make the {what} {self.path}: the folder {self.path.parent} does not exist",
+                hint="make the folder first",
+            )
+        self.lock = self._reserve(lock_timeout)
+
+    def _refuse_existing(self) -> None:
+        path = self.path
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            what = "an index" if (path / "index.toml").exists() else "something"
+            raise IndexExistsError(
+                f"there is {what} at {path} already",
+                hint="give another path, or remove what is there",
+            )
+
+    def _reserve(self, timeout: float) -> WriterLock:
+        """Take the lock in the directory aside, and clear out what a killed process left there."""
+        deadline = time.monotonic() + timeout
+        with self._said():
+            while True:
+                self.aside.mkdir(exist_ok=True)
+                lock = WriterLock(
+                    IndexDirectory(self.aside).lock,
+                    max(0.0, deadline - time.monotonic()),
+                    known_as=self.path,
+                )
+                with contextlib.suppress(IndexNotFoundError):
+                    lock.acquire()
+                    if lock.is_in_place():
+                        break
+                # Whoever held it has renamed the directory or removed it.
+                lock.release()
+                self._refuse_existing()
+            try:
+                self._refuse_existing()
+                for entry in self.aside.iterdir():
+                    if entry != lock.path:
+                        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            except BaseException:
+                lock.release()
+                raise
+        return lock
+
+    def fill(
+        self,
+        params: IndexParams,
+        *,
+        database_url: str | None = None,
+        state: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write an empty index into the directory aside.
+
+        Parameters
+        ----------
+        params : IndexParams
+        database_url : str, optional
+        state : mapping, optional
+            Columns of the table ``state`` that are not those of a new index.
+
+        Raises
+        ------
+        IndexExistsError, DatabaseError, LshdbError
+            As for :meth:`filling`.
+        """
+        with self.filling(database_url) as database:
+            _fill(self.aside, params, database_url, database, state or {})
+
+    @contextlib.contextmanager
+    def filling(self, database_url: str | None = None) -> Iterator[Path]:
+        """Write files into the directory aside, in the block; where the database is to be made.
+
+        Raises
+        ------
+        IndexExistsError
+            There is a file where the database would be, outside the directory.
+        DatabaseError, LshdbError
+            The disk or the database failed.
+        """
+        database = dialect.database_path(database_url, self.path)
+        if database.exists():
+            raise IndexExistsError(
+                f"there is a file at {database} already",
+                hint="give another --database, or remove the file",
+            )
+        if database.is_relative_to(self.path):
+            database = self.aside / database.relative_to(self.path)
+        else:
+            self._database = database
+        with self._said(database):
+            yield database
+
+    def settle(self, *, keep_lock: bool = True) -> None:
+        """Bring the directory to its place; from then on there is an index.
+
+        The lock is still held: it is the index's writer lock now. Without ``keep_lock`` its file
+        does not go along, as nobody will write to what was made.
+
+        Raises
+        ------
+        LshdbError
+            It cannot be renamed.
+        """
+        with self._said():
+            if not keep_lock:
+                self.lock.path.unlink()
+            sync_directory(self.aside)
+            os.rename(self.aside, self.path)
+            self.lock.path = IndexDirectory(self.path).lock
+            sync_directory(self.path.parent)
+
+    def abandon(self) -> None:
+        """Remove what was made and give the lock back; nothing is there after that."""
+        if self._database is not None:
+            for suffix in dialect.FILE_SUFFIXES:
+                with contextlib.suppress(OSError):
+                    os.unlink(f"{self._database}{suffix}")
+        shutil.rmtree(self.aside, ignore_errors=True)
+        self.lock.release()
+
+    @contextlib.contextmanager
+    def _said(self, database: Path | None = None) -> Iterator[None]:
+        """Turn what goes wrong into our errors."""
+        try:
+            yield
+        except OSError as error:
+            raise LshdbError(
+                f"cannot make the {self._what} {self.path}: {error.strerror or error}",
+                hint="check that the folder exists, that you may write to it, and its free space",
+            ) from error
+        except _database_errors() as error:
+            raise DatabaseError(
+                f"cannot make the database {database}: {getattr(error, 'orig', None) or error}",
+                hint="check that its folder exists, that you may write to it, and its free space",
+            ) from error
+
+
+def _database_errors() -> tuple[type[Exception], ...]:
+    from sqlalchemy.exc import SQLAlchemyError
+
+    return (SQLAlchemyError, *dialect.DRIVER_ERRORS)
+
+
+def _fill(
+    aside: Path,
+    params: IndexParams,
+    database_url: str | None,
+    database: Path,
+    given: Mapping[str, Any],
+) -> None:
+    from lshdb.storage.migrations import upgrade
+    from lshdb.storage.schema import parameter, state
+
+    row = {
+        "state_id": 1,
+        "format": FORMAT,
+        "uuid": str(uuid.uuid4()),
+        "created_at": timestamp(),
+        "library_version": __version__,
+        "unicode_version": unicodedata.unidata_version,
+        "signature_file": SIGNATURE_FILE,
+        "n_signatures": 0,
+        "next_doc_id": 1,
+        "next_run_id": 1,
+        **given,
+    }
+    SignatureFile(aside / SIGNATURE_FILE, params.num_perm).create()
+    engine = dialect.open_writer_engine(database)
+    try:
+        with engine.begin() as connection:
+            upgrade(connection)
+            checksum = row_checksum(tuple(row.values()))
+            connection.execute(state.insert().values(**row, checksum=checksum))
+            connection.execute(
+                parameter.insert(),
+                [
+                    {"name": name, "value": orjson.dumps(value).decode()}
+                    for name, value in params.items().items()
+                ],
+            )
+    finally:
+        engine.dispose()
+    IndexDirectory(aside).write_description(
+        Description(
+            format=FORMAT,
+            uuid=str(row["uuid"]),
+            database=database_url,
+            parameters=params.items(),
+        )
+    )

@@ -1,0 +1,77 @@
+"""Make the tiny index of a schema: ``python tests/golden/make_index.py tests/golden/indexes``.
+
+Run once for every schema, with ``PYTHONPATH`` at a checkout of the version that writes it (0001:
+commit 4db1c91; 0002: commit 116cd2e). What was made is kept for ever: ``test_indexes.py`` opens
+each, brings it up to date, and holds its answers against ``answers.json``, which is as old as the
+first of them.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+WORDS = [
+    "ein", "kleines", "wörterbuch", "für", "sehr", "alte", "prüfungen",
+    "mit", "zehn", "oder", "mehr", "wörtern", "im", "text",
+]  # fmt: skip
+
+
+def make_documents() -> list[tuple[str, str | list[str]]]:
+    """Families of near-duplicates, copies, tokens, a text without a word, texts not in ASCII."""
+    rng = random.Random(20261121)
+    documents: list[tuple[str, str | list[str]]] = []
+    for family in range(6):
+        words = [rng.choice(WORDS) + str(rng.randrange(30)) for _ in range(60)]
+        for member in range(3):
+            words[rng.randrange(60)] = f"change{member}"
+            documents.append((f"family{family}/{member}", " ".join(words)))
+    documents.append(("copy", str(documents[0][1]).upper() + "  "))
+    documents.append(("tokens", ["ready", "made", "tokens", "as", "they", "are"]))
+    documents.append(("empty", "... !"))
+    documents.append(("日本", "日本語の文章は文字ごとに単語になります"))
+    return documents
+
+
+def build(path: Path) -> None:
+    """An index with a replaced document, one seen again and, where it can be, one removed."""
+    from lshdb import Index
+
+    documents = make_documents()
+    with Index.create(path, num_perm=64, threshold=0.7) as index:
+        index.add(documents[:12], source="first")
+        index.add(documents[10:], source="second")
+        index.add([("family5/2", "something else that is like nothing here at all")])
+        if hasattr(index, "remove"):
+            index.remove(["family4/2"])
+        else:
+            index.add([("family4/2", "!")])
+        list(index.clusters(threshold=0.6)) if hasattr(index, "clusters") else None
+
+
+def main(folder: Path) -> None:
+    """Build the index and pack it as ``<schema revision>.tar.gz``."""
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / "golden.lshdb"
+        build(path)
+        with sqlite3.connect(path / "index.db") as database:
+            (revision,) = database.execute("SELECT version_num FROM alembic_version").fetchone()
+        database.close()
+        target = folder / f"{revision}.tar.gz"
+        if target.exists():
+            sys.exit(f"{target} is there already, and is kept for ever")
+        with tarfile.open(target, "x:gz") as archive:
+            for file in sorted(path.iterdir()):
+                if file.suffix in {".toml", ".db", ".npy"} or file.name == "lock":
+                    archive.add(file, f"golden.lshdb/{file.name}")
+        shutil.rmtree(path)
+        print(target)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
