@@ -166,6 +166,51 @@ class Index(Transfers):
             raise
 
     @classmethod
+    def from_export(
+        cls,
+        folder: Path_,
+        path: Path_,
+        *,
+        database: str | None = None,
+        tokenizer: Tokenizer | str | None = None,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> Index:
+        """Make an index of what :meth:`export` wrote, and open it; nothing is signed.
+
+        It has the same uuid, documents, signatures and numbers, and gives the same answers.
+
+        Parameters
+        ----------
+        folder : path-like
+            The export.
+        path : path-like
+            Directory to be made; its parent must exist.
+        database : str, optional
+            URL of the database, where it is not ``index.db`` in the directory.
+        tokenizer : Tokenizer or str, optional
+            As for :meth:`open`.
+        on_progress : callable, optional
+            Called with the number of documents that are in so far.
+
+        Raises
+        ------
+        InputError
+            There is no export.
+        DamageError
+            A file is missing or is not what was written; names it.
+        FormatError
+            The export has another format.
+        IndexExistsError
+            Something is at the path already.
+        ParameterError, LockedError, DatabaseError, LshdbError
+            There is no index after any error.
+        """
+        from lshdb.exchange.reading import import_export
+
+        import_export(Path(folder), Path(path), database_url=database, on_progress=on_progress)
+        return cls.open(path, tokenizer=tokenizer)
+
+    @classmethod
     def open(
         cls, path: Path_, *, tokenizer: Tokenizer | str | None = None, **expected: Any
     ) -> Index:

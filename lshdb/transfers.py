@@ -1,4 +1,4 @@
-"""What makes one index of another: copies, merges, reindexing; ``Index`` inherits it."""
+"""What makes one index of another: copies, merges, exports; ``Index`` inherits it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Path_ = str | os.PathLike[str]
 
 
 class Transfers(Groups):
-    """Copies, merges and reindexing."""
+    """Copies, merges, reindexing, exports."""
 
     def copy(self, path: Path_, *, database: str | None = None) -> None:
         """Copy the index as it is now, while others read it and write to it.
@@ -54,6 +54,49 @@ class Transfers(Groups):
         from lshdb.storage.copying import copy_index
 
         copy_index(self._store, Path(path), database_url=database)
+
+    def export(
+        self,
+        path: Path_,
+        *,
+        format: str = "jsonl",
+        on_progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """Write the index as it is now to files in open formats, while others write to it.
+
+        Everything that is needed to make it again: documents with their texts, batches, signatures,
+        postings, edges and clusters; ``docs/export.md`` describes them.
+        :meth:`lshdb.Index.from_export` makes an index of them.
+
+        Parameters
+        ----------
+        path : path-like
+            Directory to be made; its parent must exist.
+        format : {"jsonl", "parquet"}
+            Of the tables; postings too are a Parquet file, or else ``.npy``. Parquet needs the
+            extra ``lshdb[parquet]``.
+        on_progress : callable, optional
+            Called with the number of documents written so far.
+
+        Raises
+        ------
+        IndexExistsError
+            Something is at the path already.
+        ParameterError
+            There is no such format, or the path lies inside the index.
+        DamageError
+            Signatures or texts are not what was written.
+        LockedError, DatabaseError, LshdbError
+            Also where pyarrow is not installed; there is no export.
+
+        Notes
+        -----
+        Streamed; memory is that of some thousand documents. The directory is synced and then
+        renamed into place: killed before the end, there is none.
+        """
+        from lshdb.exchange.writing import export_store
+
+        export_store(self._store, Path(path), tables=format, on_progress=on_progress)
 
     def reindex(
         self,

@@ -41,6 +41,8 @@ COMMANDS = (
     "copy",
     "merge",
     "reindex",
+    "export",
+    "import",
     "upgrade",
     "demo",
 )
