@@ -155,19 +155,19 @@ def watched(stages: Stages) -> Iterator[None]:
     documents = "document rows"
     functions: list[tuple[Any, str, str]] = [
         (jsonl, "validate_key", checking),
-        (adding._Add, "_classify", classifying),
+        (adding.Addition, "_classify", classifying),
         (Snapshot, "documents_of_keys", classifying),
         (adding, "canonical_contents", "normalising"),
-        (adding._Add, "_hash_contents", "hashing contents"),
-        (adding._Add, "_share_signatures", knowing),
+        (adding.Addition, "_hash_contents", "hashing contents"),
+        (adding.Addition, "_share_signatures", knowing),
         (Snapshot, "signatures_of_contents", knowing),
         (adding, "sign_in_threads", "signing"),
-        (adding._Add, "_add_signatures", banding),
+        (adding.Addition, "_add_signatures", banding),
         (PostingRuns, "add", banding),
         (WriteTransaction, "append_signatures", synced),
         (SignatureFile, "append", synced),
         (sqlite, "insert_postings", "posting rows"),
-        (adding._Add, "_write_documents", documents),
+        (adding.Addition, "_write_documents", documents),
         (WriteTransaction, "insert_documents", documents),
         (WriteTransaction, "put_bodies", "content rows"),
         (adding, "pack_body", "compressing texts"),
@@ -182,7 +182,7 @@ def watched(stages: Stages) -> Iterator[None]:
     ]
     generators: list[tuple[Any, str, str]] = [
         (lshdb_, "read_documents", "reading and parsing"),
-        (adding, "_batches", checking),
+        (adding, "in_batches", checking),
     ]
     with contextlib.ExitStack() as patches:
 

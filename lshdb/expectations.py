@@ -7,15 +7,16 @@ the normalisation, stop tokens as one string).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
 from lshdb.errors import ParameterError, ParameterMismatchError
 from lshdb.params import IndexParams
 from lshdb.shingling import stop_token_list
+from lshdb.storage.store import Store
 
-__all__ = ["check_expected"]
+__all__ = ["check_equal", "check_expected"]
 
 _MOST_SHOWN = 200
 
@@ -59,6 +60,35 @@ def check_expected(
                 given=value,
                 hint="parameters are fixed when an index is made; "
                 "make another one for other parameters",
+            )
+
+
+def check_equal(here: Store, there: Store, *, may_differ: Container[str], hint: str) -> None:
+    """Compare the parameters of two indexes.
+
+    Parameters
+    ----------
+    here, there : Store
+    may_differ : container of str
+        Parameters that are not compared.
+    hint : str
+        What to say with the error.
+
+    Raises
+    ------
+    ParameterMismatchError
+        A parameter differs; names both values.
+    """
+    others = there.params.items()
+    for name, value in here.params.items().items():
+        if name not in may_differ and others[name] != value:
+            raise ParameterMismatchError(
+                f"{name} is {_shortened(value)} in {here.directory.path} and "
+                f"{_shortened(others[name])} in {there.directory.path}",
+                name=name,
+                stored=value,
+                given=others[name],
+                hint=hint,
             )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lshdb.documents import Document, Rejected
 from lshdb.expectations import check_expected
-from lshdb.groups import Groups, check_limits
+from lshdb.groups import check_limits
 from lshdb.params import IndexParams
 from lshdb.search.pairs import Pair
 from lshdb.shingling import Shingler
@@ -18,6 +18,7 @@ from lshdb.showing import ShownDocument, show_document
 from lshdb.storage.records import StoredBatch
 from lshdb.storage.store import Store
 from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
+from lshdb.transfers import Transfers
 from lshdb.values import check_whole
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ __all__ = ["Index"]
 Path_ = str | os.PathLike[str]
 
 
-class Index(Groups):
+class Index(Transfers):
     """A near-duplicate index on disk.
 
     Made by :meth:`create` or :meth:`open`; a context manager that closes it.
@@ -166,6 +167,51 @@ class Index(Groups):
         except BaseException:
             store.close()
             raise
+
+    @classmethod
+    def from_export(
+        cls,
+        folder: Path_,
+        path: Path_,
+        *,
+        database: str | None = None,
+        tokenizer: Tokenizer | str | None = None,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> Index:
+        """Make an index of what :meth:`export` wrote, and open it; nothing is signed.
+
+        It has the same uuid, documents, signatures and numbers, and gives the same answers.
+
+        Parameters
+        ----------
+        folder : path-like
+            The export.
+        path : path-like
+            Directory to be made; its parent must exist.
+        database : str, optional
+            URL of the database, where it is not ``index.db`` in the directory.
+        tokenizer : Tokenizer or str, optional
+            As for :meth:`open`.
+        on_progress : callable, optional
+            Called with the number of documents that are in so far.
+
+        Raises
+        ------
+        InputError
+            There is no export.
+        DamageError
+            A file is missing or is not what was written; names it.
+        FormatError
+            The export has another format.
+        IndexExistsError
+            Something is at the path already.
+        ParameterError, LockedError, DatabaseError, LshdbError
+            There is no index after any error.
+        """
+        from lshdb.exchange.reading import import_export
+
+        import_export(Path(folder), Path(path), database_url=database, on_progress=on_progress)
+        return cls.open(path, tokenizer=tokenizer)
 
     @classmethod
     def open(

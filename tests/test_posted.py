@@ -42,7 +42,9 @@ def test_copies_are_found_in_whichever_batch_they_come(
     monkeypatch.setattr("lshdb.adding.BATCH_DOCUMENTS", 7)
     monkeypatch.setattr("lshdb.storage.runs.RUN_ROWS", 1)
     monkeypatch.setattr("lshdb.storage.writing.MOST_RUNS", most)
-    monkeypatch.setattr("lshdb.adding.PostedContents", lambda runs: PostedContents(runs, bits=bits))
+    monkeypatch.setattr(
+        "lshdb.committing.PostedContents", lambda runs: PostedContents(runs, bits=bits)
+    )
     corpus = family_corpus(51)
     index = make_index(threshold=0.5)
     index.add(corpus[:50])

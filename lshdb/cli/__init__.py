@@ -39,6 +39,11 @@ COMMANDS = (
     "batches",
     "sql",
     "check",
+    "copy",
+    "merge",
+    "reindex",
+    "export",
+    "import",
     "upgrade",
     "demo",
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,12 +20,12 @@ from lshdb import (
 from lshdb.cli._describing import described
 from lshdb.cli._errors import interruption
 from lshdb.cli._output import note
-from lshdb.cli._progress import AddProgress
+from lshdb.cli._progress import AddProgress, TaskProgress
 
 if TYPE_CHECKING:
     from lshdb.adding import AddResult
 
-__all__ = ["add_watched", "create_and_say", "open_if_there", "summary"]
+__all__ = ["add_watched", "committing", "create_and_say", "open_if_there", "summary"]
 
 
 def open_if_there(path: str, **given: Any) -> Index | None:
@@ -118,7 +119,20 @@ def add_watched(
             return add(lock_timeout)
     except KeyboardInterrupt as error:
         word, code = interruption(error)
-        note(f"{word}; {_kept(progress)}")
+        note(f"{word}; {_kept(progress.result, 'adding the same input')}")
+        raise click.exceptions.Exit(code) from None
+
+
+@contextlib.contextmanager
+def committing(words: str) -> Iterator[TaskProgress]:
+    """Show what is being committed, and say what is in after Ctrl-C."""
+    progress = TaskProgress(words)
+    try:
+        with progress:
+            yield progress
+    except KeyboardInterrupt as error:
+        word, code = interruption(error)
+        note(f"{word}; {_kept(progress.result, words)}")
         raise click.exceptions.Exit(code) from None
 
 
@@ -139,11 +153,10 @@ def _batches(result: AddResult) -> str:
     return f"batch {first}" if first == last else f"batches {first}-{last}"
 
 
-def _kept(progress: AddProgress) -> str:
-    result = progress.result
+def _kept(result: AddResult | None, what: str) -> str:
     if result is None or not result.batches:
         return "nothing had been committed by then"
     return (
         f"{result.documents:,} documents are committed and stay ({_batches(result)}); "
-        "adding the same input again adds the rest"
+        f"{what} again adds the rest"
     )

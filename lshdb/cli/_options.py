@@ -16,7 +16,9 @@ from lshdb.cli._output import FORMATS
 from lshdb.documents import MAX_DOCUMENT_BYTES
 
 __all__ = [
+    "conflict_option",
     "creation_options",
+    "database_option",
     "document_limit_option",
     "given_parameters",
     "index_argument",
@@ -28,6 +30,7 @@ __all__ = [
     "search_options",
     "seconds_option",
     "since_option",
+    "workers_option",
 ]
 
 _STOP_TOKEN_BYTES = 2**20
@@ -60,6 +63,15 @@ def _tokens(_ctx: click.Context, _param: click.Parameter, path: str | None) -> l
         return content.decode("utf-8").split()
     except UnicodeDecodeError as error:
         raise click.BadParameter(f"{path} is not valid UTF-8 at byte {error.start + 1}") from error
+
+
+def database_option(function: Function) -> Function:
+    """Where a new index keeps its database."""
+    return click.option(
+        "--database",
+        metavar="URL",
+        help="Where the database lies, if not in the index: sqlite:///PATH.",
+    )(function)
 
 
 CREATION_OPTIONS = (
@@ -133,11 +145,7 @@ CREATION_OPTIONS = (
         default=None,
         help="Do not store texts: a smaller index, whose similarities are estimates.",
     ),
-    click.option(
-        "--database",
-        metavar="URL",
-        help="Where the database lies, if not in the index: sqlite:///PATH.",
-    ),
+    database_option,
 )
 
 
@@ -163,6 +171,27 @@ def listing_options(function: Function) -> Function:
         "output_format",
         type=click.Choice(FORMATS),
         help="How the output is written.  [default: table on a terminal, tsv otherwise]",
+    )(function)
+
+
+def conflict_option(function: Function) -> Function:
+    """What becomes of a key that is there."""
+    return click.option(
+        "--on-conflict",
+        type=click.Choice(["replace", "skip", "error"]),
+        default="replace",
+        show_default=True,
+        help="What becomes of a key that is there with another text.",
+    )(function)
+
+
+def workers_option(function: Function) -> Function:
+    """Threads that sign."""
+    return click.option(
+        "--workers",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Threads that sign.  [default: one a core]",
     )(function)
 
 

@@ -19,7 +19,7 @@ from lshdb.cli._output import is_terminal, note
 if TYPE_CHECKING:
     from lshdb.adding import AddResult
 
-__all__ = ["AddProgress"]
+__all__ = ["AddProgress", "TaskProgress"]
 
 _LINE_SECONDS = 60.0
 _INDEXING_SECONDS = 0.3
@@ -109,6 +109,53 @@ class AddProgress:
         """Documents, as far as the add has come."""
         done = self.result.documents if self.result else 0
         return f"{self.n_read:,} read, {done:,} stored"
+
+
+class TaskProgress:
+    """What is going on and for how long, on a terminal; a context manager that shows it.
+
+    Parameters
+    ----------
+    words : str
+        What is being done.
+
+    Attributes
+    ----------
+    result : AddResult or None
+        Counts at the last commit.
+    """
+
+    def __init__(self, words: str) -> None:
+        self.result: AddResult | None = None
+        self._words = words
+        self._bar: Any = None
+        self._task: Any = None
+
+    def committed(self, result: AddResult) -> None:
+        """A batch was committed."""
+        self.result = result
+        self.reached(result.documents)
+
+    def reached(self, documents: int) -> None:
+        """So many documents are done."""
+        if self._bar is not None:
+            self._bar.update(self._task, description=f"{self._words}, {documents:,} documents")
+
+    def __enter__(self) -> TaskProgress:
+        if is_terminal(sys.stderr):
+            from rich.console import Console
+            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+            columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._task = self._bar.add_task(self._words, total=None)
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
 
 
 def _bar(progress: AddProgress) -> Any:

@@ -20,11 +20,13 @@ from lshdb.cli._adding import add_watched, create_and_say, open_if_there, summar
 from lshdb.cli._cells import harmless
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._options import (
+    conflict_option,
     creation_options,
     given_parameters,
     index_argument,
     input_options,
     lock_option,
+    workers_option,
 )
 from lshdb.cli._output import is_terminal, note, say
 from lshdb.cli._progress import AddProgress
@@ -38,25 +40,14 @@ _SOURCE_WIDTH = 200
 @index_argument
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @input_options
-@click.option(
-    "--on-conflict",
-    type=click.Choice(["replace", "skip", "error"]),
-    default="replace",
-    show_default=True,
-    help="What becomes of a key that is there with another text.",
-)
+@conflict_option
 @click.option(
     "--max-errors",
     type=click.IntRange(min=0),
     metavar="N",
     help="Stop when more inputs than this are rejected.  [default: never]",
 )
-@click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Threads that sign.  [default: one a core]",
-)
+@workers_option
 @lock_option
 @creation_options
 @click.pass_context

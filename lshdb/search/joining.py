@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.banding import bands_of, compare_rows
-from lshdb.errors import ParameterMismatchError, TextNotStoredError
+from lshdb.errors import TextNotStoredError
+from lshdb.expectations import check_equal
 from lshdb.params import IndexParams
 from lshdb.search.pairs import Pair
 from lshdb.search.verification import (
@@ -82,7 +83,13 @@ def join_stores(
     ParameterError, TextNotStoredError
         There is no such method, or it needs texts that one of the two has not.
     """
-    _check_equal(here, there)
+    check_equal(
+        here,
+        there,
+        may_differ=_MAY_DIFFER,
+        hint="only indexes that were made with the same parameters can be joined; "
+        "threshold, recall and stored texts may differ where bands and rows are equal",
+    )
     method = _method(verify, here, there)
     return _join(here, there, shingler, threshold=threshold, method=method)
 
@@ -99,21 +106,6 @@ def _method(verify: str | None, here: Store, there: Store) -> str:
             hint="use --verify signature",
         )
     return choose_method(verify, without.params)
-
-
-def _check_equal(here: Store, there: Store) -> None:
-    others = there.params.items()
-    for name, value in here.params.items().items():
-        if name not in _MAY_DIFFER and others[name] != value:
-            raise ParameterMismatchError(
-                f"{name} is {value!r} in {here.directory.path} and {others[name]!r} in "
-                f"{there.directory.path}",
-                name=name,
-                stored=value,
-                given=others[name],
-                hint="only indexes that were made with the same parameters can be joined; "
-                "threshold, recall and stored texts may differ where bands and rows are equal",
-            )
 
 
 def _join(

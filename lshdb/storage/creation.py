@@ -14,8 +14,9 @@ import shutil
 import time
 import unicodedata
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -23,7 +24,7 @@ from lshdb.errors import DatabaseError, IndexExistsError, IndexNotFoundError, Ls
 from lshdb.params import FORMAT, IndexParams
 from lshdb.storage.checksums import row_checksum
 from lshdb.storage.dialects import sqlite as dialect
-from lshdb.storage.directory import Description, IndexDirectory, sync_directory
+from lshdb.storage.directory import Description, IndexDirectory, sync_directory, utf8_path
 from lshdb.storage.lock import WriterLock
 from lshdb.storage.signature_file import SignatureFile
 from lshdb.storage.times import timestamp
@@ -43,6 +44,13 @@ class Creation:
         Where the index will be; nothing, or an empty directory.
     lock_timeout : float
         Seconds to wait for another process that is making an index there.
+    what : str
+        What is made, for messages: an index, or a directory that comes into being like one.
+
+    Attributes
+    ----------
+    is_whole_only : bool
+        It does not come to its place with its first commit, but when that is asked for.
 
     Raises
     ------
@@ -54,14 +62,16 @@ class Creation:
         The directory cannot be written to.
     """
 
-    def __init__(self, path: Path, *, lock_timeout: float = 60.0) -> None:
-        self.path = Path(os.path.abspath(path))
+    def __init__(self, path: Path, *, lock_timeout: float = 60.0, what: str = "index") -> None:
+        self.path = Path(os.path.abspath(utf8_path(path)))
+        self.is_whole_only = False
+        self._what = what
         self.aside = self.path.with_name(f".{self.path.name}.new")
         self._database: Path | None = None
         self._refuse_existing()
         if not self.path.parent.is_dir():
             raise LshdbError(
-                f"cannot make the index {self.path}: the folder {self.path.parent} does not exist",
+                f"cannot make the {what} {self.path}: the folder {self.path.parent} does not exist",
                 hint="make the folder first",
             )
         self.lock = self._reserve(lock_timeout)
@@ -103,8 +113,33 @@ class Creation:
                 raise
         return lock
 
-    def fill(self, params: IndexParams, *, database_url: str | None = None) -> None:
+    def fill(
+        self,
+        params: IndexParams,
+        *,
+        database_url: str | None = None,
+        state: Mapping[str, Any] | None = None,
+    ) -> None:
         """Write an empty index into the directory aside.
+
+        Parameters
+        ----------
+        params : IndexParams
+        database_url : str, optional
+        state : mapping, optional
+            Columns of the table ``state`` that are not those of a new index.
+
+        Raises
+        ------
+        IndexExistsError, DatabaseError, LshdbError
+            As for :meth:`filling`.
+        """
+        with self.filling(database_url) as database:
+            _fill(self.aside, params, database_url, database, state or {})
+
+    @contextlib.contextmanager
+    def filling(self, database_url: str | None = None) -> Iterator[Path]:
+        """Write files into the directory aside, in the block; where the database is to be made.
 
         Raises
         ------
@@ -124,12 +159,13 @@ class Creation:
         else:
             self._database = database
         with self._said(database):
-            _fill(self.aside, params, database_url, database)
+            yield database
 
-    def settle(self) -> None:
+    def settle(self, *, keep_lock: bool = True) -> None:
         """Bring the directory to its place; from then on there is an index.
 
-        The lock is still held: it is the index's writer lock now.
+        The lock is still held: it is the index's writer lock now. Without ``keep_lock`` its file
+        does not go along, as nobody will write to what was made.
 
         Raises
         ------
@@ -137,6 +173,8 @@ class Creation:
             It cannot be renamed.
         """
         with self._said():
+            if not keep_lock:
+                self.lock.path.unlink()
             sync_directory(self.aside)
             os.rename(self.aside, self.path)
             self.lock.path = IndexDirectory(self.path).lock
@@ -158,7 +196,7 @@ class Creation:
             yield
         except OSError as error:
             raise LshdbError(
-                f"cannot make the index {self.path}: {error.strerror or error}",
+                f"cannot make the {self._what} {self.path}: {error.strerror or error}",
                 hint="check that the folder exists, that you may write to it, and its free space",
             ) from error
         except _database_errors() as error:
@@ -168,13 +206,19 @@ class Creation:
             ) from error
 
 
-def _database_errors() -> type[Exception]:
+def _database_errors() -> tuple[type[Exception], ...]:
     from sqlalchemy.exc import SQLAlchemyError
 
-    return SQLAlchemyError
+    return (SQLAlchemyError, *dialect.DRIVER_ERRORS)
 
 
-def _fill(aside: Path, params: IndexParams, database_url: str | None, database: Path) -> None:
+def _fill(
+    aside: Path,
+    params: IndexParams,
+    database_url: str | None,
+    database: Path,
+    given: Mapping[str, Any],
+) -> None:
     from lshdb.storage.migrations import upgrade
     from lshdb.storage.schema import parameter, state
 
@@ -189,6 +233,7 @@ def _fill(aside: Path, params: IndexParams, database_url: str | None, database: 
         "n_signatures": 0,
         "next_doc_id": 1,
         "next_run_id": 1,
+        **given,
     }
     SignatureFile(aside / SIGNATURE_FILE, params.num_perm).create()
     engine = dialect.open_writer_engine(database)

@@ -14,7 +14,7 @@ from typing import Any
 
 from lshdb.errors import FormatError, IndexNotFoundError, LshdbError, ParameterError
 
-__all__ = ["Description", "IndexDirectory", "check_path", "sync_directory"]
+__all__ = ["Description", "IndexDirectory", "sync_directory", "utf8_path"]
 
 
 _LONGEST = 16 * 2**20
@@ -57,6 +57,19 @@ class IndexDirectory:
         """The writer lock's file."""
         return self.path / "lock"
 
+    def refuse_inside(self, path: Path) -> None:
+        """Refuse a path inside the index for something that is to be made.
+
+        Raises
+        ------
+        ParameterError
+        """
+        if self.path.resolve() in Path(os.path.abspath(path)).resolve().parents:
+            raise ParameterError(
+                f"{path} lies inside the index {self.path}, which holds its own files only",
+                hint="give a path outside it",
+            )
+
     def write_description(self, description: Description) -> None:
         """Write ``index.toml`` and sync it."""
         lines = [
@@ -84,7 +97,7 @@ class IndexDirectory:
         FormatError
             The file is not what lshdb writes.
         """
-        check_path(self.path)
+        utf8_path(self.path)
         try:
             with open(self.description, "rb", opener=_open_at_once) as file:
                 content = file.read(_LONGEST + 1)
@@ -130,10 +143,23 @@ class IndexDirectory:
         )
 
 
-def check_path(path: Path) -> None:
-    """Refuse a path that no file can have."""
+def utf8_path(path: Path) -> Path:
+    """The path, if there can be a file of that name and SQLite and index.toml can be told of it.
+
+    Raises
+    ------
+    ParameterError, LshdbError
+    """
     if "\0" in str(path):
         raise ParameterError(f"the path {str(path)!r} holds a NUL; no file has one in its name")
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        name = str(path).encode(errors="backslashreplace").decode()
+        raise LshdbError(
+            f"the path {name} is not valid UTF-8", hint="give the index another name"
+        ) from None
+    return path
 
 
 def sync_directory(path: Path) -> None:

@@ -132,6 +132,20 @@ class Postings:
         if held:
             yield grouped(np.concatenate(held))
 
+    def with_contents(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Every posting, those of the content band too: (bucket keys, signature ids) in blocks.
+
+        In order of both, streamed from the runs.
+        """
+        if not self._tables:
+            return
+        rows = self._execute(dialect.ordered_postings(self._tables, contents=True))
+        while block := list(itertools.islice(rows, _POSTINGS)):
+            flat = np.fromiter(itertools.chain.from_iterable(block), dtype=np.int64)
+            keys, signature_ids = flat[0::2], flat[1::2]
+            self._check_ids(signature_ids)
+            yield keys, signature_ids
+
     def _check_ids(self, signature_ids: NDArray[np.int64]) -> None:
         # As unsigned numbers negative ones are the largest: one pass tells both.
         if len(signature_ids) and signature_ids.view(np.uint64).max() >= self._n_signatures:

@@ -6,7 +6,7 @@ import operator
 from dataclasses import dataclass, fields
 from typing import Any
 
-__all__ = ["StoredBatch", "StoredDocument"]
+__all__ = ["StoredBatch", "StoredDocument", "WholeDocument"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,14 @@ class StoredDocument:
 
 
 _VALUES = operator.attrgetter(*(field.name for field in fields(StoredDocument)))
+
+
+@dataclass(frozen=True, slots=True)
+class WholeDocument(StoredDocument):
+    """The same with its row of ``content``; ``form`` and ``body`` are None without."""
+
+    form: str | None
+    body: bytes | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ postings/s, merge of four runs 1.7 M/s, grouping one run 1.8 M/s, grouping twelv
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,6 +121,26 @@ class PostingRuns:
             (n_rows, level_of(n_rows), int(not sealed), active.run_id),
         )
 
+    def load(self, blocks: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> None:
+        """Make one run of all postings of an index that has none yet.
+
+        Parameters
+        ----------
+        blocks : iterable of (keys, signature_ids)
+            In order of both.
+        """
+        run = self._create(0, is_active=False)
+        n_rows = 0
+        for keys, signature_ids in blocks:
+            dialect.insert_postings(self._insert, run.table_name, keys, signature_ids)
+            n_rows += len(keys)
+        self._execute(
+            "UPDATE run SET n_rows = ?, level = ? WHERE run_id = ?",
+            (n_rows, level_of(n_rows), run.run_id),
+        )
+        self._count_buckets(run)
+        self._publish()
+
     def due(self, *, most: int = FAN_IN) -> list[Run]:
         """The runs to be merged next: all of the lowest level with at least ``most``, or none."""
         levels: dict[int, list[Run]] = {}
@@ -136,10 +156,7 @@ class PostingRuns:
         target = self._create(sum(run.n_rows for run in sources), is_active=False)
         tables = [run.table_name for run in sources]
         self._execute(dialect.merge_runs(target.table_name, tables))
-        self._execute(
-            "INSERT INTO bucket_stat (run_id, band, size, n_buckets) "
-            f"SELECT {target.run_id}, * FROM ({dialect.bucket_sizes(target.table_name)})"
-        )
+        self._count_buckets(target)
         for run in sources:
             self._execute("DELETE FROM bucket_stat WHERE run_id = ?", (run.run_id,))
             self._execute("DELETE FROM run WHERE run_id = ?", (run.run_id,))
@@ -147,6 +164,13 @@ class PostingRuns:
         for table in tables:
             self._execute(f"DROP TABLE {table}")
         return target
+
+    def _count_buckets(self, run: Run) -> None:
+        """Count the buckets of a run that is complete; one pass over it."""
+        self._execute(
+            "INSERT INTO bucket_stat (run_id, band, size, n_buckets) "
+            f"SELECT {run.run_id}, * FROM ({dialect.bucket_sizes(run.table_name)})"
+        )
 
     def _count_active(self, active: Run, keys: NDArray[np.int64]) -> None:
         """Count the buckets of the active run anew, as far as new postings change them."""

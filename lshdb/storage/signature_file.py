@@ -17,6 +17,7 @@ Decisions:
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import mmap
 import os
@@ -37,6 +38,10 @@ HEADER_BYTES = 128
 MAPPED_BYTES = 64 * 2**20
 """A file up to this size may all come into the process's memory."""
 _ROW_DTYPE = np.dtype("<u4")
+_COPY_BYTES = 2**30
+_BLOCK_BYTES = 2**20
+_CANNOT_COPY = frozenset({errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
+"""What ``copy_file_range`` says where the file systems or the kernel cannot do it."""
 
 
 def _header(n_rows: int, num_perm: int) -> bytes:
@@ -242,6 +247,34 @@ class SignatureFile:
             hint="restore the index from a copy",
         )
 
+    def copy_to(self, target: Path, n_committed: int) -> None:
+        """Make a file with the committed rows, and sync it; it must not exist.
+
+        Copied by the system (``copy_file_range``) where it can, else in blocks.
+
+        Raises
+        ------
+        DamageError
+            This file ends before the committed rows do.
+        OSError
+            It cannot be read, or the other not written.
+        """
+        end = HEADER_BYTES + n_committed * self.row_bytes
+        source = self.open()
+        with open(target, "xb", buffering=0) as copy:
+            copy.write(_header(n_committed, self.num_perm))
+            offset = HEADER_BYTES
+            while offset < end:
+                size = min(end - offset, _COPY_BYTES)
+                copied = _copy_range(source, copy.fileno(), offset, size)
+                if not copied:
+                    raise DamageError(
+                        f"the signature file {self.path} ends before a row that is committed",
+                        hint="the file was cut; restore the index from a copy",
+                    )
+                offset += copied
+            os.fsync(copy.fileno())
+
     def append(self, first_row: int, rows: NDArray[np.uint32]) -> None:
         """Write rows from ``first_row`` on and make them durable.
 
@@ -276,6 +309,17 @@ class SignatureFile:
             yield descriptor
         finally:
             os.close(descriptor)
+
+
+def _copy_range(source: int, copy: int, offset: int, size: int) -> int:
+    """Copy bytes at an offset to the same offset of another file; how many, 0 at the end."""
+    if hasattr(os, "copy_file_range"):
+        try:
+            return os.copy_file_range(source, copy, size, offset, offset)
+        except OSError as error:
+            if error.errno not in _CANNOT_COPY:
+                raise
+    return os.pwrite(copy, os.pread(source, min(size, _BLOCK_BYTES), offset), offset)
 
 
 def _sync_data(descriptor: int) -> None:

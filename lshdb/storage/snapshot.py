@@ -10,18 +10,19 @@ import functools
 import itertools
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
-from lshdb.errors import DamageError, KeyNotFoundError
+from lshdb.errors import DamageError, KeyNotFoundError, LshdbError
 from lshdb.storage.bodies import unpack_body
 from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.edges import EdgeTables
 from lshdb.storage.postings import Postings
-from lshdb.storage.records import StoredBatch, StoredDocument
+from lshdb.storage.records import StoredBatch, StoredDocument, WholeDocument
 from lshdb.storage.signature_file import MAPPED_BYTES, SignatureFile
 
 __all__ = ["Snapshot"]
@@ -53,6 +54,8 @@ class Snapshot:
         Signature file of a given name.
     more : callable, optional
         Opens another snapshot, which may be of a later state; see :meth:`twins`.
+    copy_to : callable, optional
+        Copies the database to a path, in this state.
 
     Attributes
     ----------
@@ -70,9 +73,11 @@ class Snapshot:
         signature_file: Callable[[str], SignatureFile],
         *,
         more: Callable[[], AbstractContextManager[Snapshot]] | None = None,
+        copy_to: Callable[[Path], None] | None = None,
     ) -> None:
         self.execute = execute
         self._more = more
+        self._copy_to = copy_to
         self._open_file = signature_file
         state = execute(dialect.STATE_SQL).fetchone()
         if state is None:
@@ -157,6 +162,12 @@ class Snapshot:
             "(SELECT max(release_id) FROM signature_release) FROM state"
         ).fetchone()
         return tuple(found)
+
+    def copy_database(self, target: Path) -> None:
+        """Copy the database in this state to a path where nothing is; a reader's snapshots only."""
+        if self._copy_to is None:
+            raise LshdbError("a transaction that writes has no state that could be copied")
+        self._copy_to(target)
 
     # Documents
 
@@ -304,6 +315,14 @@ class Snapshot:
         """Number of documents that last came in before a time."""
         row = self.execute("SELECT count(*) FROM document WHERE last_seen_at < ?", (since,))
         return int(row.fetchone()[0])
+
+    def whole_documents(self) -> Iterator[WholeDocument]:
+        """Every document with its body as it is stored, streamed in order of doc_id."""
+        rows = self.execute(
+            f"SELECT {_DOCUMENT_COLUMNS}, form, body FROM document LEFT JOIN content "
+            "USING (doc_id) ORDER BY doc_id"
+        )
+        return (WholeDocument(*row) for row in rows)
 
     def document_keys(self) -> Iterator[tuple[int, str]]:
         """(doc_id, key) of every document, in the order in which they came in."""

@@ -14,8 +14,9 @@ connections are kept and used again.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,9 +32,11 @@ from lshdb.errors import (
 from lshdb.params import FORMAT, IndexParams
 from lshdb.storage.creation import Creation
 from lshdb.storage.dialects import sqlite as dialect
-from lshdb.storage.directory import Description, IndexDirectory, check_path
+from lshdb.storage.dialects.files import copy_database
+from lshdb.storage.directory import Description, IndexDirectory, utf8_path
 from lshdb.storage.lock import WriterLock
 from lshdb.storage.migrations import check_revision
+from lshdb.storage.rows import Rows, translation
 from lshdb.storage.signature_file import SignatureFile
 from lshdb.storage.snapshot import Snapshot
 
@@ -72,6 +75,7 @@ class Store:
         database_url: str | None = None,
         deferred: bool = False,
         lock_timeout: float = 60.0,
+        state: Mapping[str, Any] | None = None,
     ) -> Store:
         """Make an empty index at a path where nothing is, and open it; see ``creation.py``.
 
@@ -85,6 +89,8 @@ class Store:
             there is none.
         lock_timeout : float
             Seconds to wait for another process that is making an index there.
+        state : mapping, optional
+            Columns of the table ``state`` that are not those of a new index.
 
         Raises
         ------
@@ -95,9 +101,9 @@ class Store:
         LshdbError
             The directory cannot be written to.
         """
-        creation = Creation(_utf8(path), lock_timeout=lock_timeout)
+        creation = Creation(path, lock_timeout=lock_timeout)
         try:
-            creation.fill(params, database_url=database_url)
+            creation.fill(params, database_url=database_url, state=state or {})
             if not deferred:
                 creation.settle()
                 creation.lock.release()
@@ -108,6 +114,41 @@ class Store:
             raise
         store.creation = creation
         return store
+
+    @classmethod
+    @contextlib.contextmanager
+    def making(
+        cls,
+        path: Path,
+        params: IndexParams,
+        *,
+        database_url: str | None = None,
+        state: Mapping[str, Any] | None = None,
+    ) -> Iterator[Store]:
+        """Make an index that comes to its place whole, when the block has ended well.
+
+        Parameters
+        ----------
+        path, params, database_url
+            As for :meth:`create`.
+        state : mapping, optional
+            Columns of the table ``state`` that are not those of a new index.
+
+        Raises
+        ------
+        IndexExistsError, LockedError, LshdbError
+            As for :meth:`create`; there is no index after any error.
+        """
+        store = cls.create(path, params, database_url=database_url, deferred=True, state=state)
+        try:
+            if store.creation is not None:
+                store.creation.is_whole_only = True
+            yield store
+            lock = store.settle()
+            if lock is not None:
+                lock.release()
+        finally:
+            store.close()
 
     def settle(self) -> WriterLock | None:
         """Bring an index that was left aside to its place; the writer lock, which is held.
@@ -137,7 +178,7 @@ class Store:
         IndexNotFoundError, FormatError, ParameterMismatchError, DamageError, DatabaseError
             What is there is no index, of another format, or does not fit together.
         """
-        directory = IndexDirectory(_utf8(Path(path)))
+        directory = IndexDirectory(utf8_path(Path(path)))
         description = directory.read_description()
         if description.format != FORMAT:
             raise FormatError(
@@ -293,7 +334,12 @@ class Store:
         missing = None
         while True:
             execute("BEGIN")
-            snapshot = Snapshot(execute, self.signature_file, more=self.reading)
+            snapshot = Snapshot(
+                execute,
+                self.signature_file,
+                more=self.reading,
+                copy_to=functools.partial(copy_database, connection),
+            )
             file = snapshot.signature_file
             try:
                 file.open()
@@ -320,11 +366,11 @@ class Store:
     def _translated(self, execute: Callable[..., Any]) -> Callable[..., Any]:
         """The same, with the driver's errors turned into ours."""
 
-        def translated(sql: str, parameters: tuple[Any, ...] = ()) -> _Rows:
+        def translated(sql: str, parameters: tuple[Any, ...] = ()) -> Rows:
             try:
-                return _Rows(execute(sql, parameters), self.database)
+                return Rows(execute(sql, parameters), self.database)
             except dialect.DRIVER_ERRORS as error:
-                raise _translation(error, self.database) from error
+                raise translation(error, self.database) from error
 
         return translated
 
@@ -345,54 +391,6 @@ class Store:
         if self.creation is not None:
             self.creation.abandon()
             self.creation = None
-
-
-def _utf8(path: Path) -> Path:
-    """The path, if SQLite and index.toml can be told of it."""
-    check_path(path)
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        name = str(path).encode(errors="backslashreplace").decode()
-        raise LshdbError(
-            f"the path {name} is not valid UTF-8", hint="give the index another name"
-        ) from None
-    return path
-
-
-class _Rows:
-    """Rows of a statement, as the driver's cursor gives them, but for its errors."""
-
-    def __init__(self, cursor: Any, database: Path) -> None:
-        self._cursor = cursor
-        self._database = database
-
-    def __iter__(self) -> _Rows:
-        return self
-
-    def __next__(self) -> Any:
-        try:
-            return next(self._cursor)
-        except dialect.DRIVER_ERRORS as error:
-            raise _translation(error, self._database) from error
-
-    def fetchone(self) -> Any:
-        return next(self, None)
-
-    def fetchall(self) -> list[tuple[Any, ...]]:
-        try:
-            rows: list[tuple[Any, ...]] = self._cursor.fetchall()
-        except dialect.DRIVER_ERRORS as error:
-            raise _translation(error, self._database) from error
-        return rows
-
-
-def _translation(error: Exception, database: Path) -> LshdbError:
-    """Our error for one of the driver's."""
-    kind = DamageError if dialect.is_damage(error) else DatabaseError
-    return kind(
-        f"the database {database} failed: {error}", hint="run lshdb check if this happens again"
-    )
 
 
 def _parameter(name: str, value: str, database: Path) -> Any:

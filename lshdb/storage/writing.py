@@ -342,7 +342,8 @@ class Writer:
             if transaction.n_signatures != transaction.snapshot.n_signatures:
                 with contextlib.suppress(OSError):
                     transaction.snapshot.signature_file.set_header(transaction.n_signatures)
-        if self._store.creation is not None and transaction.batch_id is not None:
+        creation = self._store.creation
+        if creation and transaction.batch_id is not None and not creation.is_whole_only:
             self._settle()
 
     def tidy(self) -> None:

@@ -261,13 +261,16 @@ def decode_groups(groups: str | None) -> NDArray[np.int64]:
     return flat[np.lexsort((flat[:, 1], flat[:, 0]))]
 
 
-def ordered_postings(tables: Sequence[str]) -> str:
+def ordered_postings(tables: Sequence[str], *, contents: bool = False) -> str:
     """SELECT of every posting of the bands in order: (bucket_key, signature_id).
+
+    With ``contents`` also those of the content band.
 
     Sorted streams are merged, or sorted where there are many, as by :func:`merge_runs`.
     """
+    condition = "" if contents else f" WHERE {NOT_CONTENT_SQL}"
     arms = " UNION ALL ".join(
-        f"SELECT bucket_key, signature_id FROM {table} WHERE {NOT_CONTENT_SQL}" for table in tables
+        f"SELECT bucket_key, signature_id FROM {table}{condition}" for table in tables
     )
     if len(tables) > 16:
         arms = f"SELECT bucket_key, signature_id FROM ({arms})"

@@ -1,0 +1,46 @@
+"""``lshdb merge``: documents of other indexes into one, without signing them again."""
+
+from __future__ import annotations
+
+import contextlib
+
+import click
+
+from lshdb import Index
+from lshdb.cli._adding import committing, summary
+from lshdb.cli._options import conflict_option, lock_option
+from lshdb.cli._output import say
+
+__all__ = ["command"]
+
+
+@click.command("merge", short_help="Take over the documents of other indexes.")
+@click.argument("index_path", metavar="INTO")
+@click.argument("paths", metavar="FROM...", nargs=-1, required=True)
+@conflict_option
+@lock_option
+def command(
+    index_path: str, paths: tuple[str, ...], *, on_conflict: str, lock_timeout: float
+) -> None:
+    """Take over the documents of the indexes FROM into INTO, without signing any of them again.
+
+    All must have been made with the same parameters; bands, rows, threshold and recall may differ.
+    INTO may be one that stores no texts. The indexes FROM are not changed, and may be written to
+    meanwhile; each is taken as it is when the merge begins.
+
+    Batches are committed as they fill. Merging again leaves what is in unchanged and adds the rest.
+
+    \b
+    lshdb merge year.lshdb january.lshdb february.lshdb
+    """
+    with contextlib.ExitStack() as opened:
+        index = opened.enter_context(Index.open(index_path))
+        others = [opened.enter_context(Index.open(path)) for path in paths]
+        with committing("merging") as progress:
+            result = index.merge(
+                *others,
+                on_conflict=on_conflict,
+                lock_timeout=lock_timeout,
+                on_commit=progress.committed,
+            )
+    say(summary(result))

@@ -1,0 +1,44 @@
+"""``lshdb reindex``: another index of the stored texts, with other parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from lshdb import Index
+from lshdb.cli._adding import summary
+from lshdb.cli._describing import described
+from lshdb.cli._options import creation_options, given_parameters, index_argument, workers_option
+from lshdb.cli._output import note, say
+from lshdb.cli._progress import TaskProgress
+
+__all__ = ["command"]
+
+
+@click.command("reindex", short_help="Make another index of the stored texts.")
+@index_argument
+@click.argument("path", metavar="NEW")
+@workers_option
+@creation_options
+def command(index_path: str, path: str, *, workers: int | None, **options: Any) -> None:
+    """Make the index NEW of the texts that are stored in INDEX, with other parameters.
+
+    What is not given is as in INDEX, and not the default that help shows. With --threshold,
+    --recall, --bands and --rows, or --num-perm, bands and rows are chosen again, for the recall of
+    INDEX unless another is given; another --unit brings its own --k and its own way with case.
+
+    Keys, sources and the times at which documents first and last came in are kept. NEW is there
+    when it is whole, and not at all if the command is killed before. INDEX is not changed, and may
+    be written to meanwhile.
+
+    \b
+    lshdb reindex news.lshdb news-char.lshdb --unit char --threshold 0.6
+    """
+    with Index.open(index_path) as index, TaskProgress("reindexing") as progress:
+        result = index.reindex(
+            path, workers=workers, on_commit=progress.committed, **given_parameters(options)
+        )
+    with Index.open(path) as new:
+        note(f"made the index {path}: {described(new.params)}")
+    say(summary(result))

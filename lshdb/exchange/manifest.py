@@ -1,0 +1,136 @@
+"""``index.json`` of an export: what was exported, and size and checksum of every file."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from lshdb.errors import DamageError, FormatError, InputError
+from lshdb.exchange.tables import TABLES
+
+__all__ = ["EXPORT_FORMAT", "MANIFEST", "Manifest", "describe", "read_manifest", "verify_files"]
+
+EXPORT_FORMAT = 1
+"""Number of the form of exports that this version writes and reads."""
+MANIFEST = "index.json"
+_COUNTED = (*TABLES, "signatures", "postings")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What ``index.json`` says.
+
+    Attributes
+    ----------
+    export_format : int
+    tables : {"jsonl", "parquet"}
+        In which format.
+    index : dict
+        Of the index: format, uuid, created_at, library_version, unicode_version, next_doc_id.
+    parameters : dict
+        Name to value.
+    edges : dict or None
+        How far edges and clusters had come.
+    counts : dict
+        Rows by table, with ``signatures`` and ``postings``.
+    files : dict
+        Name to ``bytes`` and ``blake2b`` (32 bytes, hexadecimal).
+    """
+
+    export_format: int
+    tables: str
+    index: dict[str, Any]
+    parameters: dict[str, Any]
+    edges: dict[str, Any] | None
+    counts: dict[str, int]
+    files: dict[str, dict[str, Any]]
+
+    def write(self, folder: Path) -> None:
+        """Write it and sync it."""
+        with open(folder / MANIFEST, "xb") as file:
+            file.write(orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """Size and checksum of a file, which is synced."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32))
+        return {"bytes": file.tell(), "blake2b": digest.hexdigest()}
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read ``index.json``.
+
+    Raises
+    ------
+    InputError
+        There is no export.
+    FormatError
+        It was written in a form that this version does not know.
+    DamageError
+        It is not what was written.
+    """
+    path = folder / MANIFEST
+    try:
+        found = orjson.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(
+            f"there is no export at {folder}: {path}: {error.strerror}",
+            hint="give the directory that lshdb export made",
+        ) from error
+    except ValueError as error:
+        raise _damage(path, f"is no JSON: {error}") from error
+    number = found.get("export_format") if isinstance(found, dict) else None
+    if type(number) is not int:
+        raise _damage(path, "names no export_format")
+    if number != EXPORT_FORMAT:
+        raise FormatError(
+            f"the export {folder} has format {number}; this version reads {EXPORT_FORMAT}",
+            hint="import it with the lshdb version that wrote it"
+            if number < EXPORT_FORMAT
+            else "it was written by a newer lshdb; install that",
+        )
+    try:
+        manifest = Manifest(**found)
+    except TypeError as error:
+        raise _damage(path, f"lacks or garbles what an export says: {error}") from error
+    parts = (manifest.index, manifest.parameters, manifest.counts, manifest.files)
+    is_good = manifest.tables in ("jsonl", "parquet") and all(isinstance(p, dict) for p in parts)
+    if not is_good or any(type(manifest.counts.get(name)) is not int for name in _COUNTED):
+        raise _damage(path, "lacks or garbles what an export says")
+    return manifest
+
+
+def verify_files(folder: Path, manifest: Manifest, names: list[str]) -> None:
+    """Compare files with their sizes and checksums.
+
+    Raises
+    ------
+    DamageError
+        One is missing or is not what was written; names it.
+    """
+    for name in names:
+        written = manifest.files.get(name)
+        if not isinstance(written, dict):
+            raise _damage(folder / MANIFEST, f"does not list {name}")
+        try:
+            found = describe(folder / name)
+        except OSError as error:
+            raise _damage(folder / name, f"cannot be read: {error.strerror}") from error
+        for what in ("bytes", "blake2b"):
+            if found[what] != written.get(what):
+                raise _damage(
+                    folder / name, f"has {what} {found[what]}; written was {written.get(what)}"
+                )
+
+
+def _damage(path: Path, what: str) -> DamageError:
+    return DamageError(f"{path} {what}", hint="export the index again, or take another copy")

@@ -1,0 +1,231 @@
+"""Files of an export -> the index again: same numbers, same answers, nothing signed.
+
+Every file is compared with its checksum before anything is made; then all is streamed into an index
+that is made aside and comes to its place when it is whole.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.collector import collector_paused
+from lshdb.errors import DamageError, FormatError
+from lshdb.exchange import jsonl, parquet
+from lshdb.exchange.manifest import MANIFEST, Manifest, read_manifest, verify_files
+from lshdb.exchange.tables import TABLES
+from lshdb.exchange.writing import FORMATS
+from lshdb.params import FORMAT, IndexParams
+from lshdb.storage import loading
+from lshdb.storage.bodies import hash_body, raw_body
+from lshdb.storage.edges import EdgeState
+from lshdb.storage.store import Store
+from lshdb.storage.writing import Writer
+
+__all__ = ["import_export"]
+
+_BATCH_DOCUMENTS = 40_000
+_BATCH_CHARACTERS = 32 * 2**20
+_ROWS = 50_000
+_SIGNATURE_BYTES = 32 * 2**20
+_POSTINGS = 65_536
+
+
+def import_export(
+    folder: Path,
+    path: Path,
+    *,
+    database_url: str | None,
+    on_progress: Callable[[int], None] | None,
+) -> None:
+    """Make an index of an export; see :meth:`lshdb.Index.from_export`."""
+    manifest = read_manifest(folder)
+    source = _Export(folder, manifest)
+    verify_files(folder, manifest, source.files())
+    params, state, edges = _described(folder / MANIFEST, manifest)
+    signatures = source.signatures(params)
+    with (
+        Store.making(path, params, database_url=database_url, state=state) as store,
+        Writer(store, lock_timeout=0.0) as writer,
+    ):
+        _load_signatures(writer, signatures)
+        _load_documents(writer, source, params, on_progress)
+        with writer.transaction() as transaction:
+            loading.load_releases(transaction, source.rows("releases"))
+            for rows in _cut(source.rows("edges")):
+                loading.load_edges(transaction, rows)
+            loading.load_clusters(transaction, list(source.rows("clusters")), edges)
+        with writer.transaction() as transaction:
+            if manifest.counts["postings"]:
+                transaction.runs.load(source.postings(params))
+            transaction.execute("UPDATE state SET next_doc_id = ?", (state["next_doc_id"],))
+
+
+@dataclass(frozen=True, slots=True)
+class _Export:
+    """The files of an export."""
+
+    folder: Path
+    manifest: Manifest
+
+    def files(self) -> list[str]:
+        """Their names."""
+        suffix = FORMATS[self.manifest.tables].SUFFIX
+        postings = "postings" + (parquet.SUFFIX if self.manifest.tables == "parquet" else ".npy")
+        return [*(f"{name}{suffix}" for name in TABLES), "signatures.npy", postings]
+
+    def rows(self, name: str) -> Iterator[tuple[Any, ...]]:
+        """The rows of a table."""
+        form = jsonl if self.manifest.tables == "jsonl" else parquet
+        path = self.folder / f"{name}{form.SUFFIX}"
+        count = 0
+        for row in form.read_table(path, TABLES[name]):
+            count += 1
+            yield row
+        self._check_count(path, name, count)
+
+    def signatures(self, params: IndexParams) -> NDArray[np.uint32]:
+        """The signature rows, memory-mapped."""
+        found = self._array("signatures.npy", np.dtype("<u4"), params.num_perm)
+        self._check_count(self.folder / "signatures.npy", "signatures", len(found))
+        return found
+
+    def postings(
+        self, params: IndexParams
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Bucket keys and signature ids, some at a time, in order."""
+        path = self.folder / self.files()[-1]
+        n_signatures = self.manifest.counts["signatures"]
+        self._check_count(path, "postings", n_signatures * (params.bands + 1))
+        count, last = 0, (-(2**63), -1)
+        for keys, ids in self._posting_blocks(path):
+            ordered = np.column_stack([keys, ids])
+            behind = np.vstack([np.array([last]), ordered[:-1]])
+            rises = (keys > behind[:, 0]) | ((keys == behind[:, 0]) & (ids > behind[:, 1]))
+            if not rises.all() or ids.min() < 0 or ids.max() >= n_signatures:
+                raise _damage(path, "holds postings out of order, or of no signature")
+            last = (int(keys[-1]), int(ids[-1]))
+            count += len(keys)
+            yield keys, ids
+        self._check_count(path, "postings", count)
+
+    def _posting_blocks(self, path: Path) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        if self.manifest.tables == "parquet":
+            yield from parquet.read_postings(path)
+            return
+        pairs = self._array(path.name, np.dtype("<i8"), 2)
+        for start in range(0, len(pairs), _POSTINGS):
+            block = np.array(pairs[start : start + _POSTINGS])
+            yield block[:, 0], block[:, 1]
+
+    def _array(self, name: str, dtype: np.dtype[Any], width: int) -> NDArray[Any]:
+        path = self.folder / name
+        try:
+            found = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise _damage(path, f"is no .npy file that can be read: {error}") from error
+        if found.dtype != dtype or found.ndim != 2 or found.shape[1] != width:
+            raise _damage(
+                path,
+                f"holds {found.dtype.str} of shape {found.shape}; "
+                f"expected {dtype.str} of shape (n, {width})",
+            )
+        array: NDArray[Any] = found
+        return array
+
+    def _check_count(self, path: Path, name: str, count: int) -> None:
+        if count != self.manifest.counts.get(name):
+            raise _damage(
+                path, f"has {count} rows; {MANIFEST} says {self.manifest.counts.get(name)}"
+            )
+
+
+def _described(
+    path: Path, manifest: Manifest
+) -> tuple[IndexParams, dict[str, Any], EdgeState | None]:
+    """Parameters, columns of the table ``state``, and how far edges had come."""
+    index = manifest.index
+    if index.get("format") != FORMAT:
+        raise FormatError(
+            f"{path} is of an index of format {index.get('format')}; this version reads {FORMAT}",
+            hint="import it with the lshdb version that wrote it",
+        )
+    try:
+        params = IndexParams(**manifest.parameters)
+        edges = None if manifest.edges is None else EdgeState(**manifest.edges)
+        state = {
+            name: str(index[name])
+            for name in ("uuid", "created_at", "library_version", "unicode_version")
+        }
+        if type(index["next_doc_id"]) is not int:
+            raise TypeError("next_doc_id")
+        return params, {**state, "next_doc_id": index["next_doc_id"]}, edges
+    except (TypeError, KeyError, ValueError) as error:
+        raise _damage(path, f"lacks or garbles what an export says: {error}") from error
+
+
+def _load_signatures(writer: Writer, signatures: NDArray[np.uint32]) -> None:
+    step = max(1, _SIGNATURE_BYTES // (4 * signatures.shape[1]))
+    for start in range(0, len(signatures), step):
+        with writer.transaction() as transaction:
+            transaction.append_signatures(np.array(signatures[start : start + step]))
+
+
+def _load_documents(
+    writer: Writer,
+    source: _Export,
+    params: IndexParams,
+    on_progress: Callable[[int], None] | None,
+) -> None:
+    with writer.transaction() as transaction:
+        loading.load_batches(transaction, source.rows("batches"))
+    n_signatures, done = source.manifest.counts["signatures"], 0
+    path = source.folder / source.files()[0]
+    for batch in _batches(source.rows("documents")):
+        rows: list[tuple[Any, ...]] = []
+        bodies: list[tuple[int, str, bytes]] = []
+        for *values, text, tokens in batch:
+            body = tokens if text is None else text
+            content_hash, body_hash = bytes.fromhex(values[3]), bytes.fromhex(values[4])
+            if values[2] is not None and not 0 <= values[2] < n_signatures:
+                raise _damage(path, f"{values[1]!r} has signature {values[2]}, which is not there")
+            if params.store_text:
+                form, raw = ("text", b"") if body is None else raw_body(body)
+                if body is None or hash_body(form, raw) != body_hash:
+                    raise _damage(path, f"the text of {values[1]!r} is not the one exported")
+                bodies.append((values[0], form, raw))
+            rows.append((*values[:3], content_hash, body_hash, *values[5:]))
+        with collector_paused(), writer.transaction() as transaction:
+            loading.load_documents(transaction, rows, bodies)
+        done += len(rows)
+        if on_progress is not None:
+            on_progress(done)
+
+
+def _batches(rows: Iterable[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    """Documents in batches that fit in memory; the last two values are the body."""
+    batch: list[tuple[Any, ...]] = []
+    size = 0
+    for row in rows:
+        batch.append(row)
+        size += len(row[-2] or "") + sum(map(len, row[-1] or ())) + 64 * len(row[-1] or ())
+        if len(batch) >= _BATCH_DOCUMENTS or size >= _BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _cut(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    while some := list(itertools.islice(rows, _ROWS)):
+        yield some
+
+
+def _damage(path: Path, what: str) -> DamageError:
+    return DamageError(f"{path} {what}", hint="export the index again, or take another copy")

@@ -1,0 +1,156 @@
+"""Stored texts -> another index with other parameters.
+
+Texts go the way of an add, batch by batch, into an index that is made aside and comes into being
+when it is whole. What an add would set anew, the times at which a document first and last came in,
+is kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lshdb.adding import Addition, in_batches
+from lshdb.committing import AddResult, Change
+from lshdb.documents import Document
+from lshdb.errors import DamageError, ParameterError, TextNotStoredError
+from lshdb.params import IndexParams
+from lshdb.shingling import Shingler
+from lshdb.storage.bodies import unpack_body
+from lshdb.storage.snapshot import Snapshot
+from lshdb.storage.store import Store
+from lshdb.storage.writing import Writer
+from lshdb.threads import choose_workers
+from lshdb.tokenizers import Tokenizer, splitter
+
+__all__ = ["changed_params", "reindex_store"]
+
+_CHOOSE_BANDS = {"threshold", "recall", "bands", "rows", "num_perm"}
+_OPTIONS = {
+    *("threshold", "recall", "bands", "rows", "num_perm", "scheme", "seed", "unit", "k", "bag"),
+    *("lowercase", "strip_accents", "strip_punctuation", "digits", "stop_tokens", "store_text"),
+}
+
+
+def reindex_store(
+    store: Store,
+    path: Path,
+    *,
+    shingler: Shingler,
+    tokenizer: Tokenizer | None,
+    database: str | None,
+    workers: int | None,
+    on_commit: Callable[[AddResult], None] | None,
+    given: Mapping[str, Any],
+) -> AddResult:
+    """Make another index of the stored texts; see :meth:`lshdb.Index.reindex`."""
+    if not store.params.store_text:
+        raise TextNotStoredError(
+            f"reindexing needs the texts, and {store.directory.path} was made with --no-text",
+            hint="add the documents to a new index",
+        )
+    store.directory.refuse_inside(path)
+    params = changed_params(store.params, given, tokenizer)
+    split = None
+    if params.tokenizer:
+        is_same = tokenizer is None and shingler.split is not None
+        split = shingler.split if is_same else splitter(params.tokenizer, tokenizer)
+    workers = choose_workers(workers)
+    begun = time.perf_counter()
+    result = AddResult()
+    with (
+        store.reading() as snapshot,
+        Store.making(path, params, database_url=database) as made,
+        Writer(made, lock_timeout=0.0) as writer,
+    ):
+        last = snapshot.last_batch()
+        run = _Reindexing(
+            writer,
+            params,
+            result,
+            source=f"reindex of {store.directory.path}",
+            on_conflict="error",
+            shingler=Shingler.of(params, split),
+            workers=workers,
+            after=last.started_at if last else "",
+        )
+        run.max_errors = 0
+        run.take(in_batches(_documents(snapshot), run.reject), begun=begun, on_commit=on_commit)
+    result.seconds = time.perf_counter() - begun
+    return result
+
+
+def changed_params(
+    params: IndexParams, given: Mapping[str, Any], tokenizer: Tokenizer | None = None
+) -> IndexParams:
+    """The parameters of an index with some of them changed.
+
+    Parameters
+    ----------
+    params : IndexParams
+        Of the index that there is.
+    given : mapping
+        Options of :meth:`lshdb.Index.create` by name.
+    tokenizer : Tokenizer, optional
+        In place of the index's.
+
+    Raises
+    ------
+    ParameterError
+        There is no such option, or a value is out of range.
+    """
+    for name in given:
+        if name not in _OPTIONS:
+            raise ParameterError(
+                f"there is no parameter {name!r}", hint="one of " + ", ".join(sorted(_OPTIONS))
+            )
+    unit = given.get("unit") or ("tokenizer" if tokenizer else params.unit)
+    recorded = tokenizer.recorded if tokenizer else params.tokenizer
+    kept: dict[str, Any] = {
+        **{name: getattr(params, name) for name in ("scheme", "num_perm", "seed", "threshold")},
+        **{name: getattr(params, name) for name in ("bag", "store_text")},
+        **params.options(),
+        "unit": unit,
+        "tokenizer": recorded if unit == "tokenizer" or tokenizer else "",
+    }
+    if unit == params.unit:
+        kept["k"] = params.k
+        kept["stop_tokens"] = params.stop_tokens.split() if unit == "url" else None
+    else:
+        kept["lowercase"] = None
+    rebanded = not _CHOOSE_BANDS.isdisjoint(given)
+    if not rebanded:
+        kept["bands"], kept["rows"] = params.bands, params.rows
+    elif not {"recall", "bands", "rows"} & given.keys() and 0.0 < params.recall < 1.0:
+        kept["recall"] = params.recall
+    changed = IndexParams.choose(**{**kept, **given})
+    return changed if rebanded else replace(changed, recall=params.recall)
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredText(Document):
+    """A document of the index, with the times that it keeps."""
+
+    added_at: str = ""
+    last_seen_at: str = ""
+
+
+def _documents(snapshot: Snapshot) -> Iterator[_StoredText]:
+    for one in snapshot.whole_documents():
+        if one.form is None or one.body is None:
+            raise DamageError(f"the text of {one.key!r} is missing", hint="run lshdb check")
+        body = unpack_body(one.form, one.body)
+        yield _StoredText(one.key, body, one.source, one.added_at, one.last_seen_at)
+
+
+class _Reindexing(Addition):
+    """One call of reindex: an addition whose documents keep their times."""
+
+    def _change(self, item: Document) -> Change:
+        change = super()._change(item)
+        if isinstance(item, _StoredText):
+            change.added_at, change.last_seen_at = item.added_at, item.last_seen_at
+        return change

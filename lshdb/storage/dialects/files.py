@@ -1,0 +1,42 @@
+"""SQLite's database as a file: copied whole while others write."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from pathlib import Path
+
+__all__ = ["copy_database"]
+
+
+def copy_database(connection: sqlite3.Connection, target: Path) -> None:
+    """Copy the state that the connection's open reading transaction sees, and sync it.
+
+    By SQLite's online backup, all pages in one step: it reads through the connection, so what is
+    in the write-ahead log counts as far as the transaction sees it, and what is committed
+    meanwhile does not. The log itself is not copied.
+
+    Parameters
+    ----------
+    connection : sqlite3.Connection
+        With a reading transaction open.
+    target : Path
+        Must not exist.
+
+    Raises
+    ------
+    sqlite3.Error
+        Reading or writing failed; what there is of the target is to be thrown away.
+    """
+    with contextlib.closing(sqlite3.connect(target, isolation_level=None)) as copy:
+        # Nobody sees the copy before it is whole and synced, so it needs no journal.
+        copy.execute("PRAGMA journal_mode=OFF")
+        copy.execute("PRAGMA synchronous=OFF")
+        connection.backup(copy, pages=-1)
+    for place in (target, target.parent):
+        descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
