@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lshdb import DamageError, Index, LshdbError
+from lshdb import DamageError, Index, LshdbError, ParameterMismatchError
 from tests.conftest import family_corpus
 
 CORPUS = family_corpus(5, families=6)
@@ -153,3 +153,36 @@ def test_missing_state_and_garbled_parameters_are_damage(path: Path, statement: 
     change(path, statement)
     with pytest.raises(DamageError):
         Index.open(path)
+
+
+def test_a_schema_that_is_no_utf8_any_more_is_damage(make_index: Callable[..., Index]) -> None:
+    """SQLite's message quotes the schema, and the driver cannot decode that."""
+    index = make_index()
+    index.add([("a", "some words")])
+    index.close()
+    database = index.path / "index.db"
+    sound = database.read_bytes()
+    assert b"tabledocumentdocument" in sound
+    damaged = sound.replace(b"tabledocumentdocument", b"table\xe5(cumentdocument")
+    database.write_bytes(damaged.replace(b"CREATE TABLE document", b"CREATE TABLX document"))
+    try:
+        with pytest.raises(DamageError):
+            Index.open(index.path)
+    finally:
+        database.write_bytes(sound)
+
+
+def test_a_parameter_whose_name_is_no_text_any_more_is_refused(
+    make_index: Callable[..., Index],
+) -> None:
+    index = make_index()
+    index.close()
+    with sqlite3.connect(index.path / "index.db") as database:
+        database.execute("UPDATE parameter SET name = CAST(name AS BLOB) WHERE name = 'k'")
+    try:
+        with pytest.raises(ParameterMismatchError):
+            Index.open(index.path)
+    finally:
+        database.execute("UPDATE parameter SET name = 'k' WHERE CAST(name AS TEXT) = 'k'")
+        database.commit()
+        database.close()

@@ -215,7 +215,7 @@ class Store:
             for name, value in snapshot.execute("SELECT name, value FROM parameter")
         }
         self._compare("uuid", identity, description.uuid)
-        for name in sorted(stored.keys() | description.parameters.keys()):
+        for name in sorted(stored.keys() | description.parameters.keys(), key=str):
             self._compare(name, stored.get(name), description.parameters.get(name))
         try:
             self.params = IndexParams(**stored)

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["CONTENT_RANGE", "open_reader", "open_writer_engine"]
 
 NAME = "sqlite"
-DRIVER_ERRORS = (sqlite3.Error, sqlite3.Warning)
+DRIVER_ERRORS = (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError)
+"""The driver decodes SQLite's messages, which quote a damaged schema as it lies."""
 PAGE_SIZE = 8192
 PARAMETERS_A_STATEMENT = 999
 """As many as SQLite took before 3.32; more gain nothing for postings and texts."""
@@ -87,7 +88,7 @@ def open_reader(database: Path) -> sqlite3.Connection:
         connection.execute(f"PRAGMA cache_size=-{READER_CACHE_KIB}")
         connection.execute("PRAGMA mmap_size=0")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.Error as error:
+    except DRIVER_ERRORS as error:
         if connection is not None:
             connection.close()
         kind = DamageError if is_damage(error) else DatabaseError
@@ -110,6 +111,8 @@ def is_immutable(database: Path) -> bool:
 
 def is_damage(error: Exception) -> bool:
     """Whether the driver's error says that the file is not what SQLite wrote."""
+    if isinstance(error, UnicodeDecodeError):
+        return True
     code = getattr(error, "sqlite_errorcode", None)
     return code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
