@@ -170,7 +170,7 @@ class Committer(ABC):
         with writer.transaction() as transaction:
             last = transaction.snapshot.last_batch()
             self.posted = PostedContents(transaction.snapshot.run_tables)
-        self.started_at = timestamp_after(max(after, last.started_at if last else "") or None)
+            self.started_at = timestamp_after(max(after, last.started_at if last else "") or None)
         self.add_id: int | None = None
 
     # What each way in does on its own

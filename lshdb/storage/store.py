@@ -17,6 +17,7 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,6 +32,7 @@ from lshdb.errors import (
 )
 from lshdb.params import FORMAT, IndexParams
 from lshdb.storage.creation import Creation
+from lshdb.storage.diagnosis import diagnosed
 from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.dialects.files import copy_database
 from lshdb.storage.directory import Description, IndexDirectory, utf8_path
@@ -296,6 +298,15 @@ class Store:
             connection.close()
         else:
             self._idle.append(connection)
+
+    def diagnosed(self) -> AbstractContextManager[None]:
+        """Turn an error that damaged rows are behind into one that names them."""
+        return diagnosed(self.database, self._looking)
+
+    @contextlib.contextmanager
+    def _looking(self) -> Iterator[Callable[..., Any]]:
+        with contextlib.closing(dialect.open_reader(self.database)) as connection:
+            yield self._translated(connection.execute)
 
     def require_open(self) -> None:
         """Refuse to go on where the store is closed, or came into this process by a fork.

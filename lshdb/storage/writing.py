@@ -373,18 +373,19 @@ class Writer:
         """Turn the errors of database and file system into ours, once, with the cause."""
         from sqlalchemy.exc import SQLAlchemyError
 
-        try:
-            yield
-        except SQLAlchemyError as error:
-            cause = getattr(error, "orig", None) or error
-            raise DatabaseError(
-                f"the database {self._store.database} failed: {cause}; "
-                "the batch that was being written is not in",
-                hint="check the free space and the permissions of its folder",
-            ) from error
-        except OSError as error:
-            raise DatabaseError(
-                f"writing to the index {self._store.directory.path} failed: "
-                f"{error.strerror or error}; the batch that was being written is not in",
-                hint="check the free space and the permissions of its folder",
-            ) from error
+        with self._store.diagnosed():
+            try:
+                yield
+            except SQLAlchemyError as error:
+                cause = getattr(error, "orig", None) or error
+                raise DatabaseError(
+                    f"the database {self._store.database} failed: {cause}; "
+                    "the batch that was being written is not in",
+                    hint="check the free space and the permissions of its folder",
+                ) from error
+            except OSError as error:
+                raise DatabaseError(
+                    f"writing to the index {self._store.directory.path} failed: "
+                    f"{error.strerror or error}; the batch that was being written is not in",
+                    hint="check the free space and the permissions of its folder",
+                ) from error

@@ -30,6 +30,7 @@ import orjson
 from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, DatabaseError, ParameterError
+from lshdb.storage.dialects.urls import hide_passwords
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -149,18 +150,26 @@ def database_path(url: str | None, index_directory: Path) -> Path:
     """
     if url is None:
         return index_directory / "index.db"
-    scheme, _, rest = url.partition("://")
-    if scheme.split("+")[0] != "sqlite":
+    shown = hide_passwords(url)
+    scheme, mark, rest = url.partition("://")
+    if not mark or scheme.split("+")[0] != "sqlite":
         raise ParameterError(
-            f"the database URL begins with {scheme!r}; this version keeps postings in SQLite only",
+            f"the database URL is {shown!r}; this version keeps postings in SQLite only",
             hint="leave --database out, or give sqlite:///PATH",
         )
     path = rest.removeprefix("/")
-    if not path or path == ":memory:":
-        raise ParameterError(f"the database URL {url!r} names no file", hint="give sqlite:///PATH")
+    if path == rest or not path or path == ":memory:":
+        raise ParameterError(
+            f"the database URL {shown!r} names no file", hint="give sqlite:///PATH"
+        )
+    if "?" in path or "\0" in path:
+        raise ParameterError(
+            f"the database URL {shown!r} holds a ? or a NUL; a path of SQLite takes no settings",
+            hint="give sqlite:///PATH",
+        )
     if Path(path).name in OWN_FILES and (index_directory / path).parent == index_directory:
         raise ParameterError(
-            f"the database URL {url!r} names a file that the index uses for something else",
+            f"the database URL {shown!r} names a file that the index uses for something else",
             hint="give another file name",
         )
     try:

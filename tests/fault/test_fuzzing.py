@@ -1,0 +1,166 @@
+"""The fuzzing of the readers runs for a moment, and notices a reader that is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lshdb import DamageError, Index, LshdbError
+from tests.conftest import family_corpus
+from tests.fuzz_readers import TARGETS, Fuzzer, fuzz
+
+Make = Callable[..., Index]
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_moment_of_every_target() -> None:
+    said, command = fuzz([*TARGETS], seed=2, seconds=3)
+    assert not command, f"{said}\nagain: {command}"
+
+
+def test_a_case_is_the_same_again(tmp_path: Path) -> None:
+    def left(folder: Path) -> list[tuple[str, bytes]]:
+        folder.mkdir()
+        fuzzer = Fuzzer(folder)
+        for target in TARGETS:
+            with contextlib.suppress(LshdbError):
+                fuzzer.case(target, 5, 7)
+        files = sorted(path for name in ("in.*", "links*") for path in folder.glob(name))
+        return [(path.name, path.read_bytes()) for path in files]
+
+    assert len(left(tmp_path / "one")) == 2
+    assert left(tmp_path / "three") == left(tmp_path / "two")
+
+
+def test_what_is_wrong_is_reported_with_a_command(tmp_path: Path) -> None:
+    """In a copy of the package whose reader of JSON Lines lets an error out."""
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(
+        "import sys\n"
+        f"sys.path.insert(0, {str(ROOT)!r})\n"
+        "from lshdb.documents import jsonl\n"
+        "jsonl._no_json = lambda line, error: 1 / 0\n"
+        "import runpy\n"
+        f"sys.argv[0] = {str(ROOT / 'tests' / 'fuzz_readers.py')!r}\n"
+        "runpy.run_path(sys.argv[0], run_name='__main__')\n"
+    )
+    arguments = ["--target", "documents", "--seconds", "20", "--child", str(tmp_path / "journal")]
+    done = subprocess.run(
+        [sys.executable, wrong, *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0 and "ZeroDivisionError" in done.stderr
+    target, number = (tmp_path / "journal").read_text().split()
+    again = shlex.split(f"--target {target} --seed 1 --case {number}")
+    done = subprocess.run(
+        [sys.executable, wrong, *again], capture_output=True, text=True, check=False
+    )
+    assert "ZeroDivisionError" in done.stderr
+
+
+# What it found, by the first place where it came up
+
+CORPUS = family_corpus(7, families=6)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sound") / "sound.lshdb"
+    with Index.create(path, k=2) as index:
+        index.add(CORPUS)
+        list(index.clusters())
+        index.add([(CORPUS[0][0], "something else that it says now")])
+    return path
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE parameter SET name = x'00ff' WHERE name = 'seed'",
+        "UPDATE alembic_version SET version_num = x'00ff'",
+        "UPDATE state SET n_signatures = x'00ff'",
+        "UPDATE state SET n_signatures = 1.5",
+        "UPDATE state SET n_signatures = 9223372036854775807",
+        "UPDATE state SET signature_file = x'00ff'",
+        "UPDATE state SET next_doc_id = 'x'",
+        "DELETE FROM state",
+        "UPDATE document SET signature_id = 1000000",
+        "UPDATE document SET signature_id = 'x'",
+        "UPDATE document SET key = x'00ff' WHERE doc_id = 1",
+        "UPDATE document SET batch_id = 'x'",
+        "UPDATE content SET form = x'00'",
+        "UPDATE content SET body = 'x'",
+        "UPDATE content SET body = 1.5",
+        "UPDATE content SET body = x'789c'",
+        "UPDATE batch SET started_at = 9e999",
+        "UPDATE run SET n_rows = 'x'",
+        "UPDATE run SET table_name = x'00'",
+        "UPDATE {run} SET signature_id = 'x' WHERE signature_id = 3",
+        "UPDATE {run} SET signature_id = x'' WHERE signature_id = 3",
+        "UPDATE {run} SET bucket_key = 'x' WHERE signature_id = 3",
+        "UPDATE {run} SET signature_id = -1 WHERE signature_id = 3",
+        "UPDATE edge SET similarity = 'x'",
+        "UPDATE edge SET signature2 = 9223372036854775807",
+        "UPDATE edge_state SET threshold = 'x'",
+        "UPDATE edge_state SET batch_id = x'00ff'",
+        "UPDATE cluster_member SET label = 'x'",
+        "UPDATE cluster_member SET signature_id = 100000 WHERE signature_id = 0",
+        "UPDATE bucket_stat SET size = 'x' WHERE band = 0",
+        "UPDATE signature_release SET signature_id = 1000000",
+    ],
+)
+def test_rows_of_other_values(statement: str, sound: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.lshdb"
+    shutil.copytree(sound, path)
+    database = sqlite3.connect(path / "index.db", isolation_level=None)
+    run = database.execute("SELECT table_name FROM run").fetchone()[0]
+    database.execute("PRAGMA ignore_check_constraints=ON")
+    database.execute(statement.replace("{run}", run).replace("UPDATE", "UPDATE OR REPLACE"))
+    database.close()
+    questions: list[Callable[[Index], object]] = [
+        lambda index: index.query(CORPUS[3][1]),
+        lambda index: list(index.pairs()),
+        lambda index: list(index.clusters()),
+        lambda index: list(index.dedup(keep="longest")),
+        lambda index: list(index.neighbors()),
+        lambda index: index.stats(max_bucket=3),
+        lambda index: index.batches(),
+        lambda index: index.show(CORPUS[1][0]),
+        lambda index: index.check(),
+        lambda index: index.add([("new", "words that are new"), CORPUS[1]]),
+        lambda index: index.remove([CORPUS[2][0]]),
+    ]
+    for question in questions:
+        try:
+            with Index.open(path) as index:
+                question(index)
+        except LshdbError as error:
+            assert error.message
+
+
+def test_an_error_that_no_damage_is_behind_stays_what_it_is(make_index: Make) -> None:
+    index = make_index()
+    index.add([("a", "one two three four five six")])
+
+    def broken() -> object:
+        yield "q", "one two three four five six"
+        raise ZeroDivisionError("of the caller's own")
+
+    with pytest.raises(ZeroDivisionError, match="of the caller's own"):
+        list(index.query_many(broken()))  # type: ignore[arg-type]
+    database = sqlite3.connect(index.path / "index.db", isolation_level=None)
+    database.execute("UPDATE document SET n_chars = 'x'")
+    database.close()
+    with pytest.raises(DamageError, match=r"column n_chars of the table document") as caught:
+        list(index.query_many(broken()))  # type: ignore[arg-type]
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    database = sqlite3.connect(index.path / "index.db", isolation_level=None)
+    database.execute("UPDATE document SET n_chars = 27")
+    database.close()
