@@ -96,7 +96,7 @@ def dialect_findings(snapshot: Snapshot) -> Iterator[Finding]:
 def _signature_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
     snapshot.signature_file.check_header(snapshot.n_signatures)
     name = snapshot.signature_file.path.name
-    rows = snapshot.signatures
+    rows = snapshot.signature_file.rows(snapshot.n_signatures)
     expected = 0
     for first, count, crc in snapshot.execute(
         "SELECT first_row, n_rows, crc32 FROM signature_block ORDER BY first_row"
@@ -142,8 +142,8 @@ def _run_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _posting_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
-    signatures = snapshot.signatures
     n = snapshot.n_signatures
+    signatures = snapshot.signature_file.rows(n)
     content = _content_keys(snapshot)
     counts = np.zeros(n, dtype=np.int16)
     for table in snapshot.run_tables:

@@ -21,6 +21,8 @@ from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
 from lshdb.transfers import Transfers
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from lshdb.adding import AddResult
     from lshdb.checking import Finding
     from lshdb.contraction import Contraction
@@ -372,6 +374,36 @@ class Index(Transfers):
         from lshdb.removing import remove_documents
 
         return remove_documents(self._store, keys, lock_timeout=lock_timeout)
+
+    def expire(
+        self, since: datetime, *, dry_run: bool = False, lock_timeout: float = 60.0
+    ) -> RemoveResult:
+        """Remove the documents that have not come in since a time, changed or not.
+
+        Parameters
+        ----------
+        since : datetime
+            Taken for UTC where it names no zone.
+        dry_run : bool
+            Only count them.
+        lock_timeout : float
+            Seconds to wait for another writer.
+
+        Returns
+        -------
+        RemoveResult
+
+        Raises
+        ------
+        LockedError, DatabaseError
+
+        Notes
+        -----
+        Removed 40,000 a commit; what was removed before a failure stays removed.
+        """
+        from lshdb.removing import expire_documents
+
+        return expire_documents(self._store, since, dry_run=dry_run, lock_timeout=lock_timeout)
 
     @staticmethod
     def upgrade(path: Path_, *, lock_timeout: float = 60.0) -> tuple[str | None, str]:

@@ -1,4 +1,4 @@
-"""Removing documents by key: gone from every answer with the commit that says so.
+"""Removing documents, by key or by age: gone from every answer with the commit that says so.
 
 What goes is the document and its text. Its signature, where no other document has it, and the
 postings of that stay where they are and are passed over, until the index is compacted.
@@ -9,14 +9,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from lshdb.storage.store import Store
-from lshdb.storage.times import timestamp, timestamp_after
-from lshdb.storage.writing import Writer
+from lshdb.storage.times import as_timestamp, timestamp, timestamp_after
+from lshdb.storage.writing import Writer, WriteTransaction
 
-__all__ = ["RemoveResult", "remove_documents"]
+__all__ = ["RemoveResult", "expire_documents", "remove_documents"]
 
-_KEYS_A_BATCH = 40_000
+_DOCUMENTS_A_BATCH = 40_000
 
 
 @dataclass(slots=True)
@@ -43,7 +44,7 @@ def remove_documents(store: Store, keys: Iterable[str], *, lock_timeout: float) 
     result = RemoveResult()
     keys = iter(dict.fromkeys(keys))
     with Writer(store, lock_timeout=lock_timeout) as writer:
-        while some := list(itertools.islice(keys, _KEYS_A_BATCH)):
+        while some := list(itertools.islice(keys, _DOCUMENTS_A_BATCH)):
             _remove(writer, some, result)
     return result
 
@@ -51,19 +52,47 @@ def remove_documents(store: Store, keys: Iterable[str], *, lock_timeout: float) 
 def _remove(writer: Writer, keys: list[str], result: RemoveResult) -> None:
     with writer.transaction() as transaction:
         found = transaction.snapshot.documents_of_keys(keys)
-        if found:
-            last = transaction.snapshot.last_batch()
-            started_at = timestamp_after(last.started_at if last else None)
-            batch_id = transaction.open_batch(started_at=started_at, source="")
-            transaction.delete_documents([document.doc_id for document in found.values()])
-            transaction.release_signatures(
-                [one.signature_id for one in found.values() if one.signature_id is not None],
-                batch_id,
-            )
-            transaction.update_batch(
-                batch_id, {"n_removed": len(found), "finished_at": timestamp()}
-            )
-    result.removed += len(found)
+        gone = [(document.doc_id, document.signature_id) for document in found.values()]
+        batch_id = _delete(transaction, gone)
     result.missing += [key for key in keys if key not in found]
-    if found:
+    _count(result, gone, batch_id)
+
+
+def expire_documents(
+    store: Store, since: datetime, *, dry_run: bool, lock_timeout: float
+) -> RemoveResult:
+    """Remove documents that have not come in since; see :meth:`lshdb.Index.expire`."""
+    result, since_text = RemoveResult(), as_timestamp(since)
+    if dry_run:
+        with store.reading() as snapshot:
+            result.removed = snapshot.count_not_seen(since_text)
+        return result
+    with Writer(store, lock_timeout=lock_timeout) as writer:
+        while True:
+            with writer.transaction() as transaction:
+                gone = transaction.snapshot.not_seen(since_text, _DOCUMENTS_A_BATCH)
+                batch_id = _delete(transaction, gone)
+            if batch_id is None:
+                return result
+            _count(result, gone, batch_id)
+
+
+def _delete(transaction: WriteTransaction, gone: list[tuple[int, int | None]]) -> int | None:
+    """Delete documents, given as (doc_id, signature_id); the batch, or None without any."""
+    if not gone:
+        return None
+    last = transaction.snapshot.last_batch()
+    started_at = timestamp_after(last.started_at if last else None)
+    batch_id = transaction.open_batch(started_at=started_at, source="")
+    transaction.delete_documents([doc_id for doc_id, _ in gone])
+    transaction.release_signatures(
+        [signature_id for _, signature_id in gone if signature_id is not None], batch_id
+    )
+    transaction.update_batch(batch_id, {"n_removed": len(gone), "finished_at": timestamp()})
+    return batch_id
+
+
+def _count(result: RemoveResult, gone: list[tuple[int, int | None]], batch_id: int | None) -> None:
+    result.removed += len(gone)
+    if batch_id is not None:
         result.batches.append(batch_id)

@@ -16,6 +16,15 @@ WORDS = [
 ]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--faults",
+        choices=("short", "long"),
+        default="short",
+        help="how much of tests/fault is run: a slice of each, or all of it (half an hour)",
+    )
+
+
 def make_text(rng: random.Random, length: int) -> str:
     return " ".join(rng.choice(WORDS) + str(rng.randrange(40)) for _ in range(length))
 

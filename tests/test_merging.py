@@ -215,7 +215,7 @@ def test_damage_is_not_taken_over(make_index: Make, tmp_path: Path) -> None:
     file.write_bytes(data)
     with (
         Index.open(tmp_path / "damaged") as damaged,
-        pytest.raises(DamageError, match=r"signatures\.npy, rows 0 to"),
+        pytest.raises(DamageError, match="rows 0 to"),
     ):
         into.merge(damaged)
     assert into.stats().documents == 0

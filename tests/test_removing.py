@@ -64,3 +64,29 @@ def test_replaced_signatures_are_not_compared(make_index: Make, monkeypatch) -> 
     monkeypatch.setattr(links, "compare_rows", counted)
     assert [pair[:2] for pair in pair_set(index)] == [("key", "twin")]
     assert compared <= index.params.bands
+
+
+def test_what_has_not_come_in_for_long_expires(make_index: Make, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    from datetime import UTC, datetime, timedelta, timezone
+
+    from lshdb import adding, removing
+
+    monkeypatch.setattr(removing, "_DOCUMENTS_A_BATCH", 2)
+    days = iter(f"2026-01-0{day} 00:00:00.000000" for day in (1, 2, 3))
+    monkeypatch.setattr(adding, "timestamp_after", lambda _: next(days))
+    index = make_index()
+    index.add((f"old{number}", f"some words of text {number}") for number in range(5))
+    index.add([("old1", "some words of text 1"), ("new", "something else"), ("none", "")])
+    index.add([("old2", "changed words of text 2")])
+    since = datetime(2026, 1, 2)
+    assert index.expire(since, dry_run=True).removed == 3
+    assert index.stats().documents == 7
+    result = index.expire(since.replace(tzinfo=UTC))
+    assert (result.removed, len(result.batches)) == (3, 2)
+    assert index.expire(since) == removing.RemoveResult()
+    keys = [key for (key,) in index.sql("SELECT key FROM document ORDER BY key").rows]
+    assert keys == ["new", "none", "old1", "old2"]
+    west = timezone(timedelta(hours=-5))
+    assert index.expire(datetime(2026, 1, 1, 18, tzinfo=west), dry_run=True).removed == 0
+    assert index.expire(datetime(2026, 1, 1, 20, tzinfo=west)).removed == 3
+    assert index.stats().documents == 1

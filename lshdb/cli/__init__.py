@@ -25,6 +25,7 @@ COMMANDS = (
     "init",
     "add",
     "remove",
+    "expire",
     "query",
     "pairs",
     "clusters",

@@ -7,6 +7,7 @@ the kernel's.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import time
@@ -73,17 +74,22 @@ class WriterLock:
                     os.close(descriptor)
                     raise locked from None
                 time.sleep(_POLL_SECONDS)
+            except OSError as error:
+                os.close(descriptor)
+                raise LshdbError(
+                    f"cannot lock the index {self._index}: {error.strerror}",
+                    hint="the lock needs a file system with flock",
+                ) from error
             except BaseException:
                 os.close(descriptor)
                 raise
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()} {timestamp()}\n".encode(), 0)
         self._descriptor = descriptor
+        self._describe(f"{os.getpid()} {timestamp()}\n")
 
     def release(self) -> None:
         """Give the lock back; does nothing when it is not held."""
         if self._descriptor is not None:
-            os.ftruncate(self._descriptor, 0)
+            self._describe("")
             os.close(self._descriptor)
             self._descriptor = None
 
@@ -94,6 +100,13 @@ class WriterLock:
         except FileNotFoundError:
             return False
         return self._descriptor is not None and os.path.samestat(os.fstat(self._descriptor), there)
+
+    def _describe(self, holder: str) -> None:
+        """Put words into the file; a full or failing disk keeps nobody from the lock itself."""
+        if self._descriptor is not None:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._descriptor, 0)
+                os.pwrite(self._descriptor, holder.encode(), 0)
 
     def _locked(self, descriptor: int) -> LockedError:
         pid, since = None, None

@@ -19,8 +19,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import mmap
 import os
 import re
+import weakref
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,6 +67,8 @@ class SignatureFile:
         self.num_perm = num_perm
         self.row_bytes = num_perm * _ROW_DTYPE.itemsize
         self._mapped: NDArray[np.uint32] | None = None
+        self._reader: int | None = None
+        self.is_recognised = False
 
     def create(self) -> None:
         """Make an empty file; it must not exist."""
@@ -72,6 +77,35 @@ class SignatureFile:
             file.write(header)
             file.flush()
             os.fsync(file.fileno())
+
+    def open(self) -> int:
+        """Open the file for reading, once; the descriptor is closed with this object.
+
+        A file that is open stays readable when a later generation has taken its place.
+
+        Raises
+        ------
+        FileNotFoundError
+            It is not there.
+        LshdbError
+            It may not be read.
+        DamageError
+            It cannot be read.
+        """
+        if self._reader is None:
+            try:
+                self._reader = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                raise
+            except PermissionError as error:
+                raise LshdbError(
+                    f"you may not read the signature file {self.path}",
+                    hint="ask its owner for read permission",
+                ) from error
+            except OSError as error:
+                raise self._unreadable(error) from error
+            weakref.finalize(self, os.close, self._reader)
+        return self._reader
 
     def check_header(self, n_committed: int, *, is_writer: bool = False) -> None:
         """Compare the header and the length with what the database says.
@@ -89,19 +123,7 @@ class SignatureFile:
         DamageError
             The file is absent, short, no ``.npy``, or has other rows than the index.
         """
-        try:
-            with open(self.path, "rb") as file:
-                header, size = file.read(HEADER_BYTES), os.fstat(file.fileno()).st_size
-        except PermissionError as error:
-            raise LshdbError(
-                f"you may not read the signature file {self.path}",
-                hint="ask its owner for read permission",
-            ) from error
-        except OSError as error:
-            raise DamageError(
-                f"the signature file {self.path} cannot be read: {error.strerror}",
-                hint="restore the index from a copy",
-            ) from error
+        header = self._read(HEADER_BYTES, 0)
         shape = re.search(rb"'shape': \((\d{1,18}), ", header)
         n_rows = int(shape[1]) if shape else 0
         if header != _header(n_rows, self.num_perm):
@@ -117,12 +139,24 @@ class SignatureFile:
                 f"the database {n_committed}",
                 hint="the file belongs to another index or to a later copy of this one",
             )
-        needed = HEADER_BYTES + n_committed * self.row_bytes
-        if size < needed:
+        self._check_length(n_committed)
+
+    def check_block(self, first_row: int, n_rows: int, crc32: int) -> None:
+        """Compare some rows with the CRC-32 that was written for them.
+
+        Raises
+        ------
+        DamageError
+            They are others.
+        """
+        found = zlib.crc32(
+            self._read(n_rows * self.row_bytes, HEADER_BYTES + first_row * self.row_bytes)
+        )
+        if found != crc32:
             raise DamageError(
-                f"the signature file {self.path} is {size} bytes long; "
-                f"{n_committed} rows need {needed}",
-                hint="the file was cut; restore the index from a copy",
+                f"rows {first_row} to {first_row + n_rows - 1} of the signature file {self.path} "
+                f"have CRC-32 {found:08x}; written was {crc32:08x}",
+                hint="the file is damaged or belongs to another index; run lshdb check",
             )
 
     def rows(self, n_committed: int) -> NDArray[np.uint32]:
@@ -138,37 +172,35 @@ class SignatureFile:
         DamageError
             The file is shorter than the committed rows.
         """
+        self._check_length(n_committed)
         if self._mapped is None or len(self._mapped) < n_committed:
             self._mapped = self._open_map(n_committed)
         return self._mapped[:n_committed]
 
+    def _check_length(self, n_committed: int) -> None:
+        """A file that was cut is said to be, and not looked at through a map: that would kill."""
+        needed = HEADER_BYTES + n_committed * self.row_bytes
+        try:
+            size = os.fstat(self.open()).st_size
+        except OSError as error:
+            raise self._unreadable(error) from error
+        if size < needed:
+            raise DamageError(
+                f"the signature file {self.path} is {size} bytes long; "
+                f"{n_committed} rows need {needed}",
+                hint="the file was cut; restore the index from a copy",
+            )
+
     def _open_map(self, n_committed: int) -> NDArray[np.uint32]:
         if n_committed == 0:
             return np.empty((0, self.num_perm), dtype=np.uint32)
-        needed = HEADER_BYTES + n_committed * self.row_bytes
+        length = HEADER_BYTES + n_committed * self.row_bytes
         try:
-            size = os.stat(self.path).st_size
-            if size < needed:
-                raise DamageError(
-                    f"the signature file {self.path} is {size} bytes long; "
-                    f"{n_committed} rows need {needed}",
-                    hint="the file was cut; restore the index from a copy",
-                )
-            # A plain ndarray over the map: np.memmap's own indexing costs microseconds a row.
-            return np.asarray(
-                np.memmap(
-                    self.path,
-                    dtype=_ROW_DTYPE,
-                    mode="r",
-                    offset=HEADER_BYTES,
-                    shape=(n_committed, self.num_perm),
-                )
-            )
+            mapped = mmap.mmap(self.open(), length, access=mmap.ACCESS_READ)
         except OSError as error:
-            raise DamageError(
-                f"the signature file {self.path} cannot be read: {error}",
-                hint="restore the index from a copy",
-            ) from error
+            raise self._unreadable(error) from error
+        flat = np.frombuffer(mapped, dtype=_ROW_DTYPE, offset=HEADER_BYTES)
+        return flat.reshape(n_committed, self.num_perm)
 
     def take(self, signature_ids: NDArray[np.int64]) -> NDArray[np.uint32]:
         """Copies of some committed rows, read and not mapped: 1 us a row.
@@ -181,18 +213,15 @@ class SignatureFile:
         DamageError
             The file ends before a row does, or cannot be read.
         """
+        size = self.row_bytes
         try:
-            with open(self.path, "rb", buffering=0) as file:
-                descriptor, size = file.fileno(), self.row_bytes
-                data = b"".join(
-                    os.pread(descriptor, size, HEADER_BYTES + size * one)
-                    for one in signature_ids.tolist()
-                )
+            descriptor = self.open()
+            data = b"".join(
+                os.pread(descriptor, size, HEADER_BYTES + size * one)
+                for one in signature_ids.tolist()
+            )
         except OSError as error:
-            raise DamageError(
-                f"the signature file {self.path} cannot be read: {error.strerror}",
-                hint="restore the index from a copy",
-            ) from error
+            raise self._unreadable(error) from error
         if len(data) != size * len(signature_ids):
             raise DamageError(
                 f"the signature file {self.path} ends before a row that is committed",
@@ -213,12 +242,12 @@ class SignatureFile:
             It cannot be read, or the other not written.
         """
         end = HEADER_BYTES + n_committed * self.row_bytes
-        with open(self.path, "rb", buffering=0) as source, open(target, "xb", buffering=0) as copy:
+        with open(target, "xb", buffering=0) as copy:
             copy.write(_header(n_committed, self.num_perm))
             offset = HEADER_BYTES
             while offset < end:
                 size = min(end - offset, _COPY_BYTES)
-                copied = _copy_range(source.fileno(), copy.fileno(), offset, size)
+                copied = _copy_range(self.open(), copy.fileno(), offset, size)
                 if not copied:
                     raise DamageError(
                         f"the signature file {self.path} ends before a row that is committed",
@@ -226,6 +255,23 @@ class SignatureFile:
                     )
                 offset += copied
             os.fsync(copy.fileno())
+
+    def _read(self, size: int, offset: int) -> bytes:
+        """Bytes from an offset on; fewer at the end of the file."""
+        parts = []
+        try:
+            while size and (part := os.pread(self.open(), size, offset)):
+                parts.append(part)
+                size, offset = size - len(part), offset + len(part)
+        except OSError as error:
+            raise self._unreadable(error) from error
+        return b"".join(parts)
+
+    def _unreadable(self, error: OSError) -> DamageError:
+        return DamageError(
+            f"the signature file {self.path} cannot be read: {error.strerror or error}",
+            hint="restore the index from a copy",
+        )
 
     def append(self, first_row: int, rows: NDArray[np.uint32]) -> None:
         """Write rows from ``first_row`` on and make them durable.

@@ -6,6 +6,7 @@ ends. All of its SQL is plain text given to the DB-API driver (see ``dialects/sq
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -62,6 +63,8 @@ class Snapshot:
         Committed rows of the signature file.
     signatures : ndarray of uint32, shape (n_signatures, num_perm)
         Those rows, memory-mapped.
+    banding : str
+        The parameters that can change in the life of an index, as stored.
     """
 
     def __init__(
@@ -82,7 +85,7 @@ class Snapshot:
                 "the table state has no row, so nothing says how much is committed",
                 hint="restore the index from a copy",
             )
-        self._file_name, self.n_signatures, self.next_doc_id, tables = state
+        self._file_name, self.n_signatures, self.next_doc_id, tables, self.banding = state
         self.run_tables: list[str] = tables.split(",") if tables else []
 
     @property
@@ -95,15 +98,33 @@ class Snapshot:
         """Verified edges and clusters."""
         return EdgeTables(self.execute)
 
-    @property
+    @functools.cached_property
     def signature_file(self) -> SignatureFile:
         """The generation of the signature file that this state refers to."""
         return self._open_file(self._file_name)
 
     @property
     def signatures(self) -> NDArray[np.uint32]:
-        """The committed signature rows, memory-mapped."""
+        """The committed signature rows, memory-mapped.
+
+        Raises
+        ------
+        DamageError
+            The file was cut, or is not this index's: its first block is looked at once.
+        """
+        self._recognise()
         return self.signature_file.rows(self.n_signatures)
+
+    def _recognise(self) -> None:
+        """Tell this index's signature file from another's, by the CRC-32 of its first block."""
+        file = self.signature_file
+        if not file.is_recognised:
+            block = self.execute(
+                "SELECT first_row, n_rows, crc32 FROM signature_block WHERE first_row = 0"
+            ).fetchone()
+            if block is not None:
+                file.check_block(*block)
+            file.is_recognised = True
 
     def some_signatures(
         self, signature_ids: NDArray[np.int64]
@@ -115,6 +136,7 @@ class Snapshot:
         """
         if self.n_signatures * self.signature_file.row_bytes <= MAPPED_BYTES:
             return self.signatures, signature_ids
+        self._recognise()
         distinct_ids, places = np.unique(signature_ids, return_inverse=True)
         return self.signature_file.take(distinct_ids), places
 
@@ -284,6 +306,23 @@ class Snapshot:
             "USING (doc_id) ORDER BY doc_id"
         )
         return (WholeDocument(*row) for row in rows)
+
+    def not_seen(self, since: str, limit: int) -> list[tuple[int, int | None]]:
+        """(doc_id, signature_id) of the first so many documents that last came in before a time.
+
+        Reads all documents: there is no index by time.
+        """
+        rows: list[tuple[int, int | None]] = self.execute(
+            "SELECT doc_id, signature_id FROM document WHERE last_seen_at < ? "
+            "ORDER BY doc_id LIMIT ?",
+            (since, limit),
+        ).fetchall()
+        return rows
+
+    def count_not_seen(self, since: str) -> int:
+        """Number of documents that last came in before a time."""
+        row = self.execute("SELECT count(*) FROM document WHERE last_seen_at < ?", (since,))
+        return int(row.fetchone()[0])
 
     def document_keys(self) -> Iterator[tuple[int, str]]:
         """(doc_id, key) of every document, in the order in which they came in."""

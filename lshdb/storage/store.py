@@ -44,15 +44,17 @@ __all__ = ["Store"]
 class Store:
     """An open index; made by :meth:`open`."""
 
-    def __init__(self, directory: IndexDirectory, database_url: str | None) -> None:
+    def __init__(self, directory: IndexDirectory, description: Description) -> None:
         self.directory = directory
-        self._database_url = database_url
-        self.database = self.database_of(database_url)
+        self._database_url = description.database
+        self._num_perm = description.parameters.get("num_perm", 1)
+        self._banding: str | None = None
+        self.database = self.database_of(description.database)
         self.creation: Creation | None = None
         self.params: IndexParams
         self._idle: list[Any] = []
         self._closed = False
-        self._files: dict[str, SignatureFile] = {}
+        self._file: SignatureFile | None = None
 
     # Making
 
@@ -150,7 +152,7 @@ class Store:
             return None
         while self._idle:
             self._idle.pop().close()
-        self._files.clear()
+        self._file = None
         creation.settle()
         self.directory = IndexDirectory(creation.path)
         self.database = self.database_of(self._database_url)
@@ -177,7 +179,7 @@ class Store:
                 if description.format < FORMAT
                 else "it was made by a newer lshdb; install that",
             )
-        store = cls(directory, description.database)
+        store = cls(directory, description)
         try:
             with store.reading() as snapshot:
                 store._check(description, snapshot)
@@ -215,7 +217,24 @@ class Store:
                 f"{error}",
                 hint="it was made by a newer lshdb; install that",
             ) from error
+        self._banding = snapshot.banding
         snapshot.signature_file.check_header(snapshot.n_signatures)
+
+    def check_banding(self, snapshot: Snapshot) -> None:
+        """Compare how bands are cut with what was read when the index was opened.
+
+        Raises
+        ------
+        LshdbError
+            The index was banded anew since then.
+        """
+        if self._banding not in (None, snapshot.banding):
+            raise LshdbError(
+                f"the index {self.path} has been banded anew since it was opened: "
+                f"bands, recall, rows and threshold were {self._banding}, and are "
+                f"{snapshot.banding}",
+                hint="open it again",
+            )
 
     def _compare(self, name: str, stored: object, described: object) -> None:
         if stored != described:
@@ -253,14 +272,7 @@ class Store:
         fleeting = not self._idle and dialect.is_immutable(self.database)
         connection = self._idle.pop() if self._idle else dialect.open_reader(self.database)
         try:
-            execute = self._translated(connection.execute)
-            execute("BEGIN")
-            yield Snapshot(
-                execute,
-                self.signature_file,
-                more=self.reading,
-                copy_to=functools.partial(copy_database, connection),
-            )
+            yield self._begin(connection)
         finally:
             if connection.in_transaction:
                 connection.rollback()
@@ -269,11 +281,43 @@ class Store:
             else:
                 self._idle.append(connection)
 
+    def _begin(self, connection: Any) -> Snapshot:
+        """Begin a transaction and open the signature file of its state.
+
+        A compaction may remove the file between the two. The next state then names another one.
+        """
+        execute = self._translated(connection.execute)
+        missing = None
+        while True:
+            execute("BEGIN")
+            snapshot = Snapshot(
+                execute,
+                self.signature_file,
+                more=self.reading,
+                copy_to=functools.partial(copy_database, connection),
+            )
+            file = snapshot.signature_file
+            try:
+                file.open()
+            except FileNotFoundError as error:
+                if file.path == missing:
+                    raise DamageError(
+                        f"the signature file {missing} is not there",
+                        hint="put it back, or restore the index from a copy",
+                    ) from error
+                missing = file.path
+                connection.rollback()
+                continue
+            self.check_banding(snapshot)
+            return snapshot
+
     def signature_file(self, name: str) -> SignatureFile:
-        """The signature file of a generation, opened once."""
-        if name not in self._files:
-            self._files[name] = SignatureFile(self.directory.path / name, self.params.num_perm)
-        return self._files[name]
+        """The signature file of a generation; the newest that was asked for is kept open."""
+        file = self._file
+        if file is None or file.path.name != name:
+            file = SignatureFile(self.directory.path / name, self._num_perm)
+            self._file = file
+        return file
 
     def _translated(self, execute: Callable[..., Any]) -> Callable[..., Any]:
         """The same, with the driver's errors turned into ours."""
@@ -295,7 +339,7 @@ class Store:
         self._closed = True
         while self._idle:
             self._idle.pop().close()
-        self._files.clear()
+        self._file = None
         if self.creation is not None:
             self.creation.abandon()
             self.creation = None

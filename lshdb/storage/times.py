@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-__all__ = ["timestamp", "timestamp_after"]
+__all__ = ["as_timestamp", "timestamp", "timestamp_after"]
 
 _FORM = "%Y-%m-%d %H:%M:%S.%f"
 
 
 def timestamp() -> str:
     """Now."""
-    return datetime.now(UTC).strftime(_FORM)
+    return as_timestamp(datetime.now(UTC))
+
+
+def as_timestamp(moment: datetime) -> str:
+    """A moment, taken for UTC where it names no zone."""
+    utc = moment if moment.tzinfo is None else moment.astimezone(UTC)
+    return utc.replace(tzinfo=None).isoformat(" ", "microseconds")
 
 
 def timestamp_after(earlier: str | None) -> str:

@@ -254,6 +254,7 @@ class Writer:
                 snapshot = transaction.snapshot
                 revision = snapshot.execute("SELECT version_num FROM alembic_version").fetchone()
                 check_revision(revision[0] if revision else None, self._store.directory.path)
+                self._store.check_banding(snapshot)
                 snapshot.signature_file.check_header(snapshot.n_signatures, is_writer=True)
             self._exits = exits.pop_all()
         return self

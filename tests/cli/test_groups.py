@@ -135,3 +135,22 @@ def test_memory_makes_no_difference(run: Run, tmp_path: Path) -> None:
         index.add(family_corpus(3))
     everything = run("pairs", path).stdout.splitlines()
     assert sorted(run("pairs", path, "--memory", 1).stdout.splitlines()) == sorted(everything)
+
+
+def test_expire(run: Run, path: Path) -> None:
+    assert run("expire", path, "--older-than", "1d").stdout.startswith(
+        "0 removed: not seen since 2"
+    )
+    dry = run("expire", path, "--not-seen-since", "2999-01-01", "--dry-run").stdout
+    assert "would be removed: not seen since 2999-01-01 00:00:00 UTC" in dry
+    assert run(
+        "expire", path, "--not-seen-since", "2999-01-01T02:00:00+02:00"
+    ).stdout == dry.replace("would be removed", "removed")
+    for wrong, said in (
+        (["--older-than", "90"], "expected an age such as 90d"),
+        (["--older-than", "999999999w"], "before the year 1"),
+        (["--not-seen-since", "yesterday"], "expected a date"),
+        ([], "give either"),
+        (["--older-than", "1d", "--not-seen-since", "2026-01-01"], "give either"),
+    ):
+        assert said in run("expire", path, *wrong, code=2).stderr

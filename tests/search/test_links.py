@@ -34,6 +34,7 @@ def test_a_file_that_ends_too_early_is_damage(
     index = make_index(threshold=0.5)
     index.add(family_corpus(42))
     monkeypatch.setattr("lshdb.storage.snapshot.MAPPED_BYTES", 0)
+    assert list(index.pairs())
     file = index.path / "signatures.npy"
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])

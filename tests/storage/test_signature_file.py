@@ -116,5 +116,18 @@ def test_file_with_other_rows(file: SignatureFile, tmp_path: Path) -> None:
     with pytest.raises(DamageError, match="counts 3 rows, the database 2"):
         file.check_header(2, is_writer=True)
     file.path.unlink()
+    file.check_header(3)
     with pytest.raises(DamageError, match="cannot be read"):
-        file.check_header(0)
+        SignatureFile(file.path, 8).check_header(0)
+
+
+def test_a_file_that_was_cut_since_it_was_mapped_is_refused(file: SignatureFile) -> None:
+    """Looking at a page past the end would be SIGBUS; the old file may have lost its name."""
+    file.append(0, rows(0, 1000))
+    assert file.rows(1000)[999].sum()
+    renamed = file.path.rename(file.path.with_name("old.npy"))
+    assert file.rows(1000)[999].sum()
+    with open(renamed, "r+b") as opened:
+        opened.truncate(HEADER_BYTES + 10 * 32)
+    with pytest.raises(DamageError, match="448 bytes long; 1000 rows need 32128"):
+        file.rows(1000)

@@ -169,9 +169,10 @@ def database_path(url: str | None, index_directory: Path) -> Path:
 
 STATE_SQL = (
     "SELECT signature_file, n_signatures, next_doc_id, (SELECT group_concat(table_name) FROM "
-    "(SELECT table_name FROM run ORDER BY run_id)) FROM state"
+    "(SELECT table_name FROM run ORDER BY run_id)), (SELECT group_concat(value) FROM parameter "
+    "WHERE name IN ('bands', 'recall', 'rows', 'threshold') ORDER BY name) FROM state"
 )
-"""What a snapshot begins with, in one statement: the last value is the names of the runs."""
+"""What a snapshot begins with, in one statement: state, names of the runs, how bands are cut."""
 
 
 def encode_list(values: Iterable[Any] | NDArray[np.int64]) -> str:

@@ -1,0 +1,76 @@
+"""``lshdb expire``: documents that have not come in for long out of an index."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from lshdb import Index
+from lshdb.cli._options import index_argument, lock_option
+from lshdb.cli._output import say
+
+__all__ = ["command"]
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+@click.command("expire", short_help="Remove documents not seen for long.")
+@index_argument
+@click.option(
+    "--not-seen-since",
+    metavar="DATE",
+    help="Remove what did not come in on this day or later: YYYY-MM-DD, or with HH:MM:SS; UTC.",
+)
+@click.option(
+    "--older-than",
+    metavar="AGE",
+    help="The same, so long ago from now: 90d, 12h; s, m, h, d or w.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say how many they are.")
+@lock_option
+def command(
+    index_path: str,
+    *,
+    not_seen_since: str | None,
+    older_than: str | None,
+    dry_run: bool,
+    lock_timeout: float,
+) -> None:
+    """Remove the documents of INDEX that have not come in since a date.
+
+    What counts is when a document last came in with an add, changed or not.
+
+    \b
+    lshdb expire news.lshdb --older-than 90d
+    lshdb expire news.lshdb --not-seen-since 2026-01-01 --dry-run
+    """
+    if (not_seen_since is None) == (older_than is None):
+        raise click.UsageError("give either --not-seen-since or --older-than")
+    since = _date(not_seen_since) if not_seen_since is not None else _ago(older_than or "")
+    with Index.open(index_path) as index:
+        result = index.expire(since, dry_run=dry_run, lock_timeout=lock_timeout)
+    would = "would be removed" if dry_run else "removed"
+    say(f"{result.removed:,} {would}: not seen since {since:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def _date(text: str) -> datetime:
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.UsageError(
+            f"--not-seen-since is {text!r}; expected a date such as 2026-01-31 or "
+            "2026-01-31T12:00:00"
+        ) from None
+    return given.replace(tzinfo=UTC) if given.tzinfo is None else given.astimezone(UTC)
+
+
+def _ago(text: str) -> datetime:
+    found = re.fullmatch(r"(\d{1,9})([smhdw])", text)
+    if found is None:
+        raise click.UsageError(f"--older-than is {text!r}; expected an age such as 90d, 12h or 2w")
+    try:
+        return datetime.now(UTC) - timedelta(**{_UNITS[found[2]]: int(found[1])})
+    except OverflowError:
+        raise click.UsageError(f"--older-than is {text}, which is before the year 1") from None

@@ -1,0 +1,113 @@
+"""The writer process under faults, and how much is tried: ``--faults=short`` or ``long``."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from lshdb.storage.bodies import unpack_body
+from tests.fault.power_loss import Disk, Recording, read_log
+from tests.fault.steps import INDEX, LIFE, State
+from tests.fault.writer import WriterProcess, build_layer
+from tests.golden.test_indexes import INDEXES, unpack
+
+Life = tuple[tuple[str, ...], ...]
+
+
+@pytest.fixture(scope="session")
+def is_long(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--faults") == "long")
+
+
+@pytest.fixture(scope="session")
+def writer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WriterProcess]:
+    """A writer process whose file system fails as it is told."""
+    if sys.platform != "linux":
+        pytest.skip("the layer between a process and its file system is for Linux")
+    folder = tmp_path_factory.mktemp("layer")
+    try:
+        layer = build_layer(folder)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"the layer cannot be compiled here: {getattr(error, 'stderr', error)}")
+    with WriterProcess(layer) as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def grown(writer: WriterProcess, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, State]:
+    """An index with runs, replaced and removed documents and clusters; and what it holds."""
+    path = tmp_path_factory.mktemp("grown") / INDEX
+    documents: State = None
+    for steps in LIFE[:4]:
+        outcome = writer.run(path, documents, steps=steps)
+        assert outcome.outcome == "done", outcome.result
+        (documents,) = outcome.allowed
+    return path, documents
+
+
+@pytest.fixture
+def copy_grown(grown: tuple[Path, State], tmp_path: Path) -> Callable[[], Path]:
+    """A fresh copy of that index, in place of the one before."""
+
+    def copy() -> Path:
+        path = tmp_path / "root" / INDEX
+        shutil.rmtree(path.parent, ignore_errors=True)
+        shutil.copytree(grown[0], path)
+        return path
+
+    return copy
+
+
+@pytest.fixture(scope="session")
+def record(
+    writer: WriterProcess, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Recording]:
+    """Record the life of an index, with bugs planted or without."""
+
+    def made(life: Life = LIFE, plants: tuple[str, ...] = ()) -> Recording:
+        folder = tmp_path_factory.mktemp("life")
+        (folder / "root").mkdir()
+        disk = Disk(folder / "root")
+        documents: State = None
+        for steps in life:
+            outcome = writer.run(
+                folder / "root" / INDEX,
+                documents,
+                steps=steps,
+                log=str(folder / "log"),
+                plants=plants,
+            )
+            assert plants or outcome.outcome == "done", outcome.result
+            documents = outcome.allowed[0]
+        return Recording(" ".join(("life", *plants)), disk, None, read_log(folder / "log"))
+
+    return made
+
+
+@pytest.fixture(scope="session", params=("0001", "0002"))
+def upgraded(
+    request: pytest.FixtureRequest, writer: WriterProcess, tmp_path_factory: pytest.TempPathFactory
+) -> Recording:
+    """Record an upgrade of a golden index, and what comes after it."""
+    folder = tmp_path_factory.mktemp("upgrade")
+    path = folder / "root" / INDEX
+    path.parent.mkdir()
+    unpack(INDEXES / f"{request.param}.tar.gz", folder).rename(path)
+    with sqlite3.connect(path / "index.db") as database:
+        rows = database.execute(
+            "SELECT key, form, body FROM document JOIN content USING (doc_id)"
+        ).fetchall()
+    database.close()
+    documents = {key: unpack_body(form, body) for key, form, body in rows}
+    disk = Disk(path.parent)
+    log = str(folder / "log")
+    outcome = writer.run(path, documents, steps=("upgrade", "cluster", "add_few"), log=log)
+    assert outcome.outcome == "done", outcome.result
+    name = f"upgrade from {request.param}"
+    return Recording(name, disk, documents, read_log(folder / "log"), is_old=True)

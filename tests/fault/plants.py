@@ -1,0 +1,70 @@
+"""Bugs, to be planted into a writer: the harness must find what each of them breaks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from lshdb.storage import signature_file, writing
+from lshdb.storage.signature_file import SignatureFile
+
+
+def signatures_unsynced() -> None:
+    """The fdatasync of the signature file is left out."""
+    signature_file._sync_data = lambda descriptor: None
+
+
+def commits_swapped() -> None:
+    """SQL is committed first, and then signature rows are written and synced."""
+    append, transaction = SignatureFile.append, writing.Writer.transaction
+    later: list[Callable[[], None]] = []
+
+    @contextlib.contextmanager
+    def swapped(writer: writing.Writer) -> Iterator[Any]:
+        with transaction(writer) as running:
+            yield running
+        while later:
+            later.pop(0)()
+
+    def postpone(file: SignatureFile, first_row: int, rows: Any) -> None:
+        later.append(lambda: append(file, first_row, rows))
+
+    SignatureFile.append = postpone  # type: ignore[method-assign]
+    writing.Writer.transaction = swapped  # type: ignore[method-assign]
+
+
+def tail_cut_on_error() -> None:
+    """What a batch appended is cut off when its COMMIT reports an error, which yet took effect."""
+    append, transaction = SignatureFile.append, writing.Writer.transaction
+    sizes: list[tuple[SignatureFile, int]] = []
+
+    @contextlib.contextmanager
+    def cutting(writer: writing.Writer) -> Iterator[Any]:
+        sizes.clear()
+        try:
+            with transaction(writer) as running:
+                yield running
+        except BaseException:
+            for file, size in sizes:
+                _cut(file, size)
+            raise
+
+    def remember(file: SignatureFile, first_row: int, rows: Any) -> None:
+        sizes.append((file, signature_file.HEADER_BYTES + first_row * file.row_bytes))
+        append(file, first_row, rows)
+
+    SignatureFile.append = remember  # type: ignore[method-assign]
+    writing.Writer.transaction = cutting  # type: ignore[method-assign]
+
+
+def _cut(file: SignatureFile, size: int) -> None:
+    with open(file.path, "r+b") as opened:
+        opened.truncate(size)
+        os.fsync(opened.fileno())
+
+
+PLANTS: dict[str, Callable[[], None]] = {
+    plant.__name__: plant for plant in (signatures_unsynced, commits_swapped, tail_cut_on_error)
+}

@@ -1,0 +1,102 @@
+"""Is an index after a fault what it may be? Opened, checked, compared, asked and written to."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from lshdb import FormatError, Index, IndexNotFoundError, LshdbError
+from tests.conftest import pair_set
+from tests.fault.steps import State
+
+__all__ = ["documents_of", "faults_of"]
+
+
+def documents_of(index: Index) -> dict[str, Any]:
+    """Every document, key to body."""
+    with index._store.reading() as snapshot:
+        return {key: snapshot.body(doc_id) for doc_id, key in list(snapshot.document_keys())}
+
+
+@functools.lru_cache(maxsize=64)
+def _pairs_of(documents: str, parameters: str) -> frozenset[tuple[str, str, float]]:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Index.create(Path(folder) / "plain.lshdb", **json.loads(parameters)) as index,
+    ):
+        index.add(json.loads(documents).items(), workers=1)
+        return frozenset(pair_set(index, workers=1))
+
+
+def _pairs_expected(index: Index, documents: dict[str, Any]) -> frozenset[tuple[str, str, float]]:
+    """The pairs of an index that was made of these documents at once, and never saw a fault."""
+    names = ("threshold", "k", "num_perm", "bands", "rows")
+    parameters = {name: getattr(index.params, name) for name in names}
+    return _pairs_of(json.dumps(documents, sort_keys=True), json.dumps(parameters))
+
+
+def faults_of(
+    path: Path,
+    allowed: list[State],
+    *,
+    asks: bool = False,
+    writes: bool = False,
+    may_be_old: bool = False,
+) -> list[str]:
+    """What is wrong with an index after a fault; nothing for a sound one.
+
+    Parameters
+    ----------
+    path : Path
+    allowed : list of State
+        What it may hold.
+    asks : bool
+        Also compare the answer of ``pairs``.
+    writes : bool
+        Also add documents, look again, and remove them.
+    may_be_old : bool
+        Whether the index may have an older schema; it is brought up to date then.
+    """
+    try:
+        with Index.open(path) as index:
+            return _look(index, allowed, asks=asks, writes=writes)
+    except IndexNotFoundError as error:
+        return [] if None in allowed else [f"there is no index: {error.message}"]
+    except FormatError as error:
+        if not may_be_old or not re.search("revision 000.; this version needs", error.message):
+            return [f"{type(error).__name__}: {error.message}"]
+        Index.upgrade(path)
+        return faults_of(path, allowed, asks=asks, writes=writes)
+    except LshdbError as error:
+        return [f"{type(error).__name__}: {error.message}"]
+
+
+def _look(index: Index, allowed: list[State], *, asks: bool, writes: bool) -> list[str]:
+    found = [f"{finding.where}: {finding.what}" for finding in index.check()]
+    documents = documents_of(index)
+    if documents not in allowed:
+        found += [_difference(documents, state) for state in allowed]
+    if asks and not found and pair_set(index, workers=1) != _pairs_expected(index, documents):
+        found.append("pairs differ from those of an index that saw no fault")
+    if writes and not found:
+        more = {f"more{number}": f"some words that are new{number}" for number in range(12)}
+        index.add(more.items(), workers=1)
+        after = _look(index, [documents | more], asks=False, writes=False)
+        found += [f"after an add: {one}" for one in after]
+    return found
+
+
+def _difference(documents: dict[str, Any], state: State) -> str:
+    if state is None:
+        return f"there is an index, of {len(documents)} documents; expected none"
+    lost = sorted(state.keys() - documents.keys())
+    more = sorted(documents.keys() - state.keys())
+    other = sorted(key for key in state.keys() & documents.keys() if state[key] != documents[key])
+    return (
+        f"of {len(state)} documents lost {lost[:5]}, not expected {more[:5]}, "
+        f"with other texts {other[:5]}"
+    )

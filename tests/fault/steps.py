@@ -1,0 +1,256 @@
+"""What a writer does under faults: named steps, small and fast, over one index.
+
+A step says before each commit what the index is to hold then (``intend``), and after it that the
+commit was acknowledged (``done``). To try another change of an index under every fault, write a
+step and put its name into ``LIFE``.
+
+A state of an index is its documents, key to body. ``None`` is no index at all.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from lshdb import DatabaseError, Index
+
+State = dict[str, Any] | None
+
+INDEX = "x.lshdb"
+PARAMETERS: dict[str, Any] = {"threshold": 0.6, "k": 1, "num_perm": 16, "bands": 4, "rows": 3}
+BATCH = 10
+"""Documents a batch; their 50 postings make a run of their own."""
+LIFE = (
+    ("create", "add_few"),
+    ("add_few", "cluster"),
+    ("add_batches",),
+    ("replace", "remove"),
+    ("hold", "add_batches", "replace", "cluster", "let_go", "add_again"),
+    ("add_batches", "commit_fails", "remove", "cluster"),
+)
+"""The steps of one index's life: each group is a process of its own."""
+SHORT_LIFE = (("create", "add_few"), ("commit_fails", "add_few"))
+
+
+class Work:
+    """An index that is worked on, and what it holds.
+
+    Parameters
+    ----------
+    path : Path
+    documents : dict or None
+        What it holds now.
+    say : callable
+        Takes ``("intend", states)`` and ``("done", number of states reached)``.
+    """
+
+    def __init__(self, path: Path, documents: State, say: Callable[[str, Any], None]) -> None:
+        self.path = path
+        self.documents = documents
+        self.say = say
+        self.held: list[Any] = []
+
+    def change(
+        self, states: list[dict[str, Any]], do: Callable[[Callable[[], None]], None]
+    ) -> None:
+        """Say what comes, do it, and say what has come.
+
+        Parameters
+        ----------
+        states : list of dict
+            What the index holds after each commit.
+        do : callable
+            Is given what it may call after each commit but the last.
+        """
+        self.say("intend", states)
+        reached = 0
+
+        def committed() -> None:
+            nonlocal reached
+            if reached < len(states):
+                self.documents = states[reached]
+                reached += 1
+                self.say("done", 1)
+
+        do(committed)
+        while reached < len(states):
+            committed()
+
+    def texts(self, n: int) -> dict[str, Any]:
+        """New documents: some alike, some copies, some like what is there, one without a word."""
+        there = self.documents or {}
+        rng = random.Random(len(there) * 1009 + sum(map(len, there)))
+        found: dict[str, Any] = {}
+        texts = [text for text in there.values() if text and isinstance(text, str)]
+        for number in range(n):
+            if texts and rng.random() < 0.4:
+                words = rng.choice(texts).split()
+                if rng.random() < 0.6:
+                    words[rng.randrange(len(words))] = f"new{rng.randrange(99)}"
+            else:
+                words = [f"w{rng.randrange(400)}" for _ in range(rng.randrange(5, 14))]
+            texts.append(" ".join(words))
+            found[f"k{len(there) + number}-{rng.randrange(1000)}"] = texts[-1]
+        if n > 5:
+            found[f"empty{len(there)}"] = ""
+        return found
+
+    def add(self, documents: dict[str, Any], **options: Any) -> None:
+        """Add documents, in batches of ``BATCH``."""
+        items = list(documents.items())
+        states = []
+        for start in range(0, len(items), BATCH):
+            before = states[-1] if states else self.documents or {}
+            states.append(before | dict(items[start : start + BATCH]))
+
+        def do(committed: Callable[[], None]) -> None:
+            with Index.open(self.path) as index:
+                index.add(items, workers=1, on_commit=lambda _: committed(), **options)
+
+        self.change(states, do)
+
+
+def create(work: Work) -> None:
+    """Unless it was made before the writer was killed, and the steps are done again."""
+
+    def do(_committed: Callable[[], None]) -> None:
+        if not work.path.exists():
+            Index.create(work.path, **PARAMETERS).close()
+
+    work.change([{}], do)
+
+
+def add_few(work: Work) -> None:
+    """Into the active run."""
+    work.add(work.texts(4))
+
+
+def add_batches(work: Work) -> None:
+    """Batches that make runs of their own, which are merged at the end."""
+    work.add(work.texts(4 * BATCH))
+
+
+def add_again(work: Work) -> None:
+    """What is there already: only the time of it changes."""
+    work.add(dict(list((work.documents or {}).items())[:8]))
+
+
+def replace(work: Work) -> None:
+    """Other texts for keys that are there, one of which becomes a copy."""
+    texts = list(work.texts(6).values())
+    keys = list(work.documents or {})[1:7]
+    work.add(dict(zip(keys, texts, strict=False)))
+
+
+def remove(work: Work) -> None:
+    documents = work.documents or {}
+    keys = list(documents)[::5]
+    left = {key: text for key, text in documents.items() if key not in keys}
+
+    def do(_committed: Callable[[], None]) -> None:
+        with Index.open(work.path) as index:
+            index.remove(keys)
+
+    work.change([left], do)
+
+
+def cluster(work: Work) -> None:
+    """Edges and clusters brought up to date: no document changes."""
+
+    def do(_committed: Callable[[], None]) -> None:
+        with Index.open(work.path) as index:
+            index.update_clusters(workers=1)
+
+    work.change([work.documents or {}], do)
+
+
+def commit_fails(work: Work) -> None:
+    """A batch whose COMMIT takes effect and then reports an error; the next add goes on."""
+    from sqlalchemy.engine.base import RootTransaction
+
+    commit, calls = RootTransaction.commit, []
+
+    def commit_and_fail(transaction: RootTransaction) -> None:
+        commit(transaction)
+        calls.append(1)
+        if len(calls) == 3:  # entering, reading the last batch, and then the batch itself
+            raise OSError(5, "Input/output error")
+
+    documents = work.texts(BATCH - 1)
+
+    def do(_committed: Callable[[], None]) -> None:
+        RootTransaction.commit = commit_and_fail  # type: ignore[method-assign]
+        try:
+            with Index.open(work.path) as index:
+                index.add(documents.items(), workers=1)
+        except DatabaseError as error:
+            if "is not known" not in error.message:
+                raise
+        finally:
+            RootTransaction.commit = commit  # type: ignore[method-assign]
+
+    work.change([(work.documents or {}) | documents], do)
+
+
+def hold(work: Work) -> None:
+    """A reader keeps the write-ahead log from being emptied, so that it is written on and reset."""
+    connection = sqlite3.connect(work.path / "index.db", isolation_level=None)
+    connection.execute("BEGIN")
+    connection.execute("SELECT * FROM state").fetchall()
+    work.held.append(connection)
+
+
+def let_go(work: Work) -> None:
+    for connection in work.held:
+        connection.close()
+
+
+def upgrade(work: Work) -> None:
+    """From the schema of one of the golden indexes."""
+
+    def do(_committed: Callable[[], None]) -> None:
+        Index.upgrade(work.path)
+
+    work.change([work.documents or {}], do)
+
+
+STEPS: dict[str, Callable[[Work], None]] = {
+    step.__name__: step
+    for step in (
+        create, add_few, add_batches, add_again, replace, remove, cluster, commit_fails,
+        hold, let_go, upgrade,
+    )
+}  # fmt: skip
+
+
+def run_steps(names: Iterable[str], work: Work) -> None:
+    for name in names:
+        STEPS[name](work)
+
+
+def make_tiny() -> None:
+    """Lower the sizes at which batches and runs begin, so that little data makes many."""
+    from lshdb import adding
+    from lshdb.storage import runs
+    from lshdb.storage.dialects import sqlite as dialect
+
+    adding.BATCH_DOCUMENTS = BATCH
+    runs.RUN_ROWS = runs.LEVEL_ROWS = 20
+    runs.SEAL_ROWS = 60
+    open_engine = dialect.open_writer_engine
+
+    def open_writer_engine(database: Path) -> Any:
+        from sqlalchemy import event
+
+        engine = open_engine(database)
+
+        @event.listens_for(engine, "connect")
+        def _configure(connection: Any, _record: object) -> None:
+            connection.execute("PRAGMA wal_autocheckpoint=30")
+
+        return engine
+
+    dialect.open_writer_engine = open_writer_engine

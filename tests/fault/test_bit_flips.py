@@ -1,0 +1,92 @@
+"""A bit flips in a file: it is found, or it changes no answer."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fault.steps import State
+from tests.fault.writer import WriterProcess
+
+FLIPS = {"index.db": 4000, "signatures.npy": 1500, "index.toml": 500}
+ORDINARY = {"index.db": 30, "signatures.npy": 8, "index.toml": 5}
+HEADER_BYTES = 128
+
+
+def sound_copy(copy_grown: Callable[[], Path], documents: State) -> tuple[Path, list[str]]:
+    """An index at rest, in three files; and what to query it for."""
+    path = copy_grown()
+    for name in ("index.db-wal", "index.db-shm"):
+        (path / name).unlink(missing_ok=True)
+    return path, [text for text in (documents or {}).values() if text][:12]
+
+
+def is_refused(found: Any) -> bool:
+    return isinstance(found, dict) and "refused" in found
+
+
+def flip(
+    writer: WriterProcess, path: Path, texts: list[str], name: str, bits: list[int]
+) -> list[tuple[int, dict[str, Any]]]:
+    flips = [(name, bit) for bit in bits]
+    outcome = writer.run(path, None, flips=flips, texts=texts)
+    done = len(outcome.flips)
+    assert outcome.outcome == "done", (
+        f"{name}, bit {flips[done]}: {outcome.status} {outcome.result}"
+    )
+    for _, bit, found in outcome.flips:
+        bugs = [each["bug"] for each in found.values() if isinstance(each, dict) and "bug" in each]
+        assert not bugs, f"{name}, bit {bit}: {bugs[0]}"
+    return [(bit, found) for _, bit, found in outcome.flips]
+
+
+@pytest.mark.parametrize("name", FLIPS)
+def test_a_flipped_bit_is_found_or_changes_nothing(
+    name: str,
+    writer: WriterProcess,
+    grown: tuple[Path, State],
+    copy_grown: Callable[[], Path],
+    is_long: bool,
+) -> None:
+    path, texts = sound_copy(copy_grown, grown[1])
+    n_bits = (path / name).stat().st_size * 8
+    rng = random.Random(f"flips of {name}")
+    bits = [rng.randrange(n_bits) for _ in range((FLIPS if is_long else ORDINARY)[name])]
+    seen = Counter[str]()
+    missed = []
+    for bit, found in flip(writer, path, texts, name, bits):
+        check = found.pop("check")
+        others = [question for question, each in found.items() if not is_refused(each)]
+        seen["found" if check else "not found"] += 1
+        if others:
+            seen["changed an answer"] += 1
+            seen["and found"] += bool(check)
+        if others and not check:
+            missed.append((bit, others))
+        if name == "signatures.npy" and bit >= HEADER_BYTES * 8:
+            assert check, f"bit {bit} of a signature row"
+    print(name, dict(seen), "missed:", missed)
+    wrong = [one for one in missed if {"query", "pairs"} & set(one[1])]
+    assert wrong == []
+    assert len(missed) <= 0.01 * seen["changed an answer"]
+
+
+@pytest.mark.parametrize("question", ["pairs", "query", "check"])
+def test_a_signature_file_that_is_cut_while_it_is_mapped(
+    question: str, writer: WriterProcess, grown: tuple[Path, State], copy_grown: Callable[[], Path]
+) -> None:
+    """An error, and not SIGBUS, which would end the process that asks."""
+    n_bytes = (grown[0] / "signatures.npy").stat().st_size
+    for size in (0, HEADER_BYTES, n_bytes - 1):
+        path, texts = sound_copy(copy_grown, grown[1])
+        outcome = writer.run(path, None, cut=question, size=size, texts=texts)
+        assert outcome.status == 0, f"{question} after a cut to {size}: signal {-outcome.status}"
+        if question == "check":
+            assert "bytes long" in str(outcome.result["answer"])
+        else:
+            assert outcome.outcome == "DamageError", outcome.result

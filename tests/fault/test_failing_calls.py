@@ -1,0 +1,158 @@
+"""Every call that can fail, made to fail: an error of ours, and nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import errno
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fault.soundness import faults_of
+from tests.fault.steps import State
+from tests.fault.writer import (
+    CHANGING,
+    CREATE,
+    FAIL,
+    LOCK,
+    MKDIR,
+    OPEN,
+    PASS,
+    READ,
+    SHORT,
+    TRUNCATE,
+    WRITE,
+    Outcome,
+    WriterProcess,
+)
+
+FIRST = ("create", "add_few")
+WORK = ("add_batches", "replace", "remove", "cluster")
+SPACE = CREATE | WRITE | TRUNCATE | MKDIR
+ONCE = {
+    "EIO": {"action": FAIL, "kinds": CHANGING | OPEN | LOCK, "error": errno.EIO},
+    "ENOSPC": {"action": FAIL, "kinds": SPACE, "error": errno.ENOSPC},
+    "EINTR": {"action": FAIL, "kinds": CHANGING | OPEN | LOCK, "error": errno.EINTR},
+    "short": {"action": SHORT, "kinds": WRITE},
+    "read EIO": {"action": FAIL, "kinds": READ, "error": errno.EIO},
+    "read short": {"action": SHORT, "kinds": READ},
+    "full": {"action": FAIL, "kinds": SPACE, "error": errno.ENOSPC, "lasting": 1},
+}
+SLICE = 1
+"""How many of each are tried in the ordinary run."""
+
+
+def judge(path: Path, outcome: Outcome, fault: Any) -> None:
+    """What may be there after an error, by what the error says."""
+    assert outcome.status == 0, (fault, outcome.status)
+    assert outcome.outcome != "bug", (fault, outcome.result["message"])
+    allowed = outcome.allowed
+    is_open = outcome.outcome != "done" and "is not known" in outcome.result["message"]
+    # An index that was made and then could not be opened is there, and empty.
+    if not is_open and allowed[0] is not None:
+        allowed = allowed[:1]
+    assert faults_of(path, allowed) == [], (fault, outcome.result)
+
+
+@pytest.mark.parametrize("steps", [FIRST, WORK], ids=["first", "work"])
+@pytest.mark.parametrize("kind", ONCE)
+def test_the_nth_call_fails(
+    kind: str,
+    steps: tuple[str, ...],
+    writer: WriterProcess,
+    grown: tuple[Path, State],
+    copy_grown: Callable[[], Path],
+    is_long: bool,
+) -> None:
+    documents = None if steps == FIRST else grown[1]
+
+    def prepared() -> Path:
+        path = copy_grown()
+        if documents is None:
+            shutil.rmtree(path)
+        return path
+
+    fault = ONCE[kind]
+    counting = writer.run(
+        prepared(), documents, steps=steps, fault={**fault, "action": PASS, "nth": 0}
+    )
+    calls = range(1, counting.result["count"] + 1)
+    assert len(calls) > 5
+    failed = 0
+    for nth in calls if is_long else random.Random(kind).sample(calls, SLICE):
+        path = prepared()
+        outcome = writer.run(path, documents, steps=steps, fault={**fault, "nth": nth})
+        judge(path, outcome, (kind, nth))
+        failed += outcome.outcome != "done"
+        again = writer.run(path, documents, steps=steps)
+        assert again.outcome == "done", (kind, nth, again.result)
+        assert faults_of(path, again.allowed[:1]) == [], (kind, nth)
+    print(f"{kind}: {failed} of {len(calls)} calls that failed were errors")
+
+
+def test_a_limit_on_file_size(
+    writer: WriterProcess,
+    grown: tuple[Path, State],
+    copy_grown: Callable[[], Path],
+    is_long: bool,
+) -> None:
+    """RLIMIT_FSIZE: EFBIG, as Python ignores the signal."""
+    for kib in range(1, 400, 7) if is_long else (1, 100, 300):
+        path = copy_grown()
+        outcome = writer.run(path, grown[1], steps=WORK, file_limit=kib * 1024)
+        judge(path, outcome, kib)
+        assert writer.run(path, grown[1], steps=WORK).outcome == "done"
+
+
+@pytest.mark.parametrize("question", ["query", "pairs", "show", "clusters"])
+@pytest.mark.parametrize("kind", ["EIO", "EINTR", "short"])
+def test_reading_fails(
+    question: str,
+    kind: str,
+    writer: WriterProcess,
+    grown: tuple[Path, State],
+    copy_grown: Callable[[], Path],
+    is_long: bool,
+) -> None:
+    """The right answer or an error, never another answer."""
+    path = copy_grown()
+    task = {"question": question, "texts": [text for text in (grown[1] or {}).values() if text][:5]}
+    fault: dict[str, Any] = {
+        "EIO": {"action": FAIL, "kinds": READ | OPEN | LOCK, "error": errno.EIO},
+        "EINTR": {"action": FAIL, "kinds": READ | OPEN | LOCK, "error": errno.EINTR},
+        "short": {"action": SHORT, "kinds": READ},
+    }[kind]
+    sound = writer.run(path, None, **task, fault={**fault, "action": PASS, "nth": 0}).result
+    calls = range(1, sound["count"] + 1)
+    for nth in calls if is_long else random.Random(kind).sample(calls, SLICE):
+        outcome = writer.run(path, None, **task, fault={**fault, "nth": nth})
+        assert outcome.outcome != "bug", (nth, outcome.result["message"])
+        if outcome.outcome == "done":
+            assert outcome.result["answer"] == sound["answer"], nth
+
+
+def test_the_command_line_says_what_failed(
+    writer: WriterProcess,
+    grown: tuple[Path, State],
+    copy_grown: Callable[[], Path],
+    tmp_path: Path,
+    is_long: bool,
+) -> None:
+    """A message and exit code 1, no traceback, whatever fails."""
+    (tmp_path / "a.txt").write_text("some words of a file that is added")
+    path = copy_grown()
+    command = ["add", str(path), str(tmp_path / "a.txt")]
+    counting = {"action": PASS, "kinds": CHANGING, "nth": 0}
+    calls = range(
+        1, writer.run(path, grown[1], command=command, fault=counting).result["count"] + 1
+    )
+    for nth in calls if is_long else calls[:: len(calls) // 2]:
+        for error in (errno.EIO, errno.ENOSPC):
+            fault = {"action": FAIL, "kinds": CHANGING, "nth": nth, "error": error}
+            result = writer.run(copy_grown(), grown[1], command=command, fault=fault).result
+            assert result["code"] in (0, 1), (nth, result)
+            assert "Traceback" not in result["stderr"], (nth, result)
+            assert ("error: " in result["stderr"]) == (result["code"] == 1), (nth, result)

@@ -1,0 +1,142 @@
+"""kill -9 at any point: the index is sound, and the same work done again comes to the same end."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fault.soundness import faults_of
+from tests.fault.steps import INDEX, State
+from tests.fault.writer import (
+    CHANGING,
+    KILL_AFTER,
+    KILL_BEFORE,
+    KILL_HALF,
+    MKDIR,
+    PASS,
+    RENAME,
+    SYNC,
+    TRUNCATE,
+    WRITE,
+    WriterProcess,
+)
+
+KILLS = 500
+FIRST = ("create", "add_few")
+WORK = ("add_batches", "replace", "remove", "cluster")
+WAYS = {"before": KILL_BEFORE, "half": KILL_HALF, "after": KILL_AFTER}
+
+
+def call(kinds: int, part: str, way: str, nth: int = 1) -> dict[str, Any]:
+    return {"fault": {"action": WAYS[way], "kinds": kinds, "part": part, "nth": nth}}
+
+
+def function(name: str, when: str, nth: int = 1) -> dict[str, Any]:
+    return {"killed_at": {"name": f"lshdb.{name}", "when": when, "nth": nth}}
+
+
+NAMED = {
+    "before the signatures are written": call(WRITE, "signatures.npy$", "before"),
+    "when half of them are": call(WRITE, "signatures.npy$", "half"),
+    "before they are synced": call(SYNC, "signatures.npy$", "before"),
+    "after they are synced": call(SYNC, "signatures.npy$", "after"),
+    "before the first page of the log": call(WRITE, "-wal$", "before"),
+    "in the middle of the log": call(WRITE, "-wal$", "half", 40),
+    "before the log is synced": call(SYNC, "-wal$", "before"),
+    "when the commit is durable": call(SYNC, "-wal$", "after", 2),
+    "before the header of the signatures": call(WRITE, "signatures.npy$", "half", 2),
+    "in a checkpoint": call(WRITE, "index.db$", "half", 3),
+    "before a checkpoint is synced": call(SYNC, "index.db$", "before"),
+    "before the log is emptied": call(TRUNCATE, "-wal$", "before"),
+    "after the log is emptied": call(TRUNCATE, "-wal$", "after"),
+    "before a merge": function("storage.writing:PostingRuns.merge", "before"),
+    "after a merge, before its commit": function("storage.writing:PostingRuns.merge", "after"),
+    "before clusters are written": function("storage.edges:EdgeTables.put_state", "before"),
+}
+NAMED_FIRST = {
+    "before the folder is made": call(MKDIR, "", "before"),
+    "after the folder is made": call(MKDIR, "", "after"),
+    "in the first file": call(WRITE, "signatures.npy$", "half"),
+    "in the schema": function("storage.migrations:upgrade", "after"),
+    "before index.toml": function("storage.directory:IndexDirectory.write_description", "before"),
+    "before the rename": call(RENAME, "", "before"),
+    "after the rename": call(RENAME, "", "after"),
+}
+ORDINARY = (
+    "before they are synced", "in the middle of the log", "in a checkpoint",
+    "when the commit is durable", "after the log is emptied", "after a merge, before its commit",
+)  # fmt: skip
+
+
+def kill_and_repeat(
+    writer: WriterProcess, path: Path, documents: State, steps: tuple[str, ...], **task: Any
+) -> bool:
+    """Kill a writer, look at what it left, let another do the same; whether it was killed."""
+    killed = writer.run(path, documents, steps=steps, **task)
+    assert killed.outcome in ("killed", "done"), killed.result
+    assert faults_of(path, killed.allowed) == [], task
+    again = writer.run(path, documents, steps=steps)
+    assert again.outcome == "done", (task, again.result)
+    assert faults_of(path, again.allowed[:1], asks=True) == [], task
+    return killed.outcome == "killed"
+
+
+@pytest.mark.parametrize("where", NAMED)
+def test_a_writer_is_killed(
+    where: str,
+    writer: WriterProcess,
+    grown: tuple[Path, State],
+    copy_grown: Callable[[], Path],
+    is_long: bool,
+) -> None:
+    if not (is_long or where in ORDINARY):
+        pytest.skip("with --faults=long")
+    assert kill_and_repeat(writer, copy_grown(), grown[1], WORK, **NAMED[where])
+
+
+@pytest.mark.parametrize("where", NAMED_FIRST)
+def test_a_writer_is_killed_while_the_index_is_made(
+    where: str, writer: WriterProcess, tmp_path: Path
+) -> None:
+    path = tmp_path / "root" / INDEX
+    path.parent.mkdir()
+    assert kill_and_repeat(writer, path, None, FIRST, **NAMED_FIRST[where])
+
+
+def random_kills(rng: random.Random, calls: int) -> Iterator[dict[str, Any]]:
+    """At a call, before, in or after it, or at a time; without end."""
+    while True:
+        if rng.random() < 0.7:
+            way = rng.choice(list(WAYS))
+            yield call(CHANGING, "", way, rng.randrange(1, calls + 1))
+        else:
+            yield {"kill_after_seconds": rng.uniform(0, 0.15)}
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_writer_is_killed_anywhere(
+    is_first: bool,
+    writer: WriterProcess,
+    grown: tuple[Path, State],
+    copy_grown: Callable[[], Path],
+    is_long: bool,
+) -> None:
+    steps, documents = (FIRST, None) if is_first else (WORK, grown[1])
+
+    def prepared() -> Path:
+        path = copy_grown()
+        if is_first:
+            shutil.rmtree(path)
+        return path
+
+    counting = {"action": PASS, "kinds": CHANGING, "nth": 0}
+    calls = writer.run(prepared(), documents, steps=steps, fault=counting).result["count"]
+    kills = random_kills(random.Random(5), calls)
+    done, wanted = 0, (KILLS // 2 if is_long else 2)
+    while done < wanted:
+        done += kill_and_repeat(writer, prepared(), documents, steps, **next(kills))

@@ -1,0 +1,63 @@
+"""Power may go at any call: what was acknowledged is there, and everything fits together."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import itertools
+import multiprocessing
+import os
+from collections.abc import Callable
+
+import pytest
+
+from tests.fault.plants import PLANTS
+from tests.fault.power_loss import Recording, broken_by
+from tests.fault.steps import SHORT_LIFE
+
+STATES = 10_000
+
+
+def test_every_state_after_a_power_loss_is_sound(
+    record: Callable[..., Recording], is_long: bool
+) -> None:
+    life = record()
+    seen, found = _many(life, STATES) if is_long else broken_by(life, 0, 0.1)
+    print(f"{len(seen)} distinct states over {len(life.calls)} calls")
+    assert found == []
+    assert len(seen) >= (STATES if is_long else 200)
+
+
+def test_an_upgrade_is_done_or_not_after_a_power_loss(upgraded: Recording, is_long: bool) -> None:
+    seen, found = _many(upgraded, STATES // 10) if is_long else broken_by(upgraded, 0, 0.1)
+    print(f"{len(seen)} distinct states over {len(upgraded.calls)} calls")
+    assert found == []
+    assert len(seen) >= 15
+
+
+def _many(recording: Recording, wanted: int) -> tuple[set[bytes], list[str]]:
+    """Seed after seed, a process a core, until there are enough distinct states."""
+    workers = os.cpu_count() or 1
+    context = multiprocessing.get_context("spawn")
+    seen: set[bytes] = set()
+    found: list[str] = []
+    with concurrent.futures.ProcessPoolExecutor(workers, mp_context=context) as pool:
+        for first in itertools.count(0, workers):
+            tasks = [
+                pool.submit(broken_by, recording, seed, 1.0)
+                for seed in range(first, first + workers)
+            ]
+            before = len(seen)
+            for task in tasks:
+                digests, faults = task.result()
+                seen |= digests
+                found += faults
+            if found or len(seen) >= wanted or len(seen) == before:
+                return seen, found
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_the_harness_finds_a_planted_bug(record: Callable[..., Recording], plant: str) -> None:
+    """The order of writes and syncs is what is tested: breaking it must be seen as damage."""
+    _, found = broken_by(record(SHORT_LIFE, (plant,)), 0, 1.0, enough=1)
+    assert found
+    assert "signatures.npy" in found[0]

@@ -1,0 +1,67 @@
+"""The signature file that a state names: opened with it, told from another's, never cut unseen."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from lshdb import DamageError, Index
+from tests.conftest import family_corpus
+
+CORPUS = family_corpus(3, families=5)
+
+
+def make(path: Path, corpus: list[tuple[str, str]]) -> Path:
+    with Index.create(path) as index:
+        index.add(corpus)
+    return path
+
+
+def test_the_signature_file_of_another_index_is_told_apart(tmp_path: Path) -> None:
+    one = make(tmp_path / "one.lshdb", CORPUS)
+    other = make(tmp_path / "other.lshdb", [(key, text + " more") for key, text in CORPUS])
+    shutil.copy(other / "signatures.npy", one / "signatures.npy")
+    with Index.open(one) as index:
+        for question in (lambda: list(index.pairs()), lambda: index.query(CORPUS[0][1])):
+            with pytest.raises(DamageError, match="have CRC-32"):
+                question()
+        assert any("signatures.npy" in finding.where for finding in index.check())
+
+
+@pytest.mark.parametrize("kept", [0, 60, 128, 128 + 512, 128 + 512 * 20])
+def test_a_file_that_is_cut_while_it_is_open_kills_nobody(tmp_path: Path, kept: int) -> None:
+    path = make(tmp_path / "x.lshdb", CORPUS)
+    with Index.open(path) as index:
+        before = list(index.pairs())
+        assert before
+        os.truncate(path / "signatures.npy", kept)
+        for question in (lambda: list(index.pairs()), lambda: index.query(CORPUS[0][1])):
+            with pytest.raises(DamageError, match="bytes long"):
+                question()
+        assert index.check()
+
+
+def test_a_new_generation_is_found_by_who_had_the_old_one_open(tmp_path: Path) -> None:
+    path = make(tmp_path / "x.lshdb", CORPUS)
+    with Index.open(path) as index:
+        before = list(index.pairs())
+        begun = index.pairs()
+        first = next(begun)
+        shutil.copy(path / "signatures.npy", path / "signatures.2.npy")
+        with sqlite3.connect(path / "index.db") as database:
+            database.execute("UPDATE state SET signature_file = 'signatures.2.npy'")
+        database.close()
+        (path / "signatures.npy").unlink()
+        assert [first, *begun] == before
+        assert list(index.pairs()) == before
+
+
+def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    path = make(tmp_path / "x.lshdb", CORPUS)
+    (path / "signatures.npy").rename(tmp_path / "kept.npy")
+    with pytest.raises(DamageError, match=r"signatures\.npy is not there"):
+        Index.open(path)
