@@ -1,33 +1,62 @@
-"""lshdb: a persistent, on-disk near-duplicate index. Public names, nothing else."""
+"""lshdb: a persistent, on-disk near-duplicate index. Public names, nothing else.
 
-from lshdb.documents import Document, Rejected, read_documents
-from lshdb.errors import (
-    ConflictError,
-    DamageError,
-    DatabaseError,
-    FormatError,
-    IndexExistsError,
-    IndexNotFoundError,
-    InputError,
-    KeyNotFoundError,
-    LockedError,
-    LshdbError,
-    ParameterError,
-    ParameterMismatchError,
-    QueryError,
-    TextNotStoredError,
-    TokenizerError,
-    TooManyRejectedError,
-)
-from lshdb.index import Index
-from lshdb.params import IndexParams, candidate_probability, choose_bands
-from lshdb.search.explanation import Explanation
-from lshdb.search.pairs import Pair, PairSearch
-from lshdb.search.query import Hit
-from lshdb.showing import ShownDocument
-from lshdb.signatures import KernelWarning, kernel_name
-from lshdb.tokenizers import Tokenizer
-from lshdb.version import __version__
+Each name is imported when it is first asked for (PEP 562): the command line must be able to say
+what becomes of Ctrl-C before NumPy and the rest, which take most of its start, are loaded.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # importing typing takes longer than all the rest
+if TYPE_CHECKING:
+    from lshdb.documents import Document, Rejected, read_documents
+    from lshdb.errors import (
+        ConflictError,
+        DamageError,
+        DatabaseError,
+        FormatError,
+        IndexExistsError,
+        IndexNotFoundError,
+        InputError,
+        KeyNotFoundError,
+        LockedError,
+        LshdbError,
+        ParameterError,
+        ParameterMismatchError,
+        QueryError,
+        TextNotStoredError,
+        TokenizerError,
+        TooManyRejectedError,
+    )
+    from lshdb.index import Index
+    from lshdb.params import IndexParams, candidate_probability, choose_bands
+    from lshdb.search.explanation import Explanation
+    from lshdb.search.pairs import Pair, PairSearch
+    from lshdb.search.query import Hit
+    from lshdb.showing import ShownDocument
+    from lshdb.signatures import KernelWarning, kernel_name
+    from lshdb.tokenizers import Tokenizer
+    from lshdb.version import __version__
+
+_HOMES = {
+    "documents": "Document Rejected read_documents",
+    "errors": (
+        "ConflictError DamageError DatabaseError FormatError IndexExistsError IndexNotFoundError "
+        "InputError KeyNotFoundError LockedError LshdbError ParameterError ParameterMismatchError "
+        "QueryError TextNotStoredError TokenizerError TooManyRejectedError"
+    ),
+    "index": "Index",
+    "params": "IndexParams candidate_probability choose_bands",
+    "search.explanation": "Explanation",
+    "search.pairs": "Pair PairSearch",
+    "search.query": "Hit",
+    "showing": "ShownDocument",
+    "signatures": "KernelWarning kernel_name",
+    "tokenizers": "Tokenizer",
+    "version": "__version__",
+}
+"""Module to the public names that it holds."""
+
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
     "ConflictError",
@@ -63,3 +92,17 @@ __all__ = [
     "kernel_name",
     "read_documents",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    globals()[name] = value  # asked for once
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

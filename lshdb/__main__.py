@@ -1,6 +1,6 @@
 """``python -m lshdb``: the same command line as ``lshdb``."""
 
-from lshdb.cli import main
+from lshdb.launching import main
 
 if __name__ == "__main__":
     main()

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from lshdb.documents import MAX_DOCUMENT_BYTES, check_document_limit
 from lshdb.errors import ParameterError
 from lshdb.questions import Questions
 from lshdb.search.candidates import LeftOut
@@ -21,6 +22,7 @@ from lshdb.search.verification import choose_method
 from lshdb.storage.edges import EdgeState
 from lshdb.storage.snapshot import Snapshot
 from lshdb.threads import choose_workers
+from lshdb.values import check_whole
 
 if TYPE_CHECKING:
     from lshdb.filtering import Survivors
@@ -84,7 +86,7 @@ class Groups(Questions):
 
         def found() -> Iterator[Pair]:
             with self._store.reading() as snapshot:
-                yield from find_pairs(
+                pairs = find_pairs(
                     snapshot,
                     self.params,
                     self._shingler,
@@ -96,6 +98,7 @@ class Groups(Questions):
                     memory=memory,
                     workers=workers,
                 )
+                yield from self._store.while_open(pairs)
 
         return PairSearch(found(), left_out, self.params, threshold)
 
@@ -199,10 +202,10 @@ class Groups(Questions):
 
         if linkage not in LINKAGES:
             raise ParameterError(f"linkage is {linkage!r}; expected one of {', '.join(LINKAGES)}")
-        if min_size < 2:
-            raise ParameterError(f"min_size is {min_size}; a cluster has at least 2 documents")
+        check_whole("min_size", min_size, 2)
         with self._linked(threshold, update, lock_timeout) as (snapshot, lowest, _):
-            yield from find_clusters(snapshot, threshold=lowest, linkage=linkage, min_size=min_size)
+            found = find_clusters(snapshot, threshold=lowest, linkage=linkage, min_size=min_size)
+            yield from self._store.while_open(found)
 
     def dedup(
         self,
@@ -253,7 +256,7 @@ class Groups(Questions):
         with self._linked(threshold, update, lock_timeout) as (snapshot, lowest, method):
             batch = _new_from(snapshot, against, since)
             chosen = decide(snapshot, threshold=lowest, keep=keep, since=batch)
-            yield from decisions(snapshot, chosen, method, only=only)
+            yield from self._store.while_open(decisions(snapshot, chosen, method, only=only))
 
     def filter(
         self,
@@ -266,6 +269,7 @@ class Groups(Questions):
         since: int | str | None = None,
         update: bool = True,
         lock_timeout: float = 60.0,
+        max_document_bytes: int = MAX_DOCUMENT_BYTES,
     ) -> Survivors:
         """The lines of a JSON Lines file whose documents :meth:`dedup` keeps, byte for byte.
 
@@ -279,6 +283,9 @@ class Groups(Questions):
             The field with the key.
         keep, threshold, against, since, update, lock_timeout
             As for :meth:`dedup`; a ``field:NAME`` is one of the lines.
+        max_document_bytes : int
+            The longest line that is looked into, as for :func:`lshdb.read_documents`. A longer one
+            is passed on in pieces, unheld, and counted as ``too_long``.
 
         Raises
         ------
@@ -289,20 +296,12 @@ class Groups(Questions):
         from lshdb.filtering import FilterCounts, Survivors, field_values, surviving_lines
         from lshdb.search.deduplication import decide
 
+        limit = check_document_limit(max_document_bytes)
         counts = FilterCounts()
 
         def lines() -> Iterator[bytes]:
             with self._linked(threshold, update, lock_timeout) as (snapshot, lowest, _):
-                values = None
-                if keep.startswith("field:"):
-                    if os.fspath(path) == "-":
-                        raise ParameterError(
-                            "standard input can be read only once, and choosing by a field takes "
-                            "two passes",
-                            hint="write it to a file first",
-                        )
-                    field = keep.removeprefix("field:").removeprefix("-")
-                    values = field_values(snapshot, path, key_field=key_field, field=field)
+                values = field_values(snapshot, path, keep, key_field=key_field, limit=limit)
                 chosen = decide(
                     snapshot,
                     threshold=lowest,
@@ -310,9 +309,10 @@ class Groups(Questions):
                     since=_new_from(snapshot, against, since),
                     values=values,
                 )
-                yield from surviving_lines(
-                    snapshot, chosen, path, key_field=key_field, counts=counts
+                found = surviving_lines(
+                    snapshot, chosen, path, key_field=key_field, limit=limit, counts=counts
                 )
+                yield from self._store.while_open(found)
 
         return Survivors(lines(), counts)
 
@@ -346,10 +346,10 @@ class Groups(Questions):
         """
         from lshdb.search.neighbors import find_neighbors
 
-        if top < 1:
-            raise ParameterError(f"top is {top}; expected at least 1")
+        check_whole("top", top, 1)
         with self._linked(threshold, update, lock_timeout) as (snapshot, lowest, method):
-            yield from find_neighbors(snapshot, threshold=lowest, method=method, top=top)
+            found = find_neighbors(snapshot, threshold=lowest, method=method, top=top)
+            yield from self._store.while_open(found)
 
     # Inside
 
@@ -388,10 +388,9 @@ class Groups(Questions):
 
 def check_limits(max_bucket: int | None, memory: int = MEMORY) -> None:
     """Refuse limits that make no sense."""
-    if max_bucket is not None and max_bucket < 2:
-        raise ParameterError(f"max_bucket is {max_bucket}; expected at least 2")
-    if memory < 2**20:
-        raise ParameterError(f"memory is {memory} bytes; expected at least 1 MiB")
+    if max_bucket is not None:
+        check_whole("max_bucket", max_bucket, 2)
+    check_whole("memory", memory, 2**20, unit=" bytes")
 
 
 def _new_from(snapshot: Snapshot, against: bool, since: int | str | None) -> int | None:
@@ -410,7 +409,7 @@ def _batch(snapshot: Snapshot, since: int | str | None) -> int | None:
     if since == "last":
         return snapshot.last_add()
     newest = last.batch_id if last else 0
-    if not isinstance(since, int) or not 1 <= since <= newest:
+    if type(since) is not int or not 1 <= since <= newest:
         raise ParameterError(
             f"there is no batch {since!r}; the index has {newest}",
             hint="lshdb batches lists them",

@@ -19,6 +19,7 @@ from lshdb.storage.records import StoredBatch
 from lshdb.storage.store import Store
 from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
 from lshdb.transfers import Transfers
+from lshdb.values import check_whole
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -254,7 +255,7 @@ class Index(Transfers):
             raise
 
     def close(self) -> None:
-        """Close the index; iterators that it gave out end with an error."""
+        """Close the index; iterators that it gave out end with an error at their next step."""
         self._store.close()
 
     def __enter__(self) -> Index:
@@ -338,6 +339,8 @@ class Index(Transfers):
         """
         from lshdb.adding import add_documents
 
+        if max_errors is not None:
+            check_whole("max_errors", max_errors, 0)
         return add_documents(
             self._store,
             documents,
@@ -523,9 +526,10 @@ class Index(Transfers):
         from lshdb.search.joining import join_stores
 
         threshold = self._threshold(threshold)
-        return join_stores(
+        found = join_stores(
             self._store, other._store, self._shingler, threshold=threshold, verify=verify
         )
+        return self._store.while_open(other._store.while_open(found))
 
     def show(self, key: str) -> ShownDocument:
         """A document with all that is stored of it.
@@ -556,20 +560,35 @@ class Index(Transfers):
         with self._store.reading() as snapshot:
             return gather_stats(self._store, snapshot, max_bucket=max_bucket)
 
-    def sql(self, statement: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> SqlResult:
+    def sql(
+        self,
+        statement: str,
+        parameters: Sequence[Any] | Mapping[str, Any] = (),
+        *,
+        timeout: float | None = None,
+    ) -> SqlResult:
         """Run one SELECT of your own on the tables and views of ``docs/format.md``.
 
         Reading is all that is possible: the connection is read-only and an authorizer refuses
-        everything but SELECT.
+        everything but SELECT. No value may be longer than 256 MiB.
+
+        Parameters
+        ----------
+        statement : str
+        parameters : sequence or mapping
+            What stands for ``?``, or for ``:name``, in it.
+        timeout : float, optional
+            Seconds that the database may work on it; without, as long as it takes.
 
         Raises
         ------
         QueryError
-            The statement is wrong, or is none that only reads.
+            The statement is wrong, or is none that only reads, or was stopped; the last two may
+            come while rows are taken.
         """
         from lshdb.sql import run_sql
 
-        return run_sql(self._store.database, statement, parameters)
+        return run_sql(self._store, statement, parameters, timeout=timeout)
 
     def check(self) -> list[Finding]:
         """Compare everything on disk with what was written; an empty list for a sound index."""

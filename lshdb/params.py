@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from typing import TypeGuard
 
 from lshdb.errors import ParameterError
 from lshdb.shingling import (
@@ -22,6 +23,7 @@ from lshdb.shingling import (
     parse_steps,
     stop_token_list,
 )
+from lshdb.values import check_flag
 
 __all__ = ["FORMAT", "IndexParams", "candidate_probability", "choose_bands"]
 
@@ -191,7 +193,10 @@ class IndexParams:
         _check_integer("rows", self.rows, 1, _MAX_NUM_PERM)
         _check_integer("k", self.k, 1, 255)
         _check_threshold(self.threshold)
-        _check("recall", self.recall, 0.0 <= self.recall <= 1.0, "a number from 0 to 1")
+        good = _is_number(self.recall) and 0.0 <= self.recall <= 1.0
+        _check("recall", self.recall, good, "a number from 0 to 1")
+        check_flag("bag", self.bag)
+        check_flag("store_text", self.store_text)
         if self.bands * self.rows > self.num_perm:
             raise ParameterError(
                 f"{self.bands} bands of {self.rows} rows need {self.bands * self.rows} slots "
@@ -256,7 +261,10 @@ class IndexParams:
         _check_unit(unit)
         normalisation = _normalisation(unit, lowercase, strip_accents, strip_punctuation, digits)
         if stop_tokens is not None and unit != "url":
-            raise ParameterError(f"stop_tokens are for unit url, and the unit is {unit}")
+            raise ParameterError(
+                f"stop_tokens are for unit url, and the unit is {unit}",
+                hint="leave --stop-tokens out, or make an index of --unit url",
+            )
         if unit == "url":
             given = DEFAULT_STOP_TOKENS if stop_tokens is None else stop_tokens
             recorded_stop_tokens = stop_token_list(given, normalisation)
@@ -274,7 +282,8 @@ class IndexParams:
             recall = candidate_probability(threshold, bands, rows)
         else:
             recall = 0.99 if recall is None else recall
-            _check("recall", recall, 0.0 < recall < 1.0, "a number above 0 and below 1")
+            good = _is_number(recall) and 0.0 < recall < 1.0
+            _check("recall", recall, good, "a number above 0 and below 1")
             bands, rows = choose_bands(threshold, recall, num_perm)
         return cls(
             scheme=scheme,
@@ -319,8 +328,13 @@ def _normalisation(
     _check("digits", digits, digits in ("keep", "zero"), '"keep" or "zero"')
     steps = set(parse_steps(UNITS[unit].normalisation))
     if lowercase is not None:
+        check_flag("lowercase", lowercase)
         steps = steps | {"casefold"} if lowercase else steps - {"casefold"}
-    added = {"accents": strip_accents, "punctuation": strip_punctuation, "digits": digits == "zero"}
+    added = {
+        "accents": check_flag("strip_accents", strip_accents),
+        "punctuation": check_flag("strip_punctuation", strip_punctuation),
+        "digits": digits == "zero",
+    }
     return join_steps(steps | {step for step, wanted in added.items() if wanted})
 
 
@@ -335,8 +349,12 @@ def _check_integer(name: str, value: object, low: int, high: int) -> None:
 
 
 def _check_threshold(value: object) -> None:
-    good = isinstance(value, int | float) and not isinstance(value, bool) and 0.0 < value <= 1.0
+    good = _is_number(value) and 0.0 < value <= 1.0
     _check("threshold", value, good, "a number above 0, up to 1")
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _check_unit(value: object) -> None:

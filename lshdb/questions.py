@@ -19,6 +19,7 @@ from lshdb.shingling import Shingler
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
 from lshdb.threads import choose_workers
+from lshdb.values import check_share, check_whole
 
 __all__ = ["Questions"]
 
@@ -103,7 +104,8 @@ class Questions:
         workers = choose_workers(workers)
         with self._searcher(top, threshold, verify) as (_, searcher):
             taken = (item if isinstance(item, Document) else Document(*item) for item in documents)
-            yield from search_documents(searcher, self._maker, taken, workers=workers)
+            found = search_documents(searcher, self._maker, taken, workers=workers)
+            yield from self._store.while_open(found)
 
     def explain(
         self, key1: str, key2: str | None = None, *, body: str | list[str] | None = None
@@ -146,8 +148,8 @@ class Questions:
     def _searcher(
         self, top: int | None, threshold: float | None, verify: str | None
     ) -> Iterator[tuple[Snapshot, Searcher]]:
-        if top is not None and top < 1:
-            raise ParameterError(f"top is {top}; expected at least 1")
+        if top is not None:
+            check_whole("top", top, 1)
         threshold = self._threshold(threshold)
         method = choose_method(verify, self.params)
         with self._store.reading() as snapshot:
@@ -164,9 +166,7 @@ class Questions:
     def _threshold(self, threshold: float | None) -> float:
         if threshold is None:
             return self.params.threshold
-        if not 0.0 < threshold <= 1.0:
-            raise ParameterError(f"threshold is {threshold!r}; expected a number above 0, up to 1")
-        return threshold
+        return check_share("threshold", threshold)
 
     def _query_key(self, snapshot: Snapshot, searcher: Searcher, key: str) -> list[Hit]:
         document = snapshot.document(key)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from lshdb.errors import QueryError
 from lshdb.storage.dialects import sqlite as dialect
+from lshdb.storage.dialects.guarding import GuardedReader, TimedOut
+from lshdb.storage.store import Store
+from lshdb.values import check_seconds
 
 __all__ = ["SqlResult", "run_sql"]
 
@@ -29,36 +31,56 @@ class SqlResult:
 
 
 def run_sql(
-    database: Path, statement: str, parameters: Sequence[Any] | Mapping[str, Any]
+    store: Store,
+    statement: str,
+    parameters: Sequence[Any] | Mapping[str, Any],
+    *,
+    timeout: float | None,
 ) -> SqlResult:
     """Run one SELECT; see :meth:`lshdb.Index.sql`."""
-    connection = dialect.open_guarded_reader(database)
+    seconds = None if timeout is None else check_seconds("timeout", timeout)
+    store.require_open()
+    reader = GuardedReader(store.database, seconds)
     try:
-        cursor = connection.execute(statement, parameters)
-    except (*dialect.DRIVER_ERRORS, ValueError) as error:
-        connection.close()
+        found = reader.run(statement, parameters)
+        if found is None:
+            raise QueryError("the statement gives no rows", hint="write one SELECT")
+    except (*dialect.DRIVER_ERRORS, ValueError, OverflowError) as error:
+        reader.close()
         raise QueryError(
             f"the statement was refused: {error}",
             hint="one SELECT (or WITH ... SELECT) is run, read-only; the tables and views are in "
             "docs/format.md",
         ) from error
-    if cursor.description is None:
-        connection.close()
-        raise QueryError("the statement gives no rows", hint="write one SELECT")
-    columns = tuple(column[0] for column in cursor.description)
-    rows = _rows(connection, cursor)
+    except TimedOut as error:
+        reader.close()
+        raise _timed_out(timeout) from error
+    except BaseException:
+        reader.close()
+        raise
+    columns, taken = found
+    rows = _rows(reader, taken, timeout)
     next(rows)
-    return SqlResult(columns, rows)
+    return SqlResult(columns, store.while_open(rows))
 
 
-def _rows(connection: Any, cursor: Any) -> Iterator[tuple[Any, ...]]:
+def _rows(
+    reader: GuardedReader, rows: Iterator[tuple[Any, ...]], timeout: float | None
+) -> Iterator[tuple[Any, ...]]:
     """The rows, after one empty one: only a generator that has begun closes what it holds."""
     try:
         yield ()
-        # Not "yield from": that would close the cursor, after the connection, when it is dropped.
-        for row in cursor:  # noqa: UP028
-            yield row
+        yield from rows
     except dialect.DRIVER_ERRORS as error:
         raise QueryError(f"the statement failed: {error}") from error
+    except TimedOut as error:
+        raise _timed_out(timeout) from error
     finally:
-        connection.close()
+        reader.close()
+
+
+def _timed_out(timeout: float | None) -> QueryError:
+    return QueryError(
+        f"the statement was stopped: it has worked for longer than {timeout:g} s",
+        hint="give it more time, or look up postings by bucket_key and documents by key",
+    )

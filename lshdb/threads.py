@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from lshdb.errors import ParameterError
+from lshdb.values import check_whole
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -24,11 +24,11 @@ def choose_workers(workers: int | None) -> int:
     Raises
     ------
     ParameterError
-        It is below 1.
+        It is no whole number from 1 on.
     """
-    if workers is not None and workers < 1:
-        raise ParameterError(f"workers is {workers}; expected at least 1")
-    return workers or os.cpu_count() or 1
+    if workers is not None:
+        return check_whole("workers", workers, 1)
+    return os.cpu_count() or 1
 
 
 def in_chunks(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:

@@ -22,7 +22,14 @@ from lshdb.errors import ParameterError, ParameterMismatchError, TokenizerError
 if TYPE_CHECKING:
     from lshdb.documents import Document
 
-__all__ = ["GROUP", "Tokenizer", "given_tokenizer", "naming_text", "splitter"]
+__all__ = [
+    "GROUP",
+    "Tokenizer",
+    "UnsplitTextError",
+    "given_tokenizer",
+    "naming_text",
+    "splitter",
+]
 
 GROUP = "lshdb.tokenizers"
 """Entry-point group under which distributions offer tokenizers."""
@@ -129,18 +136,26 @@ def given_tokenizer(tokenizer: object) -> Tokenizer | None:
     )
 
 
+class UnsplitTextError(TokenizerError):
+    """The tokenizer is there, and failed on a text: the text may be at fault as well."""
+
+
 @contextlib.contextmanager
 def naming_text(documents: Iterable[Document], split: Callable[[Any], object]) -> Iterator[None]:
-    """Find out, where the tokenizer fails on some texts, on which, and say so in its error."""
+    """Find out, where the tokenizer fails on some texts, on which, and say so in its error.
+
+    A tokenizer that is not there, or cannot be loaded, is no text's fault; that error stays as it
+    is.
+    """
     try:
         yield
-    except TokenizerError:
+    except UnsplitTextError:
         for document in documents:
             try:
                 split(document.body)
-            except TokenizerError as error:
+            except UnsplitTextError as error:
                 where = document.source or f"key {document.key!r}"
-                raise TokenizerError(f"{where}: {error.message}", hint=error.hint) from error
+                raise UnsplitTextError(f"{where}: {error.message}", hint=error.hint) from error
         raise
 
 
@@ -198,7 +213,7 @@ def _tokens(tokenizer: Tokenizer, text: str) -> list[str]:
         given = tokenizer.split(text)
         tokens = list(given)
     except (Exception, SystemExit) as error:  # a function of the user's own may raise anything
-        raise TokenizerError(
+        raise UnsplitTextError(
             f"the tokenizer {tokenizer.recorded} failed: {type(error).__name__}: {error}",
             hint="mend it under a new version, or leave out the text it cannot split",
         ) from error
@@ -213,7 +228,7 @@ def _tokens(tokenizer: Tokenizer, text: str) -> list[str]:
 
 
 def _no_token(tokenizer: Tokenizer, what: str) -> TokenizerError:
-    return TokenizerError(
+    return UnsplitTextError(
         f"the tokenizer {tokenizer.recorded} gave {what}; expected an iterable of strings",
         hint="mend it under a new version",
     )

@@ -19,7 +19,7 @@ from lshdb import __version__, kernel_name
 from lshdb.cli._errors import errors_as_messages
 from lshdb.cli._output import say
 
-__all__ = ["cli", "main"]
+__all__ = ["cli", "run"]
 
 COMMANDS = (
     "init",
@@ -101,9 +101,16 @@ def cli() -> None:
     """A near-duplicate index that stays on disk: documents in, similar documents out."""
 
 
-def main() -> None:
-    """Run the command line and exit; the entry point ``lshdb``."""
+def run() -> int:
+    """Run the command line as the process was called; the exit code."""
     program = None
     if os.path.basename(sys.argv[0]) == "cli.py":
         program = f"python {sys.argv[0]}"
-    cli(prog_name=program)
+    try:
+        code = cli.main(prog_name=program, standalone_mode=False)
+    except click.exceptions.Abort as error:  # click's form of a Ctrl-C outside of the command
+        raise error.__cause__ or KeyboardInterrupt from None
+    except click.ClickException as error:  # the help, where there are no arguments
+        error.show()
+        return error.exit_code
+    return code if isinstance(code, int) else 0

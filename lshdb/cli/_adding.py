@@ -18,7 +18,7 @@ from lshdb import (
     Rejected,
 )
 from lshdb.cli._describing import described
-from lshdb.cli._errors import INTERRUPTED
+from lshdb.cli._errors import interruption
 from lshdb.cli._output import note
 from lshdb.cli._progress import AddProgress, TaskProgress
 
@@ -117,9 +117,10 @@ def add_watched(
                     raise
                 progress.line(_waiting(error, lock_timeout, "which is writing to the index"))
             return add(lock_timeout)
-    except KeyboardInterrupt:
-        note(f"interrupted; {_kept(progress.result, 'adding the same input')}")
-        raise click.exceptions.Exit(INTERRUPTED) from None
+    except KeyboardInterrupt as error:
+        word, code = interruption(error)
+        note(f"{word}; {_kept(progress.result, 'adding the same input')}")
+        raise click.exceptions.Exit(code) from None
 
 
 @contextlib.contextmanager
@@ -129,9 +130,10 @@ def committing(words: str) -> Iterator[TaskProgress]:
     try:
         with progress:
             yield progress
-    except KeyboardInterrupt:
-        note(f"interrupted; {_kept(progress.result, words)}")
-        raise click.exceptions.Exit(INTERRUPTED) from None
+    except KeyboardInterrupt as error:
+        word, code = interruption(error)
+        note(f"{word}; {_kept(progress.result, words)}")
+        raise click.exceptions.Exit(code) from None
 
 
 def summary(result: AddResult) -> str:

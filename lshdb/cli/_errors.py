@@ -7,6 +7,7 @@
     4    the index is damaged, or ``check`` found something
     5    done, but some input was rejected
     130  interrupted by Ctrl-C
+    143  asked to end by SIGTERM
     141  whoever read the output has closed it (as ``lshdb pairs X | head`` does); said to nobody
 
 Messages go to standard error, with a hint on a line of its own where there is one.
@@ -21,8 +22,9 @@ import click
 
 from lshdb import DamageError, LockedError, LshdbError, ParameterError
 from lshdb.cli._output import discard_output, flush_output, note
+from lshdb.launching import Terminated
 
-__all__ = ["DAMAGED", "INTERRUPTED", "REJECTED", "errors_as_messages"]
+__all__ = ["DAMAGED", "INTERRUPTED", "REJECTED", "TERMINATED", "errors_as_messages", "interruption"]
 
 REFUSED = 1
 USAGE = 2
@@ -31,6 +33,7 @@ DAMAGED = 4
 REJECTED = 5
 INTERRUPTED = 130
 CLOSED_PIPE = 141
+TERMINATED = 143
 
 _HELP_SHOWN = getattr(click.exceptions, "NoArgsIsHelpError", ())
 """Click's way of showing the help when there are no arguments; it is no mistake."""
@@ -65,8 +68,9 @@ def _report(error: BaseException) -> int:
     if isinstance(error, BrokenPipeError):
         return CLOSED_PIPE
     if isinstance(error, KeyboardInterrupt):
-        note("interrupted")
-        return INTERRUPTED
+        word, code = interruption(error)
+        note(word)
+        return code
     if isinstance(error, click.UsageError):
         where = error.ctx.command_path if error.ctx else "lshdb"
         _show(_uncapitalised(error.format_message()), f"see {where} --help")
@@ -80,6 +84,13 @@ def _report(error: BaseException) -> int:
     else:
         _show("out of memory", None)
     return REFUSED
+
+
+def interruption(error: KeyboardInterrupt) -> tuple[str, int]:
+    """What is said of a signal that ended the command, and the exit code."""
+    if isinstance(error, Terminated):
+        return "terminated", TERMINATED
+    return "interrupted", INTERRUPTED
 
 
 def exit_code(error: LshdbError) -> int:

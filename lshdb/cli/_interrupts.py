@@ -1,4 +1,4 @@
-"""Ctrl-C in the middle of a long SQL statement.
+"""Ctrl-C and SIGTERM in the middle of a long SQL statement.
 
 The interpreter acts on a signal between two of its own instructions; a statement that the database
 works on for minutes is one instruction, and Ctrl-C would seem to do nothing. A thread that is woken
@@ -14,17 +14,21 @@ import signal
 import threading
 from collections.abc import Iterator
 
-from lshdb.cli._errors import INTERRUPTED
+from lshdb.cli._errors import INTERRUPTED, TERMINATED
 from lshdb.cli._output import note
 
 __all__ = ["prompt_interrupts"]
 
 _PATIENCE_SECONDS = 1.0
+_ENDS: dict[int, tuple[str, int]] = {
+    signal.SIGINT: ("interrupted", INTERRUPTED),
+    signal.SIGTERM: ("terminated", TERMINATED),
+}
 
 
 @contextlib.contextmanager
 def prompt_interrupts() -> Iterator[None]:
-    """Let Ctrl-C end the process within about a second, whatever the main thread does."""
+    """Let a signal end the process within about a second, whatever the main thread does."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -46,6 +50,7 @@ def prompt_interrupts() -> Iterator[None]:
 
 def _watch(reader: int, over: threading.Event) -> None:
     while signals := os.read(reader, 1):
-        if signals[0] == signal.SIGINT and not over.wait(_PATIENCE_SECONDS):
-            note("interrupted")
-            os._exit(INTERRUPTED)
+        ends = _ENDS.get(signals[0])
+        if ends is not None and not over.wait(_PATIENCE_SECONDS):
+            note(ends[0])
+            os._exit(ends[1])

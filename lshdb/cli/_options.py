@@ -7,18 +7,19 @@ what can be said without it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from lshdb.cli._describing import UNIT_NAMES
 from lshdb.cli._output import FORMATS
+from lshdb.documents import MAX_DOCUMENT_BYTES
 
 __all__ = [
     "conflict_option",
     "creation_options",
     "database_option",
+    "document_limit_option",
     "given_parameters",
     "index_argument",
     "input_options",
@@ -27,16 +28,20 @@ __all__ = [
     "max_bucket_option",
     "memory_option",
     "search_options",
+    "seconds_option",
     "since_option",
     "workers_option",
 ]
 
+_STOP_TOKEN_BYTES = 2**20
+"""The largest list of stop tokens; it becomes a parameter of the index."""
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def _seconds(_ctx: click.Context, _param: click.Parameter, value: float) -> float:
+def _seconds(_ctx: click.Context, _param: click.Parameter, value: float | None) -> float | None:
     """Check a number of seconds: from 0 on, ``inf`` for ever."""
-    if not value >= 0:
+    if value is not None and not value >= 0:
         raise click.BadParameter(f"{value:g} is no number of seconds from 0 on")
     return value
 
@@ -50,8 +55,12 @@ def _tokens(_ctx: click.Context, _param: click.Parameter, path: str | None) -> l
     """The tokens of a file, separated by white space."""
     if path is None:
         return None
+    with open(path, "rb") as file:
+        content = file.read(_STOP_TOKEN_BYTES + 1)
+    if len(content) > _STOP_TOKEN_BYTES:
+        raise click.BadParameter(f"{path} has more than {_STOP_TOKEN_BYTES:,} bytes")
     try:
-        return Path(path).read_text(encoding="utf-8").split()
+        return content.decode("utf-8").split()
     except UnicodeDecodeError as error:
         raise click.BadParameter(f"{path} is not valid UTF-8 at byte {error.start + 1}") from error
 
@@ -188,15 +197,18 @@ def workers_option(function: Function) -> Function:
 
 def lock_option(function: Function) -> Function:
     """How long another writer is waited for."""
-    return click.option(
+    option = seconds_option(
         "--lock-timeout",
-        type=float,
-        callback=_seconds,
         default=60.0,
         show_default=True,
-        metavar="SECONDS",
         help="How long to wait while another process writes to the index.",
-    )(function)
+    )
+    return option(function)
+
+
+def seconds_option(name: str, **more: Any) -> Callable[[Function], Function]:
+    """A number of seconds."""
+    return click.option(name, type=float, callback=_seconds, metavar="SECONDS", **more)
 
 
 def max_bucket_option(text: str) -> Callable[[Function], Function]:
@@ -278,4 +290,17 @@ def input_options(function: Function) -> Function:
         help="Format of the input; auto goes by the names of the files. urls are lists of URLs, "
         "one a line, and a document is a host.",
     )
-    return key_field(text_field(input_format(function)))
+    return key_field(text_field(input_format(document_limit_option(function))))
+
+
+def document_limit_option(function: Function) -> Function:
+    """The longest document that is read."""
+    return click.option(
+        "--max-document-bytes",
+        type=click.IntRange(min=1),
+        default=MAX_DOCUMENT_BYTES,
+        show_default=True,
+        metavar="N",
+        help="The longest line, CSV record or text file, decompressed; a longer one is rejected "
+        "without being held in memory.",
+    )(function)

@@ -60,6 +60,7 @@ def command(
     key_field: str,
     text_field: str,
     input_format: str,
+    max_document_bytes: int,
     on_conflict: str,
     max_errors: int | None,
     workers: int | None,
@@ -100,6 +101,7 @@ def command(
             key_field=key_field,
             text_field=text_field,
             on_progress=progress.bytes_read,
+            max_document_bytes=max_document_bytes,
         )
         if index is None:
             made = create_and_say(index_path, lock_timeout=lock_timeout, **given)

@@ -9,7 +9,7 @@ import click
 from lshdb import Index
 from lshdb.cli._interrupts import prompt_interrupts
 from lshdb.cli._linking import linking_options, update_edges
-from lshdb.cli._options import index_argument, listing_options, since_option
+from lshdb.cli._options import document_limit_option, index_argument, listing_options, since_option
 from lshdb.cli._output import Column, note, print_bytes, print_listing
 
 __all__ = ["command"]
@@ -59,6 +59,7 @@ COLUMNS = (
     metavar="NAME",
     help="With --filter: the field that holds a document's key.",
 )
+@document_limit_option
 @linking_options
 @listing_options
 def command(
@@ -70,6 +71,7 @@ def command(
     only: str,
     filtered: str | None,
     key_field: str,
+    max_document_bytes: int,
     output_format: str | None,
     **linking: Any,
 ) -> None:
@@ -111,9 +113,16 @@ def command(
                 COLUMNS, rows, output_format, empty="no documents", count=("document", "documents")
             )
             return
-        lines = index.filter(filtered, key_field=key_field, **how)
+        lines = index.filter(
+            filtered, key_field=key_field, max_document_bytes=max_document_bytes, **how
+        )
         print_bytes(lines)
         counts = lines.counts
         note(f"{counts.kept:,} lines kept, {counts.dropped:,} dropped")
         if counts.unknown:
             note(f"{counts.unknown:,} of those kept hold no document of the index")
+        if counts.too_long:
+            note(
+                f"{counts.too_long:,} of those are longer than --max-document-bytes "
+                f"({max_document_bytes:,}) and were passed on unread"
+            )

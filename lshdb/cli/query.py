@@ -60,6 +60,7 @@ def command(
     key_field: str,
     text_field: str,
     input_format: str,
+    max_document_bytes: int,
     output_format: str | None,
 ) -> None:
     """The documents of INDEX that are most similar to each query, best first.
@@ -103,6 +104,7 @@ def command(
                 fallback="urls" if index.params.unit == "url" else None,
                 key_field=key_field,
                 text_field=text_field,
+                max_document_bytes=max_document_bytes,
             )
             if workers is None and "-" in paths:
                 workers = 1

@@ -10,11 +10,13 @@ import click
 from lshdb import Index
 from lshdb.cli._options import index_argument, lock_option
 from lshdb.cli._output import note, say
+from lshdb.documents import MAX_KEY_BYTES
 
 __all__ = ["command"]
 
 _MISSING_SHOWN = 10
 _SOME_MISSING = 1
+_LINE_BYTES = MAX_KEY_BYTES + len("\r\n")
 
 
 @click.command("remove", short_help="Remove documents by key.")
@@ -48,7 +50,13 @@ def _keys(given: tuple[str, ...]) -> Iterator[str]:
         if key != "-":
             yield key
             continue
-        for number, line in enumerate(sys.stdin.buffer, start=1):
+        lines = iter(lambda: sys.stdin.buffer.readline(_LINE_BYTES + 1), b"")
+        for number, line in enumerate(lines, start=1):
+            if len(line) > _LINE_BYTES:
+                raise click.UsageError(
+                    f"line {number} of standard input is longer than any key ({MAX_KEY_BYTES:,} "
+                    "bytes)"
+                )
             try:
                 text = line.rstrip(b"\r\n").decode("utf-8")
             except UnicodeDecodeError as error:

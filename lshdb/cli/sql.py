@@ -6,7 +6,7 @@ import click
 
 from lshdb import Index
 from lshdb.cli._interrupts import prompt_interrupts
-from lshdb.cli._options import index_argument, listing_options
+from lshdb.cli._options import index_argument, listing_options, seconds_option
 from lshdb.cli._output import Column, print_listing
 
 __all__ = ["command"]
@@ -15,16 +15,25 @@ __all__ = ["command"]
 @click.command("sql", short_help="Run a SELECT of your own, read-only.")
 @index_argument
 @click.argument("statement", metavar="SELECT")
+@seconds_option(
+    "--timeout",
+    help="Stop the statement when the database has worked on it for so long.  [default: never]",
+)
 @listing_options
-def command(index_path: str, statement: str, *, output_format: str | None) -> None:
+def command(
+    index_path: str, statement: str, *, timeout: float | None, output_format: str | None
+) -> None:
     """Run one SELECT on the tables and views of INDEX; nothing else is allowed.
+
+    A statement runs until it is done, as a question over a large index may take its time; Ctrl-C
+    ends it. Where nobody sits, as under cron, give a --timeout.
 
     \b
     lshdb sql news.lshdb "SELECT count(*) FROM document"
     lshdb sql news.lshdb "SELECT band, bucket, size FROM bucket ORDER BY size DESC LIMIT 10"
     """
     with Index.open(index_path) as index, prompt_interrupts():
-        result = index.sql(statement)
+        result = index.sql(statement, timeout=timeout)
         columns = [Column(name, "auto") for name in _distinct(result.columns)]
         print_listing(columns, result.rows, output_format, empty="no rows", count=("row", "rows"))
 

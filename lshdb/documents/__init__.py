@@ -2,7 +2,7 @@
 
 from lshdb.documents.keys import MAX_KEY_BYTES, validate_body, validate_key
 from lshdb.documents.model import Body, Document, Rejected
-from lshdb.documents.reading import MAX_DOCUMENT_BYTES, read_documents
+from lshdb.documents.reading import MAX_DOCUMENT_BYTES, check_document_limit, read_documents
 
 __all__ = [
     "MAX_DOCUMENT_BYTES",
@@ -10,6 +10,7 @@ __all__ = [
     "Body",
     "Document",
     "Rejected",
+    "check_document_limit",
     "read_documents",
     "validate_body",
     "validate_key",

@@ -23,7 +23,7 @@ from lshdb.errors import InputError, ParameterError
 if TYPE_CHECKING:
     from lshdb.documents.urls import UrlGroups
 
-__all__ = ["MAX_DOCUMENT_BYTES", "read_documents"]
+__all__ = ["MAX_DOCUMENT_BYTES", "check_document_limit", "read_documents"]
 
 MAX_DOCUMENT_BYTES = 64 * 2**20
 """The longest line, CSV record or text file that is read unless the caller says otherwise."""
@@ -83,8 +83,7 @@ def read_documents(
     ParameterError
         A parameter cannot be used. Nothing was read.
     """
-    if max_document_bytes < 1:
-        raise ParameterError(f"max_document_bytes is {max_document_bytes}, expected at least 1")
+    check_document_limit(max_document_bytes)
     sources = find_sources(paths, input_format=input_format, fallback=fallback)
     if any(source.is_stdin for source in sources):
         stdin = stdin if stdin is not None else getattr(sys.stdin, "buffer", None)
@@ -93,6 +92,15 @@ def read_documents(
                 "standard input is closed", hint="name files instead of '-', or pipe something in"
             )
     return _read_all(sources, key_field, text_field, on_progress, stdin, max_document_bytes)
+
+
+def check_document_limit(max_document_bytes: int) -> int:
+    """The limit; a ParameterError where it is no whole number from 1 on."""
+    if type(max_document_bytes) is not int or max_document_bytes < 1:
+        raise ParameterError(
+            f"max_document_bytes is {max_document_bytes!r}, expected a whole number from 1 on"
+        )
+    return max_document_bytes
 
 
 def _read_all(

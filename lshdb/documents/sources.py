@@ -142,6 +142,8 @@ def find_sources(
 def _find(path: str) -> list[Source]:
     if path == STDIN:
         return [Source(STDIN, is_regular=False)]
+    if "\0" in path:
+        raise _unusable(path, ValueError("no file has a NUL in its name"))
     if _MAGIC.intersection(path) and not os.path.lexists(path):
         return _matches(path)
     try:

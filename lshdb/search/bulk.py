@@ -14,6 +14,7 @@ from lshdb.search.query import Hit, Searcher
 from lshdb.shingling import Content, Shingler
 from lshdb.signatures import canonical_contents, compare_contents, shingle_content, sign
 from lshdb.threads import in_chunks, work_ahead
+from lshdb.tokenizers import UnsplitTextError
 
 __all__ = ["QueryMaker", "search_documents"]
 
@@ -97,7 +98,7 @@ def search_documents(
         found = iter(searcher.search(maker.signatures(filled), filled) if filled else [])
         for key, each in zip(keys, shingles, strict=True):
             if isinstance(each, LshdbError):
-                if key:
+                if key and isinstance(each, InputError | UnsplitTextError):
                     each.message = f"query {key!r}: {each.message}"
                     each.args = (each.message,)
                 raise each

@@ -84,7 +84,13 @@ def stop_token_list(tokens: Iterable[str], normalisation: str) -> str:
         raise ParameterError(
             f"stop_tokens is {tokens!r:.80}; expected a string or strings"
         ) from error
-    return " ".join(sorted(set(_letters(normalise(given, normalisation)))))
+    recorded = " ".join(sorted(set(_letters(normalise(given, normalisation)))))
+    if given.strip() and not recorded:
+        raise ParameterError(
+            f"stop_tokens is {given!r:.80}, which holds no letters, so nothing would be left out",
+            hint="tokens of URLs are runs of letters; an empty list leaves nothing out",
+        )
+    return recorded
 
 
 def url_shingles(

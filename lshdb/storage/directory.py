@@ -17,6 +17,10 @@ from lshdb.errors import FormatError, IndexNotFoundError, LshdbError, ParameterE
 __all__ = ["Description", "IndexDirectory", "sync_directory", "utf8_path"]
 
 
+_LONGEST = 16 * 2**20
+"""Bytes of ``index.toml``; stop tokens are the one parameter that may be long."""
+
+
 @dataclass(frozen=True, slots=True)
 class Description:
     """What ``index.toml`` says.
@@ -93,9 +97,13 @@ class IndexDirectory:
         FormatError
             The file is not what lshdb writes.
         """
+        utf8_path(self.path)
         try:
-            with open(self.description, "rb") as file:
-                data = tomllib.load(file)
+            with open(self.description, "rb", opener=_open_at_once) as file:
+                content = file.read(_LONGEST + 1)
+            if len(content) > _LONGEST:
+                raise ValueError(f"it has more than {_LONGEST:,} bytes")
+            data = tomllib.loads(content.decode("utf-8"))
         except FileNotFoundError:
             raise self._absent() from None
         except NotADirectoryError:
@@ -105,7 +113,7 @@ class IndexDirectory:
             ) from None
         except OSError as error:
             raise LshdbError(f"cannot read {self.description}: {error.strerror}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of very long numbers
             raise FormatError(
                 f"{self.description} is not valid TOML: {error}",
                 hint="restore it from a copy of the index",
@@ -136,12 +144,14 @@ class IndexDirectory:
 
 
 def utf8_path(path: Path) -> Path:
-    """The path, if SQLite and index.toml can be told of it.
+    """The path, if there can be a file of that name and SQLite and index.toml can be told of it.
 
     Raises
     ------
-    LshdbError
+    ParameterError, LshdbError
     """
+    if "\0" in str(path):
+        raise ParameterError(f"the path {str(path)!r} holds a NUL; no file has one in its name")
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -159,6 +169,11 @@ def sync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file; a pipe in its place is empty, and not waited for."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _typed(value: Any, expected: type) -> Any:

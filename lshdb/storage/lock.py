@@ -15,6 +15,7 @@ from pathlib import Path
 
 from lshdb.errors import IndexNotFoundError, LockedError, LshdbError
 from lshdb.storage.times import timestamp
+from lshdb.values import check_seconds
 
 __all__ = ["WriterLock"]
 
@@ -36,9 +37,10 @@ class WriterLock:
 
     def __init__(self, path: Path, timeout: float, *, known_as: Path | None = None) -> None:
         self.path = path
-        self.timeout = timeout
+        self.timeout = check_seconds("lock_timeout", timeout)
         self._index = known_as or path.parent
         self._descriptor: int | None = None
+        self._process = os.getpid()
 
     def acquire(self) -> None:
         """Take the lock.
@@ -83,13 +85,20 @@ class WriterLock:
             except BaseException:
                 os.close(descriptor)
                 raise
+        self._process = os.getpid()
         self._descriptor = descriptor
         self._describe(f"{os.getpid()} {timestamp()}\n")
 
     def release(self) -> None:
-        """Give the lock back; does nothing when it is not held."""
+        """Give the lock back; does nothing when it is not held.
+
+        It is taken off and not only closed: a process that came by a fork meanwhile has the file
+        open, too, and would keep the lock for as long as it lives. Such a process only closes.
+        """
         if self._descriptor is not None:
-            self._describe("")
+            if self._process == os.getpid():
+                self._describe("")
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
             self._descriptor = None
 

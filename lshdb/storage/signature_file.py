@@ -173,9 +173,10 @@ class SignatureFile:
             The file is shorter than the committed rows.
         """
         self._check_length(n_committed)
-        if self._mapped is None or len(self._mapped) < n_committed:
-            self._mapped = self._open_map(n_committed)
-        return self._mapped[:n_committed]
+        mapped = self._mapped  # which another thread may replace by a shorter one
+        if mapped is None or len(mapped) < n_committed:
+            mapped = self._mapped = self._open_map(n_committed)
+        return mapped[:n_committed]
 
     def _check_length(self, n_committed: int) -> None:
         """A file that was cut is said to be, and not looked at through a map: that would kill."""
@@ -229,33 +230,6 @@ class SignatureFile:
             )
         return np.frombuffer(data, dtype=_ROW_DTYPE).reshape(-1, self.num_perm)
 
-    def copy_to(self, target: Path, n_committed: int) -> None:
-        """Make a file with the committed rows, and sync it; it must not exist.
-
-        Copied by the system (``copy_file_range``) where it can, else in blocks.
-
-        Raises
-        ------
-        DamageError
-            This file ends before the committed rows do.
-        OSError
-            It cannot be read, or the other not written.
-        """
-        end = HEADER_BYTES + n_committed * self.row_bytes
-        with open(target, "xb", buffering=0) as copy:
-            copy.write(_header(n_committed, self.num_perm))
-            offset = HEADER_BYTES
-            while offset < end:
-                size = min(end - offset, _COPY_BYTES)
-                copied = _copy_range(self.open(), copy.fileno(), offset, size)
-                if not copied:
-                    raise DamageError(
-                        f"the signature file {self.path} ends before a row that is committed",
-                        hint="the file was cut; restore the index from a copy",
-                    )
-                offset += copied
-            os.fsync(copy.fileno())
-
     def _read(self, size: int, offset: int) -> bytes:
         """Bytes from an offset on; fewer at the end of the file."""
         parts = []
@@ -272,6 +246,34 @@ class SignatureFile:
             f"the signature file {self.path} cannot be read: {error.strerror or error}",
             hint="restore the index from a copy",
         )
+
+    def copy_to(self, target: Path, n_committed: int) -> None:
+        """Make a file with the committed rows, and sync it; it must not exist.
+
+        Copied by the system (``copy_file_range``) where it can, else in blocks.
+
+        Raises
+        ------
+        DamageError
+            This file ends before the committed rows do.
+        OSError
+            It cannot be read, or the other not written.
+        """
+        end = HEADER_BYTES + n_committed * self.row_bytes
+        source = self.open()
+        with open(target, "xb", buffering=0) as copy:
+            copy.write(_header(n_committed, self.num_perm))
+            offset = HEADER_BYTES
+            while offset < end:
+                size = min(end - offset, _COPY_BYTES)
+                copied = _copy_range(source, copy.fileno(), offset, size)
+                if not copied:
+                    raise DamageError(
+                        f"the signature file {self.path} ends before a row that is committed",
+                        hint="the file was cut; restore the index from a copy",
+                    )
+                offset += copied
+            os.fsync(copy.fileno())
 
     def append(self, first_row: int, rows: NDArray[np.uint32]) -> None:
         """Write rows from ``first_row`` on and make them durable.

@@ -299,14 +299,6 @@ class Snapshot:
         )
         return (row[0] for row in rows)
 
-    def whole_documents(self) -> Iterator[WholeDocument]:
-        """Every document with its body as it is stored, streamed in order of doc_id."""
-        rows = self.execute(
-            f"SELECT {_DOCUMENT_COLUMNS}, form, body FROM document LEFT JOIN content "
-            "USING (doc_id) ORDER BY doc_id"
-        )
-        return (WholeDocument(*row) for row in rows)
-
     def not_seen(self, since: str, limit: int) -> list[tuple[int, int | None]]:
         """(doc_id, signature_id) of the first so many documents that last came in before a time.
 
@@ -323,6 +315,14 @@ class Snapshot:
         """Number of documents that last came in before a time."""
         row = self.execute("SELECT count(*) FROM document WHERE last_seen_at < ?", (since,))
         return int(row.fetchone()[0])
+
+    def whole_documents(self) -> Iterator[WholeDocument]:
+        """Every document with its body as it is stored, streamed in order of doc_id."""
+        rows = self.execute(
+            f"SELECT {_DOCUMENT_COLUMNS}, form, body FROM document LEFT JOIN content "
+            "USING (doc_id) ORDER BY doc_id"
+        )
+        return (WholeDocument(*row) for row in rows)
 
     def document_keys(self) -> Iterator[tuple[int, str]]:
         """(doc_id, key) of every document, in the order in which they came in."""

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -35,10 +36,16 @@ from lshdb.storage.dialects.files import copy_database
 from lshdb.storage.directory import Description, IndexDirectory, utf8_path
 from lshdb.storage.lock import WriterLock
 from lshdb.storage.migrations import check_revision
+from lshdb.storage.rows import Rows, translation
 from lshdb.storage.signature_file import SignatureFile
 from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["Store"]
+
+_FORKED: list[Any] = []
+"""Connections of another process, and what it makes, which only that one may close."""
+
+_Item = TypeVar("_Item")
 
 
 class Store:
@@ -54,6 +61,7 @@ class Store:
         self.params: IndexParams
         self._idle: list[Any] = []
         self._closed = False
+        self._process = os.getpid()
         self._file: SignatureFile | None = None
 
     # Making
@@ -262,24 +270,60 @@ class Store:
         Raises
         ------
         LshdbError
-            The store is closed.
+            The store is closed, or was opened in another process.
         DatabaseError
             The database fails while it is read.
         """
-        if self._closed:
-            raise LshdbError(f"the index {self.directory.path} is closed", hint="open it again")
-        # Asked before it is opened: a writer that comes meanwhile would change the answer.
-        fleeting = not self._idle and dialect.is_immutable(self.database)
-        connection = self._idle.pop() if self._idle else dialect.open_reader(self.database)
+        self.require_open()
+        try:
+            connection, fleeting = self._idle.pop(), False
+        except IndexError:  # not asked first: another thread may take the last one meanwhile
+            # Asked before it is opened: a writer that comes meanwhile would change the answer.
+            fleeting = dialect.is_immutable(self.database)
+            connection = dialect.open_reader(self.database)
         try:
             yield self._begin(connection)
         finally:
-            if connection.in_transaction:
-                connection.rollback()
-            if self._closed or fleeting:
-                connection.close()
-            else:
-                self._idle.append(connection)
+            self._put_back(connection, fleeting=fleeting)
+
+    def _put_back(self, connection: Any, *, fleeting: bool) -> None:
+        if self._process != os.getpid():
+            _FORKED.append(connection)
+            return
+        if connection.in_transaction:
+            connection.rollback()
+        if self._closed or fleeting:
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+    def require_open(self) -> None:
+        """Refuse to go on where the store is closed, or came into this process by a fork.
+
+        Connections of SQLite, and locks, do not survive one: what is read through them may be
+        wrong, and closing them may take the other process's locks away.
+        """
+        if self._process != os.getpid():
+            raise LshdbError(
+                f"the index {self.directory.path} was opened by process {self._process}, and this "
+                f"is process {os.getpid()}, which came from it by a fork",
+                hint="open the index again in the new process",
+            )
+        if self._closed:
+            raise LshdbError(f"the index {self.directory.path} is closed", hint="open it again")
+
+    def while_open(self, items: Iterator[_Item]) -> Iterator[_Item]:
+        """The items, until the store is closed: then what :meth:`require_open` raises.
+
+        A generator is closed with this one, so that it ends before the snapshot that it reads.
+        """
+        try:
+            for item in items:
+                yield item
+                self.require_open()
+        finally:
+            if isinstance(items, Generator):
+                items.close()
 
     def _begin(self, connection: Any) -> Snapshot:
         """Begin a transaction and open the signature file of its state.
@@ -322,11 +366,11 @@ class Store:
     def _translated(self, execute: Callable[..., Any]) -> Callable[..., Any]:
         """The same, with the driver's errors turned into ours."""
 
-        def translated(sql: str, parameters: tuple[Any, ...] = ()) -> _Rows:
+        def translated(sql: str, parameters: tuple[Any, ...] = ()) -> Rows:
             try:
-                return _Rows(execute(sql, parameters), self.database)
+                return Rows(execute(sql, parameters), self.database)
             except dialect.DRIVER_ERRORS as error:
-                raise _translation(error, self.database) from error
+                raise translation(error, self.database) from error
 
         return translated
 
@@ -337,47 +381,16 @@ class Store:
     def close(self) -> None:
         """Close all connections; the store cannot be used after that."""
         self._closed = True
+        if self._process != os.getpid():
+            _FORKED.extend([*self._idle, self.creation])
+            self._idle.clear()
+            return
         while self._idle:
             self._idle.pop().close()
         self._file = None
         if self.creation is not None:
             self.creation.abandon()
             self.creation = None
-
-
-class _Rows:
-    """Rows of a statement, as the driver's cursor gives them, but for its errors."""
-
-    def __init__(self, cursor: Any, database: Path) -> None:
-        self._cursor = cursor
-        self._database = database
-
-    def __iter__(self) -> _Rows:
-        return self
-
-    def __next__(self) -> Any:
-        try:
-            return next(self._cursor)
-        except dialect.DRIVER_ERRORS as error:
-            raise _translation(error, self._database) from error
-
-    def fetchone(self) -> Any:
-        return next(self, None)
-
-    def fetchall(self) -> list[tuple[Any, ...]]:
-        try:
-            rows: list[tuple[Any, ...]] = self._cursor.fetchall()
-        except dialect.DRIVER_ERRORS as error:
-            raise _translation(error, self._database) from error
-        return rows
-
-
-def _translation(error: Exception, database: Path) -> LshdbError:
-    """Our error for one of the driver's."""
-    kind = DamageError if dialect.is_damage(error) else DatabaseError
-    return kind(
-        f"the database {database} failed: {error}", hint="run lshdb check if this happens again"
-    )
 
 
 def _parameter(name: str, value: str, database: Path) -> Any:

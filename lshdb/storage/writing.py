@@ -16,6 +16,7 @@ it.
 from __future__ import annotations
 
 import contextlib
+import os
 import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,6 +45,8 @@ __all__ = ["BLOCK_ROWS", "WriteTransaction", "Writer"]
 
 BLOCK_ROWS = 1024
 """Signature rows under one CRC-32."""
+_FORKED: list[contextlib.ExitStack] = []
+"""What a fork has of its parent's writing; never closed."""
 MANY_DOCUMENTS = 5_000
 """From so many rows in a batch on, large statements are worth being prepared."""
 
@@ -241,8 +244,10 @@ class Writer:
         self._lock = creation.lock if creation else WriterLock(store.directory.lock, lock_timeout)
         self._exits = contextlib.ExitStack()
         self._usable = False
+        self._process = os.getpid()
 
     def __enter__(self) -> Writer:
+        self._store.require_open()
         with contextlib.ExitStack() as exits:
             if self._store.creation is None:
                 self._lock.acquire()
@@ -265,6 +270,9 @@ class Writer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._process != os.getpid():  # a fork's: connection and lock are the other process's
+            _FORKED.append(self._exits.pop_all())
+            return
         if self._usable:
             self._usable = False
             with contextlib.suppress(Exception):
@@ -308,7 +316,7 @@ class Writer:
             The database failed. Where that was at COMMIT the message says that the outcome is
             unknown, and the writer is not usable any more.
         """
-        if not self._usable:
+        if not self._usable or self._process != os.getpid():
             raise LshdbError("the writer is closed", hint="open the index again")
         with self._translated():
             running = self._connection.begin()

@@ -122,14 +122,13 @@ def _command(arguments: list[str]) -> dict[str, Any]:
     import contextlib
     import io
 
-    from lshdb.cli import main
+    from lshdb.cli import run
 
     out, err = io.TextIOWrapper(io.BytesIO()), io.TextIOWrapper(io.BytesIO())
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         sys.argv = ["lshdb", *arguments]
         try:
-            main()
-            code: Any = 0
+            code: Any = run()
         except SystemExit as end:
             code = end.code
     out.seek(0)

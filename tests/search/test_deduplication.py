@@ -204,3 +204,26 @@ def test_a_file_that_breaks_off_is_said_to(make_index: Make, tmp_path: Path) -> 
     (tmp_path / "in.jsonl.gz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match="not all of it"):
         list(index.filter(tmp_path / "in.jsonl.gz"))
+
+
+def test_a_line_over_the_limit_is_passed_on(
+    tmp_path: Path, make_index: Callable[..., Index]
+) -> None:
+    """It can be no document at that limit, so nothing says that it repeats anything."""
+    index = make_index()
+    text = "one two three four five six seven eight"
+    index.add([("a", text), ("b", text)])
+    lines = [
+        json.dumps({"id": "a", "text": text}) + "\n",
+        json.dumps({"id": "b", "text": text}) + "\n",
+        json.dumps({"id": "b", "text": text, "more": "x" * 700_000}) + "\n",
+    ]
+    file = tmp_path / "in.jsonl"
+    file.write_text("".join(lines))
+    kept = index.filter(file, max_document_bytes=500_000)
+    assert b"".join(kept).decode() == lines[0] + lines[2]
+    counts = kept.counts
+    assert (counts.kept, counts.dropped, counts.unknown, counts.too_long) == (2, 1, 1, 1)
+    for wrong in (0, 1.5, "9", True):
+        with pytest.raises(ParameterError, match="max_document_bytes"):
+            index.filter(file, max_document_bytes=wrong)

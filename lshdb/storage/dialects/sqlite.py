@@ -399,26 +399,3 @@ def checkpoint(connection: Any) -> None:
 
 INTEGRITY_SQL = "PRAGMA integrity_check"
 """Rows are findings of the database about itself, or one row ``ok``."""
-
-
-def open_guarded_reader(database: Path) -> sqlite3.Connection:
-    """Open a connection on which only reading is possible, for statements of the user's own.
-
-    Read-only mode alone would let ATTACH create files and VACUUM INTO write copies, so an
-    authorizer allows SELECT, its functions and recursive queries, and nothing else.
-    """
-    connection = open_reader(database)
-    allowed = {
-        sqlite3.SQLITE_SELECT,
-        sqlite3.SQLITE_READ,
-        sqlite3.SQLITE_FUNCTION,
-        sqlite3.SQLITE_RECURSIVE,
-    }
-
-    def authorise(action: int, _first: str | None, second: str | None, *_rest: object) -> int:
-        if action in allowed and second != "load_extension":
-            return sqlite3.SQLITE_OK
-        return sqlite3.SQLITE_DENY
-
-    connection.set_authorizer(authorise)
-    return connection

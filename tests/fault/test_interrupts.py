@@ -1,0 +1,123 @@
+"""Ctrl-C and SIGTERM at any moment of a command: the exit code says so, and the index is sound."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import lshdb
+from lshdb import Index
+from tests.conftest import family_corpus
+
+ROOT = Path(lshdb.__file__).parents[1]
+LAUNCHERS = {
+    "module": [sys.executable, "-m", "lshdb"],
+    "cli.py": [sys.executable, str(ROOT / "cli.py")],
+    "entry point": [sys.executable, "-c", "from lshdb.launching import main; main()"],
+}
+STARTED_SECONDS = 0.06
+"""The interpreter itself, before any of our code; what it does with a signal is its own affair."""
+
+
+@pytest.fixture
+def documents(tmp_path: Path) -> Path:
+    import json
+
+    path = tmp_path / "documents.jsonl"
+    lines = (json.dumps({"id": key, "text": text}) for key, text in family_corpus(3, families=60))
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def start(*arguments: object, launcher: str = "module", cwd: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [*LAUNCHERS[launcher], *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        # A test run in the background has Ctrl-C ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_add_that_is_interrupted_anywhere(
+    number: signal.Signals, tmp_path: Path, documents: Path, request: pytest.FixtureRequest
+) -> None:
+    rng = random.Random(int(number))
+    is_long = request.config.getoption("--faults", "short") == "long"
+    begun = time.monotonic()
+    whole = start("add", "whole.lshdb", documents, cwd=tmp_path)
+    whole.communicate(timeout=60)
+    assert whole.returncode == 0
+    seconds = time.monotonic() - begun
+    word = b"interrupted" if number == signal.SIGINT else b"terminated"
+    ended = []
+    for attempt in range(300 if is_long else 3):
+        path = tmp_path / f"{attempt}.lshdb"
+        child = start("add", path, documents, launcher=rng.choice([*LAUNCHERS]), cwd=tmp_path)
+        time.sleep(rng.uniform(STARTED_SECONDS, seconds))
+        child.send_signal(number)
+        _, said = child.communicate(timeout=60)
+        assert b"Traceback" not in said and b"Exception ignored" not in said, said.decode()
+        assert child.returncode in (0, 128 + number), (child.returncode, said)
+        if child.returncode:
+            assert said.splitlines()[-1].startswith(word)
+        ended.append(child.returncode)
+        if path.exists():
+            with Index.open(path) as index:
+                assert index.check() == []
+                assert index.stats().documents in (0, 320), "a batch is in by half"
+    assert 128 + number in ended
+    left = [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+    assert not left, "an index that was being made aside was left there"
+
+
+@pytest.mark.parametrize("launcher", [*LAUNCHERS])
+def test_while_the_program_is_being_loaded(launcher: str, tmp_path: Path) -> None:
+    """An import hook stops in the middle of one, where the signal is to come."""
+    hook = tmp_path / "sitecustomize.py"
+    hook.write_text(
+        "import sys, time\n"
+        "class Stop:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'numpy':\n"
+        "            sys.stderr.write('here\\n'); sys.stderr.flush(); time.sleep(60)\n"
+        "sys.meta_path.insert(0, Stop())\n"
+    )
+    child = subprocess.Popen(
+        [*LAUNCHERS[launcher], "stats", "no.lshdb"],
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert child.stderr is not None
+    assert child.stderr.readline() == b"here\n"
+    child.send_signal(signal.SIGINT)
+    assert child.wait(timeout=30) == 130
+    assert child.stderr.read() == b"interrupted\n"
+    child.stderr.close()
+
+
+def test_a_signal_that_was_ignored_stays_ignored(tmp_path: Path, documents: Path) -> None:
+    child = subprocess.Popen(
+        [*LAUNCHERS["module"], "add", "a.lshdb", documents],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )
+    while child.poll() is None:
+        child.send_signal(signal.SIGINT)
+        time.sleep(0.01)
+    assert child.returncode == 0

@@ -1,0 +1,400 @@
+"""One index in several threads, across a fork, under a storm of signals, and when it is closed."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lshdb import Index, LockedError, LshdbError
+from lshdb.storage.dialects import sqlite
+from lshdb.storage.lock import WriterLock
+from lshdb.storage.signature_file import SignatureFile
+from tests.conftest import family_corpus, pair_set
+
+Make = Callable[..., Index]
+
+
+@pytest.fixture
+def index(make_index: Make) -> Index:
+    index = make_index(k=2)
+    index.add(family_corpus(7))
+    return index
+
+
+# Closing
+
+
+def streams(index: Index, file: Path) -> dict[str, Iterator[Any]]:
+    documents = [(str(number), text) for number, (_, text) in enumerate(family_corpus(7))]
+    with open(file, "w", encoding="utf-8") as lines:
+        lines.writelines(json.dumps({"id": key}) + "\n" for key, _ in documents)
+    return {
+        "pairs": index.pairs(),
+        "clusters": index.clusters(),
+        "dedup": index.dedup(),
+        "neighbors": index.neighbors(),
+        "filter": index.filter(file),
+        "query_many": index.query_many(documents),
+        "query_many in threads": index.query_many(documents, workers=2),
+        "sql": index.sql("SELECT key FROM document").rows,
+        "join": index.join(index),
+    }
+
+
+def test_iterators_end_with_an_error_when_the_index_is_closed(index: Index, tmp_path: Path) -> None:
+    list(index.clusters())  # edges are up to date
+    begun = streams(index, tmp_path / "a.jsonl")
+    for name, stream in begun.items():
+        assert next(stream), name
+    index.close()
+    for name, stream in begun.items():
+        with pytest.raises(LshdbError, match=r"the index .* is closed"):
+            next(stream)
+        assert list(stream) == [], name
+    with pytest.raises(LshdbError, match="is closed"):
+        next(index.pairs())
+    with pytest.raises(LshdbError, match="is closed"):
+        index.add([("a", "b")])
+
+
+# Forks
+
+
+def in_child(work: Callable[[], object]) -> str:
+    """Do something in a fork of this process: what it raised, or nothing."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        said = ""
+        try:
+            work()
+        except BaseException as error:
+            said = f"{type(error).__name__}: {error}"
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        said = pipe.read().decode()
+    os.waitpid(child, 0)
+    return said
+
+
+def test_an_index_that_came_by_a_fork_must_be_opened_again(index: Index) -> None:
+    before = pair_set(index)
+    text = family_corpus(7)[0][1]
+    running = index.pairs()
+    next(running)
+    for work in (
+        lambda: index.query(text),
+        lambda: next(running),
+        lambda: next(index.pairs()),
+        lambda: index.add([("new", text)]),
+        lambda: index.remove(["u001"]),
+        lambda: index.sql("SELECT 1"),
+        index.stats,
+    ):
+        said = in_child(work)
+        assert said.startswith("LshdbError: the index ") and "came from it by a fork" in said
+
+    def again() -> None:
+        index.close()
+        with Index.open(index.path) as opened:
+            assert pair_set(opened) == before
+            opened.add([("child", "a b c")])
+
+    assert in_child(again) == ""
+    assert index.query(key="f000-0") and len(list(running)) == len(before) - 1
+    assert index.stats().documents == len(family_corpus(7)) + 1
+
+
+def _answer(path: Path, text: str) -> int:
+    with Index.open(path) as index:
+        return len(index.query(text, top=None))
+
+
+def test_a_pool_of_forks_beside_an_open_index(index: Index) -> None:
+    texts = [text for _, text in family_corpus(7)[:12]]
+    expected = [len(index.query(text, top=None)) for text in texts]
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        found = pool.starmap(_answer, [(index.path, text) for text in texts])
+    assert found == expected
+
+
+def test_a_child_does_not_keep_its_parents_lock(index: Index) -> None:
+    """It is forked in the middle of an add, as a pool made by a generator is, and lives on."""
+    wake, sleep = os.pipe()
+    children = []
+
+    def documents() -> Iterator[tuple[str, str]]:
+        yield "first", "one two three"
+        child = os.fork()
+        if child == 0:
+            os.close(sleep)
+            os.read(wake, 1)
+            os._exit(0)
+        children.append(child)
+        yield "second", "four five six"
+
+    try:
+        index.add(documents())
+        with Index.open(index.path) as other:
+            other.add([("third", "seven eight nine")], lock_timeout=0.0)
+    finally:
+        os.close(sleep)
+        os.close(wake)
+        for child in children:
+            os.waitpid(child, 0)
+
+
+def test_a_child_that_leaves_an_add_takes_nothing_with_it(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its stack is unwound through the writer, whose lock and transactions are its parent's."""
+    said, parent = tmp_path / "said", os.getpid()
+    checkpoint = sqlite.checkpoint
+    monkeypatch.setattr(
+        sqlite,
+        "checkpoint",
+        lambda connection: (
+            checkpoint(connection) if os.getpid() == parent else (tmp_path / "checkpointed").touch()
+        ),
+    )
+
+    def documents() -> Iterator[tuple[str, str]]:
+        yield "first", "one two three"
+        child = os.fork()
+        if child == 0:
+            raise SystemExit
+        os.waitpid(child, 0)
+        with Index.open(index.path) as other, pytest.raises(LockedError):
+            other.add([("x", "y")], lock_timeout=0.0)
+        yield "second", "four five six"
+
+    try:
+        index.add(documents())
+    except SystemExit:
+        if os.getpid() != parent:
+            index.close()
+            said.write_text("left")
+            os._exit(0)
+        raise
+    assert said.read_text() == "left" and not (tmp_path / "checkpointed").exists()
+    assert {"first", "second"} <= {key for (key,) in index.sql("SELECT key FROM document").rows}
+
+
+def test_a_child_that_gives_the_lock_back_has_none(tmp_path: Path) -> None:
+    lock = WriterLock(tmp_path / "lock", 0.0)
+    lock.acquire()
+    assert in_child(lock.release) == ""
+    assert (tmp_path / "lock").read_text().startswith(f"{os.getpid()} ")
+    with pytest.raises(LockedError):
+        WriterLock(tmp_path / "lock", 0.0).acquire()
+    lock.release()
+
+
+def test_a_child_does_not_remove_an_index_that_is_being_made(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "a.lshdb", deferred=True) as index:
+        assert in_child(index.close) == ""
+        index.add([("a", "one two three")])
+    with Index.open(tmp_path / "a.lshdb") as index:
+        assert index.stats().documents == 1 and index.check() == []
+
+
+# Threads
+
+
+def test_two_threads_want_the_last_idle_connection(index: Index) -> None:
+    class Taken(list[Any]):
+        """Another thread takes what there is, between the look and the taking."""
+
+        def pop(self, *_: Any) -> Any:
+            self.clear()
+            return super().pop()
+
+    index._store._idle = Taken(index._store._idle)
+    assert index.stats().documents == len(family_corpus(7))
+    index._store._idle = [*index._store._idle]
+
+
+def test_two_threads_map_the_signatures(tmp_path: Path) -> None:
+    class Overtaken(SignatureFile):
+        """A thread that reads an older state puts its shorter map in the place of any other."""
+
+        @property
+        def _mapped(self) -> Any:
+            return self.__dict__.get("map")
+
+        @_mapped.setter
+        def _mapped(self, value: Any) -> None:
+            self.__dict__["map"] = None if value is None else value[:1]
+
+    file = Overtaken(tmp_path / "signatures.npy", 4)
+    file.create()
+    file.append(0, np.arange(12, dtype=np.uint32).reshape(3, 4))
+    assert file.rows(3).shape == (3, 4)
+
+
+def test_eight_threads_ask_while_one_adds(make_index: Make) -> None:
+    index = make_index(k=2)
+    corpus = family_corpus(7)
+    index.add(corpus)
+    expected = {key: {hit.key for hit in index.query(text, top=None)} for key, text in corpus[:40]}
+    base = pair_set(index)
+    failures: list[str] = []
+    over = threading.Event()
+
+    def watched(work: Callable[[], None]) -> threading.Thread:
+        def run() -> None:
+            try:
+                while not over.is_set():
+                    work()
+            except BaseException:
+                failures.append(traceback.format_exc())
+
+        return threading.Thread(target=run)
+
+    texts = dict(corpus)
+    keys = itertools.cycle(expected)
+
+    def query() -> None:
+        key = next(keys)
+        found = {hit.key for hit in index.query(texts[key], top=None)}
+        assert found == expected[key], key
+
+    def pairs() -> None:
+        assert base <= pair_set(index)
+
+    def counts() -> None:
+        stats = index.stats()
+        assert stats.documents >= len(corpus)
+        numbers = [batch.batch_id for batch in index.batches()]
+        assert numbers == list(range(1, len(numbers) + 1))
+
+    threads = [watched(work) for work in (query, query, query, query, pairs, pairs, counts, counts)]
+    for thread in threads:
+        thread.start()
+    begun = time.monotonic()
+    number = 0
+    while time.monotonic() - begun < 3 and not failures:
+        number += 1
+        index.add([(f"new-{number}-{i}", f"unlike {number} {i} all others") for i in range(20)])
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures[0]
+    assert index.stats().documents == len(corpus) + 20 * number
+
+
+# Interrupted system calls, and a clock that goes backwards
+
+
+@contextlib.contextmanager
+def storm() -> Iterator[list[int]]:
+    """A signal every half millisecond, with a handler that does nothing: EINTR everywhere."""
+    came: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda number, _: came.append(number))
+    signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+    try:
+        yield came
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_storm_of_signals(tmp_path: Path) -> None:
+    corpus = family_corpus(5, families=60)
+    with storm() as came, Index.create(tmp_path / "a.lshdb", k=2) as index:
+        for start in range(0, len(corpus), 40):
+            index.add(corpus[start : start + 40])
+        index.remove([corpus[0][0]])
+        found = pair_set(index)
+        assert index.check() == []
+    assert len(came) > 100
+    with Index.create(tmp_path / "b.lshdb", k=2) as calm:
+        calm.add(corpus)
+        calm.remove([corpus[0][0]])
+        assert pair_set(calm) == found
+
+
+def test_a_clock_that_goes_backwards(make_index: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    from datetime import UTC, datetime
+
+    import lshdb.storage.times as times
+
+    now = [datetime(2030, 6, 1, tzinfo=UTC)]
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return now[0]
+
+    monkeypatch.setattr(times, "datetime", Clock)
+    monkeypatch.setattr(time, "time", lambda: now[0].timestamp())
+    index = make_index()
+    for year in (2030, 2029, 1990, 2031, 2000):
+        now[0] = datetime(year, 6, 1, tzinfo=UTC)
+        index.add([("again", "one two three four five six"), (f"of {year}", f"only {year}")])
+    starts = [batch.started_at for batch in index.batches()]
+    assert starts == sorted(set(starts)), "batches are out of order, or two have one time"
+    assert [starts[0][:4], starts[2][:4], starts[3][:4]] == ["2030", "2030", "2031"]
+    times_of = "SELECT added_at, last_seen_at FROM document WHERE key = 'again'"
+    assert list(index.sql(times_of).rows) == [(starts[0], starts[-1])]
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="folders of other users are shared there")
+def test_a_folder_that_cannot_be_written_to(index: Index, tmp_path: Path) -> None:
+    """As an ordinary user, in a child: root may write anywhere."""
+    expected = pair_set(index)
+    text = family_corpus(7)[0][1]
+    index.close()
+    for path in index.path.iterdir():
+        path.chmod(0o444)
+    index.path.chmod(0o555)
+    opened = []
+    for folder in (index.path, *index.path.parents):  # the way to it must be open to that user
+        mode = folder.stat().st_mode
+        if not mode & 0o001:
+            if folder.stat().st_uid != os.getuid():
+                pytest.skip(f"{folder} is closed to others and not ours")
+            opened.append((folder, mode))
+            folder.chmod(mode | 0o001)
+
+    def ask() -> None:
+        if os.getuid() == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+        with Index.open(index.path) as read:
+            assert pair_set(read) == expected
+            assert read.query(text) and read.check() == []
+            assert list(read.sql("SELECT count(*) FROM document").rows)
+            with pytest.raises(LshdbError, match="cannot write to the index"):
+                read.add([("a", "b")])
+            with pytest.raises(LshdbError, match="cannot write to the index"):
+                read.remove(["u001"])
+        with pytest.raises(LshdbError, match="cannot make the index"):
+            Index.create(index.path / "inner.lshdb")
+
+    try:
+        assert in_child(ask) == ""
+    finally:
+        index.path.chmod(0o755)
+        for path in index.path.iterdir():
+            path.chmod(0o644)
+        for folder, mode in opened:
+            folder.chmod(mode)

@@ -1,0 +1,109 @@
+"""Values of the wrong kind, at every method: refused by name, and nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lshdb import Index, ParameterError, Tokenizer, TokenizerError, read_documents
+from lshdb.errors import InputError
+
+Make = Callable[..., Index]
+
+
+def drained(found: object) -> object:
+    return list(found) if isinstance(found, Iterable) else found
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("bag", "x"), ("bag", 1), ("store_text", 0), ("store_text", None), ("lowercase", 1),
+        ("strip_accents", "no"), ("strip_punctuation", 0), ("recall", "x"), ("recall", True),
+        ("recall", float("nan")), ("threshold", "0.5"), ("threshold", float("nan")), ("k", 1.5),
+        ("num_perm", "128"), ("seed", True), ("stop_tokens", ["a"]), ("scheme", None),
+    ],
+)  # fmt: skip
+def test_of_an_index(name: str, value: Any, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=name):
+        Index.create(tmp_path / "a.lshdb", **{name: value})
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "ask"),
+    [
+        ("workers", [0, 1.5, "2", True], lambda index, one: index.add([("b", "c")], workers=one)),
+        ("max_errors", [-1, 1.5, "2"], lambda index, one: index.add([("b", "c")], max_errors=one)),
+        (
+            "lock_timeout",
+            [-1, "2", float("nan"), None],
+            lambda index, one: index.add([("b", "c")], lock_timeout=one),
+        ),
+        ("top", [0, 1.5, "2", True], lambda index, one: index.query("a", top=one)),
+        ("top", [0, 1.5, "2"], lambda index, one: index.neighbors(top=one)),
+        ("threshold", [0, "1", 2, True], lambda index, one: index.query("a", threshold=one)),
+        ("workers", [0, 1.5], lambda index, one: index.query_many([("a", "b")], workers=one)),
+        ("workers", [0, 1.5], lambda index, one: index.pairs(workers=one)),
+        ("max_bucket", [1, 2.5, "9"], lambda index, one: index.pairs(max_bucket=one)),
+        ("memory", [1, 2.5e9, "9"], lambda index, one: index.pairs(memory=one)),
+        ("batch", [0, 1.0, True, "first"], lambda index, one: index.pairs(since=one)),
+        ("min_size", [1, 2.5, "9"], lambda index, one: index.clusters(min_size=one)),
+        ("lock_timeout", [-1, "9"], lambda index, one: index.remove(["a"], lock_timeout=one)),
+    ],
+)
+def test_of_a_question(
+    name: str, values: list[Any], ask: Callable[[Index, Any], object], make_index: Make
+) -> None:
+    index = make_index()
+    index.add([("a", "one two three four five six")])
+    for value in values:
+        with pytest.raises(ParameterError, match=name):
+            drained(ask(index, value))
+    assert index.stats().documents == 1
+
+
+def test_numbers_of_numpy_are_numbers(make_index: Make) -> None:
+    index = make_index()
+    index.add([("a", "one two three four five six")], workers=np.int64(1))
+    assert index.query("one two three four five six", top=np.int32(1), threshold=np.float64(0.5))
+
+
+@pytest.mark.parametrize("path", ["a\0b", "a\0*", "\0"])
+def test_a_nul_in_a_path(path: str, tmp_path: Path) -> None:
+    for call in (Index.open, Index.create, Index.upgrade):
+        with pytest.raises(ParameterError, match="NUL"):
+            call(tmp_path / path)
+    with pytest.raises(InputError, match="NUL"):
+        read_documents([path])
+
+
+def test_stop_tokens_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="holds no letters"):
+        Index.create(tmp_path / "a.lshdb", unit="url", stop_tokens=["17", "--"])
+    with pytest.raises(ParameterError) as caught:
+        Index.create(tmp_path / "a.lshdb", stop_tokens=["html"])
+    assert caught.value.hint is not None and "--stop-tokens" in caught.value.hint
+    with Index.create(tmp_path / "a.lshdb", unit="url", stop_tokens=[]) as index:
+        assert index.params.stop_tokens == ""
+
+
+def test_a_tokenizer_that_is_not_there_is_no_texts_fault(tmp_path: Path) -> None:
+    split = Tokenizer(str.split, name="gone", version="1")
+    with Index.create(tmp_path / "a.lshdb", tokenizer=split) as index:
+        index.add([("a", "one two three")])
+    with Index.open(tmp_path / "a.lshdb") as index:
+        for ask in (
+            lambda: index.add([("b", "four five six")]),
+            lambda: list(index.query_many([("q", "one two three")])),
+            lambda: index.query("one two three"),
+        ):
+            with pytest.raises(TokenizerError) as caught:
+                ask()
+            assert caught.value.message.startswith(
+                "the index splits texts with the tokenizer gone 1: no tokenizer 'gone' is installed"
+            )
