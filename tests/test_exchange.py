@@ -316,7 +316,7 @@ def test_a_damaged_index_is_not_exported(make_index: Make, tmp_path: Path) -> No
         file.write(b"????")
     with (
         Index.open(tmp_path / "damaged") as damaged,
-        pytest.raises(DamageError, match=r"signatures\.npy, rows 0 to"),
+        pytest.raises(DamageError, match="rows 0 to"),
     ):
         damaged.export(tmp_path / "files")
     assert sorted(os.listdir(tmp_path)) == ["a", "damaged"]

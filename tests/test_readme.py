@@ -53,7 +53,14 @@ def run(command: str, folder: Path) -> str:
 
 @pytest.mark.parametrize(
     ("name", "at_least"),
-    [("session", 9), ("shingling", 3), ("explaining", 3), ("joining", 5), ("contract", 5)],
+    [
+        ("session", 9),
+        ("shingling", 3),
+        ("explaining", 3),
+        ("joining", 5),
+        ("contract", 5),
+        ("transfers", 12),
+    ],
 )
 def test_session(tmp_path: Path, name: str, at_least: int) -> None:
     steps = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block(name), re.MULTILINE)

@@ -27,7 +27,6 @@ def copy_index(store: Store, path: Path, *, database_url: str | None) -> None:
     creation = Creation(path)
     try:
         with creation.filling(database_url) as database, store.reading() as snapshot:
-            # First what a later generation of the signature file could take away.
             rows = snapshot.signature_file
             rows.copy_to(creation.aside / rows.path.name, snapshot.n_signatures)
             snapshot.copy_database(database)
