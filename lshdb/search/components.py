@@ -8,6 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.errors import DamageError
+from lshdb.search.candidates import contains
+
 __all__ = ["component_roots", "connect", "represent"]
 
 Ids = NDArray[np.int64]
@@ -87,11 +90,22 @@ def represent(order: Ids, left: Ids, right: Ids) -> tuple[Ids, Ids, Ids]:
         That of each node; itself for a representative.
     pairs : ndarray of int64, shape (m,)
         By which pair it was given to it, counted in ``left``; -1 for a representative.
+
+    Raises
+    ------
+    DamageError
+        A pair is of a node with itself, or with one that is not in the order.
     """
     m, n = len(order), len(left)
     by_id = np.argsort(order)
     nodes = order[by_id]
     # From here on a node is its place in the order: the smaller, the more it is preferred.
+    if not (contains(nodes, left) & contains(nodes, right) & (left != right)).all():
+        # Stored pairs are of two signatures that documents have; others would go on for ever.
+        raise DamageError(
+            "a stored edge joins a signature with itself, or with one that no document has",
+            hint="run lshdb check, and restore the index from a copy",
+        )
     rank_left = by_id[np.searchsorted(nodes, left)]
     rank_right = by_id[np.searchsorted(nodes, right)]
     ends, others = np.concatenate([rank_left, rank_right]), np.concatenate([rank_right, rank_left])

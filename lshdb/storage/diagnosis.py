@@ -76,3 +76,7 @@ def _findings(execute: Execute) -> Iterator[str]:
                 yield f"a row of the table {table} is not as it was written: {values!r:.100}"
     if execute("SELECT count(*) FROM state").fetchone() != (1,):
         yield "the table state has not one row"
+    (counted,) = execute("SELECT total(n_added) - total(n_removed) FROM batch").fetchone()
+    (there,) = execute("SELECT count(*) FROM document").fetchone()
+    if counted != there:
+        yield f"the batches count {counted:.0f} documents, and the table document has {there}"

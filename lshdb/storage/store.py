@@ -284,7 +284,8 @@ class Store:
             fleeting = dialect.is_immutable(self.database)
             connection = dialect.open_reader(self.database)
         try:
-            yield self._begin(connection)
+            with self.diagnosed():
+                yield self._begin(connection)
         finally:
             self._put_back(connection, fleeting=fleeting)
 

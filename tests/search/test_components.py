@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lshdb.errors import DamageError
 from lshdb.search.components import component_roots, connect, represent
 
 PAIRS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=80).map(
@@ -69,3 +71,13 @@ def test_representatives_are_those_of_the_greedy_choice(pairs, random) -> None: 
             assert pair == -1
         else:
             assert set(pairs[pair]) == {node, representative}
+
+
+@pytest.mark.parametrize(
+    ("order", "left", "right"), [([1, 2], [1], [1]), ([1, 2], [1], [3]), ([], [1], [2])]
+)
+def test_pairs_that_cannot_be_are_damage_and_no_endless_loop(
+    order: list[int], left: list[int], right: list[int]
+) -> None:
+    with pytest.raises(DamageError, match="a stored edge joins"):
+        represent(*(np.array(each, dtype=np.int64) for each in (order, left, right)))
