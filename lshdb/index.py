@@ -18,7 +18,7 @@ from lshdb.showing import ShownDocument, show_document
 from lshdb.storage.records import StoredBatch
 from lshdb.storage.store import Store
 from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
-from lshdb.transfers import Transfers
+from lshdb.upkeep import Upkeep
 from lshdb.values import check_whole
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ __all__ = ["Index"]
 Path_ = str | os.PathLike[str]
 
 
-class Index(Transfers):
+class Index(Upkeep):
     """A near-duplicate index on disk.
 
     Made by :meth:`create` or :meth:`open`; a context manager that closes it.
@@ -407,25 +407,6 @@ class Index(Transfers):
         from lshdb.removing import expire_documents
 
         return expire_documents(self._store, since, dry_run=dry_run, lock_timeout=lock_timeout)
-
-    @staticmethod
-    def upgrade(path: Path_, *, lock_timeout: float = 60.0) -> tuple[str | None, str]:
-        """Bring an index's schema up to date, in one transaction.
-
-        Returns
-        -------
-        tuple of str
-            Revision before (None for none), and after.
-
-        Raises
-        ------
-        IndexNotFoundError, LockedError, DatabaseError
-        FormatError
-            The index was made by a newer version.
-        """
-        from lshdb.storage.upgrading import upgrade_index
-
-        return upgrade_index(Path(path), lock_timeout=lock_timeout)
 
     # With a file
 

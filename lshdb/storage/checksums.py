@@ -14,7 +14,15 @@ from typing import Any
 
 import orjson
 
-__all__ = ["CHECKED_TABLES", "row_checksum", "with_checksum", "with_checksums"]
+from lshdb.errors import DamageError
+
+__all__ = [
+    "CHECKED_TABLES",
+    "require_checksums",
+    "row_checksum",
+    "with_checksum",
+    "with_checksums",
+]
 
 CHECKED_TABLES = ("state", "batch", "document", "edge", "edge_state")
 """Tables whose last column is ``checksum``."""
@@ -30,6 +38,22 @@ def row_checksum(values: Sequence[Any]) -> int:
         JSON array without white space, in UTF-8.
     """
     return zlib.crc32(orjson.dumps(values, default=bytes.hex))
+
+
+def require_checksums(table: str, rows: Iterable[Sequence[Any]]) -> None:
+    """Compare whole rows with their checksums, before they are answered from or written anew.
+
+    Raises
+    ------
+    DamageError
+        A row is not as it was written; names it.
+    """
+    for row in rows:
+        if row_checksum(row[:-1]) != row[-1]:
+            raise DamageError(
+                f"a row of the table {table} is not as it was written: {tuple(row)!r:.100}",
+                hint="run lshdb check, and restore the index from a copy",
+            )
 
 
 def with_checksum(values: tuple[Any, ...]) -> tuple[Any, ...]:
