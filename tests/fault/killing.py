@@ -22,8 +22,15 @@ from lshdb.storage.writing import WriteTransaction
 
 __all__ = ["MOMENTS", "Killed", "Killing", "copy_files"]
 
-MOMENTS = ("rows", "commit", "header")
-"""In the middle of signature rows, before a COMMIT, and before the header follows one."""
+MOMENTS = [
+    *(("rows", nth) for nth in range(1, 4)),
+    *(("commit", nth) for nth in range(1, 10)),
+    *(("header", nth) for nth in range(1, 4)),
+]
+"""In the middle of signature rows, before a COMMIT, before the header follows one: the nth time.
+
+So many as an add of a few batches has.
+"""
 
 
 class Killed(BaseException):
@@ -41,7 +48,7 @@ class Killing:
     Parameters
     ----------
     at : tuple of str and int, or None
-        One of ``MOMENTS`` and a number from 1 on; None for never.
+        One of ``MOMENTS``; None for never.
     path, copy : Path
         An index, and where its files of that moment go.
 

@@ -50,7 +50,7 @@ ITEMS = st.lists(ITEM, max_size=12)
 SOME_KEYS = st.lists(st.sampled_from(KEYS), max_size=5)
 THRESHOLDS = st.sampled_from([0.3, 0.5, 0.7, 1.0])
 ON_CONFLICT = st.sampled_from(["replace", "replace", "skip", "error"])
-KILL = st.none() | st.tuples(st.tuples(st.sampled_from(MOMENTS), st.integers(1, 6)), st.booleans())
+KILL = st.none() | st.tuples(st.sampled_from(MOMENTS), st.booleans())
 """At which moment, and whether the files of that moment are gone on with, or this process is."""
 
 
@@ -174,7 +174,12 @@ class Life(RuleBasedStateMachine):
         else:
             do = self.index.update_clusters
             self._change(self.model.cluster(threshold), kill, lambda: do(threshold=threshold))
-        self._ask_groups()
+
+    @rule()
+    def bring_up_to_date(self) -> None:
+        """Cheap in a night's work, and so done often: what changed since is what is looked at."""
+        self.index.update_clusters()
+        (self.model,) = self.model.cluster()
 
     # Other indexes
 
@@ -284,15 +289,16 @@ class Life(RuleBasedStateMachine):
 
     def _ask_groups(self) -> None:
         """What rests on stored edges, which may be behind."""
-        if self.model.edges is None or self.model.edge_threshold != self.model.rules.threshold:
-            return
         index, model = self.index, self.model
-        found = [(one.label, one.keys) for one in index.clusters(update=False)]
+        if model.edges is None:
+            return
+        how: dict[str, Any] = {"threshold": model.edge_threshold, "update": False}
+        found = [(one.label, one.keys) for one in index.clusters(**how)]
         assert found == model.clusters()
         near = [(one.key, one.neighbor, one.similarity)
-                for one in index.neighbors(top=1000, update=False)]  # fmt: skip
+                for one in index.neighbors(top=1000, **how)]  # fmt: skip
         assert len(near) == len(set(near)) and set(near) == model.neighbors()
-        decisions = list(index.dedup(update=False))
+        decisions = list(index.dedup(**how))
         assert {one.key for one in decisions if one.keep} == model.kept()
         assert {(one.key, one.kept_key, one.similarity) for one in decisions if not one.keep} <= (
             model.neighbors()
