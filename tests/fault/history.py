@@ -28,9 +28,10 @@ class Step:
 
     Attributes
     ----------
-    name : {"add", "remove", "expire", "cluster"}
+    name : {"add", "remove", "expire", "cluster", "compact", "reband"}
     what : object
-        Documents, or keys, or the number of the step since which documents must have come in.
+        Documents, or keys, or the number of the step since which documents must have come in, or
+        what the bands are to be.
     states : list of Model
         After each commit.
     """
@@ -76,6 +77,12 @@ def _next(rng: random.Random, model: Model, number: int) -> tuple[str, Any, list
     if len(keys) > DOCUMENTS or chance > 0.97:
         since = sorted(held.seen for held in model.documents.values())[len(keys) // 3 :]
         return "expire", since[0], model.expire(since[0], size=SIZE)
+    if chance > 0.91:
+        return "compact", None, model.compact()
+    if chance > 0.89:
+        bands, rows = rng.choice([(8, 2), (16, 1), (5, 3)])
+        how = {"threshold": rng.choice([0.4, 0.5, 0.7]), "bands": bands, "rows": rows}
+        return "reband", how, model.reband(**how)
     items: list[tuple[str, Body]] = [("state", f"this is state {number} of many words")]
     for _ in range(rng.randrange(3 * SIZE)):
         items.append((f"k{rng.randrange(2 * DOCUMENTS)}", random_body(rng)))

@@ -17,8 +17,10 @@ from typing import Any
 
 import pytest
 
+from lshdb import rewriting
+from lshdb.storage import store
 from lshdb.storage.signature_file import SignatureFile
-from lshdb.storage.writing import WriteTransaction
+from lshdb.storage.transaction import WriteTransaction
 
 __all__ = ["MOMENTS", "Killed", "Killing", "copy_files"]
 
@@ -26,8 +28,12 @@ MOMENTS = [
     *(("rows", nth) for nth in range(1, 4)),
     *(("commit", nth) for nth in range(1, 10)),
     *(("header", nth) for nth in range(1, 4)),
+    ("generation", 1),
+    ("clearing", 1),
+    ("clearing", 2),
 ]
-"""In the middle of signature rows, before a COMMIT, before the header follows one: the nth time.
+"""The nth time in the middle of signature rows, before a COMMIT, and before the header follows one;
+when a generation of signatures is written, and before others are removed.
 
 So many as an add of a few batches has.
 """
@@ -80,10 +86,13 @@ class Killing:
         if self._at is not None:
             self._wrap(SignatureFile, "append", self._append)
             self._wrap(SignatureFile, "set_header", self._set_header)
+            self._wrap(SignatureFile, "write", self._write)
             self._wrap(WriteTransaction, "seal", self._seal)
+            self._wrap(rewriting, "clear_generations", self._clear)
+            self._wrap(store, "clear_generations", self._clear)
         return self
 
-    def _wrap(self, owner: type, name: str, wrapper: Callable[..., Any]) -> None:
+    def _wrap(self, owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
         plain = getattr(owner, name)
         self._patch.setattr(owner, name, lambda *given: wrapper(plain, *given))
 
@@ -91,6 +100,14 @@ class Killing:
         plain(file, first, rows[: len(rows) // 2])
         self._moment("rows")
         plain(file, first, rows)
+
+    def _write(self, plain: Callable[..., None], file: Any, *given: Any) -> None:
+        plain(file, *given)
+        self._moment("generation")
+
+    def _clear(self, plain: Callable[..., None], current: Any) -> None:
+        self._moment("clearing")
+        plain(current)
 
     def _set_header(self, plain: Callable[..., None], file: Any, n_rows: int) -> None:
         self._moment("header")

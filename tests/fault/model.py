@@ -16,6 +16,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from lshdb.search.verification import prefilter
 from tests.golden import plain
@@ -249,6 +250,30 @@ class Model:
             for group in model._components(lowest)
             for signature in {held.signature for held in group}
         }
+        return [model]
+
+    def compact(self) -> list[Model]:
+        """Signatures that no document has are gone, and the others have moved up."""
+        alive = {one.signature for one in self.documents.values()} - {None}
+        new = {old: number for number, old in enumerate(sorted(alive))}
+        model = self.copy()
+        model.n_signatures = len(new)
+        model.documents = {
+            key: replace(held, signature=new.get(held.signature))
+            for key, held in self.documents.items()
+        }
+        if self.edges is not None:
+            model.edges = {(new[one], new[other]): similar
+                           for (one, other), similar in self.edges.items()
+                           if one in new and other in new}  # fmt: skip
+        model.labels = {new[one]: label for one, label in self.labels.items() if one in new}
+        return [model]
+
+    def reband(self, **rules: Any) -> list[Model]:
+        """Other bands, or another threshold; compacted, and without edges."""
+        (model,) = self.compact()
+        model.rules = replace(self.rules, **rules)
+        model.edges, model.edge_threshold, model.labels = None, 2.0, {}
         return [model]
 
     # Answers

@@ -63,6 +63,8 @@ class Life:
             index.remove(rng.sample(list(self.texts), min(len(self.texts), rng.randrange(9))))
         if len(self.ends) > 25 and rng.random() < 0.2:
             index.expire(self.ends[-20])
+        if rng.random() < 0.1:
+            index.compact()
         self.ends.append(datetime.now(UTC))
         self.texts = documents_of(index)
 
@@ -98,4 +100,4 @@ def test_a_life_ends_like_a_beginning(make_index: Make, is_long: bool, verify: s
         fresh.update_clusters(verify=verify)
         assert compared(life.index) == compared(fresh), night
         stats = life.index.stats()
-        assert stats.clusters > 3 and stats.unused_signatures > 10
+        assert stats.clusters > 3

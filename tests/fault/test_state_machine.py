@@ -22,7 +22,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from lshdb import ConflictError, Index
+from lshdb import ConflictError, Index, LshdbError
 from tests.fault.killing import MOMENTS, Killing, copy_files
 from tests.fault.model import Body, Model, Rules
 
@@ -79,7 +79,7 @@ class Life(RuleBasedStateMachine):
         self.index = self._create(next(self.names), self.model.rules)
         self.moments: list[datetime] = []
         self.left: list[tuple[Path, Model]] = []
-        self.held: list[tuple[Index, Any, set[Any]]] = []
+        self.held: list[tuple[Index, Any, set[Any], Rules]] = []
         self.add(items, "replace", None)
 
     def _create(self, path: Path, rules: Rules) -> Index:
@@ -181,6 +181,31 @@ class Life(RuleBasedStateMachine):
         self.index.update_clusters()
         (self.model,) = self.model.cluster()
 
+    @rule(kill=KILL)
+    def compact(self, kill: Any) -> None:
+        self._rewrite(self.model.compact(), kill, lambda: self.index.compact())
+        if kill is None:
+            assert self.index.stats().unused_signatures == 0
+
+    @rule(bands=st.sampled_from([(8, 2), (16, 1), (5, 3)]), threshold=THRESHOLDS, kill=KILL)
+    def reband(self, bands: tuple[int, int], threshold: float, kill: Any) -> None:
+        how: dict[str, Any] = {"bands": bands[0], "rows": bands[1], "threshold": threshold}
+        do = Index.reband
+        self._rewrite(self.model.reband(**how), kill, lambda: do(self.index.path, **how))
+
+    def _rewrite(self, states: list[Model], kill: Any, do: Callable[[], object]) -> None:
+        """It has no batch to go by: killed, the index is as before, or as after."""
+        before = self.model
+        self._change(states, kill, do)
+        self._go_on_with(self.index.path)
+        params, counts = self.index.params, self.index.stats()
+        for model in (before, *states) if kill else states:
+            rules = model.rules
+            if (rules.bands, rules.rows, rules.threshold, model.n_signatures) == (
+                params.bands, params.rows, params.threshold, counts.signatures,
+            ):  # fmt: skip
+                self.model = model
+
     # Other indexes
 
     @rule(goes_on=st.booleans())
@@ -241,16 +266,18 @@ class Life(RuleBasedStateMachine):
         pairs = reader.pairs(workers=1)
         found = {(one.key1, one.key2, one.similarity) for one in itertools.islice(pairs, 1)}
         assert found <= expected
-        self.held.append((reader, pairs, expected - found))
+        self.held.append((reader, pairs, expected - found, self.model.rules))
 
     @precondition(lambda self: self.held)
     @rule()
     def read_on(self) -> None:
-        reader, pairs, expected = self.held.pop(0)
+        reader, pairs, expected, rules = self.held.pop(0)
         assert sorted((one.key1, one.key2, one.similarity) for one in pairs) == sorted(expected)
-        assert _pairs(reader.pairs(workers=1)) == self.model.pairs() or reader.path != (
-            self.index.path
-        )
+        if reader.path == self.index.path and rules == self.model.rules:
+            assert _pairs(reader.pairs(workers=1)) == self.model.pairs()
+        elif reader.path == self.index.path:
+            with pytest.raises(LshdbError, match="banded anew"):
+                next(reader.pairs(workers=1))
         reader.close()
 
     @rule(body=st.sampled_from(BODIES), threshold=THRESHOLDS)
@@ -324,7 +351,7 @@ class Life(RuleBasedStateMachine):
                     _compare(left, model)
         finally:
             self.index.close()
-            for reader, _, _ in self.held:
+            for reader, *_ in self.held:
                 reader.close()
             self.patch.undo()
             self.folder.cleanup()
