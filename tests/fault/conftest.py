@@ -26,6 +26,12 @@ def is_long(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture(scope="session")
+def fault_minutes(request: pytest.FixtureRequest) -> float:
+    """How long a test lasts that could go on for ever, with ``--faults=long``."""
+    return float(request.config.getoption("--fault-minutes"))
+
+
+@pytest.fixture(scope="session")
 def writer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WriterProcess]:
     """A writer process whose file system fails as it is told."""
     if sys.platform != "linux":
