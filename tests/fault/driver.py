@@ -23,9 +23,11 @@ LAYER = ctypes.CDLL(None)
 
 
 def preload() -> None:
-    """Import what a writer imports late, without a trace on any disk."""
+    """Import what a child imports late, which takes longer than its task; nothing goes to disk."""
     for name in (
         "alembic.command",
+        "alembic.config",
+        "numpy.ma",
         "sqlalchemy.dialects.sqlite",
         "lshdb.adding",
         "lshdb.checking",
@@ -33,8 +35,12 @@ def preload() -> None:
         "lshdb.removing",
         "lshdb.storage.schema",
         "lshdb.storage.upgrading",
+        "tests.fault.plants",
+        "tests.fault.questions",
+        "tests.fault.steps",
     ):
         importlib.import_module(name)
+    importlib.import_module("lshdb.signatures.kernels").compiled()
 
 
 def tell(kind: str, what: Any) -> str:

@@ -411,7 +411,7 @@ def broken_by(
                 Path(folder) / INDEX,
                 loss.allowed,
                 asks=number % 25 == 5,
-                writes=number % 20 == 0,
+                writes=number % 20 == 12,
                 may_be_old=loss.may_be_old,
             )
         if faults:

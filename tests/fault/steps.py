@@ -233,13 +233,14 @@ def run_steps(names: Iterable[str], work: Work) -> None:
 
 def make_tiny() -> None:
     """Lower the sizes at which batches and runs begin, so that little data makes many."""
-    from lshdb import adding
+    from lshdb import adding, posted
     from lshdb.storage import runs
     from lshdb.storage.dialects import sqlite as dialect
 
     adding.BATCH_DOCUMENTS = BATCH
     runs.RUN_ROWS = runs.LEVEL_ROWS = 20
     runs.SEAL_ROWS = 60
+    posted.PostedContents.__init__.__kwdefaults__["bits"] = 12  # 16 MiB take 50 ms to come
     open_engine = dialect.open_writer_engine
 
     def open_writer_engine(database: Path) -> Any:

@@ -14,7 +14,7 @@ from tests.fault.steps import State
 from tests.fault.writer import WriterProcess
 
 FLIPS = {"index.db": 4000, "signatures.npy": 1500, "index.toml": 500}
-ORDINARY = {"index.db": 30, "signatures.npy": 8, "index.toml": 5}
+ORDINARY = {"index.db": 20, "signatures.npy": 8, "index.toml": 5}
 HEADER_BYTES = 128
 
 
