@@ -56,7 +56,7 @@ def perform(task: dict[str, Any]) -> dict[str, Any]:
     """In the child: arm the layer, run the steps or the command, say how it ended."""
     from lshdb import LshdbError
     from tests.fault.plants import PLANTS
-    from tests.fault.questions import answer, cut_while_open, flipped
+    from tests.fault.questions import answer, cut_meanwhile, flipped
     from tests.fault.steps import Work, run_steps
 
     for plant in task.get("plants", ()):
@@ -88,7 +88,7 @@ def perform(task: dict[str, Any]) -> dict[str, Any]:
             for flip in flipped(path, task["texts"], task["flips"]):
                 say("flip", flip)
         elif "cut" in task:
-            outcome["answer"] = cut_while_open(path, task["cut"], task["texts"], task["size"])
+            outcome |= cut_meanwhile(path, task["cut"], task["texts"], task["size"], task["moment"])
         else:
             run_steps(task["steps"], Work(path, task["documents"], say))
     except LshdbError as error:
