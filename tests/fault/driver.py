@@ -32,7 +32,11 @@ def preload() -> None:
         "lshdb.adding",
         "lshdb.checking",
         "lshdb.clustering",
+        "lshdb.exchange.reading",
+        "lshdb.exchange.writing",
+        "lshdb.merging",
         "lshdb.removing",
+        "lshdb.storage.copying",
         "lshdb.storage.schema",
         "lshdb.storage.upgrading",
         "tests.fault.plants",
@@ -55,10 +59,13 @@ def tell(kind: str, what: Any) -> str:
 def perform(task: dict[str, Any]) -> dict[str, Any]:
     """In the child: arm the layer, run the steps or the command, say how it ended."""
     from lshdb import LshdbError
+    from lshdb.storage import writing
     from tests.fault.plants import PLANTS
     from tests.fault.questions import answer, cut_meanwhile, flipped
     from tests.fault.steps import Work, run_steps
 
+    if task.get("block_rows"):
+        writing.BLOCK_ROWS = task["block_rows"]
     for plant in task.get("plants", ()):
         PLANTS[plant]()
 

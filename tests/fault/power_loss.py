@@ -35,8 +35,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.fault.soundness import faults_of
-from tests.fault.steps import INDEX, State
+from tests.fault.soundness import faults_of, faults_of_export
+from tests.fault.steps import BLOCK_ROWS, INDEX, State
 from tests.fault.writer import (
     CREATE,
     MARK,
@@ -50,9 +50,11 @@ from tests.fault.writer import (
     Expected,
 )
 
-__all__ = ["Call", "Disk", "Loss", "Recording", "broken_by", "losses", "read_log"]
+__all__ = ["OLD_BLOCK_ROWS", "Call", "Disk", "Loss", "Recording", "broken_by", "losses", "read_log"]
 
 SECTOR = 512
+OLD_BLOCK_ROWS = 1024
+"""Of the golden indexes."""
 _HEAD = struct.Struct("<IIQqQ")
 
 
@@ -413,7 +415,9 @@ def broken_by(
                 asks=number % 25 == 5,
                 writes=number % 20 == 12,
                 may_be_old=loss.may_be_old,
+                block_rows=OLD_BLOCK_ROWS if recording.is_old else BLOCK_ROWS,
             )
+            faults += faults_of_export(Path(folder))
         if faults:
             found.append(f"{loss.how}: " + "; ".join(faults[:3]))
             if len(found) == enough:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.fault.plants import PLANTS
 from tests.fault.power_loss import Recording, broken_by
-from tests.fault.steps import SHORT_LIFE
+from tests.fault.steps import LIVES_FROM_OTHERS, SHORT_LIFE
 
 STATES = 10_000
 SHORT_RATE = 0.3
@@ -32,6 +32,17 @@ def test_every_state_after_a_power_loss_is_sound(
 def test_an_upgrade_is_done_or_not_after_a_power_loss(upgraded: Recording, is_long: bool) -> None:
     seen, found = _many(upgraded, STATES // 10) if is_long else broken_by(upgraded, 0, 0.05)
     print(f"{len(seen)} distinct states over {len(upgraded.calls)} calls")
+    assert found == []
+    assert len(seen) >= 10
+
+
+@pytest.mark.parametrize("how", LIVES_FROM_OTHERS)
+def test_an_index_made_of_another_is_there_whole_or_not_at_all(
+    record: Callable[..., Recording], is_long: bool, how: str
+) -> None:
+    life = record(LIVES_FROM_OTHERS[how])
+    seen, found = _many(life, STATES // 10) if is_long else broken_by(life, 0, 0.1)
+    print(f"{len(seen)} distinct states over {len(life.calls)} calls")
     assert found == []
     assert len(seen) >= 10
 
