@@ -36,7 +36,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.fault.soundness import faults_of, faults_of_export
-from tests.fault.steps import BLOCK_ROWS, INDEX, State
+from tests.fault.steps import BLOCK_ROWS, EXPORTED, INDEX, State
 from tests.fault.writer import (
     CREATE,
     MARK,
@@ -404,6 +404,7 @@ def broken_by(
     found : list of str
     """
     seen: set[bytes] = set()
+    exports = {frozenset[tuple[str, bytes | None]]()}
     found: list[str] = []
     for number, loss in enumerate(losses(recording, seed, per_call)):
         seen.add(loss.digest)
@@ -417,7 +418,12 @@ def broken_by(
                 may_be_old=loss.may_be_old,
                 block_rows=OLD_BLOCK_ROWS if recording.is_old else BLOCK_ROWS,
             )
-            faults += faults_of_export(Path(folder))
+            export = frozenset(
+                item for item in loss.held.items() if item[0].startswith(f"/{EXPORTED}")
+            )
+            if export not in exports:
+                exports.add(export)
+                faults += faults_of_export(Path(folder))
         if faults:
             found.append(f"{loss.how}: " + "; ".join(faults[:3]))
             if len(found) == enough:
