@@ -418,9 +418,8 @@ def broken_by(
                 may_be_old=loss.may_be_old,
                 block_rows=OLD_BLOCK_ROWS if recording.is_old else BLOCK_ROWS,
             )
-            export = frozenset(
-                item for item in loss.held.items() if item[0].startswith(f"/{EXPORTED}")
-            )
+            of_export = (one for one in loss.held.items() if one[0].startswith(f"/{EXPORTED}"))
+            export = frozenset(of_export)
             if export not in exports:
                 exports.add(export)
                 faults += faults_of_export(Path(folder))
