@@ -195,7 +195,7 @@ class SignatureFile:
             The file ends before a row does, or cannot be read.
         """
         size = self.row_bytes
-        offsets = (HEADER_BYTES + size * signature_ids).tolist()
+        offsets = [HEADER_BYTES + size * one for one in signature_ids.tolist()]
         try:
             descriptor = self.open()
             data = b"".join(os.pread(descriptor, size, offset) for offset in offsets)
