@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lshdb.adding import AddResult
-    from lshdb.checking import Finding
+    from lshdb.checking.findings import Finding
     from lshdb.contraction import Contraction
     from lshdb.removing import RemoveResult
     from lshdb.sql import SqlResult
@@ -590,9 +590,19 @@ class Index(Transfers):
 
         return run_sql(self._store, statement, parameters, timeout=timeout)
 
-    def check(self) -> list[Finding]:
-        """Compare everything on disk with what was written; an empty list for a sound index."""
-        from lshdb.checking import check_index
+    def check(
+        self, *, quick: bool = False, on_note: Callable[[str], None] | None = None
+    ) -> list[Finding]:
+        """Compare everything on disk with what was written; an empty list for a sound index.
 
-        with self._store.reading() as snapshot:
-            return list(check_index(snapshot, self.params))
+        Parameters
+        ----------
+        quick : bool
+            Look at headers, counts and small tables alone; see ``docs/check.md`` for what is then
+            not seen.
+        on_note : callable, optional
+            Called with what is worth knowing and no damage, a sentence each.
+        """
+        from lshdb.checking import check_store
+
+        return check_store(self._store, quick=quick, on_note=on_note)

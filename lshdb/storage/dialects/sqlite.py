@@ -411,3 +411,8 @@ def checkpoint(connection: Any) -> None:
 
 INTEGRITY_SQL = "PRAGMA integrity_check"
 """Rows are findings of the database about itself, or one row ``ok``."""
+
+RUN_TABLES_SQL = (
+    "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB 'posting_run_[0-9]*'"
+)
+"""Names of the posting runs that there are, whether the table ``run`` lists them or not."""
