@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -188,6 +189,60 @@ def test_notes_are_no_findings(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert index.check(quick=True, on_note=notes.append) == []
     (note,) = notes
     assert "and this interpreter has 99.0.0" in note
+
+
+DAMAGED_DOCUMENT = "UPDATE document SET n_chars = n_chars + 1 WHERE key = 'u000'"
+DAMAGED_TEXT = (
+    "UPDATE content SET body = (SELECT body FROM content WHERE doc_id = 2) WHERE doc_id = "
+    "(SELECT doc_id FROM document WHERE key = 'f001-1')"
+)
+OLD_DOCUMENT = "UPDATE document SET last_seen_at = '2000-01-01 00:00:00.000000' WHERE key = 'u000'"
+
+
+@pytest.mark.parametrize(
+    ("statement", "do", "named"),
+    [
+        (DAMAGED_DOCUMENT, lambda index: index.add([("u000", "another text")]), "document"),
+        (DAMAGED_DOCUMENT, lambda index: index.add([CORPUS[5]]), "document"),
+        (DAMAGED_DOCUMENT, lambda index: index.remove(["u000"]), "document"),
+        (DAMAGED_DOCUMENT, lambda index: index.show("u000"), "document"),
+        (DAMAGED_DOCUMENT, lambda index: index.export(index.path.parent / "e"), "document"),
+        (DAMAGED_DOCUMENT, lambda index: index.reindex(index.path.parent / "r"), "document"),
+        (OLD_DOCUMENT, lambda index: index.expire(datetime(2001, 1, 1)), "document"),
+        ("UPDATE state SET next_run_id = 77", lambda index: index.add([("new", "text")]), "state"),
+        ("UPDATE state SET uuid = uuid", lambda index: index.add([("new", "text")]), ""),
+        (
+            "UPDATE batch SET n_added = 9 WHERE batch_id = 3",
+            lambda index: index.add([("new", "text")]),
+            "batch",
+        ),
+        ("UPDATE batch SET n_added = 1", lambda index: index.batches(), "batch"),
+        ("UPDATE edge_state SET recall_lost = 0.5", lambda index: index.update_clusters(), "edge"),
+        (
+            "UPDATE edge SET similarity = 0.99",
+            lambda index: index.export(index.path.parent / "e"),
+            "edge",
+        ),
+        (DAMAGED_TEXT, lambda index: index.show("f001-1"), "a stored text is not the one"),
+        (DAMAGED_TEXT, lambda index: list(index.pairs()), "a stored text is not the one"),
+        (DAMAGED_TEXT, lambda index: index.export(index.path.parent / "e"), "a stored text"),
+        (DAMAGED_TEXT, lambda index: index.reindex(index.path.parent / "r"), "a stored text"),
+    ],
+)
+def test_damage_is_neither_answered_from_nor_made_good(
+    path: Path, statement: str, do: Callable[[Index], object], named: str
+) -> None:
+    assert CORPUS[5][0] == "u000"
+    change(path, statement)
+    before = findings(path)
+    with Index.open(path) as index:
+        if not named:  # nothing was damaged: the test's way of doing it harms nothing
+            do(index)
+            assert before == "" and index.check() == []
+            return
+        with pytest.raises(DamageError, match=f"table {named}|{named}"):
+            do(index)
+    assert findings(path) == before != ""
 
 
 def test_a_cut_signature_file_is_refused_and_not_a_crash(path: Path) -> None:

@@ -14,7 +14,9 @@ from typing import Any
 
 import orjson
 
-__all__ = ["CHECKED_TABLES", "row_checksum", "with_checksum", "with_checksums"]
+from lshdb.errors import DamageError
+
+__all__ = ["CHECKED_TABLES", "row_checksum", "verified_row", "with_checksum", "with_checksums"]
 
 CHECKED_TABLES = ("state", "batch", "document", "edge", "edge_state")
 """Tables whose last column is ``checksum``."""
@@ -30,6 +32,23 @@ def row_checksum(values: Sequence[Any]) -> int:
         JSON array without white space, in UTF-8.
     """
     return zlib.crc32(orjson.dumps(values, default=bytes.hex))
+
+
+def verified_row(table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The values of a row whose last one is its checksum; 0 is a checksum that is not known.
+
+    Raises
+    ------
+    DamageError
+        They are not those that were written; names the row.
+    """
+    values, checksum = row[:-1], row[-1]
+    if checksum and zlib.crc32(orjson.dumps(values, default=bytes.hex)) != checksum:
+        raise DamageError(
+            f"row {values[0]} of the table {table} is not what was written: {values!r:.150}",
+            hint="run lshdb check, and then lshdb check --repair",
+        )
+    return values
 
 
 def with_checksum(values: tuple[Any, ...]) -> tuple[Any, ...]:

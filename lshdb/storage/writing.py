@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, DatabaseError, LshdbError
-from lshdb.storage.checksums import row_checksum, with_checksums
+from lshdb.storage.checksums import row_checksum, verified_row, with_checksums
 from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.edges import EdgeTables
 from lshdb.storage.lock import WriterLock
@@ -60,6 +60,8 @@ class WriteTransaction:
         self._driver_execute = connection.connection.cursor().execute
         self.runs = PostingRuns(self.execute, self._insert)
         self.edges = EdgeTables(self.execute, self._insert)
+        # A commit gives the row a new checksum, which must not make damage good.
+        verified_row("state", tuple(self.execute("SELECT * FROM state").fetchone()))
         self.n_signatures = self.snapshot.n_signatures
         self.batch_id: int | None = None
 
