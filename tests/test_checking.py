@@ -224,7 +224,6 @@ OLD_DOCUMENT = "UPDATE document SET last_seen_at = '2000-01-01 00:00:00.000000' 
             "edge",
         ),
         (DAMAGED_TEXT, lambda index: index.show("f001-1"), "a stored text is not the one"),
-        (DAMAGED_TEXT, lambda index: list(index.pairs()), "a stored text is not the one"),
         (DAMAGED_TEXT, lambda index: index.export(index.path.parent / "e"), "a stored text"),
         (DAMAGED_TEXT, lambda index: index.reindex(index.path.parent / "r"), "a stored text"),
     ],
