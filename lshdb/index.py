@@ -18,14 +18,13 @@ from lshdb.showing import ShownDocument, show_document
 from lshdb.storage.records import StoredBatch
 from lshdb.storage.store import Store
 from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
-from lshdb.transfers import Transfers
+from lshdb.upkeep import Upkeep
 from lshdb.values import check_whole
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from lshdb.adding import AddResult
-    from lshdb.checking.findings import Finding
     from lshdb.contraction import Contraction
     from lshdb.removing import RemoveResult
     from lshdb.sql import SqlResult
@@ -36,7 +35,7 @@ __all__ = ["Index"]
 Path_ = str | os.PathLike[str]
 
 
-class Index(Transfers):
+class Index(Upkeep):
     """A near-duplicate index on disk.
 
     Made by :meth:`create` or :meth:`open`; a context manager that closes it.
@@ -408,25 +407,6 @@ class Index(Transfers):
 
         return expire_documents(self._store, since, dry_run=dry_run, lock_timeout=lock_timeout)
 
-    @staticmethod
-    def upgrade(path: Path_, *, lock_timeout: float = 60.0) -> tuple[str | None, str]:
-        """Bring an index's schema up to date, in one transaction.
-
-        Returns
-        -------
-        tuple of str
-            Revision before (None for none), and after.
-
-        Raises
-        ------
-        IndexNotFoundError, LockedError, DatabaseError
-        FormatError
-            The index was made by a newer version.
-        """
-        from lshdb.storage.upgrading import upgrade_index
-
-        return upgrade_index(Path(path), lock_timeout=lock_timeout)
-
     # With a file
 
     def contract(
@@ -589,20 +569,3 @@ class Index(Transfers):
         from lshdb.sql import run_sql
 
         return run_sql(self._store, statement, parameters, timeout=timeout)
-
-    def check(
-        self, *, quick: bool = False, on_note: Callable[[str], None] | None = None
-    ) -> list[Finding]:
-        """Compare everything on disk with what was written; an empty list for a sound index.
-
-        Parameters
-        ----------
-        quick : bool
-            Look at headers, counts and small tables alone; see ``docs/check.md`` for what is then
-            not seen.
-        on_note : callable, optional
-            Called with what is worth knowing and no damage, a sentence each.
-        """
-        from lshdb.checking import check_store
-
-        return check_store(self._store, quick=quick, on_note=on_note)

@@ -16,14 +16,14 @@ from lshdb.storage.checksums import verified_row
 from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.records import StoredBatch, StoredDocument, WholeDocument
 
-__all__ = ["CHUNK", "RowReader", "chunks", "is_utf8"]
+__all__ = ["BATCH_COLUMNS", "CHUNK", "DOCUMENT_COLUMNS", "RowReader", "chunks", "is_utf8"]
 
 CHUNK = 1000
-_DOCUMENT_COLUMNS = (
+DOCUMENT_COLUMNS = (
     "doc_id, key, signature_id, content_hash, body_hash, n_shingles, n_chars, source, batch_id, "
     "added_at, last_seen_at, n_unassigned, checksum"
 )
-_BATCH_COLUMNS = (
+BATCH_COLUMNS = (
     "batch_id, add_id, started_at, finished_at, source, n_added, n_replaced, n_unchanged, "
     "n_copies, n_rejected, n_removed, unicode_version, checksum"
 )
@@ -54,7 +54,7 @@ class RowReader:
         DamageError
             Its row is not what was written.
         """
-        statement = f"SELECT {_DOCUMENT_COLUMNS} FROM document WHERE key = ?"
+        statement = f"SELECT {DOCUMENT_COLUMNS} FROM document WHERE key = ?"
         row = self.execute(statement, (key,)).fetchone() if is_utf8(key) else None
         if row is None:
             raise KeyNotFoundError(f"no document has the key {key!r}", key=key)
@@ -74,7 +74,7 @@ class RowReader:
             row[1]: StoredDocument(*verified_row("document", row))
             for chunk in chunks(filter(is_utf8, keys))
             for row in self.execute(
-                f"SELECT {_DOCUMENT_COLUMNS} FROM document WHERE {dialect.in_list('key')}",
+                f"SELECT {DOCUMENT_COLUMNS} FROM document WHERE {dialect.in_list('key')}",
                 (dialect.encode_list(chunk),),
             )
         }
@@ -90,7 +90,7 @@ class RowReader:
             A row among them is not what was written: it may not be old at all.
         """
         rows = self.execute(
-            f"SELECT {_DOCUMENT_COLUMNS} FROM document WHERE last_seen_at < ? "
+            f"SELECT {DOCUMENT_COLUMNS} FROM document WHERE last_seen_at < ? "
             "ORDER BY doc_id LIMIT ?",
             (since, limit),
         )
@@ -111,7 +111,7 @@ class RowReader:
             A row is not what was written. Bodies are as they lie: compare them with their hash.
         """
         rows = self.execute(
-            f"SELECT form, body, {_DOCUMENT_COLUMNS} FROM document LEFT JOIN content "
+            f"SELECT form, body, {DOCUMENT_COLUMNS} FROM document LEFT JOIN content "
             "USING (doc_id) ORDER BY doc_id"
         )
         for row in rows:
@@ -163,7 +163,7 @@ class RowReader:
 
     def batches(self) -> Iterator[StoredBatch]:
         """All batches, oldest first; a damaged one is a DamageError."""
-        rows = self.execute(f"SELECT {_BATCH_COLUMNS} FROM batch ORDER BY batch_id")
+        rows = self.execute(f"SELECT {BATCH_COLUMNS} FROM batch ORDER BY batch_id")
         return (StoredBatch(*verified_row("batch", row)) for row in rows)
 
     def last_add(self) -> int:
@@ -174,7 +174,7 @@ class RowReader:
     def last_batch(self) -> StoredBatch | None:
         """The newest batch; damaged, it is a DamageError."""
         row = self.execute(
-            f"SELECT {_BATCH_COLUMNS} FROM batch ORDER BY batch_id DESC LIMIT 1"
+            f"SELECT {BATCH_COLUMNS} FROM batch ORDER BY batch_id DESC LIMIT 1"
         ).fetchone()
         return None if row is None else StoredBatch(*verified_row("batch", row))
 

@@ -53,11 +53,14 @@ _Item = TypeVar("_Item")
 class Store:
     """An open index; made by :meth:`open`."""
 
-    def __init__(self, directory: IndexDirectory, description: Description) -> None:
+    def __init__(
+        self, directory: IndexDirectory, description: Description, *, is_damaged: bool = False
+    ) -> None:
         self.directory = directory
         self._database_url = description.database
         self._num_perm = description.parameters.get("num_perm", 1)
         self._banding: str | None = None
+        self._is_damaged = is_damaged
         self.database = self.database_of(description.database)
         self.creation: Creation | None = None
         self.params: IndexParams
@@ -172,8 +175,15 @@ class Store:
     # Opening
 
     @classmethod
-    def open(cls, path: Path) -> Store:
+    def open(cls, path: Path, *, is_damaged: bool = False) -> Store:
         """Open an index for reading; cost does not depend on its size.
+
+        Parameters
+        ----------
+        path : Path
+        is_damaged : bool
+            Do not look at the signature file, which may be missing, short, or another's: for
+            whoever repairs the index.
 
         Raises
         ------
@@ -189,7 +199,7 @@ class Store:
                 if description.format < FORMAT
                 else "it was made by a newer lshdb; install that",
             )
-        store = cls(directory, description)
+        store = cls(directory, description, is_damaged=is_damaged)
         try:
             with store.reading() as snapshot:
                 store._check(description, snapshot)
@@ -228,7 +238,8 @@ class Store:
                 hint="it was made by a newer lshdb; install that",
             ) from error
         self._banding = snapshot.banding
-        snapshot.signature_file.check_header(snapshot.n_signatures)
+        if not self._is_damaged:
+            snapshot.signature_file.check_header(snapshot.n_signatures)
 
     def check_banding(self, snapshot: Snapshot) -> None:
         """Compare how bands are cut with what was read when the index was opened.
@@ -354,7 +365,8 @@ class Store:
             )
             file = snapshot.signature_file
             try:
-                file.open()
+                if not self._is_damaged:
+                    file.open()
             except FileNotFoundError as error:
                 if file.path == missing:
                     raise DamageError(

@@ -412,6 +412,9 @@ def checkpoint(connection: Any) -> None:
 INTEGRITY_SQL = "PRAGMA integrity_check"
 """Rows are findings of the database about itself, or one row ``ok``."""
 
+KEYS_BY_INDEX_SQL = "SELECT doc_id, key FROM document INDEXED BY sqlite_autoindex_document_1"
+"""Keys without reading the table: the index of a unique column holds them once more."""
+
 RUN_TABLES_SQL = (
     "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB 'posting_run_[0-9]*'"
 )
