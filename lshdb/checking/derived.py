@@ -90,14 +90,15 @@ def _held_or_released(snapshot: Snapshot, release_id: int) -> NDArray[np.bool_]:
 
 def cluster_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """Clusters that are up to date are those that the edges make."""
-    state, last = snapshot.edges.state(), snapshot.last_batch()
+    state = snapshot.edges.state()
+    (last,) = snapshot.execute("SELECT max(batch_id) FROM batch").fetchone()
     if state is None:
         members = snapshot.execute("SELECT count(*) FROM cluster_member").fetchone()[0]
         if members:
             what = f"holds {members} rows and nothing says of when"
             yield Finding("cluster", "table cluster_member", what, counted(members, "row"))
         return
-    if last is not None and last.batch_id > state.batch_id:
+    if last is not None and last > state.batch_id:
         return
     stored = {
         signature_id: label

@@ -33,11 +33,10 @@ from lshdb.errors import DamageError, DatabaseError
 from lshdb.repairing.building import Rebuild
 from lshdb.repairing.quarantine import Quarantine
 from lshdb.shingling import Shingler
-from lshdb.storage.checksums import row_checksum
 from lshdb.storage.dialects.files import replace_database
 from lshdb.storage.directory import sync_directory
 from lshdb.storage.lock import WriterLock
-from lshdb.storage.salvaging import find_signature_file, next_file_name
+from lshdb.storage.salvaging import find_signature_file, next_file_name, state_is_sound
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
 from lshdb.storage.writing import Writer
@@ -126,11 +125,11 @@ def _state(store: Store, snapshot: Snapshot) -> tuple[dict[str, Any], Any]:
     """Columns of the new table ``state``, and the signature file that there is."""
     row = snapshot.execute(f"SELECT {_STATE} FROM state").fetchone()
     found = dict(zip(_STATE.split(", "), row, strict=True))
-    is_sound = row_checksum(row[:-1]) == row[-1]
+    is_sound = state_is_sound(snapshot.execute)
     file = find_signature_file(store.directory.path, found["signature_file"], store.params.num_perm)
-    kept = {name: str(found[name]) for name in ("uuid", "created_at", "library_version")}
     return {
-        **kept,
+        "uuid": store.directory.read_description().uuid,
+        **{name: str(found[name]) for name in ("created_at", "library_version")},
         "unicode_version": str(found["unicode_version"] or unicodedata.unidata_version),
         "signature_file": next_file_name(file.path.name),
         "next_doc_id": found["next_doc_id"] if is_sound else 1,

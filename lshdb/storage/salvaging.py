@@ -15,10 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, LshdbError
+from lshdb.storage.checksums import row_checksum
 from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.signature_file import HEADER_BYTES, SignatureFile
 
-__all__ = ["find_signature_file", "keys_by_index", "next_file_name", "salvaged", "sound_rows"]
+__all__ = [
+    "find_signature_file",
+    "keys_by_index",
+    "next_file_name",
+    "salvaged",
+    "sound_rows",
+    "state_is_sound",
+]
 
 _FARTHEST = 2**62
 
@@ -81,6 +89,12 @@ def _behind(execute: Execute, query: str, after: int) -> int:
         else:
             fails = middle
     return after + step
+
+
+def state_is_sound(execute: Execute) -> bool:
+    """Whether the row of the table ``state`` has its checksum."""
+    row = execute("SELECT * FROM state").fetchone()
+    return row is not None and row_checksum(row[:-1]) == row[-1]
 
 
 def keys_by_index(execute: Execute) -> Iterator[tuple[int, str]]:

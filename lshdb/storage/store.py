@@ -39,6 +39,7 @@ from lshdb.storage.directory import Description, IndexDirectory, utf8_path
 from lshdb.storage.lock import WriterLock
 from lshdb.storage.migrations import check_revision
 from lshdb.storage.rows import Rows, translation
+from lshdb.storage.salvaging import state_is_sound
 from lshdb.storage.signature_file import SignatureFile
 from lshdb.storage.snapshot import Snapshot
 
@@ -182,8 +183,7 @@ class Store:
         ----------
         path : Path
         is_damaged : bool
-            Do not look at the signature file, which may be missing, short, or another's: for
-            whoever repairs the index.
+            For whoever repairs it: do not look at the signature file, nor trust a damaged state.
 
         Raises
         ------
@@ -217,6 +217,8 @@ class Store:
             ) from error
         check_revision(None if row is None else row[0], self.directory.path)
         number, identity = snapshot.execute("SELECT format, uuid FROM state").fetchone()
+        if self._is_damaged and not state_is_sound(snapshot.execute):
+            number, identity = FORMAT, description.uuid
         if number != FORMAT:
             raise FormatError(
                 f"the database {self.database} has format {number}; this version reads {FORMAT}",

@@ -68,5 +68,5 @@ def replace_database(source: Path, target: Path) -> None:
         old.execute("PRAGMA busy_timeout=30000")
         old.execute("PRAGMA synchronous=FULL")
         new.backup(old, pages=-1)
-    with contextlib.closing(sqlite3.connect(target, isolation_level=None)) as old:
-        old.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with contextlib.closing(sqlite3.connect(target, isolation_level=None, timeout=0)) as old:
+        old.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # as far as readers let it
