@@ -107,6 +107,11 @@ def test_every_flipped_bit_of_a_signature_row_is_found(path: Path) -> None:
         ("UPDATE run SET n_rows = n_rows + 1", "postings; written were"),
         ("INSERT INTO bucket_stat VALUES (9, 1, 1, 1)", "there is no such run"),
         ("UPDATE state SET next_doc_id = 3", "and a document has"),
+        ("INSERT INTO signature_release VALUES (9, 99, 1)", "names signature 99; there are"),
+        (
+            "UPDATE document SET signature_id = 3 WHERE signature_id = 4",
+            "signature 4: no document has it, and it was not released",
+        ),
     ],
 )
 def test_changed_rows_are_found(path: Path, statement: str, expected: str) -> None:

@@ -4,8 +4,9 @@ Checked: the database's own structure; the header and length of the signature fi
 each of its blocks; that every run has the postings it says; that every posting is the one its
 signature has in that band, and that none is missing; that every document's signature and text are
 there, its text has the hash it came with, and no text is nobody's; that rows have their checksums
-and batches count what there is; that bucket sizes are what the runs hold; that edges are between
-signatures that documents have, and clusters what the edges make.
+and batches count what there is; that bucket sizes are what the runs hold; that signatures without a
+document were released; that edges are between signatures that documents have, and clusters what the
+edges make.
 
 Memory: eleven bytes a signature, and some sixty a document in a cluster. Time: everything is read
 once; texts are decompressed.
@@ -19,7 +20,12 @@ from collections.abc import Callable, Iterator
 
 from lshdb.checking.contents import document_findings, integrity_findings, row_findings
 from lshdb.checking.counts import count_findings, first_block_findings
-from lshdb.checking.derived import bucket_findings, cluster_findings, edge_findings
+from lshdb.checking.derived import (
+    bucket_findings,
+    cluster_findings,
+    edge_findings,
+    release_findings,
+)
 from lshdb.checking.findings import Finding
 from lshdb.checking.notes import notes
 from lshdb.checking.postings import posting_findings, run_findings, signature_findings
@@ -74,6 +80,7 @@ def check_index(
             ("document", row_findings(snapshot)),
             ("text", document_findings(snapshot, params)),
             ("bucket size", bucket_findings(snapshot)),
+            ("release", release_findings(snapshot)),
             ("edge", edge_findings(snapshot)),
             ("cluster", cluster_findings(snapshot)),
         ]

@@ -67,7 +67,7 @@ def _text_finding(form: str | None, packed: bytes | None, body_hash: bytes) -> s
     if packed is None or form is None:
         return "the text is missing"
     try:
-        form, raw = raw_body(unpack_body(form, packed))
+        _, raw = raw_body(unpack_body(form, packed))
     except LshdbError as error:
         return error.message
     return "" if hash_body(form, raw) == body_hash else "the text is not the one written"

@@ -12,7 +12,7 @@ from lshdb.search.clusters import clusters_of_edges
 from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.snapshot import Snapshot
 
-__all__ = ["bucket_findings", "cluster_findings", "edge_findings"]
+__all__ = ["bucket_findings", "cluster_findings", "edge_findings", "release_findings"]
 
 
 def bucket_findings(snapshot: Snapshot) -> Iterator[Finding]:
@@ -39,6 +39,22 @@ def bucket_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 def _sizes(rows: Iterable[tuple[int, int, int]]) -> Iterator[tuple[tuple[int, int], int]]:
     return (((band, size), count) for band, size, count in rows)
+
+
+def release_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    """Signatures that no document has and no release names; questions would stumble over them."""
+    n = snapshot.n_signatures
+    explained = _held_or_released(snapshot, -(2**63))
+    for one in np.flatnonzero(~explained).tolist():
+        what = "no document has it, and it was not released"
+        yield Finding("release", f"table signature_release, signature {one}", what, "questions")
+    for release_id, one in snapshot.execute(
+        "SELECT release_id, signature_id FROM signature_release "
+        "WHERE NOT signature_id BETWEEN 0 AND ?",
+        (n - 1,),
+    ):
+        what = f"names signature {one}; there are {n}"
+        yield Finding("release", f"table signature_release, row {release_id}", what, "1 row")
 
 
 def edge_findings(snapshot: Snapshot) -> Iterator[Finding]:

@@ -32,7 +32,7 @@ class Finding:
     kind : str
         What is damaged: ``database``, ``header`` (of the signature file), ``signatures``, ``block``
         (checksums of signatures), ``run``, ``posting``, ``bucket size``, ``document``, ``text``,
-        ``batch``, ``state``, ``edge``, ``cluster`` or ``count``.
+        ``batch``, ``state``, ``release``, ``edge``, ``cluster`` or ``count``.
     where : str
         File with rows and bytes, or table with the row.
     what : str

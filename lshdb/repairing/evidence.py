@@ -216,8 +216,12 @@ def _n_chars(body: str | list[str]) -> int:
 
 
 def _decoded(form: Any, packed: Any) -> Text | None:
-    try:
-        body = unpack_body(form, packed)
-        return Text(form, packed, body, hash_body(*raw_body(body)))
-    except (LshdbError, ValueError, TypeError, AttributeError):
-        return None
+    """A stored text; where its form is damaged, the first that it can be read in."""
+    for likely in (form,) if form in ("text", "tokens") else ("tokens", "text"):
+        try:
+            body = unpack_body(likely, packed)
+            named, raw = raw_body(body)
+            return Text(named, packed, body, hash_body(named, raw))
+        except (LshdbError, ValueError, TypeError, AttributeError):
+            continue
+    return None
