@@ -145,7 +145,8 @@ def watched(stages: Stages) -> Iterator[None]:
     from lshdb.storage.runs import PostingRuns
     from lshdb.storage.signature_file import SignatureFile
     from lshdb.storage.snapshot import Snapshot
-    from lshdb.storage.writing import Writer, WriteTransaction
+    from lshdb.storage.transaction import WriteTransaction
+    from lshdb.storage.writing import Writer
 
     checking = "validation, cutting into batches"
     classifying = "hashing bodies, known keys"

@@ -30,7 +30,8 @@ from lshdb.storage.edges import EdgeState, EdgeTables
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
 from lshdb.storage.times import timestamp
-from lshdb.storage.writing import Writer, WriteTransaction
+from lshdb.storage.transaction import WriteTransaction
+from lshdb.storage.writing import Writer
 
 __all__ = ["MAX_BUCKET", "is_current", "update_clusters"]
 

@@ -34,7 +34,8 @@ from lshdb.params import IndexParams
 from lshdb.posted import PostedContents
 from lshdb.storage.records import StoredDocument
 from lshdb.storage.times import timestamp, timestamp_after
-from lshdb.storage.writing import Writer, WriteTransaction
+from lshdb.storage.transaction import WriteTransaction
+from lshdb.storage.writing import Writer
 
 __all__ = [
     "AddResult",

@@ -13,7 +13,8 @@ from datetime import datetime
 
 from lshdb.storage.store import Store
 from lshdb.storage.times import as_timestamp, timestamp, timestamp_after
-from lshdb.storage.writing import Writer, WriteTransaction
+from lshdb.storage.transaction import WriteTransaction
+from lshdb.storage.writing import Writer
 
 __all__ = ["RemoveResult", "expire_documents", "remove_documents"]
 

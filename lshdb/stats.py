@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from lshdb.params import IndexParams
 from lshdb.search.candidates import LeftOut
 from lshdb.signatures import kernel_name
+from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
 
@@ -50,6 +51,9 @@ class IndexStats:
         What is stored of them.
     signature_bytes, database_bytes, log_bytes : int
         Files on disk: signatures, database, its write-ahead log.
+    reclaimable_bytes : int
+        What :meth:`lshdb.Index.compact` would give back at least: signatures that no document has,
+        with their postings, and free pages of the database; not what texts left within pages.
     kernel : str
         What signs texts in this installation: ``compiled (LEVEL)``, or ``reference``.
     """
@@ -85,6 +89,7 @@ class IndexStats:
     signature_bytes: int
     database_bytes: int
     log_bytes: int
+    reclaimable_bytes: int
     kernel: str
 
 
@@ -142,6 +147,7 @@ def gather_stats(store: Store, snapshot: Snapshot, *, max_bucket: int | None = N
         signature_bytes=_size(snapshot.signature_file.path),
         database_bytes=_size(store.database),
         log_bytes=_size(log),
+        reclaimable_bytes=_reclaimable(snapshot, store.params, snapshot.n_signatures - distinct),
         kernel=kernel_name(),
     )
 
@@ -154,6 +160,12 @@ def _left_out(sizes: NDArray[np.int64], max_bucket: int | None, n_signatures: in
         pairs = int((size * (size - 1) // 2 * n_buckets).sum())
         left_out.count(np.repeat(bands, n_buckets), np.repeat(size, n_buckets), pairs, n_signatures)
     return left_out
+
+
+def _reclaimable(snapshot: Snapshot, params: IndexParams, n_unused: int) -> int:
+    (free,) = snapshot.execute(dialect.FREE_BYTES_SQL).fetchone()
+    postings = (params.bands + 1) * dialect.POSTING_BYTES
+    return int(free) + n_unused * (snapshot.signature_file.row_bytes + postings)
 
 
 def _size(path: Path) -> int:

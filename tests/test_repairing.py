@@ -130,7 +130,7 @@ def test_what_has_a_source_is_made_good(path: Path, damage: Callable[[Path], Non
     assert result.findings and (result.lost, result.quarantine) == ([], None)
     assert everything(path) == before
     assert {file.name for file in path.iterdir()} - {"index.db-wal", "index.db-shm"} == {
-        "index.db", "index.toml", "lock", "signatures-2.npy",
+        "index.db", "index.toml", "lock", "signatures.1.npy",
     }  # fmt: skip
 
 
@@ -244,7 +244,7 @@ def test_a_repair_that_fails_changes_nothing(path: Path, monkeypatch: pytest.Mon
         with pytest.raises(DatabaseError, match="No space left on device; it is as it was"):
             Index.repair(path)
     after = contents(path)
-    after.pop("signatures-2.npy")  # which nothing names
+    after.pop("signatures.1.npy")  # which nothing names
     assert after == before
     assert os.listdir(path.parent) == [path.name]
     assert Index.repair(path).lost == ["u001"]

@@ -9,7 +9,7 @@ from lshdb.errors import LshdbError
 from lshdb.params import IndexParams
 from lshdb.storage.bodies import hash_body, raw_body, unpack_body
 from lshdb.storage.checksums import row_checksum
-from lshdb.storage.dialects import sqlite as dialect
+from lshdb.storage.dialects.inspecting import INTEGRITY_SQL
 from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["document_findings", "integrity_findings", "row_findings"]
@@ -17,7 +17,7 @@ __all__ = ["document_findings", "integrity_findings", "row_findings"]
 
 def integrity_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """What the database says of itself."""
-    for row in snapshot.execute(dialect.INTEGRITY_SQL):
+    for row in snapshot.execute(INTEGRITY_SQL):
         if row[0] != "ok":
             yield Finding("database", "database", str(row[0]), "what is stored there")
 

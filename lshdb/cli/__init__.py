@@ -39,6 +39,8 @@ COMMANDS = (
     "batches",
     "sql",
     "check",
+    "compact",
+    "reband",
     "copy",
     "merge",
     "reindex",

@@ -48,22 +48,25 @@ def open_if_there(path: str, **given: Any) -> Index | None:
         return None
 
 
-def create_and_say(path: str, *, lock_timeout: float = 60.0, **given: Any) -> Index:
-    """Make an index with what is given, the rest by default, and say so.
+@contextlib.contextmanager
+def create_and_say(path: str, *, lock_timeout: float = 60.0, **given: Any) -> Iterator[Index]:
+    """Make an index with what is given, the rest by default, say so, and close it at the end.
 
     It comes to its place with its first commit. Where somebody else is making it, that is waited
     for, and theirs is opened.
     """
     try:
-        index = _create(path, lock_timeout, **given)
+        index, is_new = _create(path, lock_timeout, **given), True
     except LshdbError as error:
         try:
-            return Index.open(path, **given)
+            index, is_new = Index.open(path, **given), False
         except IndexNotFoundError:
             raise error from None
-    how = "" if given else " with the defaults"
-    note(f"making the index {path}{how}: {described(index.params)}")
-    return index
+    with index:
+        if is_new:
+            how = "" if given else " with the defaults"
+            note(f"making the index {path}{how}: {described(index.params)}")
+        yield index
 
 
 def _create(path: str, lock_timeout: float, **given: Any) -> Index:

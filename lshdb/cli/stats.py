@@ -14,6 +14,9 @@ from lshdb.cli._output import print_record
 
 __all__ = ["command", "readable_size"]
 
+_PAYS = 5
+"""A compaction, which writes the index anew, pays from one part in so many on."""
+
 
 @click.command("stats", short_help="Show parameters, counts and sizes.")
 @index_argument
@@ -40,6 +43,9 @@ def command(index_path: str, *, max_bucket: int | None, output_format: str | Non
     }
     if stats.edges_threshold is None:
         shown["edges_threshold"] = shown["edges_batch"] = "none found yet; lshdb clusters does"
+    disk = stats.signature_bytes + stats.database_bytes
+    if stats.reclaimable_bytes * _PAYS >= disk:
+        shown["reclaimable_bytes"] += "; lshdb compact gives it back"
     if max_bucket is None:
         for name in ("max_bucket", "buckets_left_out", "pairs_left_out", "recall_lost"):
             shown[name] = ""

@@ -35,8 +35,9 @@ from lshdb.repairing.quarantine import Quarantine
 from lshdb.shingling import Shingler
 from lshdb.storage.dialects.files import replace_database
 from lshdb.storage.directory import sync_directory
+from lshdb.storage.generations import next_generation
 from lshdb.storage.lock import WriterLock
-from lshdb.storage.salvaging import find_signature_file, next_file_name, state_is_sound
+from lshdb.storage.salvaging import find_signature_file, state_is_sound
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
 from lshdb.storage.writing import Writer
@@ -131,7 +132,7 @@ def _state(store: Store, snapshot: Snapshot) -> tuple[dict[str, Any], Any]:
         "uuid": store.directory.read_description().uuid,
         **{name: str(found[name]) for name in ("created_at", "library_version")},
         "unicode_version": str(found["unicode_version"] or unicodedata.unidata_version),
-        "signature_file": next_file_name(file.path.name),
+        "signature_file": next_generation(file).path.name,
         "next_doc_id": found["next_doc_id"] if is_sound else 1,
     }, file
 

@@ -22,7 +22,8 @@ from lshdb.storage.records import StoredDocument
 from lshdb.storage.salvaging import keys_by_index, salvaged, sound_rows
 from lshdb.storage.signature_file import SignatureFile
 from lshdb.storage.snapshot import Snapshot
-from lshdb.storage.writing import Writer, WriteTransaction
+from lshdb.storage.transaction import WriteTransaction
+from lshdb.storage.writing import Writer
 
 __all__ = ["Rebuild"]
 

@@ -11,7 +11,7 @@ from lshdb.storage.documents import BATCH_COLUMNS
 from lshdb.storage.salvaging import salvaged
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.times import timestamp, timestamp_after
-from lshdb.storage.writing import WriteTransaction
+from lshdb.storage.transaction import WriteTransaction
 
 __all__ = ["History"]
 

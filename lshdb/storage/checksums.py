@@ -16,7 +16,14 @@ import orjson
 
 from lshdb.errors import DamageError
 
-__all__ = ["CHECKED_TABLES", "row_checksum", "verified_row", "with_checksum", "with_checksums"]
+__all__ = [
+    "CHECKED_TABLES",
+    "require_checksums",
+    "row_checksum",
+    "verified_row",
+    "with_checksum",
+    "with_checksums",
+]
 
 CHECKED_TABLES = ("state", "batch", "document", "edge", "edge_state")
 """Tables whose last column is ``checksum``."""
@@ -45,10 +52,22 @@ def verified_row(table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
     values, checksum = row[:-1], row[-1]
     if checksum and zlib.crc32(orjson.dumps(values, default=bytes.hex)) != checksum:
         raise DamageError(
-            f"row {values[0]} of the table {table} is not what was written: {values!r:.150}",
+            f"row {values[0]} of the table {table} is not as it was written: {values!r:.150}",
             hint="run lshdb check, and then lshdb check --repair",
         )
     return values
+
+
+def require_checksums(table: str, rows: Iterable[Sequence[Any]]) -> None:
+    """Compare whole rows with their checksums, before they are answered from or written anew.
+
+    Raises
+    ------
+    DamageError
+        A row is not as it was written; names it.
+    """
+    for row in rows:
+        verified_row(table, tuple(row))
 
 
 def with_checksum(values: tuple[Any, ...]) -> tuple[Any, ...]:

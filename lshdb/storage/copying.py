@@ -10,11 +10,11 @@ exchange files between them, for nothing would tell.
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
+from lshdb.params import FORMAT
 from lshdb.storage.creation import Creation
-from lshdb.storage.directory import IndexDirectory
+from lshdb.storage.directory import Description, IndexDirectory
 from lshdb.storage.store import Store
 
 __all__ = ["copy_index"]
@@ -23,14 +23,16 @@ __all__ = ["copy_index"]
 def copy_index(store: Store, path: Path, *, database_url: str | None) -> None:
     """Copy an index; see :meth:`lshdb.Index.copy`."""
     store.directory.refuse_inside(path)
-    description = dataclasses.replace(store.directory.read_description(), database=database_url)
     creation = Creation(path)
     try:
         with creation.filling(database_url) as database, store.reading() as snapshot:
             rows = snapshot.signature_file
             rows.copy_to(creation.aside / rows.path.name, snapshot.n_signatures)
             snapshot.copy_database(database)
-            IndexDirectory(creation.aside).write_description(description)
+            identity = snapshot.execute("SELECT uuid FROM state").fetchone()[0]
+            IndexDirectory(creation.aside).write_description(
+                Description(FORMAT, identity, database_url, store.params.items())
+            )
         creation.settle()
     except BaseException:
         creation.abandon()

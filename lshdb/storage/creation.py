@@ -96,22 +96,25 @@ class Creation:
                     max(0.0, deadline - time.monotonic()),
                     known_as=self.path,
                 )
-                with contextlib.suppress(IndexNotFoundError):
-                    lock.acquire()
+                try:
+                    with contextlib.suppress(IndexNotFoundError):
+                        lock.acquire()
+                    self._refuse_existing()
                     if lock.is_in_place():
-                        break
+                        self._clear_out(lock)
+                        return lock
+                except BaseException:
+                    if lock.is_in_place():
+                        shutil.rmtree(self.aside, ignore_errors=True)
+                    lock.release()
+                    raise
                 # Whoever held it has renamed the directory or removed it.
                 lock.release()
-                self._refuse_existing()
-            try:
-                self._refuse_existing()
-                for entry in self.aside.iterdir():
-                    if entry != lock.path:
-                        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-            except BaseException:
-                lock.release()
-                raise
-        return lock
+
+    def _clear_out(self, lock: WriterLock) -> None:
+        for entry in self.aside.iterdir():
+            if entry != lock.path:
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
     def fill(
         self,

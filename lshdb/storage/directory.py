@@ -53,6 +53,11 @@ class IndexDirectory:
         return self.path / "index.toml"
 
     @property
+    def next_description(self) -> Path:
+        """``index.next.toml``: what ``index.toml`` is to be when a commit is through."""
+        return self.path / "index.next.toml"
+
+    @property
     def lock(self) -> Path:
         """The writer lock's file."""
         return self.path / "lock"
@@ -70,8 +75,13 @@ class IndexDirectory:
                 hint="give a path outside it",
             )
 
-    def write_description(self, description: Description) -> None:
-        """Write ``index.toml`` and sync it."""
+    def write_description(self, description: Description, *, is_next: bool = False) -> None:
+        """Write ``index.toml``, or ``index.next.toml``, and sync it.
+
+        What other parameters need a commit for is written in three steps: the next description
+        beside the one that there is; the commit; the renaming (:meth:`settle_description`).
+        Whoever opens the index meanwhile takes the one of the two that the database agrees with.
+        """
         lines = [
             "# An lshdb index. This is a copy of its parameters, for people and for comparison.",
             "# The database is the truth: an index whose copy was edited is refused.",
@@ -82,10 +92,25 @@ class IndexDirectory:
             lines.append(f"database = {_toml(description.database)}")
         lines += ["", "[parameters]"]
         lines += [f"{name} = {_toml(value)}" for name, value in description.parameters.items()]
-        with open(self.description, "x", encoding="utf-8") as file:
+        path, mode = (self.next_description, "w") if is_next else (self.description, "x")
+        with open(path, mode, encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
             file.flush()
             os.fsync(file.fileno())
+        if is_next:
+            sync_directory(self.path)
+
+    def settle_description(self) -> None:
+        """Let ``index.next.toml`` take the place of ``index.toml``."""
+        os.replace(self.next_description, self.description)
+        sync_directory(self.path)
+
+    def read_next_description(self) -> Description | None:
+        """Read ``index.next.toml``; None where it is absent, or was not written to its end."""
+        try:
+            return self._read(self.next_description)
+        except LshdbError:
+            return None
 
     def read_description(self) -> Description:
         """Read ``index.toml``.
@@ -98,8 +123,11 @@ class IndexDirectory:
             The file is not what lshdb writes.
         """
         utf8_path(self.path)
+        return self._read(self.description)
+
+    def _read(self, path: Path) -> Description:
         try:
-            with open(self.description, "rb", opener=_open_at_once) as file:
+            with open(path, "rb", opener=_open_at_once) as file:
                 content = file.read(_LONGEST + 1)
             if len(content) > _LONGEST:
                 raise ValueError(f"it has more than {_LONGEST:,} bytes")
@@ -112,10 +140,10 @@ class IndexDirectory:
                 hint="give the path of the index first, then the paths of the documents",
             ) from None
         except OSError as error:
-            raise LshdbError(f"cannot read {self.description}: {error.strerror}") from error
+            raise LshdbError(f"cannot read {path}: {error.strerror}") from error
         except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of very long numbers
             raise FormatError(
-                f"{self.description} is not valid TOML: {error}",
+                f"{path} is not valid TOML: {error}",
                 hint="restore it from a copy of the index",
             ) from error
         try:
@@ -127,7 +155,7 @@ class IndexDirectory:
             )
         except (KeyError, TypeError) as error:
             raise FormatError(
-                f"{self.description} lacks or garbles {error}",
+                f"{path} lacks or garbles {error}",
                 hint="restore it from a copy of the index",
             ) from error
 

@@ -15,7 +15,7 @@ from lshdb.storage.bodies import pack_body
 from lshdb.storage.checksums import with_checksums
 from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.edges import Edges, EdgeState
-from lshdb.storage.writing import WriteTransaction
+from lshdb.storage.transaction import WriteTransaction
 
 __all__ = ["load_batches", "load_clusters", "load_documents", "load_edges", "load_releases"]
 

@@ -127,7 +127,7 @@ class PostingRuns:
         Parameters
         ----------
         blocks : iterable of (keys, signature_ids)
-            In order of both.
+            In order of key.
         """
         run = self._create(0, is_active=False)
         n_rows = 0
@@ -140,6 +140,19 @@ class PostingRuns:
         )
         self._count_buckets(run)
         self._publish()
+
+    def replace(self, blocks: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> None:
+        """Put one run of all postings in the place of the runs that there are.
+
+        Parameters
+        ----------
+        blocks : iterable of (keys, signature_ids)
+            In order of key; none at all for an index without postings.
+        """
+        sources = self.runs()
+        self._forget(sources)
+        self.load(blocks)
+        self._drop(sources)
 
     def due(self, *, most: int = FAN_IN) -> list[Run]:
         """The runs to be merged next: all of the lowest level with at least ``most``, or none."""
@@ -157,13 +170,20 @@ class PostingRuns:
         tables = [run.table_name for run in sources]
         self._execute(dialect.merge_runs(target.table_name, tables))
         self._count_buckets(target)
+        self._forget(sources)
+        self._publish()
+        self._drop(sources)
+        return target
+
+    def _forget(self, sources: list[Run]) -> None:
         for run in sources:
             self._execute("DELETE FROM bucket_stat WHERE run_id = ?", (run.run_id,))
             self._execute("DELETE FROM run WHERE run_id = ?", (run.run_id,))
-        self._publish()
-        for table in tables:
-            self._execute(f"DROP TABLE {table}")
-        return target
+
+    def _drop(self, sources: list[Run]) -> None:
+        """Drop the tables of runs that the view does not show any more."""
+        for run in sources:
+            self._execute(f"DROP TABLE {run.table_name}")
 
     def _count_buckets(self, run: Run) -> None:
         """Count the buckets of a run that is complete; one pass over it."""

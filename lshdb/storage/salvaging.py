@@ -6,7 +6,6 @@ tried further and further on until one can be read, and the gap is narrowed from
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,12 @@ from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, LshdbError
 from lshdb.storage.checksums import row_checksum
-from lshdb.storage.dialects import sqlite as dialect
+from lshdb.storage.dialects.inspecting import KEYS_BY_INDEX_SQL
 from lshdb.storage.signature_file import HEADER_BYTES, SignatureFile
 
 __all__ = [
     "find_signature_file",
     "keys_by_index",
-    "next_file_name",
     "salvaged",
     "sound_rows",
     "state_is_sound",
@@ -100,7 +98,7 @@ def state_is_sound(execute: Execute) -> bool:
 def keys_by_index(execute: Execute) -> Iterator[tuple[int, str]]:
     """(doc_id, key) of every document, from the database's index of keys: a second copy of them."""
     try:
-        for doc_id, key in execute(dialect.KEYS_BY_INDEX_SQL):
+        for doc_id, key in execute(KEYS_BY_INDEX_SQL):
             if type(doc_id) is int and type(key) is str:
                 yield doc_id, key
     except LshdbError:
@@ -114,12 +112,6 @@ def find_signature_file(directory: Path, name: object, num_perm: int) -> Signatu
         others = list(directory.glob("signatures*.npy"))
         path = others[0] if len(others) == 1 else directory / "signatures.npy"
     return SignatureFile(path, num_perm)
-
-
-def next_file_name(name: str) -> str:
-    """Name of the next generation of the signature file: signatures-2.npy after signatures.npy."""
-    found = re.fullmatch(r"signatures-(\d{1,9})\.npy", name)
-    return f"signatures-{int(found[1]) + 1 if found else 2}.npy"
 
 
 def sound_rows(execute: Execute, file: SignatureFile) -> NDArray[np.bool_]:

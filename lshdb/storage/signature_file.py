@@ -24,7 +24,7 @@ import os
 import re
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +75,27 @@ class SignatureFile:
         header = _header(0, self.num_perm)
         with open(self.path, "xb") as file:
             file.write(header)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def write(self, n_rows: int, blocks: Iterable[NDArray[np.uint32]]) -> None:
+        """Make the file with all its rows, and sync it; what lies there is replaced.
+
+        Parameters
+        ----------
+        n_rows : int
+        blocks : iterable of ndarray of uint32, shape (any, num_perm)
+            n_rows rows in all.
+
+        Raises
+        ------
+        OSError
+            The disk is full or failed.
+        """
+        with open(self.path, "wb") as file:
+            file.write(_header(n_rows, self.num_perm))
+            for rows in blocks:
+                file.write(np.ascontiguousarray(rows, dtype=_ROW_DTYPE).data)
             file.flush()
             os.fsync(file.fileno())
 

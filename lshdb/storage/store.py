@@ -21,23 +21,16 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
-import orjson
-
-from lshdb.errors import (
-    DamageError,
-    DatabaseError,
-    FormatError,
-    LshdbError,
-    ParameterMismatchError,
-)
+from lshdb.errors import DamageError, FormatError, LshdbError
 from lshdb.params import FORMAT, IndexParams
+from lshdb.storage.agreement import agreed_params
 from lshdb.storage.creation import Creation
 from lshdb.storage.diagnosis import diagnosed
 from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.dialects.files import copy_database
 from lshdb.storage.directory import Description, IndexDirectory, utf8_path
+from lshdb.storage.generations import clear_generations
 from lshdb.storage.lock import WriterLock
-from lshdb.storage.migrations import check_revision
 from lshdb.storage.rows import Rows, translation
 from lshdb.storage.salvaging import state_is_sound
 from lshdb.storage.signature_file import SignatureFile
@@ -59,6 +52,7 @@ class Store:
     ) -> None:
         self.directory = directory
         self._database_url = description.database
+        self.uuid = description.uuid
         self._num_perm = description.parameters.get("num_perm", 1)
         self._banding: str | None = None
         self._is_damaged = is_damaged
@@ -202,46 +196,43 @@ class Store:
         store = cls(directory, description, is_damaged=is_damaged)
         try:
             with store.reading() as snapshot:
-                store._check(description, snapshot)
+                store._agree(description, snapshot)
         except BaseException:
             store.close()
             raise
         return store
 
-    def _check(self, description: Description, snapshot: Snapshot) -> None:
-        try:
-            row = snapshot.execute("SELECT version_num FROM alembic_version").fetchone()
-        except DatabaseError as error:
-            raise FormatError(
-                f"the database {self.database} holds no lshdb index", hint="restore it from a copy"
-            ) from error
-        check_revision(None if row is None else row[0], self.directory.path)
-        number, identity = snapshot.execute("SELECT format, uuid FROM state").fetchone()
-        if self._is_damaged and not state_is_sound(snapshot.execute):
-            number, identity = FORMAT, description.uuid
-        if number != FORMAT:
-            raise FormatError(
-                f"the database {self.database} has format {number}; this version reads {FORMAT}",
-                hint="open it with the lshdb version that made it",
-            )
-        stored = {
-            name: _parameter(name, value, self.database)
-            for name, value in snapshot.execute("SELECT name, value FROM parameter")
-        }
-        self._compare("uuid", identity, description.uuid)
-        for name in sorted(stored.keys() | description.parameters.keys(), key=str):
-            self._compare(name, stored.get(name), description.parameters.get(name))
-        try:
-            self.params = IndexParams(**stored)
-        except TypeError as error:
-            raise FormatError(
-                f"the index {self.directory.path} has parameters that this version does not know: "
-                f"{error}",
-                hint="it was made by a newer lshdb; install that",
-            ) from error
+    def _agree(self, description: Description, snapshot: Snapshot) -> None:
+        self.params = agreed_params(
+            snapshot,
+            description,
+            self.directory,
+            self.database,
+            trusts_state=not self._is_damaged or state_is_sound(snapshot.execute),
+        )
         self._banding = snapshot.banding
         if not self._is_damaged:
             snapshot.signature_file.check_header(snapshot.n_signatures)
+
+    def describe_next(self, params: IndexParams) -> None:
+        """Put a description with other parameters beside the one that there is."""
+        self.directory.write_description(
+            Description(FORMAT, self.uuid, self._database_url, params.items()), is_next=True
+        )
+
+    def clear_leftovers(self, current: SignatureFile) -> None:
+        """Finish or undo what a killed writer left half done; under the writer lock.
+
+        Parameters
+        ----------
+        current : SignatureFile
+            What the committed state refers to.
+        """
+        clear_generations(current)
+        following = self.directory.read_next_description()
+        if following is not None and following.parameters == self.params.items():
+            self.directory.settle_description()
+        self.directory.next_description.unlink(missing_ok=True)
 
     def check_banding(self, snapshot: Snapshot) -> None:
         """Compare how bands are cut with what was read when the index was opened.
@@ -259,17 +250,12 @@ class Store:
                 hint="open it again",
             )
 
-    def _compare(self, name: str, stored: object, described: object) -> None:
-        if stored != described:
-            raise ParameterMismatchError(
-                f"{name} is {stored!r} in {self.database.name} and {described!r} in index.toml "
-                f"of the index {self.directory.path}",
-                name=name,
-                stored=stored,
-                given=described,
-                hint="the files are not of one index, or index.toml was edited: "
-                "restore it from a copy",
-            )
+    def bytes_on_disk(self) -> int:
+        """Size of the files of signatures and database, its log included."""
+        folder = self.directory.path
+        names = [f"{self.database}{suffix}" for suffix in ("", "-wal")]
+        paths = [*folder.glob("signatures*.npy"), *map(Path, names)]
+        return sum(path.stat().st_size for path in paths if path.exists())
 
     @property
     def path(self) -> Path:
@@ -417,13 +403,3 @@ class Store:
         if self.creation is not None:
             self.creation.abandon()
             self.creation = None
-
-
-def _parameter(name: str, value: str, database: Path) -> Any:
-    try:
-        return orjson.loads(value)
-    except ValueError as error:
-        raise DamageError(
-            f"the parameter {name} in {database} is {value!r}, which is no JSON",
-            hint="restore the index from a copy",
-        ) from error

@@ -54,8 +54,8 @@ NAMED = {
     "before a checkpoint is synced": call(SYNC, "index.db$", "before"),
     "before the log is emptied": call(TRUNCATE, "-wal$", "before"),
     "after the log is emptied": call(TRUNCATE, "-wal$", "after"),
-    "before a merge": function("storage.writing:PostingRuns.merge", "before"),
-    "after a merge, before its commit": function("storage.writing:PostingRuns.merge", "after"),
+    "before a merge": function("storage.transaction:PostingRuns.merge", "before"),
+    "after a merge, before its commit": function("storage.transaction:PostingRuns.merge", "after"),
     "before clusters are written": function("storage.edges:EdgeTables.put_state", "before"),
 }
 NAMED_FIRST = {

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lshdb import ConflictError, DatabaseError, Index
-from lshdb.storage import signature_file, writing
+from lshdb.storage import signature_file, transaction, writing
 from lshdb.storage.dialects import sqlite
 from tests.conftest import family_corpus, pair_set
 
@@ -39,11 +39,11 @@ def failing(error: BaseException) -> Callable[..., None]:
     [
         (signature_file.SignatureFile, "append"),
         (signature_file, "_sync_data"),
-        (writing.WriteTransaction, "_record_blocks"),
-        (writing.WriteTransaction, "insert_documents"),
-        (writing.WriteTransaction, "put_bodies"),
-        (writing.PostingRuns, "add"),
-        (writing.WriteTransaction, "update_batch"),
+        (transaction.WriteTransaction, "record_blocks"),
+        (transaction.WriteTransaction, "insert_documents"),
+        (transaction.WriteTransaction, "put_bodies"),
+        (transaction.PostingRuns, "add"),
+        (transaction.WriteTransaction, "update_batch"),
     ],
 )
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
@@ -80,8 +80,8 @@ def test_failure_at_commit_says_that_the_outcome_is_unknown(
     commit = RootTransaction.commit
     calls = []
 
-    def commit_and_fail(transaction: RootTransaction) -> None:
-        commit(transaction)
+    def commit_and_fail(running: RootTransaction) -> None:
+        commit(running)
         calls.append(1)
         if len(calls) == 3:  # entering, reading the last batch, and then the batch itself
             raise OSError(5, "Input/output error")
@@ -118,7 +118,7 @@ def test_header_left_behind_by_a_crash_is_no_damage(make_index: Make) -> None:
 def test_blocks_cover_every_row_with_its_crc(
     make_index: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "BLOCK_ROWS", 8)
+    monkeypatch.setattr("lshdb.storage.blocks.BLOCK_ROWS", 8)
     index = make_index()
     for start, end in ((0, 3), (3, 4), (4, 9), (9, 30), (30, 31), (31, len(CORPUS))):
         index.add(CORPUS[start:end])
@@ -130,14 +130,14 @@ def test_blocks_cover_every_row_with_its_crc(
 KILLED = """
 import os, sys
 from lshdb import Index
-from lshdb.storage import writing
+from lshdb.storage import transaction
 from tests.conftest import family_corpus
 where = sys.argv[2]
 if where == "append":
-    old = writing.WriteTransaction._record_blocks
-    writing.WriteTransaction._record_blocks = lambda *a: os.kill(os.getpid(), 9)
+    old = transaction.WriteTransaction.record_blocks
+    transaction.WriteTransaction.record_blocks = lambda *a: os.kill(os.getpid(), 9)
 elif where == "before commit":
-    writing.WriteTransaction.update_batch = lambda *a: os.kill(os.getpid(), 9)
+    transaction.WriteTransaction.update_batch = lambda *a: os.kill(os.getpid(), 9)
 elif where == "after commit":
     from lshdb.storage.signature_file import SignatureFile
     SignatureFile.set_header = lambda *a: os.kill(os.getpid(), 9)
@@ -145,6 +145,7 @@ elif where == "merge":
     from lshdb.storage import runs
     runs.RUN_ROWS = runs.LEVEL_ROWS = 1
     runs.FAN_IN = 2
+    from lshdb.storage import writing
     writing.FAN_IN = 1
     runs.PostingRuns._publish = lambda *a: os.kill(os.getpid(), 9)
 with Index.open(sys.argv[1]) as index:
@@ -222,7 +223,7 @@ def test_statements_of_two_sizes_insert_every_row_once(
 def test_a_batch_of_many_documents_goes_in_whole(
     make_index: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "MANY_DOCUMENTS", 10)
+    monkeypatch.setattr(transaction, "MANY_DOCUMENTS", 10)
     index = make_index()
     index.add([(f"k{number}", f"text {number}") for number in range(1700)])
     with Index.open(index.path) as again:
@@ -237,9 +238,9 @@ def test_an_error_of_the_driver_is_one_of_ours(make_index: Make) -> None:
     with writing.Writer(index._store, lock_timeout=1) as writer:
         with (
             pytest.raises(DatabaseError, match=r"UNIQUE.*; the batch .* is not in"),
-            writer.transaction() as transaction,
+            writer.transaction() as open_,
         ):
-            transaction.put_bodies([(1, "text", b"twice")])
+            open_.put_bodies([(1, "text", b"twice")])
         with writer.transaction():
             pass  # still usable
     assert state_of(index) == before

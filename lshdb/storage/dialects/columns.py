@@ -11,8 +11,11 @@ _TYPES = {
     "INTEGER": "'integer'", "BOOLEAN": "'integer'", "TEXT": "'text'", "VARCHAR(32)": "'text'",
     "BLOB": "'blob'", "FLOAT": "'real', 'integer'",
 }  # fmt: skip
-_SIGNATURES = {"signature_id", "signature1", "signature2", "label"}
-"""Columns that hold the number of a signature, in whatever table."""
+_NUMBERS = {
+    **dict.fromkeys(("signature_id", "signature1", "signature2"), "0 AND n_signatures - 1"),
+    **dict.fromkeys(("doc_id", "label"), "1 AND next_doc_id - 1"),
+}
+"""Columns that hold the number of a signature or a document, in whatever table."""
 
 
 def misplaced_values(execute: Callable[..., Any]) -> Iterator[str]:
@@ -43,6 +46,6 @@ def misplaced_values(execute: Callable[..., Any]) -> Iterator[str]:
 def _is_wrong(name: str, declared: str, *, may_be_null: bool) -> str:
     types = _TYPES[declared] + (", 'null'" if may_be_null else "")
     wrong = f"typeof({name}) NOT IN ({types})"
-    if name in _SIGNATURES:
-        wrong += f" OR coalesce({name} NOT BETWEEN 0 AND (SELECT n_signatures - 1 FROM state), 0)"
+    if name in _NUMBERS:
+        wrong += f" OR coalesce((SELECT {name} NOT BETWEEN {_NUMBERS[name]} FROM state), 0)"
     return wrong

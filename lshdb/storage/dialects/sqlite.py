@@ -9,7 +9,7 @@ Decisions, with their reasons:
   a batch in two.
 * Reading goes through the DB-API driver alone, because importing SQLAlchemy takes longer (0.3 s)
   than a whole cold query may; schema and writing go through SQLAlchemy, but for the rows of a
-  batch, which go to the driver inside its transaction (``WriteTransaction._insert``).
+  batch, which go to the driver inside its transaction (``WriteTransaction.insert``).
 * Pages of 8 KiB: sorted loads and merges of posting runs were up to a half faster than with 4 KiB.
 * Lists of values travel as one JSON parameter (``json_each``), so that the statement text, and with
   it the prepared statement, does not depend on their number.
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import sqlite3
 import urllib.parse
 from collections.abc import Iterable, Sequence
@@ -52,7 +53,7 @@ and 230 ms in those of the other; but preparing one takes 5 ms.
 """
 FILE_SUFFIXES = ("", "-wal", "-shm")
 """Of the files that belong to a database."""
-OWN_FILES = {"index.toml", "lock", "signatures.npy"}
+OWN_FILES = re.compile(r"index(\.next)?\.toml|lock|signatures(\.\d+)?\.npy")
 FEW_VALUES = 8
 READER_CACHE_KIB = 32 * 1024
 WRITER_CACHE_KIB = 64 * 1024
@@ -167,7 +168,7 @@ def database_path(url: str | None, index_directory: Path) -> Path:
             f"the database URL {shown!r} holds a ? or a NUL; a path of SQLite takes no settings",
             hint="give sqlite:///PATH",
         )
-    if Path(path).name in OWN_FILES and (index_directory / path).parent == index_directory:
+    if OWN_FILES.fullmatch(Path(path).name) and (index_directory / path).parent == index_directory:
         raise ParameterError(
             f"the database URL {shown!r} names a file that the index uses for something else",
             hint="give another file name",
@@ -409,13 +410,16 @@ def checkpoint(connection: Any) -> None:
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-INTEGRITY_SQL = "PRAGMA integrity_check"
-"""Rows are findings of the database about itself, or one row ``ok``."""
+def vacuum(connection: Any) -> None:
+    """Write the database anew without free pages; readers go on with the old ones meanwhile.
 
-KEYS_BY_INDEX_SQL = "SELECT doc_id, key FROM document INDEXED BY sqlite_autoindex_document_1"
-"""Keys without reading the table: the index of a unique column holds them once more."""
+    The file gets shorter with the checkpoint after it, which waits for no reader.
+    """
+    connection.execute("VACUUM")
+    checkpoint(connection)
 
-RUN_TABLES_SQL = (
-    "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB 'posting_run_[0-9]*'"
-)
-"""Names of the posting runs that there are, whether the table ``run`` lists them or not."""
+
+FREE_BYTES_SQL = "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size"
+"""What of the database's file holds nothing."""
+POSTING_BYTES = 16
+"""On disk, about: a key of 8 bytes, a signature id of 1 to 5, their types, a share of a page."""

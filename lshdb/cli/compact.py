@@ -1,0 +1,37 @@
+"""``lshdb compact``: the space of what was removed, given back."""
+
+from __future__ import annotations
+
+import click
+
+from lshdb import Index
+from lshdb.cli._interrupts import prompt_interrupts
+from lshdb.cli._options import index_argument, lock_option
+from lshdb.cli._output import say
+from lshdb.cli._progress import TaskProgress
+from lshdb.cli.stats import readable_size
+
+__all__ = ["command"]
+
+
+@click.command("compact", short_help="Give back the space of what was removed.")
+@index_argument
+@lock_option
+def command(index_path: str, *, lock_timeout: float) -> None:
+    """Give back the space that removed and replaced documents of INDEX still take.
+
+    Documents, clusters and every answer stay the same. 'lshdb stats' says how much there is to be
+    gained. Others may read meanwhile; it needs room for a second copy of the index. Killed at any
+    moment, the index is as it was before or as it is after: run it again.
+    """
+    with (
+        Index.open(index_path) as index,
+        TaskProgress("compacting"),
+        prompt_interrupts(),
+    ):
+        result = index.compact(lock_timeout=lock_timeout)
+    say(
+        f"{result.bytes_before:,} bytes before ({readable_size(result.bytes_before)}), "
+        f"{result.bytes_after:,} after ({readable_size(result.bytes_after)}); "
+        f"{result.dropped:,} unused signatures left out, {result.signatures:,} kept"
+    )
