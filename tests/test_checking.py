@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sqlite3
 from collections.abc import Callable
@@ -329,3 +330,15 @@ def test_a_parameter_whose_name_is_no_text_any_more_is_refused(
         database.execute("UPDATE parameter SET name = 'k' WHERE CAST(name AS TEXT) = 'k'")
         database.commit()
         database.close()
+
+
+def test_rows_that_are_added_to_a_damaged_block_do_not_make_it_good(path: Path) -> None:
+    file = path / "signatures.npy"
+    bad = bytearray(file.read_bytes())
+    bad[700] ^= 4
+    file.write_bytes(bad)
+    with Index.open(path) as index:
+        assert {one.kind for one in index.check()} >= {"signatures"}
+        with contextlib.suppress(DamageError):  # the first block tells the file from another's
+            index.add([("another", "words that are in the same block of rows")])
+        assert {one.kind for one in index.check()} >= {"signatures"}

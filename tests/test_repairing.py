@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pkgutil
 import re
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,7 +142,14 @@ def test_what_has_a_source_is_made_good(path: Path, damage: Callable[[Path], Non
         ("UPDATE document SET source = 'z' WHERE key = 'u001'", "u001", "its row in", True),
         ("UPDATE document SET checksum = 1 WHERE key = 'u001'", "u001", "its row in", True),
         ("DELETE FROM content WHERE doc_id = 11", "u001", "its text is missing", False),
-        ("UPDATE content SET body = 'z' WHERE doc_id = 11", "u001", "its text is", False),
+        ("UPDATE content SET body = 'z' WHERE doc_id = 11", "u001", "its text is missing", False),
+        (
+            "UPDATE content SET body = (SELECT body FROM content WHERE doc_id = 2) "
+            "WHERE doc_id = 11",
+            "u001",
+            "its text is not the one written",
+            False,
+        ),
     ],
 )
 def test_what_is_lost_is_named_and_can_be_put_back(
@@ -280,3 +289,53 @@ def test_a_reader_goes_on_while_the_index_is_repaired(path: Path) -> None:
         assert (snapshot.signatures == before[0]).all()
         assert snapshot.execute("SELECT n_rows FROM run").fetchone() == (3,)
         assert index.check() == []  # a transaction of its own, of the new state
+
+
+POINTS = (
+    ("lshdb.repairing.building.Rebuild._take", False),
+    ("lshdb.repairing._prove", False),
+    ("lshdb.repairing.sync_directory", False),
+    ("lshdb.repairing.replace_database", False),
+    ("lshdb.repairing.replace_database", True),
+)
+
+
+@pytest.mark.parametrize(("name", "is_after"), POINTS)
+def test_a_repair_that_is_killed_changes_nothing_or_all(
+    path: Path, name: str, is_after: bool
+) -> None:
+    before = everything(path)
+    flip_signature(path)
+    change(path, "UPDATE run SET n_rows = 3")
+    child = os.fork()
+    if child == 0:
+        try:
+            _repair_until(path, name, is_after=is_after)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    with Index.open(path) as index:
+        assert (index.check() == []) is is_after
+    if not is_after:
+        assert Index.repair(path).lost == []
+    with Index.open(path) as index:
+        index.add([])  # a writer clears away what the killed one left
+    assert everything(path)[:-1] == before[:-1]
+    left = {file.name for file in path.iterdir() if not file.name.startswith("index.db-")}
+    assert left - {"repair"} == {"index.db", "index.toml", "lock", "signatures.1.npy"}
+    assert Index.repair(path).findings == []
+
+
+def _repair_until(path: Path, name: str, *, is_after: bool) -> None:
+    """Repair in this process, which ends where a function is called, or has been."""
+
+    def end(*arguments: Any) -> None:
+        if is_after:
+            real(*arguments)
+        os._exit(9)
+
+    module, _, function = name.rpartition(".")
+    home = pkgutil.resolve_name(module)
+    real = getattr(home, function)
+    setattr(home, function, end)
+    Index.repair(path)
