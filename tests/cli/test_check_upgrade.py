@@ -99,3 +99,37 @@ def test_upgrade_says_from_where_to_where(run: Run, index_path: Path, monkeypatc
 
 def test_nothing_to_upgrade(run: Run, tmp_path: Path) -> None:
     assert "there is no index" in run("upgrade", tmp_path / "absent", code=1).stderr
+
+
+def test_repair_of_a_sound_index(run: Run, index_path: Path) -> None:
+    result = run("check", index_path, "--repair")
+    assert (result.stdout, result.stderr) == ("", "no findings; nothing was changed\n")
+
+
+def test_repair_makes_signatures_again(run: Run, index_path: Path) -> None:
+    flip(index_path / "signatures.npy", -3)
+    result = run("check", index_path, "--repair")
+    assert result.stdout.startswith("signatures\t")
+    assert re.search(r"repaired: \d+ documents in the index, all proved", result.stderr)
+    assert re.search(r"\d+ signatures made again from stored texts", result.stderr)
+    assert run("check", index_path).stderr == "no findings\n"
+
+
+def test_repair_names_what_is_lost(run: Run, index_path: Path) -> None:
+    with sqlite3.connect(index_path / "index.db") as connection:
+        (key,) = connection.execute("SELECT key FROM document WHERE doc_id = 2").fetchone()
+        connection.execute("UPDATE document SET source = 'x' WHERE doc_id = 2")
+        connection.execute("UPDATE batch SET n_rejected = 5 WHERE batch_id = 1")
+    connection.close()
+    result = run("check", index_path, "--repair", code=4)
+    assert f"lost: 1 document: {key}\n" in result.stderr
+    assert "worked out from the documents, and not sure: the figures of batch 1" in result.stderr
+    assert ".quarantine-" in result.stderr
+    assert run("check", index_path).stderr == "no findings\n"
+    (file,) = index_path.parent.glob("*.quarantine-*.jsonl")
+    assert run("add", index_path, file).exit_code == 0
+    assert run("show", index_path, key).exit_code == 0
+
+
+def test_repair_is_not_quick(run: Run, index_path: Path) -> None:
+    assert "leave --quick out" in run("check", index_path, "--quick", "--repair", code=2).stderr
