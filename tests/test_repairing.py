@@ -105,6 +105,7 @@ def statement(text: str) -> Callable[[Path], None]:
         swap,
         flip_signature,
         statement("UPDATE state SET n_signatures = 7"),
+        statement("UPDATE state SET n_signatures = 1 << 36"),
         statement("UPDATE state SET signature_file = 'sygnatures.npy'"),
         statement("UPDATE state SET uuid = 'x', format = 9"),
         statement("UPDATE signature_block SET crc32 = 5"),

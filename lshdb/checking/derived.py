@@ -95,7 +95,8 @@ def edge_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 def _held_or_released(snapshot: Snapshot, release_id: int) -> NDArray[np.bool_]:
     """Signatures that may be in edges: held by a document, or left since the edges were found."""
-    found = np.zeros(snapshot.n_signatures, dtype=bool)
+    # Mapped, and not only counted: a count that is damaged may be any number.
+    found = np.zeros(len(snapshot.signature_file.rows(snapshot.n_signatures)), dtype=bool)
     for held in snapshot.edges.holders():
         ids = held.signature_ids
         found[ids[(ids >= 0) & (ids < len(found))]] = True

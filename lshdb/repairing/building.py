@@ -213,8 +213,9 @@ class Rebuild:
             if one.signature_id is not None and self._new_id(one) is None:
                 firsts.setdefault(one.signature_id, one)
         sound = [old for old in firsts if old < len(self._sound) and self._sound[old]]
+        damaged = firsts.keys() - set(sound)
         rows = self.evidence.signatures(
-            (one for old, one in firsts.items() if old not in set(sound)), texts
+            [one for old, one in firsts.items() if old in damaged], texts
         )
         if sound:
             rows.update(zip(sound, self._file.take(np.array(sound, dtype=np.int64)), strict=True))
