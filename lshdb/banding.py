@@ -144,7 +144,7 @@ def compare_rows(
     Parameters
     ----------
     left_rows, right_rows : ndarray of uint32, shape (any, num_perm)
-        In C order; read in place, also where they are memory-mapped.
+        In C order; read in place.
     left, right : ndarray of int64, shape (n,)
     bands, rows : int
 

@@ -23,6 +23,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="short",
         help="how much of tests/fault is run: a slice of each, or all of it (half an hour)",
     )
+    parser.addoption(
+        "--fault-minutes",
+        type=float,
+        default=30.0,
+        help="with --faults=long: how long readers look on at a writer",
+    )
 
 
 def make_text(rng: random.Random, length: int) -> str:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import faulthandler
+import functools
 import gzip
 import io
 import itertools
@@ -98,18 +99,22 @@ class Fuzzer:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.base = folder / "base.lshdb"
         rng = random.Random(0)
         words = [f"w{number}" for number in range(60)]
         texts = [" ".join(rng.choices(words, k=30)) for _ in range(12)]
-        texts += [text + " more" for text in texts[:6]] + texts[:3]
-        with Index.create(self.base, k=2, bands=32, rows=2, threshold=0.5) as index:
+        self.texts = texts + [text + " more" for text in texts[:6]] + texts[:3]
+
+    @functools.cached_property
+    def base(self) -> Path:
+        """The index that is damaged, in copies."""
+        path, texts = self.folder / "base.lshdb", self.texts
+        with Index.create(path, k=2, bands=32, rows=2, threshold=0.5) as index:
             for start in range(0, len(texts), 5):
                 index.add([(f"k{start + n}", t) for n, t in enumerate(texts[start : start + 5])])
             index.add([("k1", texts[1] + " replaced"), ("tokens", ["a", "b", "c"])])
             index.update_clusters()
             index.remove(["k7"])
-        self.texts = texts
+        return path
 
     def case(self, target: str, seed: int, number: int) -> None:
         """Run one case; what it raises is a finding."""

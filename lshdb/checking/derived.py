@@ -95,7 +95,7 @@ def edge_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 def _held_or_released(snapshot: Snapshot, release_id: int) -> NDArray[np.bool_]:
     """Signatures that may be in edges: held by a document, or left since the edges were found."""
-    # Mapped, and not only counted: a count that is damaged may be any number.
+    # Asked of the file, which must be as long: a count that is damaged may be any number.
     found = np.zeros(len(snapshot.signature_file.rows(snapshot.n_signatures)), dtype=bool)
     for held in snapshot.edges.holders():
         ids = held.signature_ids

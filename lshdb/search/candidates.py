@@ -36,6 +36,8 @@ __all__ = ["Candidates", "LeftOut", "candidates", "contains"]
 
 BLOCK_PAIRS = 16_384
 LEADERS = 32
+_COMPARED = 16_384
+"""So many members are compared with their leader at a time, which bounds the memory for rows."""
 _PROBE_SIGNATURES = 2_000
 _PART_SIGNATURES = 65_536
 """Postings of a band that are grouped at a time, on average: some 50 ms and 4 MB."""
@@ -335,10 +337,16 @@ def _links(
             return
         right = members[1:]
         left = np.full(len(right), members[0])
-        agreement = compare_rows(
-            signatures, left, signatures, right, bands=params.bands, rows=params.rows
-        )
-        alike = agreement.equal >= like * params.num_perm
+        leader = signatures[members[:1]]
+        equal = []
+        for start in range(0, len(right), _COMPARED):
+            rows, places = signatures.among(right[start : start + _COMPARED])
+            agreement = compare_rows(
+                leader, np.zeros(len(places), dtype=np.int64), rows, places,
+                bands=params.bands, rows=params.rows,
+            )  # fmt: skip
+            equal.append(agreement.equal)
+        alike = np.concatenate(equal) >= like * params.num_perm
         if alike.any():
             yield left[alike], right[alike]
         members = right[~alike]

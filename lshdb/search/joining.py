@@ -216,8 +216,12 @@ class _Verifier:
     def verify(self, left: Ids, right: Ids, bands: Ids) -> _Found:
         """Keep the pairs whose first agreeing band this is and whose similarity suffices."""
         params = self._params
-        mine, theirs = self._rows
-        agreement = compare_rows(mine, left, theirs, right, bands=params.bands, rows=params.rows)
+        (mine, left_places), (theirs, right_places) = (
+            rows.among(ids) for rows, ids in zip(self._rows, (left, right), strict=True)
+        )
+        agreement = compare_rows(
+            mine, left_places, theirs, right_places, bands=params.bands, rows=params.rows
+        )
         estimates, suffices = estimate(
             agreement, params, method=self._method, threshold=self._threshold
         )

@@ -29,7 +29,7 @@ from lshdb.storage.snapshot import Snapshot
 __all__ = ["MEMORY", "find_links"]
 
 MEMORY = 256 * 2**20
-"""Bytes that a search for pairs may take, beside the interpreter and the memory map."""
+"""Bytes that a search for pairs may take, beside the interpreter and a small signature file."""
 
 _FIRST_PAIRS = 16_384
 _PAIR_BYTES = 96
@@ -129,7 +129,7 @@ class _SignatureCheck:
         places = names * _SPREAD >> np.uint64(64 - self._bits)
         fresh = (self._decided[places] != names) | (bands < 0)
         left, right, bands = left[fresh], right[fresh], bands[fresh]
-        rows, ids = self._snapshot.some_signatures(np.concatenate([left, right]))
+        rows, ids = self._snapshot.signatures.among(np.concatenate([left, right]))
         params = self._params
         agreement = compare_rows(
             rows, ids[: len(left)], rows, ids[len(left) :], bands=params.bands, rows=params.rows

@@ -17,6 +17,9 @@ from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["Hit", "Searcher"]
 
+_CANDIDATES = 16_384
+"""So many candidates of a query are compared at a time, which bounds the memory for their rows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:
@@ -120,17 +123,29 @@ class Searcher:
         asked = keys.reshape(-1) if len(keys) == 1 else distinct(keys.reshape(-1))
         found, postings = self._snapshot.postings.of(asked)
         for number, candidates in enumerate(_shared_out(keys, found, postings)):
-            agreement = compare_rows(
-                signatures, np.full(len(candidates), number), self._snapshot.signatures, candidates,
-                bands=params.bands, rows=params.rows,
-            )  # fmt: skip
-            # Sharing a bucket by the chance of its hash alone is no agreement.
-            keep = agreement.matched > 0
-            estimates, suffices = estimate(
-                agreement, params, method=self._method, threshold=self._threshold
-            )
-            keep &= suffices
-            yield candidates[keep], estimates[keep]
+            parts = [
+                self._worth_it(signatures, number, candidates[start : start + _CANDIDATES])
+                for start in range(0, len(candidates), _CANDIDATES)
+            ] or [(candidates, np.empty(0))]
+            yield np.concatenate([ids for ids, _ in parts]), np.concatenate([s for _, s in parts])
+
+    def _worth_it(
+        self, signatures: NDArray[np.uint32], number: int, candidates: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Of some candidates those worth a further look, with what bands or slots say."""
+        params = self._params
+        rows, places = self._snapshot.signatures.among(candidates)
+        agreement = compare_rows(
+            signatures, np.full(len(candidates), number), rows, places,
+            bands=params.bands, rows=params.rows,
+        )  # fmt: skip
+        # Sharing a bucket by the chance of its hash alone is no agreement.
+        keep = agreement.matched > 0
+        estimates, suffices = estimate(
+            agreement, params, method=self._method, threshold=self._threshold
+        )
+        keep &= suffices
+        return candidates[keep], estimates[keep]
 
     def _check(
         self, candidate: int, estimated: float, shingles: NDArray[np.uint64] | None

@@ -98,7 +98,8 @@ class WriterLock:
         if self._descriptor is not None:
             if self._process == os.getpid():
                 self._describe("")
-                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+                with contextlib.suppress(OSError):  # then closing takes it off, but for a fork
+                    fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
             self._descriptor = None
 

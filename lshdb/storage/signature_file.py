@@ -5,9 +5,11 @@ The header is padded, so the first number of the shape grows in place.
 
 Decisions:
 
-* Written with pwrite and never through a memory map: a full disk is then a clean ENOSPC and not a
-  SIGBUS.
-* Read through a memory map, after fstat says that the file is long enough.
+* Anyone can map it (``np.load(mmap_mode="r")``); here it is written with pwrite and read with
+  pread. Under a map, a full disk and a file that another program cuts are SIGBUS, which ends the
+  process; so they are errors. A row that is not in the page cache also comes 20 to 50 times sooner
+  (through a map the system reads up to 2 MiB around it); one that is takes 1 us more.
+* Of a small file all rows are kept in memory once many have been asked for.
 * How many rows count is said by the database. Rows past that do not exist; they are overwritten by
   the next batch. The header's number is for people who open the file with NumPy: it is brought up
   to date after the commit, so it is never ahead of the database and at most one batch behind after
@@ -19,7 +21,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
-import mmap
 import os
 import re
 import weakref
@@ -30,12 +31,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.arrays import distinct
 from lshdb.errors import DamageError, LshdbError
 
-__all__ = ["HEADER_BYTES", "MAPPED_BYTES", "SignatureFile"]
+__all__ = ["HEADER_BYTES", "SignatureFile", "SignatureRows"]
 
 HEADER_BYTES = 128
-MAPPED_BYTES = 64 * 2**20
+MOST_HELD_BYTES = 64 * 2**20
 """A file up to this size may all come into the process's memory."""
 _ROW_DTYPE = np.dtype("<u4")
 _COPY_BYTES = 2**30
@@ -66,7 +68,8 @@ class SignatureFile:
         self.path = path
         self.num_perm = num_perm
         self.row_bytes = num_perm * _ROW_DTYPE.itemsize
-        self._mapped: NDArray[np.uint32] | None = None
+        self._held: NDArray[np.uint32] | None = None
+        self.n_taken = 0
         self._reader: int | None = None
         self.is_recognised = False
 
@@ -179,24 +182,13 @@ class SignatureFile:
             )
 
     def block_crc(self, first_row: int, n_rows: int) -> int:
-        """CRC-32 of some rows as they lie; of those that are there, where the file is shorter.
-
-        Raises
-        ------
-        DamageError
-            The file cannot be read.
-        """
+        """CRC-32 of some rows as they lie; of those that are there, where the file is shorter."""
         return zlib.crc32(
             self._read(n_rows * self.row_bytes, HEADER_BYTES + first_row * self.row_bytes)
         )
 
-    def rows(self, n_committed: int) -> NDArray[np.uint32]:
-        """Map the committed rows, read-only.
-
-        Returns
-        -------
-        ndarray of uint32, shape (n_committed, num_perm)
-            Memory is used for the pages that are touched.
+    def rows(self, n_committed: int) -> SignatureRows:
+        """The committed rows, of which nothing is read yet.
 
         Raises
         ------
@@ -204,13 +196,9 @@ class SignatureFile:
             The file is shorter than the committed rows.
         """
         self._check_length(n_committed)
-        mapped = self._mapped  # which another thread may replace by a shorter one
-        if mapped is None or len(mapped) < n_committed:
-            mapped = self._mapped = self._open_map(n_committed)
-        return mapped[:n_committed]
+        return SignatureRows(self, n_committed)
 
     def _check_length(self, n_committed: int) -> None:
-        """A file that was cut is said to be, and not looked at through a map: that would kill."""
         needed = HEADER_BYTES + n_committed * self.row_bytes
         try:
             size = os.fstat(self.open()).st_size
@@ -223,22 +211,8 @@ class SignatureFile:
                 hint="the file was cut; restore the index from a copy",
             )
 
-    def _open_map(self, n_committed: int) -> NDArray[np.uint32]:
-        if n_committed == 0:
-            return np.empty((0, self.num_perm), dtype=np.uint32)
-        length = HEADER_BYTES + n_committed * self.row_bytes
-        try:
-            mapped = mmap.mmap(self.open(), length, access=mmap.ACCESS_READ)
-        except OSError as error:
-            raise self._unreadable(error) from error
-        flat = np.frombuffer(mapped, dtype=_ROW_DTYPE, offset=HEADER_BYTES)
-        return flat.reshape(n_committed, self.num_perm)
-
     def take(self, signature_ids: NDArray[np.int64]) -> NDArray[np.uint32]:
-        """Copies of some committed rows, read and not mapped: 1 us a row.
-
-        A row looked at through the map can bring 2 MiB of the file into the process's memory, as
-        the system sees fit, so looking here and there at a large file takes all of it.
+        """Copies of some committed rows: 1 us a row.
 
         Raises
         ------
@@ -254,12 +228,47 @@ class SignatureFile:
             )
         except OSError as error:
             raise self._unreadable(error) from error
-        if len(data) != size * len(signature_ids):
+        self.n_taken += len(signature_ids)
+        return self._as_rows(data, len(signature_ids))
+
+    def take_between(self, first_row: int, last_row: int) -> NDArray[np.uint32]:
+        """Copies of the committed rows from one up to another, that one left out.
+
+        Raises
+        ------
+        DamageError
+            The file ends before they do, or cannot be read.
+        """
+        n_rows = last_row - first_row
+        data = self._read(n_rows * self.row_bytes, HEADER_BYTES + first_row * self.row_bytes)
+        return self._as_rows(data, n_rows)
+
+    def _as_rows(self, data: bytes, n_rows: int) -> NDArray[np.uint32]:
+        if len(data) != n_rows * self.row_bytes:
             raise DamageError(
                 f"the signature file {self.path} ends before a row that is committed",
                 hint="the file was cut; restore the index from a copy",
             )
-        return np.frombuffer(data, dtype=_ROW_DTYPE).reshape(-1, self.num_perm)
+        return np.frombuffer(data, dtype=_ROW_DTYPE).reshape(n_rows, self.num_perm)
+
+    def all_rows(self, n_committed: int) -> NDArray[np.uint32] | None:
+        """All committed rows, read once and kept, if that is worth it: None where it is not.
+
+        It is for a file of up to 64 MiB of which an eighth has been taken row by row.
+
+        Raises
+        ------
+        DamageError
+            The file ends before they do, or cannot be read.
+        """
+        held = self._held  # which another thread may replace by a shorter one
+        if held is None or len(held) < n_committed:
+            is_large = n_committed * self.row_bytes > MOST_HELD_BYTES
+            if is_large or self.n_taken * 8 < n_committed:
+                return None
+            held = self._held = self.take_between(0, n_committed)
+            self.n_taken = 0
+        return held[:n_committed]
 
     def _read(self, size: int, offset: int) -> bytes:
         """Bytes from an offset on; fewer at the end of the file."""
@@ -340,6 +349,69 @@ class SignatureFile:
             yield descriptor
         finally:
             os.close(descriptor)
+
+
+class SignatureRows:
+    """The committed rows of a signature file: a slice or an array of ids gives copies of some.
+
+    Parameters
+    ----------
+    file : SignatureFile
+    n_committed : int
+    """
+
+    def __init__(self, file: SignatureFile, n_committed: int) -> None:
+        self._file = file
+        self._n_committed = n_committed
+
+    def __len__(self) -> int:
+        return self._n_committed
+
+    def __getitem__(self, wanted: slice | NDArray[np.int64]) -> NDArray[np.uint32]:
+        """Read some rows; with every row a ``pread``, or one for all of a slice without a step.
+
+        Raises
+        ------
+        IndexError
+            There is no such row.
+        DamageError
+            The file ends before a row does, or cannot be read.
+        """
+        if isinstance(wanted, slice):
+            first, last, step = wanted.indices(len(self))
+            if step == 1:
+                return self._file.take_between(first, max(first, last))
+            wanted = np.arange(first, last, step)
+        self._check(wanted)
+        held = self._file.all_rows(len(self))
+        return self._file.take(wanted) if held is None else held[wanted]
+
+    def among(
+        self, signature_ids: NDArray[np.int64]
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Rows with some signatures among them, and the place of each signature there.
+
+        For :func:`lshdb.banding.compare_rows`: each distinct row is read once, or none where all
+        rows are held.
+
+        Raises
+        ------
+        IndexError, DamageError
+            As for indexing.
+        """
+        self._check(signature_ids)
+        held = self._file.all_rows(len(self))
+        if held is not None:
+            return held, signature_ids
+        ids = distinct(signature_ids)
+        return self._file.take(ids), np.searchsorted(ids, signature_ids)
+
+    def _check(self, signature_ids: NDArray[np.int64]) -> None:
+        outside = signature_ids.view(np.uint64) >= len(self)
+        if outside.any():
+            raise IndexError(
+                f"there is no signature {signature_ids[outside][0]}; there are {len(self)}"
+            )
 
 
 def _copy_range(source: int, copy: int, offset: int, size: int) -> int:

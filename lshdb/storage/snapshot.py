@@ -21,7 +21,7 @@ from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.documents import CHUNK, RowReader, chunks, is_utf8
 from lshdb.storage.edges import EdgeTables
 from lshdb.storage.postings import Postings
-from lshdb.storage.signature_file import MAPPED_BYTES, SignatureFile
+from lshdb.storage.signature_file import SignatureFile, SignatureRows
 
 __all__ = ["Snapshot"]
 
@@ -49,8 +49,8 @@ class Snapshot(RowReader):
     ----------
     n_signatures : int
         Committed rows of the signature file.
-    signatures : ndarray of uint32, shape (n_signatures, num_perm)
-        Those rows, memory-mapped.
+    signatures : SignatureRows
+        Those rows, read as they are asked for.
     banding : str
         The parameters that can change in the life of an index, as stored.
     """
@@ -92,8 +92,8 @@ class Snapshot(RowReader):
         return self._open_file(self._file_name)
 
     @property
-    def signatures(self) -> NDArray[np.uint32]:
-        """The committed signature rows, memory-mapped.
+    def signatures(self) -> SignatureRows:
+        """The committed signature rows, to be read from.
 
         Raises
         ------
@@ -113,20 +113,6 @@ class Snapshot(RowReader):
             if block is not None:
                 file.check_block(*block)
             file.is_recognised = True
-
-    def some_signatures(
-        self, signature_ids: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Rows that hold some signatures, and the place of each of them there.
-
-        The whole file in place, where it is small; else those rows, copied, so that memory does
-        not grow with the index.
-        """
-        if self.n_signatures * self.signature_file.row_bytes <= MAPPED_BYTES:
-            return self.signatures, signature_ids
-        self._recognise()
-        distinct_ids, places = np.unique(signature_ids, return_inverse=True)
-        return self.signature_file.take(distinct_ids), places
 
     @contextmanager
     def twins(self, n: int) -> Iterator[list[Snapshot]]:

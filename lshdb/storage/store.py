@@ -274,6 +274,8 @@ class Store:
             The store is closed, or was opened in another process.
         DatabaseError
             The database fails while it is read.
+        DamageError
+            A value is not what was written, and that made the block fail.
         """
         self.require_open()
         try:
@@ -282,11 +284,11 @@ class Store:
             # Asked before it is opened: a writer that comes meanwhile would change the answer.
             fleeting = dialect.is_immutable(self.database)
             connection = dialect.open_reader(self.database)
-        try:
-            with self.diagnosed():
+        with self.diagnosed():
+            try:
                 yield self._begin(connection)
-        finally:
-            self._put_back(connection, fleeting=fleeting)
+            finally:
+                self._put_back(connection, fleeting=fleeting)
 
     def _put_back(self, connection: Any, *, fleeting: bool) -> None:
         if self._process != os.getpid():

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lshdb.storage.bodies import unpack_body
-from tests.fault.power_loss import Disk, Recording, read_log
+from tests.fault.power_loss import OLD_BLOCK_ROWS, Disk, Recording, read_log
 from tests.fault.steps import INDEX, LIFE, State
 from tests.fault.writer import WriterProcess, build_layer
 from tests.golden.test_indexes import INDEXES, unpack
@@ -23,6 +23,12 @@ Life = tuple[tuple[str, ...], ...]
 @pytest.fixture(scope="session")
 def is_long(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--faults") == "long")
+
+
+@pytest.fixture(scope="session")
+def fault_minutes(request: pytest.FixtureRequest) -> float:
+    """How long a test lasts that could go on for ever, with ``--faults=long``."""
+    return float(request.config.getoption("--fault-minutes"))
 
 
 @pytest.fixture(scope="session")
@@ -107,7 +113,8 @@ def upgraded(
     documents = {key: unpack_body(form, body) for key, form, body in rows}
     disk = Disk(path.parent)
     log = str(folder / "log")
-    outcome = writer.run(path, documents, steps=("upgrade", "cluster", "add_few"), log=log)
+    steps = ("upgrade", "cluster", "add_few")
+    outcome = writer.run(path, documents, steps=steps, log=log, block_rows=OLD_BLOCK_ROWS)
     assert outcome.outcome == "done", outcome.result
     name = f"upgrade from {request.param}"
     return Recording(name, disk, documents, read_log(folder / "log"), is_old=True)

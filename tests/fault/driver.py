@@ -23,18 +23,29 @@ LAYER = ctypes.CDLL(None)
 
 
 def preload() -> None:
-    """Import what a writer imports late, without a trace on any disk."""
+    """Import what a child imports late, which takes longer than its task; nothing goes to disk."""
     for name in (
         "alembic.command",
+        "alembic.config",
+        "numpy.ma",
         "sqlalchemy.dialects.sqlite",
         "lshdb.adding",
         "lshdb.checking",
         "lshdb.clustering",
+        "lshdb.exchange.reading",
+        "lshdb.exchange.writing",
+        "lshdb.merging",
         "lshdb.removing",
+        "lshdb.rewriting",
+        "lshdb.storage.copying",
         "lshdb.storage.schema",
         "lshdb.storage.upgrading",
+        "tests.fault.plants",
+        "tests.fault.questions",
+        "tests.fault.steps",
     ):
         importlib.import_module(name)
+    importlib.import_module("lshdb.signatures.kernels").compiled()
 
 
 def tell(kind: str, what: Any) -> str:
@@ -49,10 +60,13 @@ def tell(kind: str, what: Any) -> str:
 def perform(task: dict[str, Any]) -> dict[str, Any]:
     """In the child: arm the layer, run the steps or the command, say how it ended."""
     from lshdb import LshdbError
+    from lshdb.storage import blocks
     from tests.fault.plants import PLANTS
-    from tests.fault.questions import answer, cut_while_open, flipped
+    from tests.fault.questions import answer, cut_meanwhile, flipped
     from tests.fault.steps import Work, run_steps
 
+    if task.get("block_rows"):
+        blocks.BLOCK_ROWS = task["block_rows"]
     for plant in task.get("plants", ()):
         PLANTS[plant]()
 
@@ -82,7 +96,7 @@ def perform(task: dict[str, Any]) -> dict[str, Any]:
             for flip in flipped(path, task["texts"], task["flips"]):
                 say("flip", flip)
         elif "cut" in task:
-            outcome["answer"] = cut_while_open(path, task["cut"], task["texts"], task["size"])
+            outcome |= cut_meanwhile(path, task["cut"], task["texts"], task["size"], task["moment"])
         else:
             run_steps(task["steps"], Work(path, task["documents"], say))
     except LshdbError as error:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
+import lshdb
 from lshdb import Index, LshdbError
 from tests.conftest import pair_set
 
-__all__ = ["QUESTIONS", "answer", "cut_while_open", "examine", "flipped"]
+__all__ = ["QUESTIONS", "QUESTIONS_OF_ROWS", "answer", "cut_meanwhile", "examine", "flipped"]
 
 Answers = dict[str, Any]
 
@@ -36,6 +39,14 @@ QUESTIONS: dict[str, Callable[[Index, list[str]], Any]] = {
     "clusters": lambda index, _: [repr(found) for found in index.clusters(update=False)],
     "check": lambda index, _: [f"{finding.where}: {finding.what}" for finding in index.check()],
 }
+
+QUESTIONS_OF_ROWS: dict[str, Callable[[Index, list[str]], Any]] = {
+    **{question: QUESTIONS[question] for question in ("query", "pairs", "check")},
+    "pairs of the last add": lambda index, _: sorted(pair_set(index, since="last", workers=1)),
+    "clusters brought up to date": lambda index, _: [repr(found) for found in index.clusters()],
+    "join": lambda index, _: sorted(repr(pair) for pair in index.join(index)),
+}
+"""Questions that read signature rows."""
 
 
 def answer(path: Path, question: str, texts: list[str]) -> Any:
@@ -81,9 +92,29 @@ def flipped(
         )
 
 
-def cut_while_open(path: Path, question: str, texts: list[str], size: int) -> Any:
-    """Cut the signature file under an index that has answered already, and ask again."""
-    with Index.open(path) as index:
-        QUESTIONS[question](index, texts)
-        os.truncate(path / "signatures.npy", size)
-        return QUESTIONS[question](index, texts)
+def cut_meanwhile(path: Path, question: str, texts: list[str], size: int, moment: int) -> Answers:
+    """Cut the signature file as the nth of our functions is called: anywhere in opening and asking.
+
+    Returns
+    -------
+    dict
+        ``answer``, and ``calls``, how many there were.
+    """
+    calls = 0
+    ours = os.path.dirname(lshdb.__file__)
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        nonlocal calls
+        if event == "call" and frame.f_code.co_filename.startswith(ours):
+            calls += 1
+            if calls == moment:
+                os.truncate(path / "signatures.npy", size)
+
+    sys.setprofile(count)
+    try:
+        with Index.open(path) as index:
+            QUESTIONS_OF_ROWS[question](index, texts)
+            found = QUESTIONS_OF_ROWS[question](index, texts)
+    finally:
+        sys.setprofile(None)
+    return {"answer": found, "calls": calls}

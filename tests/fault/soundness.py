@@ -5,15 +5,19 @@ from __future__ import annotations
 import functools
 import json
 import re
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from lshdb import FormatError, Index, IndexNotFoundError, LshdbError
-from tests.conftest import pair_set
-from tests.fault.steps import State
+import pytest
 
-__all__ = ["documents_of", "faults_of", "pairs_expected"]
+from lshdb import FormatError, Index, IndexNotFoundError, LshdbError
+from lshdb.storage import blocks
+from tests.conftest import pair_set
+from tests.fault.steps import BLOCK_ROWS, EXPORTED, State
+
+__all__ = ["documents_of", "faults_of", "faults_of_export", "pairs_expected"]
 
 
 def documents_of(index: Index) -> dict[str, Any]:
@@ -22,14 +26,22 @@ def documents_of(index: Index) -> dict[str, Any]:
         return {key: snapshot.body(doc_id) for doc_id, key in list(snapshot.document_keys())}
 
 
+@functools.cache
+def _empty(parameters: str) -> tuple[tempfile.TemporaryDirectory[str], Path]:
+    """An empty index, to be copied: making one takes ten times as long. The folder goes last."""
+    folder = tempfile.TemporaryDirectory()
+    path = Path(folder.name) / "empty.lshdb"
+    Index.create(path, **json.loads(parameters)).close()
+    return folder, path
+
+
 @functools.lru_cache(maxsize=64)
 def _pairs_of(documents: str, parameters: str) -> frozenset[tuple[str, str, float]]:
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Index.create(Path(folder) / "plain.lshdb", **json.loads(parameters)) as index,
-    ):
-        index.add(json.loads(documents).items(), workers=1)
-        return frozenset(pair_set(index, workers=1))
+    with tempfile.TemporaryDirectory() as folder:
+        path = shutil.copytree(_empty(parameters)[1], Path(folder) / "plain.lshdb")
+        with Index.open(path) as index:
+            index.add(json.loads(documents).items(), workers=1)
+            return frozenset(pair_set(index, workers=1))
 
 
 def pairs_expected(index: Index, documents: dict[str, Any]) -> frozenset[tuple[str, str, float]]:
@@ -46,6 +58,7 @@ def faults_of(
     asks: bool = False,
     writes: bool = False,
     may_be_old: bool = False,
+    block_rows: int = BLOCK_ROWS,
 ) -> list[str]:
     """What is wrong with an index after a fault; nothing for a sound one.
 
@@ -60,32 +73,48 @@ def faults_of(
         Also add documents, look again, and remove them.
     may_be_old : bool
         Whether the index may have an older schema; it is brought up to date then.
+    block_rows : int
+        Signature rows under one CRC-32 there.
     """
     try:
         with Index.open(path) as index:
-            return _look(index, allowed, asks=asks, writes=writes)
+            return _look(index, allowed, asks=asks, writes=block_rows if writes else None)
     except IndexNotFoundError as error:
         return [] if None in allowed else [f"there is no index: {error.message}"]
     except FormatError as error:
         if not may_be_old or not re.search("revision 000.; this version needs", error.message):
             return [f"{type(error).__name__}: {error.message}"]
         Index.upgrade(path)
-        return faults_of(path, allowed, asks=asks, writes=writes)
+        return faults_of(path, allowed, asks=asks, writes=writes, block_rows=block_rows)
     except LshdbError as error:
         return [f"{type(error).__name__}: {error.message}"]
 
 
-def _look(index: Index, allowed: list[State], *, asks: bool, writes: bool) -> list[str]:
+def faults_of_export(folder: Path) -> list[str]:
+    """An export is there whole or not at all; the index that is made of it is looked at too."""
+    if not (folder / EXPORTED).exists():
+        return []
+    try:
+        Index.from_export(folder / EXPORTED, folder / "imported.lshdb").close()
+    except LshdbError as error:
+        return [f"an export that is not whole: {error.message}"]
+    with Index.open(folder / "imported.lshdb") as index:
+        return [f"of the export: {finding}" for finding in index.check()]
+
+
+def _look(index: Index, allowed: list[State], *, asks: bool, writes: int | None) -> list[str]:
     found = [f"{finding.where}: {finding.what}" for finding in index.check()]
     documents = documents_of(index)
     if documents not in allowed:
         found += [_difference(documents, state) for state in allowed]
     if asks and not found and pair_set(index, workers=1) != pairs_expected(index, documents):
         found.append("pairs differ from those of an index that saw no fault")
-    if writes and not found:
+    if writes is not None and not found:
         more = {f"more{number}": f"some words that are new{number}" for number in range(12)}
-        index.add(more.items(), workers=1)
-        after = _look(index, [documents | more], asks=False, writes=False)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(blocks, "BLOCK_ROWS", writes)
+            index.add(more.items(), workers=1)
+        after = _look(index, [documents | more], asks=False, writes=None)
         found += [f"after an add: {one}" for one in after]
     return found
 

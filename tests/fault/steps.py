@@ -9,9 +9,12 @@ A state of an index is its documents, key to body. ``None`` is no index at all.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sqlite3
-from collections.abc import Callable, Iterable
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,10 @@ INDEX = "x.lshdb"
 PARAMETERS: dict[str, Any] = {"threshold": 0.6, "k": 1, "num_perm": 16, "bands": 4, "rows": 3}
 BATCH = 10
 """Documents a batch; their 50 postings make a run of their own."""
+BLOCK_ROWS = 8
+"""Signature rows under one CRC-32."""
+EXPORTED = "files"
+"""Where an export goes, beside the index."""
 LIFE = (
     ("create", "add_few"),
     ("add_few", "cluster"),
@@ -30,9 +37,18 @@ LIFE = (
     ("replace", "remove"),
     ("hold", "add_batches", "replace", "cluster", "let_go", "add_again"),
     ("add_batches", "commit_fails", "remove", "cluster"),
+    ("merge", "expire", "replace"),
+    ("compact", "add_few", "remove"),
+    ("hold", "reband", "let_go", "add_batches", "cluster"),
+    ("hold", "remove", "compact", "let_go", "add_few"),
 )
 """The steps of one index's life: each group is a process of its own."""
 SHORT_LIFE = (("create", "add_few"), ("commit_fails", "add_few"))
+LIVES_FROM_OTHERS = {
+    "copy": (("copy", "add_few"),),
+    "export and import": (("export_import", "add_few"),),
+}
+"""Of indexes that are made of another one."""
 
 
 class Work:
@@ -98,19 +114,32 @@ class Work:
             found[f"empty{len(there)}"] = ""
         return found
 
-    def add(self, documents: dict[str, Any], **options: Any) -> None:
-        """Add documents, in batches of ``BATCH``."""
-        items = list(documents.items())
-        states = []
+    def states_of(self, documents: dict[str, Any]) -> list[dict[str, Any]]:
+        """What the index holds after each batch, as documents come in."""
+        items, states = list(documents.items()), [self.documents or {}]
         for start in range(0, len(items), BATCH):
-            before = states[-1] if states else self.documents or {}
-            states.append(before | dict(items[start : start + BATCH]))
+            states.append(states[-1] | dict(items[start : start + BATCH]))
+        return states[1:]
+
+    def add(self, documents: dict[str, Any]) -> None:
+        """Add documents, in batches of ``BATCH``."""
 
         def do(committed: Callable[[], None]) -> None:
             with Index.open(self.path) as index:
-                index.add(items, workers=1, on_commit=lambda _: committed(), **options)
+                index.add(documents.items(), workers=1, on_commit=lambda _: committed())
 
-        self.change(states, do)
+        self.change(self.states_of(documents), do)
+
+    @contextlib.contextmanager
+    def other(self, documents: dict[str, Any]) -> Iterator[Index]:
+        """Another index, of some documents, where no fault strikes."""
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Index.create(Path(folder) / "other.lshdb", **PARAMETERS) as index,
+        ):
+            index.add(documents.items(), workers=1)
+            index.update_clusters(workers=1)
+            yield index
 
 
 def create(work: Work) -> None:
@@ -208,6 +237,78 @@ def let_go(work: Work) -> None:
         connection.close()
 
 
+def merge(work: Work) -> None:
+    """Documents of another index, some with keys that are here and some with contents."""
+    documents = work.texts(2 * BATCH)
+    documents |= dict(zip(list(work.documents or {})[:3], documents.values(), strict=False))
+
+    def do(committed: Callable[[], None]) -> None:
+        with work.other(documents) as other, Index.open(work.path) as index:
+            index.merge(other, on_commit=lambda _: committed())
+
+    work.change(work.states_of(documents), do)
+
+
+def expire(work: Work) -> None:
+    """The third of the documents that has been away the longest, in one batch."""
+    with Index.open(work.path) as index:
+        rows = list(index.sql("SELECT last_seen_at, key FROM document ORDER BY 1").rows)
+    since = str(rows[len(rows) // 3][0])
+    left = {key for seen, key in rows if str(seen) >= since}
+
+    def do(_committed: Callable[[], None]) -> None:
+        with Index.open(work.path) as index:
+            index.expire(datetime.fromisoformat(since).replace(tzinfo=UTC))
+
+    documents = work.documents or {}
+    work.change([{key: text for key, text in documents.items() if key in left}], do)
+
+
+def compact(work: Work) -> None:
+    """Signatures that nobody has any longer left out: no document changes."""
+
+    def do(_committed: Callable[[], None]) -> None:
+        with Index.open(work.path) as index:
+            index.compact()
+
+    work.change([work.documents or {}], do)
+
+
+def reband(work: Work) -> None:
+    """Other bands: no document changes."""
+
+    def do(_committed: Callable[[], None]) -> None:
+        with Index.open(work.path) as index:
+            rows = 2 if index.params.rows == 3 else 3
+        Index.reband(work.path, bands=5, rows=rows)
+
+    work.change([work.documents or {}], do)
+
+
+def copy(work: Work) -> None:
+    """The index comes into being as the copy of another one."""
+    documents = work.texts(2 * BATCH)
+
+    def do(_committed: Callable[[], None]) -> None:
+        with work.other(documents) as other:
+            other.copy(work.path)
+
+    work.change([documents], do)
+
+
+def export_import(work: Work) -> None:
+    """The index comes into being of an export of another one, which goes beside it."""
+    documents = work.texts(2 * BATCH)
+
+    def do(_committed: Callable[[], None]) -> None:
+        exported = work.path.parent / EXPORTED
+        with work.other(documents) as other:
+            other.export(exported)
+        Index.from_export(exported, work.path).close()
+
+    work.change([documents], do)
+
+
 def upgrade(work: Work) -> None:
     """From the schema of one of the golden indexes."""
 
@@ -221,7 +322,7 @@ STEPS: dict[str, Callable[[Work], None]] = {
     step.__name__: step
     for step in (
         create, add_few, add_batches, add_again, replace, remove, cluster, commit_fails,
-        hold, let_go, upgrade,
+        hold, let_go, merge, expire, compact, reband, copy, export_import, upgrade,
     )
 }  # fmt: skip
 
@@ -232,14 +333,16 @@ def run_steps(names: Iterable[str], work: Work) -> None:
 
 
 def make_tiny() -> None:
-    """Lower the sizes at which batches and runs begin, so that little data makes many."""
-    from lshdb import adding
-    from lshdb.storage import runs
+    """Lower the sizes at which batches, blocks and runs begin, so that little data makes many."""
+    from lshdb import adding, merging, posted
+    from lshdb.storage import blocks, runs
     from lshdb.storage.dialects import sqlite as dialect
 
-    adding.BATCH_DOCUMENTS = BATCH
+    adding.BATCH_DOCUMENTS = merging.BATCH_DOCUMENTS = BATCH
+    blocks.BLOCK_ROWS = BLOCK_ROWS
     runs.RUN_ROWS = runs.LEVEL_ROWS = 20
     runs.SEAL_ROWS = 60
+    posted.PostedContents.__init__.__kwdefaults__["bits"] = 12  # 16 MiB take 50 ms to come
     open_engine = dialect.open_writer_engine
 
     def open_writer_engine(database: Path) -> Any:

@@ -69,7 +69,8 @@ NAMED_FIRST = {
 }
 ORDINARY = (
     "before they are synced", "in the middle of the log", "in a checkpoint",
-    "when the commit is durable", "after the log is emptied", "after a merge, before its commit",
+    "when the commit is durable", "after a merge, before its commit",
+    "in the schema", "before the rename", "after the rename",
 )  # fmt: skip
 
 
@@ -101,8 +102,10 @@ def test_a_writer_is_killed(
 
 @pytest.mark.parametrize("where", NAMED_FIRST)
 def test_a_writer_is_killed_while_the_index_is_made(
-    where: str, writer: WriterProcess, tmp_path: Path
+    where: str, writer: WriterProcess, tmp_path: Path, is_long: bool
 ) -> None:
+    if not (is_long or where in ORDINARY):
+        pytest.skip("with --faults=long")
     path = tmp_path / "root" / INDEX
     path.parent.mkdir()
     assert kill_and_repeat(writer, path, None, FIRST, **NAMED_FIRST[where])

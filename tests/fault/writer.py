@@ -126,8 +126,8 @@ class WriterProcess:
             What it holds.
         **task
             What to do: ``steps``, ``command``, ``question``, ``flips`` or ``cut``; and under what:
-            ``fault``, ``plants``, ``log``, ``file_limit``, ``killed_at``, ``kill_after_seconds``:
-            see ``driver.py``.
+            ``fault``, ``plants``, ``log``, ``file_limit``, ``killed_at``, ``kill_after_seconds``,
+            ``block_rows``: see ``driver.py``.
         """
         task |= {"path": str(path), "root": str(path.parent), "documents": documents}
         assert self._process.stdin is not None

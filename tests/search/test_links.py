@@ -16,15 +16,17 @@ from tests.conftest import edited, family_corpus, make_text, pair_set
 Make = Callable[..., Index]
 
 
-def test_rows_are_read_where_mapping_them_would_take_too_much(
+def test_rows_are_read_some_at_a_time_where_all_would_take_too_much(
     make_index: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index = make_index(threshold=0.5)
     index.add(family_corpus(41))
     expected = pair_set(index)
     assert len(expected) > 50
-    monkeypatch.setattr("lshdb.storage.snapshot.MAPPED_BYTES", 0)
-    monkeypatch.setattr("lshdb.storage.signature_file.SignatureFile.rows", None)
+    monkeypatch.setattr("lshdb.storage.signature_file.MOST_HELD_BYTES", 0)
+    monkeypatch.setattr("lshdb.search.query._CANDIDATES", 2)
+    monkeypatch.setattr("lshdb.search.candidates._COMPARED", 2)
+    monkeypatch.setattr("lshdb.storage.signature_file.SignatureFile.take_between", None)
     assert pair_set(index) == expected
 
 
@@ -33,12 +35,12 @@ def test_a_file_that_ends_too_early_is_damage(
 ) -> None:
     index = make_index(threshold=0.5)
     index.add(family_corpus(42))
-    monkeypatch.setattr("lshdb.storage.snapshot.MAPPED_BYTES", 0)
+    monkeypatch.setattr("lshdb.storage.signature_file.MOST_HELD_BYTES", 0)
     assert list(index.pairs())
     file = index.path / "signatures.npy"
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DamageError, match="ends before a row that is committed"):
+    with pytest.raises(DamageError, match="bytes long; 150 rows need"):
         list(index.pairs())
     file.write_bytes(whole)
 

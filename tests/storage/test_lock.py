@@ -62,3 +62,24 @@ def test_waiting_ends_when_the_holder_does(tmp_path: Path) -> None:
 def test_lock_in_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(LshdbError, match="is not there any more"):
         WriterLock(tmp_path / "no" / "lock", 0).acquire()
+
+
+def test_a_lock_that_cannot_be_taken_off_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fcntl
+
+    flock = fcntl.flock
+
+    def failing(descriptor: int, operation: int) -> None:
+        if operation == fcntl.LOCK_UN:
+            raise OSError(5, "Input/output error")
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", failing)
+    lock = WriterLock(tmp_path / "lock", 0.0)
+    lock.acquire()
+    lock.release()
+    again = WriterLock(tmp_path / "lock", 0.0)
+    again.acquire()
+    again.release()

@@ -34,7 +34,7 @@ def test_grows_in_place_and_numpy_opens_it(file: SignatureFile) -> None:
     assert file.path.read_bytes()[HEADER_BYTES:].startswith(first_bytes[HEADER_BYTES:])
     loaded = np.load(file.path, mmap_mode="r", allow_pickle=False)
     assert np.array_equal(loaded, rows(0, 100_003))
-    assert np.array_equal(file.rows(100_003), loaded)
+    assert np.array_equal(file.rows(100_003)[:], loaded)
     assert file.path.stat().st_size == HEADER_BYTES + 100_003 * 32
 
 
@@ -50,15 +50,34 @@ def test_header_keeps_its_length_up_to_huge_numbers(file: SignatureFile) -> None
 def test_rows_past_the_committed_count_do_not_exist(file: SignatureFile) -> None:
     file.append(0, rows(0, 5))
     file.append(2, rows(50, 1))
-    assert np.array_equal(file.rows(2), rows(0, 2))
-    assert np.array_equal(file.rows(3)[2], rows(50, 1)[0])
-    assert len(file.rows(2)) == 2
+    assert np.array_equal(file.rows(2)[:], rows(0, 2))
+    assert np.array_equal(file.rows(3)[2:3], rows(50, 1))
+    assert np.array_equal(file.rows(2)[1:9], rows(1, 1))
+    assert len(file.rows(2)) == 2 and file.rows(2)[5:].shape == (0, 8)
+    for outside in (-1, 2, 2**62):
+        with pytest.raises(IndexError, match="there are 2"):
+            file.rows(2)[np.array([0, outside])]
+        with pytest.raises(IndexError, match="there are 2"):
+            file.rows(2).among(np.array([0, outside]))
 
 
-def test_mapped_rows_cannot_be_written(file: SignatureFile) -> None:
-    file.append(0, rows(0, 5))
-    with pytest.raises(ValueError, match="read-only"):
-        file.rows(5)[0, 0] = 1
+@pytest.mark.parametrize("most_held", [0, 2**20])
+def test_some_rows_are_read_and_all_of_a_small_file_held_in_time(
+    file: SignatureFile, monkeypatch: pytest.MonkeyPatch, most_held: int
+) -> None:
+    monkeypatch.setattr("lshdb.storage.signature_file.MOST_HELD_BYTES", most_held)
+    file.append(0, rows(0, 1000))
+    stored = file.rows(1000)
+    ids = np.array([7, 999, 7, 0, 8, 9])
+    for _ in range(60):
+        assert np.array_equal(stored[ids], rows(0, 1000)[ids])
+        assert np.array_equal(stored[1:900:7], rows(0, 1000)[1:900:7])
+        read, places = stored.among(ids)
+        assert np.array_equal(read[places], rows(0, 1000)[ids])
+    assert len(read) == (1000 if most_held else 5)
+    file.append(1000, rows(1000, 500))
+    assert np.array_equal(file.rows(1500)[np.array([1499, 3])], rows(0, 1500)[[1499, 3]])
+    assert np.array_equal(stored[ids], rows(0, 1000)[ids])
 
 
 def test_short_file_is_damage_and_not_a_crash(file: SignatureFile) -> None:
@@ -121,13 +140,18 @@ def test_file_with_other_rows(file: SignatureFile, tmp_path: Path) -> None:
         SignatureFile(file.path, 8).check_header(0)
 
 
-def test_a_file_that_was_cut_since_it_was_mapped_is_refused(file: SignatureFile) -> None:
-    """Looking at a page past the end would be SIGBUS; the old file may have lost its name."""
+def test_a_file_that_is_cut_while_it_is_read_is_refused(file: SignatureFile) -> None:
+    """It may have lost its name by then."""
     file.append(0, rows(0, 1000))
-    assert file.rows(1000)[999].sum()
+    stored = file.rows(1000)
+    assert stored[999:].sum()
     renamed = file.path.rename(file.path.with_name("old.npy"))
-    assert file.rows(1000)[999].sum()
+    assert file.rows(1000)[999:].sum()
     with open(renamed, "r+b") as opened:
         opened.truncate(HEADER_BYTES + 10 * 32)
     with pytest.raises(DamageError, match="448 bytes long; 1000 rows need 32128"):
         file.rows(1000)
+    for read in (lambda: stored[:], lambda: stored[np.array([5, 999])], lambda: stored[9:11]):
+        with pytest.raises(DamageError, match="ends before a row that is committed"):
+            read()
+    assert np.array_equal(stored[np.array([5, 9])], rows(0, 10)[[5, 9]])
