@@ -241,17 +241,22 @@ def test_without_texts_postings_prove_signatures(tmp_path: Path) -> None:
         assert pair_set(index) == {pair for pair in before if key not in pair[:2]}
 
 
-def test_a_repair_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left"), sqlite3.OperationalError("No space left")]
+)
+def test_a_repair_that_fails_changes_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     flip_signature(path)
     change(path, "DELETE FROM content WHERE doc_id = 11")
     before = contents(path)
 
     def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+        raise error
 
     with monkeypatch.context() as patch:
         patch.setattr("lshdb.repairing.replace_database", full)
-        with pytest.raises(DatabaseError, match="No space left on device; it is as it was"):
+        with pytest.raises(DatabaseError, match="No space left; it is as it was"):
             Index.repair(path)
     after = contents(path)
     after.pop("signatures.1.npy")  # which nothing names

@@ -33,6 +33,7 @@ from lshdb.errors import DamageError, DatabaseError
 from lshdb.repairing.building import Rebuild
 from lshdb.repairing.quarantine import Quarantine
 from lshdb.shingling import Shingler
+from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.dialects.files import replace_database
 from lshdb.storage.directory import sync_directory
 from lshdb.storage.generations import next_generation
@@ -164,11 +165,12 @@ def _publish(store: Store, database: Path, file_name: str, old_file: Path) -> No
 
 @contextlib.contextmanager
 def _said(store: Store) -> Iterator[None]:
-    """Turn what the disk says into our error."""
+    """Turn what the disk and the database say into our error."""
     try:
         yield
-    except OSError as error:
+    except (OSError, *dialect.DRIVER_ERRORS) as error:
+        why = getattr(error, "strerror", None) or error
         raise DatabaseError(
-            f"repairing the index {store.path} failed: {error.strerror or error}; it is as it was",
+            f"repairing the index {store.path} failed: {why}; it is as it was",
             hint="check the free space, of which a second index is needed, and the permissions",
         ) from error

@@ -15,6 +15,8 @@ from typing import IO, Any
 
 import orjson
 
+from lshdb.storage.directory import sync_directory
+
 __all__ = ["Quarantine"]
 
 
@@ -79,6 +81,7 @@ class Quarantine:
         if self._file is not None:
             self._file.flush()
             os.fsync(self._file.fileno())
+            sync_directory(self._place.parent)
 
 
 def _shown(value: Any) -> str:
