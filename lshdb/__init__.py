@@ -8,6 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest
 if TYPE_CHECKING:
+    from lshdb.checking.findings import Finding
     from lshdb.documents import Document, Rejected, read_documents
     from lshdb.errors import (
         ConflictError,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     )
     from lshdb.index import Index
     from lshdb.params import IndexParams, candidate_probability, choose_bands
+    from lshdb.repairing import RepairResult
     from lshdb.search.explanation import Explanation
     from lshdb.search.pairs import Pair, PairSearch
     from lshdb.search.query import Hit
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from lshdb.version import __version__
 
 _HOMES = {
+    "checking.findings": "Finding",
     "documents": "Document Rejected read_documents",
     "errors": (
         "ConflictError DamageError DatabaseError FormatError IndexExistsError IndexNotFoundError "
@@ -46,6 +49,7 @@ _HOMES = {
     ),
     "index": "Index",
     "params": "IndexParams candidate_probability choose_bands",
+    "repairing": "RepairResult",
     "search.explanation": "Explanation",
     "search.pairs": "Pair PairSearch",
     "search.query": "Hit",
@@ -64,6 +68,7 @@ __all__ = [
     "DatabaseError",
     "Document",
     "Explanation",
+    "Finding",
     "FormatError",
     "Hit",
     "Index",
@@ -81,6 +86,7 @@ __all__ = [
     "ParameterMismatchError",
     "QueryError",
     "Rejected",
+    "RepairResult",
     "ShownDocument",
     "TextNotStoredError",
     "Tokenizer",

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lshdb.adding import AddResult
-    from lshdb.checking import Finding
     from lshdb.contraction import Contraction
     from lshdb.removing import RemoveResult
     from lshdb.sql import SqlResult
@@ -570,10 +569,3 @@ class Index(Upkeep):
         from lshdb.sql import run_sql
 
         return run_sql(self._store, statement, parameters, timeout=timeout)
-
-    def check(self) -> list[Finding]:
-        """Compare everything on disk with what was written; an empty list for a sound index."""
-        from lshdb.checking import check_index
-
-        with self._store.reading() as snapshot:
-            return list(check_index(snapshot, self.params))

@@ -142,7 +142,7 @@ def _documents(snapshot: Snapshot) -> Iterator[_StoredText]:
     for one in snapshot.whole_documents():
         if one.form is None or one.body is None:
             raise DamageError(f"the text of {one.key!r} is missing", hint="run lshdb check")
-        body = unpack_body(one.form, one.body)
+        body = unpack_body(one.form, one.body, one.body_hash)
         yield _StoredText(one.key, body, one.source, one.added_at, one.last_seen_at)
 
 

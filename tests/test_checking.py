@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sqlite3
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -99,11 +101,153 @@ def test_every_flipped_bit_of_a_signature_row_is_found(path: Path) -> None:
         ("UPDATE cluster_member SET label = label + 1", "by the edges it is"),
         ("INSERT INTO cluster_member VALUES (5000, 1)", "by the edges it is in no cluster"),
         ("DELETE FROM edge_state", "nothing says of when"),
+        ("INSERT INTO content SELECT 999, form, body FROM content LIMIT 1", "is of no document"),
+        ("UPDATE batch SET n_removed = 1 WHERE batch_id = 1", "by the table batch there are"),
+        ("DELETE FROM document WHERE key = 'u000'", "by the table batch there are"),
+        ("UPDATE run SET n_rows = n_rows + 1", "bands and a content have"),
+        ("UPDATE run SET n_rows = n_rows + 1", "postings; written were"),
+        ("INSERT INTO bucket_stat VALUES (9, 1, 1, 1)", "there is no such run"),
+        ("UPDATE state SET next_doc_id = 3", "and a document has"),
+        ("INSERT INTO signature_release VALUES (9, 99, 1)", "names signature 99; there are"),
+        (
+            "UPDATE document SET signature_id = 3 WHERE signature_id = 4",
+            "signature 4: no document has it, and it was not released",
+        ),
     ],
 )
 def test_changed_rows_are_found(path: Path, statement: str, expected: str) -> None:
     change(path, statement.format(run=run_table(path)))
     assert expected in findings(path)
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("UPDATE signature_block SET n_rows = n_rows - 1", "are committed"),
+        ("UPDATE signature_block SET first_row = 1", "expected a block from row 0 on"),
+        ("UPDATE batch SET n_added = n_added + 1 WHERE batch_id = 1", "by the table batch"),
+        ("UPDATE batch SET source = 'x' WHERE batch_id = 1", "table batch, row 1"),
+        ("UPDATE state SET next_doc_id = 1000", "table state, row 1"),
+        ("UPDATE edge_state SET recall_lost = 0.5", "table edge_state, row 1"),
+        ("UPDATE run SET n_rows = n_rows + 1", "bands and a content have"),
+        ("UPDATE bucket_stat SET n_buckets = n_buckets + 1", "by the table run there are"),
+        ("DELETE FROM document WHERE key = 'u000'", "has 32 rows; by the table batch there are 33"),
+    ],
+)
+def test_a_quick_check_sees_counts_and_small_tables(
+    path: Path, statement: str, expected: str
+) -> None:
+    change(path, statement)
+    with Index.open(path) as index:
+        found = index.check(quick=True)
+    assert expected in "\n".join(f"{one.where}: {one.what}" for one in found)
+
+
+def test_a_quick_check_sees_the_first_block_and_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "x.lshdb"
+    with Index.create(path, num_perm=4, bands=2, rows=2) as index:
+        index.add((f"k{number}", f"word{number}") for number in range(1100))
+    file = path / "signatures.npy"
+    good = file.read_bytes()
+    for row, is_seen in ((3, True), (1050, False)):
+        file.write_bytes(good[: 128 + 16 * row] + b"!" + good[129 + 16 * row :])
+        with Index.open(path) as index:
+            assert bool(index.check(quick=True)) is is_seen
+            (found, *_) = index.check()
+            assert found.kind == "signatures" and found.affected.startswith(
+                ("1,024 documents: k0, ", "76 documents: k")
+            )
+            assert f"bytes {128 + 16 * (row - row % 1024)} to " in found.where
+
+
+def test_a_run_that_is_not_listed_or_not_there(path: Path) -> None:
+    database = sqlite3.connect(path / "index.db")
+    database.execute("CREATE TABLE posting_run_99 (bucket_key INTEGER, signature_id INTEGER)")
+    database.execute("INSERT INTO run VALUES (98, 'posting_run_98', 0, 0, 0)")
+    database.commit()
+    database.close()
+    with Index.open(path) as index:
+        for quick in (True, False):
+            found = {one.where: one.what for one in index.check(quick=quick)}
+            assert found["table posting_run_99"] == "is not listed in the table run"
+            assert found["table posting_run_98"] == "is listed as a run and not there"
+
+
+def test_edges_of_signatures_that_no_document_has(path: Path) -> None:
+    """Damage, unless a document left the signature since the edges were found."""
+    with Index.open(path) as index:
+        cluster = next(index.clusters())
+        index.remove(cluster.keys)
+        assert index.check() == []
+    change(path, "DELETE FROM signature_release")
+    assert "no document has one of them" in findings(path)
+    assert "table cluster_member" in findings(path)
+
+
+def test_notes_are_no_findings(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    notes: list[str] = []
+    with Index.open(path) as index:
+        index.add([("odd", "a word and \U000e0ffe another")])
+        assert index.check(on_note=notes.append) == []
+        assert any("1 document with 1 character that Unicode" in note for note in notes)
+        del notes[:]
+        monkeypatch.setattr("unicodedata.unidata_version", "99.0.0")
+        assert index.check(quick=True, on_note=notes.append) == []
+    (note,) = notes
+    assert "and this interpreter has 99.0.0" in note
+
+
+DAMAGED_DOCUMENT = "UPDATE document SET n_chars = n_chars + 1 WHERE key = 'u000'"
+DAMAGED_TEXT = (
+    "UPDATE content SET body = (SELECT body FROM content WHERE doc_id = 2) WHERE doc_id = "
+    "(SELECT doc_id FROM document WHERE key = 'f001-1')"
+)
+OLD_DOCUMENT = "UPDATE document SET last_seen_at = '2000-01-01 00:00:00.000000' WHERE key = 'u000'"
+
+
+@pytest.mark.parametrize(
+    ("statement", "do", "named"),
+    [
+        (DAMAGED_DOCUMENT, lambda index: index.add([("u000", "another text")]), "document"),
+        (DAMAGED_DOCUMENT, lambda index: index.add([CORPUS[5]]), "document"),
+        (DAMAGED_DOCUMENT, lambda index: index.remove(["u000"]), "document"),
+        (DAMAGED_DOCUMENT, lambda index: index.show("u000"), "document"),
+        (DAMAGED_DOCUMENT, lambda index: index.export(index.path.parent / "e"), "document"),
+        (DAMAGED_DOCUMENT, lambda index: index.reindex(index.path.parent / "r"), "document"),
+        (OLD_DOCUMENT, lambda index: index.expire(datetime(2001, 1, 1)), "document"),
+        ("UPDATE state SET next_run_id = 77", lambda index: index.add([("new", "text")]), "state"),
+        ("UPDATE state SET uuid = uuid", lambda index: index.add([("new", "text")]), ""),
+        (
+            "UPDATE batch SET n_added = 9 WHERE batch_id = 3",
+            lambda index: index.add([("new", "text")]),
+            "batch",
+        ),
+        ("UPDATE batch SET n_added = 1", lambda index: index.batches(), "batch"),
+        ("UPDATE edge_state SET recall_lost = 0.5", lambda index: index.update_clusters(), "edge"),
+        (
+            "UPDATE edge SET similarity = 0.99",
+            lambda index: index.export(index.path.parent / "e"),
+            "edge",
+        ),
+        (DAMAGED_TEXT, lambda index: index.show("f001-1"), "a stored text is not the one"),
+        (DAMAGED_TEXT, lambda index: index.export(index.path.parent / "e"), "a stored text"),
+        (DAMAGED_TEXT, lambda index: index.reindex(index.path.parent / "r"), "a stored text"),
+    ],
+)
+def test_damage_is_neither_answered_from_nor_made_good(
+    path: Path, statement: str, do: Callable[[Index], object], named: str
+) -> None:
+    assert CORPUS[5][0] == "u000"
+    change(path, statement)
+    before = findings(path)
+    with Index.open(path) as index:
+        if not named:  # nothing was damaged: the test's way of doing it harms nothing
+            do(index)
+            assert before == "" and index.check() == []
+            return
+        with pytest.raises(DamageError, match=f"table {named}|{named}"):
+            do(index)
+    assert findings(path) == before != ""
 
 
 def test_a_cut_signature_file_is_refused_and_not_a_crash(path: Path) -> None:
@@ -186,3 +330,15 @@ def test_a_parameter_whose_name_is_no_text_any_more_is_refused(
         database.execute("UPDATE parameter SET name = 'k' WHERE CAST(name AS TEXT) = 'k'")
         database.commit()
         database.close()
+
+
+def test_rows_that_are_added_to_a_damaged_block_do_not_make_it_good(path: Path) -> None:
+    file = path / "signatures.npy"
+    bad = bytearray(file.read_bytes())
+    bad[700] ^= 4
+    file.write_bytes(bad)
+    with Index.open(path) as index:
+        assert {one.kind for one in index.check()} >= {"signatures"}
+        with contextlib.suppress(DamageError):  # the first block tells the file from another's
+            index.add([("another", "words that are in the same block of rows")])
+        assert {one.kind for one in index.check()} >= {"signatures"}

@@ -1,33 +1,115 @@
-"""``lshdb check``: is what is on disk what was written?"""
+"""``lshdb check``: is what is on disk what was written? And what can be proved, made good."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import click
 
 from lshdb import Index
 from lshdb.cli._errors import DAMAGED
 from lshdb.cli._interrupts import prompt_interrupts
-from lshdb.cli._options import index_argument, listing_options
-from lshdb.cli._output import Column, note, print_listing
+from lshdb.cli._options import index_argument, listing_options, lock_option
+from lshdb.cli._output import Column, chosen_format, flush_output, note, print_listing
+
+if TYPE_CHECKING:
+    from lshdb.checking import Finding
 
 __all__ = ["command"]
+
+_KEYS_NAMED = 10
+NAMES = ("kind", "where", "what", "affected", "advice")
+IN_TABLE = (Column("kind"), Column("affected"), Column("found", "prose"))
+"""A table has one column for place and finding, and the advice below it, once a kind."""
 
 
 @click.command("check", short_help="Compare everything on disk with what was written.")
 @index_argument
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="Look at headers and counts alone: no signature row, posting or text is read.",
+)
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="Where anything is damaged, make INDEX anew of all that can be proved; other documents go "
+    "into a file beside it. Takes the room of a second index.",
+)
+@lock_option
 @listing_options
 @click.pass_context
-def command(ctx: click.Context, index_path: str, *, output_format: str | None) -> None:
+def command(
+    ctx: click.Context,
+    index_path: str,
+    *,
+    quick: bool,
+    repair: bool,
+    lock_timeout: float,
+    output_format: str | None,
+) -> None:
     """Read all of INDEX and list what is not as it was written.
 
-    The exit code is 4 if there is anything to list. Nothing is changed.
+    Each finding says what is damaged, where, which documents are affected, and what to do. The exit
+    code is 4 if there is anything to list; with --repair, if a document was lost. Without it
+    nothing is changed, and writers need not wait.
     """
-    with Index.open(index_path) as index, prompt_interrupts():
-        findings = index.check()
-    columns = (Column("where", "text"), Column("what", "prose"))
-    print_listing(columns, ((one.where, one.what) for one in findings), output_format)
-    if not findings:
-        note("no findings")
+    if quick and repair:
+        raise click.UsageError("--repair looks at everything; leave --quick out")
+    if repair:
+        _repair(ctx, index_path, lock_timeout, output_format)
         return
-    note(f"{len(findings):,} {'findings' if len(findings) > 1 else 'finding'}")
+    notes: list[str] = []
+    with Index.open(index_path) as index, prompt_interrupts():
+        findings = index.check(quick=quick, on_note=notes.append)
+    _list(findings, output_format)
+    for text in notes:
+        note(f"note: {text}")
+    if not findings:
+        note("no findings" + " in headers and counts" * quick)
+        return
+    note(_counted(len(findings), "finding"))
+    if chosen_format(output_format) == "table":
+        for advice in dict.fromkeys(one.advice for one in findings):
+            kinds = dict.fromkeys(one.kind for one in findings if one.advice == advice)
+            note(f"hint ({', '.join(kinds)}): {advice}")
     ctx.exit(DAMAGED)
+
+
+def _repair(
+    ctx: click.Context, index_path: str, lock_timeout: float, output_format: str | None
+) -> None:
+    with prompt_interrupts():
+        result = Index.repair(index_path, lock_timeout=lock_timeout)
+    _list(result.findings, output_format)
+    if not result.findings:
+        note("no findings; nothing was changed")
+        return
+    found = _counted(len(result.findings), "finding")
+    note(f"{found}; repaired: {_counted(result.documents, 'document')} in the index, all proved")
+    if result.signed:
+        note(f"{_counted(result.signed, 'signature')} made again from stored texts")
+    if result.vouched:
+        note(f"{_counted(result.vouched, 'signature')} proved by their postings")
+    if result.batches:
+        numbers = ", ".join(map(str, result.batches))
+        note(f"worked out from the documents, and not sure: the figures of batch {numbers}")
+    if result.lost:
+        names = ", ".join(result.lost[:_KEYS_NAMED]) + ", ..." * (len(result.lost) > _KEYS_NAMED)
+        note(f"lost: {_counted(len(result.lost), 'document')}: {names}")
+        note(f"what is known of them is in {result.quarantine}")
+        ctx.exit(DAMAGED)
+
+
+def _list(findings: list[Finding], output_format: str | None) -> None:
+    if chosen_format(output_format) == "table":
+        in_table = ((one.kind, one.affected, f"{one.where}: {one.what}") for one in findings)
+        print_listing(IN_TABLE, in_table, "table")
+    else:
+        rows = (tuple(getattr(one, name) for name in NAMES) for one in findings)
+        print_listing([Column(name) for name in NAMES], rows, output_format)
+    flush_output()
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"

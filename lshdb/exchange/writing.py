@@ -20,6 +20,7 @@ from lshdb.exchange import jsonl, parquet
 from lshdb.exchange.manifest import EXPORT_FORMAT, Manifest, describe
 from lshdb.exchange.tables import TABLES
 from lshdb.storage.bodies import unpack_body
+from lshdb.storage.checksums import verified_row
 from lshdb.storage.creation import Creation
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
@@ -65,9 +66,12 @@ def _write(
         "releases": snapshot.execute(
             "SELECT release_id, signature_id, batch_id FROM signature_release ORDER BY release_id"
         ),
-        "edges": snapshot.execute(
-            "SELECT signature1, signature2, similarity, method FROM edge "
-            "ORDER BY signature1, signature2"
+        "edges": (
+            verified_row("edge", row)
+            for row in snapshot.execute(
+                "SELECT signature1, signature2, similarity, method, checksum FROM edge "
+                "ORDER BY signature1, signature2"
+            )
         ),
         "clusters": snapshot.execute(
             "SELECT signature_id, label FROM cluster_member ORDER BY signature_id"
@@ -114,7 +118,7 @@ def _documents(snapshot: Snapshot, store_text: bool) -> Iterator[tuple[Any, ...]
     for one in snapshot.whole_documents():
         body: str | list[str] | None = None
         if one.form is not None and one.body is not None:
-            body = unpack_body(one.form, one.body)
+            body = unpack_body(one.form, one.body, one.body_hash)
         elif store_text:
             raise DamageError(f"the text of {one.key!r} is missing", hint="run lshdb check")
         is_text = isinstance(body, str)

@@ -17,7 +17,12 @@ __all__ = ["agreed_params"]
 
 
 def agreed_params(
-    snapshot: Snapshot, description: Description, directory: IndexDirectory, database: Path
+    snapshot: Snapshot,
+    description: Description,
+    directory: IndexDirectory,
+    database: Path,
+    *,
+    trusts_state: bool = True,
 ) -> IndexParams:
     """The parameters of an index, which description and database must agree about.
 
@@ -33,6 +38,8 @@ def agreed_params(
     directory : IndexDirectory
     database : Path
         For messages.
+    trusts_state : bool
+        Whether the row of ``state`` is to be compared; a damaged one says nothing.
 
     Raises
     ------
@@ -43,7 +50,8 @@ def agreed_params(
     DamageError
         A parameter cannot be read.
     """
-    identity, stored = _stored(snapshot, directory.path, database)
+    identity, stored = _stored(snapshot, directory.path, database, trusts_state=trusts_state)
+    identity = identity or description.uuid
     try:
         _compare(identity, stored, description, directory.path, database)
     except ParameterMismatchError:
@@ -59,8 +67,10 @@ def agreed_params(
         ) from error
 
 
-def _stored(snapshot: Snapshot, path: Path, database: Path) -> tuple[str, dict[str, Any]]:
-    """The index's identity and parameters, as the database has them."""
+def _stored(
+    snapshot: Snapshot, path: Path, database: Path, *, trusts_state: bool
+) -> tuple[str, dict[str, Any]]:
+    """The index's identity, empty if it is not known, and parameters, as the database has them."""
     try:
         row = snapshot.execute("SELECT version_num FROM alembic_version").fetchone()
     except DatabaseError as error:
@@ -69,6 +79,8 @@ def _stored(snapshot: Snapshot, path: Path, database: Path) -> tuple[str, dict[s
         ) from error
     check_revision(None if row is None else row[0], path)
     number, identity = snapshot.execute("SELECT format, uuid FROM state").fetchone()
+    if not trusts_state:
+        number, identity = FORMAT, ""
     if number != FORMAT:
         raise FormatError(
             f"the database {database} has format {number}; this version reads {FORMAT}",

@@ -85,13 +85,20 @@ def pack_body(raw: bytes) -> bytes:
     return _packer()(raw)
 
 
-def unpack_body(form: str, packed: bytes) -> str | list[str]:
+def unpack_body(form: str, packed: bytes, body_hash: bytes | None = None) -> str | list[str]:
     """The body again.
+
+    Parameters
+    ----------
+    form : {"text", "tokens"}
+    packed : bytes
+    body_hash : bytes, optional
+        What :func:`hash_body` gave of it; compared.
 
     Raises
     ------
     DamageError
-        The bytes are not what :func:`pack_body` made.
+        The bytes are not what :func:`pack_body` made, or not of that body.
     """
     try:
         size = len(packed) - _HEADER_BYTES
@@ -99,6 +106,11 @@ def unpack_body(form: str, packed: bytes) -> str | list[str]:
             raw = packed[_HEADER_BYTES:]
         else:
             raw = _module().decompress(packed)
+        if body_hash is not None and hash_body(form, raw) != body_hash:
+            raise DamageError(
+                f"a stored text is not the one written: {raw[:60]!r}",
+                hint="run lshdb check, and then lshdb check --repair",
+            )
         if form == "text":
             return str(raw, "utf-8")
         tokens: list[str] = orjson.loads(raw)

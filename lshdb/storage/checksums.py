@@ -20,6 +20,7 @@ __all__ = [
     "CHECKED_TABLES",
     "require_checksums",
     "row_checksum",
+    "verified_row",
     "with_checksum",
     "with_checksums",
 ]
@@ -40,6 +41,23 @@ def row_checksum(values: Sequence[Any]) -> int:
     return zlib.crc32(orjson.dumps(values, default=bytes.hex))
 
 
+def verified_row(table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The values of a row whose last one is its checksum; 0 is a checksum that is not known.
+
+    Raises
+    ------
+    DamageError
+        They are not those that were written; names the row.
+    """
+    values, checksum = row[:-1], row[-1]
+    if checksum and zlib.crc32(orjson.dumps(values, default=bytes.hex)) != checksum:
+        raise DamageError(
+            f"row {values[0]} of the table {table} is not as it was written: {values!r:.150}",
+            hint="run lshdb check, and then lshdb check --repair",
+        )
+    return values
+
+
 def require_checksums(table: str, rows: Iterable[Sequence[Any]]) -> None:
     """Compare whole rows with their checksums, before they are answered from or written anew.
 
@@ -49,11 +67,7 @@ def require_checksums(table: str, rows: Iterable[Sequence[Any]]) -> None:
         A row is not as it was written; names it.
     """
     for row in rows:
-        if row_checksum(row[:-1]) != row[-1]:
-            raise DamageError(
-                f"a row of the table {table} is not as it was written: {tuple(row)!r:.100}",
-                hint="run lshdb check, and restore the index from a copy",
-            )
+        verified_row(table, tuple(row))
 
 
 def with_checksum(values: tuple[Any, ...]) -> tuple[Any, ...]:

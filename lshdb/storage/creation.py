@@ -238,7 +238,7 @@ def _fill(
         "next_run_id": 1,
         **given,
     }
-    SignatureFile(aside / SIGNATURE_FILE, params.num_perm).create()
+    SignatureFile(aside / str(row["signature_file"]), params.num_perm).create()
     engine = dialect.open_writer_engine(database)
     try:
         with engine.begin() as connection:

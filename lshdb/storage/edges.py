@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.storage.checksums import with_checksum, with_checksums
+from lshdb.storage.checksums import verified_row, with_checksum, with_checksums
 from lshdb.storage.dialects import sqlite as dialect
 
 __all__ = ["EdgeState", "EdgeTables", "Edges", "Holders"]
@@ -124,9 +124,15 @@ class EdgeTables:
     # Reading
 
     def state(self) -> EdgeState | None:
-        """How far the edges have come; None before the first time."""
-        row = self._execute(f"SELECT {_STATE_COLUMNS} FROM edge_state").fetchone()
-        return None if row is None else EdgeState(*row)
+        """How far the edges have come; None before the first time.
+
+        Raises
+        ------
+        DamageError
+            The row is not what was written.
+        """
+        row = self._execute("SELECT * FROM edge_state").fetchone()
+        return None if row is None else EdgeState(*verified_row("edge_state", row)[1:])
 
     def last_release(self) -> int:
         """Number of the newest release."""

@@ -7,7 +7,6 @@ ends. All of its SQL is plain text given to the DB-API driver (see ``dialects/sq
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
@@ -17,25 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
-from lshdb.errors import DamageError, KeyNotFoundError, LshdbError
-from lshdb.storage.bodies import unpack_body
+from lshdb.errors import DamageError, LshdbError
 from lshdb.storage.dialects import sqlite as dialect
+from lshdb.storage.documents import CHUNK, RowReader, chunks, is_utf8
 from lshdb.storage.edges import EdgeTables
 from lshdb.storage.postings import Postings
-from lshdb.storage.records import StoredBatch, StoredDocument, WholeDocument
 from lshdb.storage.signature_file import SignatureFile, SignatureRows
 
 __all__ = ["Snapshot"]
-
-_CHUNK = 1000
-_DOCUMENT_COLUMNS = (
-    "doc_id, key, signature_id, content_hash, body_hash, n_shingles, n_chars, source, batch_id, "
-    "added_at, last_seen_at, n_unassigned"
-)
-_BATCH_COLUMNS = (
-    "batch_id, add_id, started_at, finished_at, source, n_added, n_replaced, n_unchanged, "
-    "n_copies, n_rejected, n_removed, unicode_version"
-)
 
 _NEW_SIGNATURES = (
     "SELECT signature_id FROM document WHERE batch_id >= ? AND +signature_id IS NOT NULL"
@@ -43,7 +31,7 @@ _NEW_SIGNATURES = (
 """By the index on batches: the sign keeps SQLite from reading all documents by signature."""
 
 
-class Snapshot:
+class Snapshot(RowReader):
     """One consistent state of an index.
 
     Parameters
@@ -75,7 +63,7 @@ class Snapshot:
         more: Callable[[], AbstractContextManager[Snapshot]] | None = None,
         copy_to: Callable[[Path], None] | None = None,
     ) -> None:
-        self.execute = execute
+        super().__init__(execute)
         self._more = more
         self._copy_to = copy_to
         self._open_file = signature_file
@@ -157,37 +145,11 @@ class Snapshot:
 
     # Documents
 
-    def document(self, key: str) -> StoredDocument:
-        """The document of a key.
-
-        Raises
-        ------
-        KeyNotFoundError
-        """
-        statement = f"SELECT {_DOCUMENT_COLUMNS} FROM document WHERE key = ?"
-        row = self.execute(statement, (key,)).fetchone() if _is_utf8(key) else None
-        if row is None:
-            raise KeyNotFoundError(f"no document has the key {key!r}", key=key)
-        return StoredDocument(*row)
-
-    def documents_of_keys(self, keys: Iterable[str]) -> dict[str, StoredDocument]:
-        """Documents by key, for those keys that are there."""
-        if self.next_doc_id == 1:
-            return {}
-        return {
-            row[1]: StoredDocument(*row)
-            for chunk in _chunks(filter(_is_utf8, keys))
-            for row in self.execute(
-                f"SELECT {_DOCUMENT_COLUMNS} FROM document WHERE {dialect.in_list('key')}",
-                (dialect.encode_list(chunk),),
-            )
-        }
-
     def signatures_of_keys(self, keys: Iterable[str]) -> dict[str, int]:
         """Signatures by key, for those keys that are there and have one."""
         return {
             key: signature_id
-            for chunk in _chunks(filter(_is_utf8, keys))
+            for chunk in chunks(filter(is_utf8, keys))
             for key, signature_id in self.execute(
                 "SELECT key, signature_id FROM document "
                 f"WHERE {dialect.in_list('key')} AND signature_id IS NOT NULL",
@@ -203,7 +165,7 @@ class Snapshot:
         A signature that no document has any longer is absent.
         """
         found: dict[int, list[tuple[int, str, int]]] = {}
-        for chunk in _chunks(signature_ids):
+        for chunk in chunks(signature_ids):
             condition, parameters = dialect.is_one_of("signature_id", chunk)
             for signature_id, doc_id, key, batch_id in self.execute(
                 "SELECT signature_id, doc_id, key, batch_id FROM document "
@@ -242,9 +204,9 @@ class Snapshot:
         if not self.run_tables:
             return found
         keys = np.unique(keys)
-        for start in range(0, len(keys), _CHUNK * 10):
-            _, candidates = self.postings.of(keys[start : start + _CHUNK * 10], runs=runs)
-            for chunk in _chunks(np.unique(candidates).tolist()):
+        for start in range(0, len(keys), CHUNK * 10):
+            _, candidates = self.postings.of(keys[start : start + CHUNK * 10], runs=runs)
+            for chunk in chunks(np.unique(candidates).tolist()):
                 # All documents of a signature have one content: the first of them says which, and
                 # only its row is read, however many copies there are.
                 for content_hash, signature_id, n_shingles in self.execute(
@@ -285,31 +247,6 @@ class Snapshot:
         )
         return (row[0] for row in rows)
 
-    def not_seen(self, since: str, limit: int) -> list[tuple[int, int | None]]:
-        """(doc_id, signature_id) of the first so many documents that last came in before a time.
-
-        Reads all documents: there is no index by time.
-        """
-        rows: list[tuple[int, int | None]] = self.execute(
-            "SELECT doc_id, signature_id FROM document WHERE last_seen_at < ? "
-            "ORDER BY doc_id LIMIT ?",
-            (since, limit),
-        ).fetchall()
-        return rows
-
-    def count_not_seen(self, since: str) -> int:
-        """Number of documents that last came in before a time."""
-        row = self.execute("SELECT count(*) FROM document WHERE last_seen_at < ?", (since,))
-        return int(row.fetchone()[0])
-
-    def whole_documents(self) -> Iterator[WholeDocument]:
-        """Every document with its body as it is stored, streamed in order of doc_id."""
-        rows = self.execute(
-            f"SELECT {_DOCUMENT_COLUMNS}, form, body FROM document LEFT JOIN content "
-            "USING (doc_id) ORDER BY doc_id"
-        )
-        return (WholeDocument(*row) for row in rows)
-
     def document_keys(self) -> Iterator[tuple[int, str]]:
         """(doc_id, key) of every document, in the order in which they came in."""
         yield from self.execute("SELECT doc_id, key FROM document ORDER BY doc_id")
@@ -333,11 +270,11 @@ class Snapshot:
     def values_of(self, doc_ids: NDArray[np.int64], column: str) -> list[object]:
         """A column of ``document``, for doc_ids that are there, in their order."""
         found: dict[int, object] = {}
-        for start in range(0, len(doc_ids), _CHUNK * 10):
+        for start in range(0, len(doc_ids), CHUNK * 10):
             found.update(
                 self.execute(
                     f"SELECT doc_id, {column} FROM document WHERE {dialect.in_list('doc_id')}",
-                    (dialect.encode_list(doc_ids[start : start + _CHUNK * 10]),),
+                    (dialect.encode_list(doc_ids[start : start + CHUNK * 10]),),
                 )
             )
         return [found[doc_id] for doc_id in doc_ids.tolist()]
@@ -355,58 +292,3 @@ class Snapshot:
         """Signatures of the documents that came in with batch ``since`` or later, sorted."""
         rows = self.execute(_NEW_SIGNATURES, (since,))
         return distinct(np.fromiter((row[0] for row in rows), dtype=np.int64))
-
-    # Texts
-
-    def body(self, doc_id: int) -> str | list[str] | None:
-        """The body of a document; None where texts are not stored."""
-        row = self.execute("SELECT form, body FROM content WHERE doc_id = ?", (doc_id,)).fetchone()
-        return None if row is None else unpack_body(*row)
-
-    def bodies_of_signatures(
-        self, signature_ids: Sequence[int]
-    ) -> Iterator[tuple[int, str | list[str]]]:
-        """One body for each signature that a document has: (signature_id, body)."""
-        for chunk in _chunks(signature_ids):
-            condition, parameters = dialect.is_one_of("signature_id", chunk)
-            for signature_id, form, packed in self.execute(
-                "SELECT first.signature_id, content.form, content.body FROM "
-                "(SELECT signature_id, min(doc_id) AS doc_id FROM document "
-                f"WHERE {condition} GROUP BY signature_id) AS first "
-                "JOIN content ON content.doc_id = first.doc_id",
-                parameters,
-            ):
-                yield signature_id, unpack_body(form, packed)
-
-    # Batches
-
-    def batches(self) -> Iterator[StoredBatch]:
-        """All batches, oldest first."""
-        rows = self.execute(f"SELECT {_BATCH_COLUMNS} FROM batch ORDER BY batch_id")
-        return (StoredBatch(*row) for row in rows)
-
-    def last_add(self) -> int:
-        """The first batch of the newest add; 1 where there was none."""
-        (add_id,) = self.execute("SELECT max(add_id) FROM batch WHERE n_removed = 0").fetchone()
-        return add_id or 1
-
-    def last_batch(self) -> StoredBatch | None:
-        """The newest batch."""
-        row = self.execute(
-            f"SELECT {_BATCH_COLUMNS} FROM batch ORDER BY batch_id DESC LIMIT 1"
-        ).fetchone()
-        return None if row is None else StoredBatch(*row)
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
-    iterator = iter(values)
-    while chunk := list(itertools.islice(iterator, _CHUNK)):
-        yield chunk

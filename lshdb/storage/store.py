@@ -32,6 +32,7 @@ from lshdb.storage.directory import Description, IndexDirectory, utf8_path
 from lshdb.storage.generations import clear_generations
 from lshdb.storage.lock import WriterLock
 from lshdb.storage.rows import Rows, translation
+from lshdb.storage.salvaging import state_is_sound
 from lshdb.storage.signature_file import SignatureFile
 from lshdb.storage.snapshot import Snapshot
 
@@ -46,12 +47,15 @@ _Item = TypeVar("_Item")
 class Store:
     """An open index; made by :meth:`open`."""
 
-    def __init__(self, directory: IndexDirectory, description: Description) -> None:
+    def __init__(
+        self, directory: IndexDirectory, description: Description, *, is_damaged: bool = False
+    ) -> None:
         self.directory = directory
         self._database_url = description.database
         self.uuid = description.uuid
         self._num_perm = description.parameters.get("num_perm", 1)
         self._banding: str | None = None
+        self._is_damaged = is_damaged
         self.database = self.database_of(description.database)
         self.creation: Creation | None = None
         self.params: IndexParams
@@ -166,8 +170,14 @@ class Store:
     # Opening
 
     @classmethod
-    def open(cls, path: Path) -> Store:
+    def open(cls, path: Path, *, is_damaged: bool = False) -> Store:
         """Open an index for reading; cost does not depend on its size.
+
+        Parameters
+        ----------
+        path : Path
+        is_damaged : bool
+            For whoever repairs it: do not look at the signature file, nor trust a damaged state.
 
         Raises
         ------
@@ -183,7 +193,7 @@ class Store:
                 if description.format < FORMAT
                 else "it was made by a newer lshdb; install that",
             )
-        store = cls(directory, description)
+        store = cls(directory, description, is_damaged=is_damaged)
         try:
             with store.reading() as snapshot:
                 store._agree(description, snapshot)
@@ -193,9 +203,16 @@ class Store:
         return store
 
     def _agree(self, description: Description, snapshot: Snapshot) -> None:
-        self.params = agreed_params(snapshot, description, self.directory, self.database)
+        self.params = agreed_params(
+            snapshot,
+            description,
+            self.directory,
+            self.database,
+            trusts_state=not self._is_damaged or state_is_sound(snapshot.execute),
+        )
         self._banding = snapshot.banding
-        snapshot.signature_file.check_header(snapshot.n_signatures)
+        if not self._is_damaged:
+            snapshot.signature_file.check_header(snapshot.n_signatures)
 
     def describe_next(self, params: IndexParams) -> None:
         """Put a description with other parameters beside the one that there is."""
@@ -338,7 +355,8 @@ class Store:
             )
             file = snapshot.signature_file
             try:
-                file.open()
+                if not self._is_damaged:
+                    file.open()
             except FileNotFoundError as error:
                 if file.path == missing:
                     raise DamageError(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lshdb.errors import DamageError
 from lshdb.storage.blocks import Block, extend_blocks
-from lshdb.storage.checksums import row_checksum, with_checksums
+from lshdb.storage.checksums import row_checksum, verified_row, with_checksums
 from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.edges import EdgeTables
 from lshdb.storage.records import StoredDocument
@@ -43,6 +43,8 @@ class WriteTransaction:
         self._driver_execute = connection.connection.cursor().execute
         self.runs = PostingRuns(self.execute, self.insert)
         self.edges = EdgeTables(self.execute, self.insert)
+        # A commit gives the row a new checksum, which must not make damage good.
+        verified_row("state", tuple(self.execute("SELECT * FROM state").fetchone()))
         self.n_signatures = self.snapshot.n_signatures
         self.batch_id: int | None = None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sqlite3
 from pathlib import Path
 
@@ -22,10 +24,40 @@ def test_a_sound_index_has_no_findings(run: Run, index_path: Path) -> None:
 def test_a_flipped_bit_is_found(run: Run, index_path: Path) -> None:
     flip(index_path / "signatures.npy", -3)
     result = run("check", index_path, code=4)
-    where, what = result.stdout.splitlines()[0].split("\t")
-    assert where.startswith("signatures.npy, rows 0 to ") and "CRC-32" in what
+    kind, where, what, affected, advice = result.stdout.splitlines()[0].split("\t")
+    assert kind == "signatures" and where.startswith("signatures.npy, rows 0 to ")
+    assert "bytes 128 to " in where and "CRC-32" in what
+    assert re.match(r"\d+ documents: ", affected) and "--repair" in advice
     n_findings = len(result.stdout.splitlines())
     assert result.stderr == f"{n_findings} finding{'s' * (n_findings > 1)}\n"
+
+
+def test_findings_as_json_lines(run: Run, index_path: Path) -> None:
+    flip(index_path / "signatures.npy", -3)
+    for options in ((), ("--quick",)):
+        result = run("check", index_path, *options, "--format", "jsonl", code=4)
+        finding = json.loads(result.stdout.splitlines()[0])
+        assert list(finding) == ["kind", "where", "what", "affected", "advice"]
+        assert finding["kind"] == "signatures"
+
+
+def test_a_quick_check_says_how_far_it_looked(run: Run, index_path: Path) -> None:
+    result = run("check", index_path, "--quick")
+    assert (result.stdout, result.stderr) == ("", "no findings in headers and counts\n")
+
+
+def test_what_is_no_damage_is_a_note(run: Run, index_path: Path) -> None:
+    (index_path / "left.tmp").touch()
+    result = run("check", index_path)
+    assert result.stdout == "" and "note: " in result.stderr
+    assert "left.tmp is no file of the index" in result.stderr
+
+
+def test_a_table_has_each_advice_once(run: Run, index_path: Path) -> None:
+    flip(index_path / "signatures.npy", -3)
+    result = run("check", index_path, "--format", "table", code=4)
+    assert result.stdout.split()[:3] == ["kind", "affected", "found"]
+    assert result.stderr.count("hint (signatures): run lshdb check --repair") == 1
 
 
 def test_findings_are_folded_in_a_table(run: Run, index_path: Path, monkeypatch: object) -> None:
@@ -67,3 +99,37 @@ def test_upgrade_says_from_where_to_where(run: Run, index_path: Path, monkeypatc
 
 def test_nothing_to_upgrade(run: Run, tmp_path: Path) -> None:
     assert "there is no index" in run("upgrade", tmp_path / "absent", code=1).stderr
+
+
+def test_repair_of_a_sound_index(run: Run, index_path: Path) -> None:
+    result = run("check", index_path, "--repair")
+    assert (result.stdout, result.stderr) == ("", "no findings; nothing was changed\n")
+
+
+def test_repair_makes_signatures_again(run: Run, index_path: Path) -> None:
+    flip(index_path / "signatures.npy", -3)
+    result = run("check", index_path, "--repair")
+    assert result.stdout.startswith("signatures\t")
+    assert re.search(r"repaired: \d+ documents in the index, all proved", result.stderr)
+    assert re.search(r"\d+ signatures made again from stored texts", result.stderr)
+    assert run("check", index_path).stderr == "no findings\n"
+
+
+def test_repair_names_what_is_lost(run: Run, index_path: Path) -> None:
+    with sqlite3.connect(index_path / "index.db") as connection:
+        (key,) = connection.execute("SELECT key FROM document WHERE doc_id = 2").fetchone()
+        connection.execute("UPDATE document SET source = 'x' WHERE doc_id = 2")
+        connection.execute("UPDATE batch SET n_rejected = 5 WHERE batch_id = 1")
+    connection.close()
+    result = run("check", index_path, "--repair", code=4)
+    assert f"lost: 1 document: {key}\n" in result.stderr
+    assert "worked out from the documents, and not sure: the figures of batch 1" in result.stderr
+    assert ".quarantine-" in result.stderr
+    assert run("check", index_path).stderr == "no findings\n"
+    (file,) = index_path.parent.glob("*.quarantine-*.jsonl")
+    assert run("add", index_path, file).exit_code == 0
+    assert run("show", index_path, key).exit_code == 0
+
+
+def test_repair_is_not_quick(run: Run, index_path: Path) -> None:
+    assert "leave --quick out" in run("check", index_path, "--quick", "--repair", code=2).stderr

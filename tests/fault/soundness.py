@@ -17,7 +17,7 @@ from lshdb.storage import blocks
 from tests.conftest import pair_set
 from tests.fault.steps import BLOCK_ROWS, EXPORTED, State
 
-__all__ = ["documents_of", "faults_of", "faults_of_export"]
+__all__ = ["documents_of", "faults_of", "faults_of_export", "pairs_expected"]
 
 
 def documents_of(index: Index) -> dict[str, Any]:
@@ -44,9 +44,9 @@ def _pairs_of(documents: str, parameters: str) -> frozenset[tuple[str, str, floa
             return frozenset(pair_set(index, workers=1))
 
 
-def _pairs_expected(index: Index, documents: dict[str, Any]) -> frozenset[tuple[str, str, float]]:
+def pairs_expected(index: Index, documents: dict[str, Any]) -> frozenset[tuple[str, str, float]]:
     """The pairs of an index that was made of these documents at once, and never saw a fault."""
-    names = ("threshold", "k", "num_perm", "bands", "rows")
+    names = ("threshold", "k", "num_perm", "bands", "rows", "store_text")
     parameters = {name: getattr(index.params, name) for name in names}
     return _pairs_of(json.dumps(documents, sort_keys=True), json.dumps(parameters))
 
@@ -107,7 +107,7 @@ def _look(index: Index, allowed: list[State], *, asks: bool, writes: int | None)
     documents = documents_of(index)
     if documents not in allowed:
         found += [_difference(documents, state) for state in allowed]
-    if asks and not found and pair_set(index, workers=1) != _pairs_expected(index, documents):
+    if asks and not found and pair_set(index, workers=1) != pairs_expected(index, documents):
         found.append("pairs differ from those of an index that saw no fault")
     if writes is not None and not found:
         more = {f"more{number}": f"some words that are new{number}" for number in range(12)}

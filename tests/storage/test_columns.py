@@ -11,7 +11,7 @@ from lshdb.storage import columns
 from lshdb.storage.columns import KeyColumns
 
 
-@pytest.mark.parametrize("memory", [1, 2_000, 2**20])
+@pytest.mark.parametrize("memory", [300, 2_000, 2**20])
 @pytest.mark.parametrize("n", [1, 7, 1000])
 def test_keys_come_back_in_order_whatever_the_memory(
     n: int, memory: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

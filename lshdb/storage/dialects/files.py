@@ -7,7 +7,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-__all__ = ["copy_database"]
+__all__ = ["copy_database", "replace_database"]
 
 
 def copy_database(connection: sqlite3.Connection, target: Path) -> None:
@@ -40,3 +40,33 @@ def copy_database(connection: sqlite3.Connection, target: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def replace_database(source: Path, target: Path) -> None:
+    """Put the content of one database in the place of another's, in one durable transaction.
+
+    By SQLite's online backup, all pages in one step: readers of the target go on with what they
+    have begun to read, and see the new content from their next transaction on. The target need not
+    be sound. Its write-ahead log takes all of it for a while.
+
+    Parameters
+    ----------
+    source : Path
+        With the same size of pages, and at rest.
+    target : Path
+        Nobody else may be writing to it.
+
+    Raises
+    ------
+    sqlite3.Error
+        Reading or writing failed; the target is as it was.
+    """
+    with (
+        contextlib.closing(sqlite3.connect(source, isolation_level=None)) as new,
+        contextlib.closing(sqlite3.connect(target, isolation_level=None)) as old,
+    ):
+        old.execute("PRAGMA busy_timeout=30000")
+        old.execute("PRAGMA synchronous=FULL")
+        new.backup(old, pages=-1)
+    with contextlib.closing(sqlite3.connect(target, isolation_level=None, timeout=0)) as old:
+        old.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # as far as readers let it

@@ -423,6 +423,3 @@ FREE_BYTES_SQL = "SELECT freelist_count * page_size FROM pragma_freelist_count, 
 """What of the database's file holds nothing."""
 POSTING_BYTES = 16
 """On disk, about: a key of 8 bytes, a signature id of 1 to 5, their types, a share of a page."""
-
-INTEGRITY_SQL = "PRAGMA integrity_check"
-"""Rows are findings of the database about itself, or one row ``ok``."""

@@ -1,0 +1,73 @@
+"""The database's structure, rows against checksums, documents against signatures and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lshdb.checking.findings import Finding
+from lshdb.errors import LshdbError
+from lshdb.params import IndexParams
+from lshdb.storage.bodies import hash_body, raw_body, unpack_body
+from lshdb.storage.checksums import row_checksum
+from lshdb.storage.dialects.inspecting import INTEGRITY_SQL
+from lshdb.storage.snapshot import Snapshot
+
+__all__ = ["document_findings", "integrity_findings", "row_findings"]
+
+
+def integrity_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    """What the database says of itself."""
+    for row in snapshot.execute(INTEGRITY_SQL):
+        if row[0] != "ok":
+            yield Finding("database", "database", str(row[0]), "what is stored there")
+
+
+def row_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    """Rows of the large tables whose checksum is not that of their values."""
+    for row in snapshot.execute("SELECT * FROM document"):
+        found = row_checksum(row[:-1])
+        if found != row[-1]:
+            what = f"CRC-32 of its values is {found:08x}, written was {row[-1]:08x}"
+            yield Finding("document", f"table document, row {row[0]}", what, f"document {row[1]}")
+    for row in snapshot.execute("SELECT * FROM edge"):
+        found = row_checksum(row[:-1])
+        if found != row[-1]:
+            what = f"CRC-32 of its values is {found:08x}, written was {row[-1]:08x}"
+            yield Finding("edge", f"table edge, row {row[0]} to {row[1]}", what, "1 edge")
+
+
+def document_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
+    """Documents without their signature or text, and texts without a document."""
+    rows = snapshot.execute(
+        "SELECT document.doc_id, key, signature_id, n_shingles, body_hash, form, body "
+        "FROM document LEFT JOIN content ON content.doc_id = document.doc_id"
+    )
+    for doc_id, key, signature_id, n_shingles, body_hash, form, packed in rows:
+        affected = f"document {key}"
+        what = ""
+        if (signature_id is None) != (n_shingles == 0):
+            what = f"has {n_shingles} shingles and signature {signature_id}"
+        elif signature_id is not None and not 0 <= signature_id < snapshot.n_signatures:
+            what = f"has signature {signature_id}; there are {snapshot.n_signatures}"
+        if what:
+            yield Finding("document", f"table document, doc_id {doc_id}", what, affected)
+        what = _text_finding(form, packed, body_hash) if params.store_text else ""
+        if what:
+            yield Finding("text", f"table content, doc_id {doc_id}", what, affected)
+    missing = "NOT EXISTS (SELECT 1 FROM document WHERE document.doc_id = content.doc_id)"
+    for (doc_id,) in snapshot.execute(
+        f"SELECT doc_id FROM content WHERE {missing if params.store_text else '1 = 1'}"
+    ):
+        what = "is of no document" if params.store_text else "is there, and texts are not stored"
+        yield Finding("text", f"table content, doc_id {doc_id}", f"the text {what}", "1 text")
+
+
+def _text_finding(form: str | None, packed: bytes | None, body_hash: bytes) -> str:
+    """What is wrong with a stored text; empty if nothing is."""
+    if packed is None or form is None:
+        return "the text is missing"
+    try:
+        _, raw = raw_body(unpack_body(form, packed))
+    except LshdbError as error:
+        return error.message
+    return "" if hash_body(form, raw) == body_hash else "the text is not the one written"

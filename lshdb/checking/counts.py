@@ -1,0 +1,135 @@
+"""The quick check: headers, counts and small tables, at a cost that hardly grows with the index.
+
+Read are the signature file's header, length and first block; the tables ``state``, ``batch``,
+``edge_state``, ``run``, ``bucket_stat`` and ``signature_block``, which have some rows a thousand
+documents at the most; and how many documents there are, by counting them in an index. Not read are
+signature rows past the first block, postings, texts, and the rows of documents and edges: what is
+damaged there is not found, nor is damage in the structure of the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lshdb.checking.findings import Finding, counted
+from lshdb.checking.postings import block_findings
+from lshdb.errors import LshdbError
+from lshdb.params import IndexParams
+from lshdb.storage.checksums import row_checksum
+from lshdb.storage.dialects.inspecting import RUN_TABLES_SQL
+from lshdb.storage.snapshot import Snapshot
+
+__all__ = ["count_findings", "first_block_findings"]
+
+_SMALL_TABLES = {"state": "state", "batch": "batch", "edge_state": "edge"}
+"""Tables with checksums whose rows are few; what a finding there is called."""
+
+
+def count_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
+    """What headers and counts say that does not go together."""
+    yield from _header_findings(snapshot)
+    yield from _block_findings(snapshot)
+    yield from _run_findings(snapshot, params)
+    yield from _small_rows(snapshot)
+    yield from _document_counts(snapshot)
+
+
+def _header_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    file = snapshot.signature_file
+    try:
+        file.check_header(snapshot.n_signatures)
+    except LshdbError as error:
+        yield Finding("header", file.path.name, error.message, "every document")
+
+
+def first_block_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    """Whether the signature file is this index's, by the CRC-32 of its first block."""
+    first = snapshot.execute("SELECT 0, n_rows, crc32 FROM signature_block WHERE first_row = 0")
+    yield from block_findings(snapshot, first.fetchall())
+
+
+def _block_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    """Checksums cover the committed rows, each once."""
+    expected, n = 0, snapshot.n_signatures
+    for first, count in snapshot.execute(
+        "SELECT first_row, n_rows FROM signature_block ORDER BY first_row"
+    ):
+        if first != expected:
+            what = f"expected a block from row {expected} on"
+            yield _of_block(first, what, abs(first - expected))
+        expected = first + count
+        if expected > n:
+            what = f"reaches to row {expected}; {n} are committed"
+            yield _of_block(first, what, expected - n)
+            return
+    if expected != n:
+        what = f"covers {expected} rows; {n} are committed"
+        yield Finding("block", "table signature_block", what, counted(n - expected, "signature"))
+
+
+def _of_block(first: int, what: str, n: int) -> Finding:
+    return Finding("block", f"table signature_block, row {first}", what, counted(n, "signature"))
+
+
+def _run_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
+    """Runs are the tables that there are, and hold as many postings as signatures have."""
+    listed = {
+        table: (run_id, n_rows)
+        for run_id, table, n_rows in snapshot.execute("SELECT run_id, table_name, n_rows FROM run")
+    }
+    there = {name for (name,) in snapshot.execute(RUN_TABLES_SQL)}
+    for table in sorted(there - listed.keys()):
+        yield Finding("run", f"table {table}", "is not listed in the table run", "its postings")
+    for table in sorted(listed.keys() - there):
+        yield Finding("run", f"table {table}", "is listed as a run and not there", "its postings")
+    total = sum(n_rows for _, n_rows in listed.values())
+    expected = snapshot.n_signatures * (params.bands + 1)
+    if total != expected:
+        what = (
+            f"counts {total} postings; {snapshot.n_signatures} signatures of {params.bands} bands "
+            f"and a content have {expected}"
+        )
+        yield Finding("run", "table run", what, counted(abs(total - expected), "posting"))
+    by_sizes = dict(
+        iter(snapshot.execute("SELECT run_id, sum(size * n_buckets) FROM bucket_stat GROUP BY 1"))
+    )
+    for run_id, n_rows in sorted(listed.values()):
+        found = by_sizes.pop(run_id, 0)
+        if found * (params.bands + 1) != n_rows * params.bands:
+            what = f"counts {found} postings; by the table run there are {n_rows} with contents"
+            yield Finding(
+                "bucket size", f"table bucket_stat, run {run_id}", what, "stats and --max-bucket"
+            )
+    for run_id in by_sizes:
+        what = "there is no such run"
+        yield Finding(
+            "bucket size", f"table bucket_stat, run {run_id}", what, "stats and --max-bucket"
+        )
+
+
+def _small_rows(snapshot: Snapshot) -> Iterator[Finding]:
+    for table, kind in _SMALL_TABLES.items():
+        for row in snapshot.execute(f"SELECT * FROM {table}"):
+            found = row_checksum(row[:-1])
+            if found != row[-1]:
+                what = f"CRC-32 of its values is {found:08x}, written was {row[-1]:08x}"
+                yield Finding(kind, f"table {table}, row {row[0]}", what, f"row {row[0]}")
+
+
+def _document_counts(snapshot: Snapshot) -> Iterator[Finding]:
+    """What batches brought and took away is what there is."""
+    (expected,) = snapshot.execute(
+        "SELECT coalesce(sum(n_added - n_removed), 0) FROM batch"
+    ).fetchone()
+    (found,) = snapshot.execute("SELECT count(*) FROM document").fetchone()
+    if found != expected:
+        yield Finding(
+            "count",
+            "table document",
+            f"has {found} rows; by the table batch there are {expected}",
+            counted(abs(found - expected), "document"),
+        )
+    (last,) = snapshot.execute("SELECT max(doc_id) FROM document").fetchone()
+    if last is not None and last >= snapshot.next_doc_id:
+        what = f"the next doc_id is {snapshot.next_doc_id}, and a document has {last}"
+        yield Finding("state", "table state, row 1", what, "the next add")

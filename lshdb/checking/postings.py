@@ -1,0 +1,130 @@
+"""Signature rows against their CRC-32, and postings against the rows they came from."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.banding import CONTENT_BAND, bucket_keys, content_keys
+from lshdb.checking.findings import Finding, counted, documents_affected
+from lshdb.params import IndexParams
+from lshdb.storage.dialects import sqlite as dialect
+from lshdb.storage.signature_file import HEADER_BYTES
+from lshdb.storage.snapshot import Snapshot
+
+__all__ = ["block_findings", "posting_findings", "run_findings", "signature_findings"]
+
+_CHUNK = 100_000
+
+
+def signature_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    """Blocks of rows whose CRC-32 is not the one written."""
+    blocks = snapshot.execute(
+        "SELECT first_row, n_rows, crc32 FROM signature_block ORDER BY first_row"
+    )
+    yield from block_findings(snapshot, blocks.fetchall())
+
+
+def block_findings(snapshot: Snapshot, blocks: Iterable[tuple[int, int, int]]) -> Iterator[Finding]:
+    """Those of some blocks, given as (first row, rows, CRC-32), that are not as written."""
+    file, n = snapshot.signature_file, snapshot.n_signatures
+    size = file.row_bytes
+    for first, count, crc in blocks:
+        end = first + count
+        if not 0 <= first < end <= n:
+            continue  # which counts.py says
+        found = file.block_crc(first, count)
+        if found != crc:
+            yield Finding(
+                "signatures",
+                f"{file.path.name}, rows {first} to {end - 1}, "
+                f"bytes {HEADER_BYTES + first * size} to {HEADER_BYTES + end * size - 1}",
+                f"CRC-32 is {found:08x}, written was {crc:08x}",
+                documents_affected(snapshot, "signature_id BETWEEN ? AND ?", (first, end - 1)),
+            )
+
+
+def run_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    """Runs that have not the postings that were written."""
+    runs = 0
+    for table, n_rows in snapshot.execute("SELECT table_name, n_rows FROM run").fetchall():
+        (found, contents) = snapshot.execute(
+            f"SELECT count(*), count(*) FILTER (WHERE NOT {dialect.NOT_CONTENT_SQL}) FROM {table}"
+        ).fetchone()
+        runs += found - contents
+        if found != n_rows:
+            what = f"holds {found} postings; written were {n_rows}"
+            yield Finding("run", f"table {table}", what, counted(abs(found - n_rows), "posting"))
+    (view,) = snapshot.execute("SELECT count(*) FROM posting").fetchone()
+    if view != runs:
+        what = f"shows {view} postings; the runs hold {runs}"
+        yield Finding("run", "view posting", what, "statements of your own")
+
+
+def posting_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
+    """Postings that are not the ones of their signatures, and signatures without all of theirs."""
+    n = snapshot.n_signatures
+    signatures = snapshot.signature_file.rows(n)
+    content = _content_keys(snapshot)
+    counts = np.zeros(n, dtype=np.int16)
+    for table in snapshot.run_tables:
+        rows = snapshot.execute(f"SELECT bucket_key, signature_id FROM {table}")
+        while chunk := list(itertools.islice(rows, _CHUNK)):
+            flat = np.array(chunk, dtype=np.int64)
+            keys, ids = flat[:, 0], flat[:, 1]
+            outside = (ids < 0) | (ids >= n)
+            for key, one in flat[outside].tolist():
+                what = f"names signature {one}; there are {n}"
+                yield Finding("posting", _place(table, key, one), what, "1 posting")
+            keys, ids = keys[~outside], ids[~outside]
+            np.add.at(counts, ids, 1)
+            expected = _expected_keys(signatures[ids], keys, content[ids], params)
+            for key, one in flat[~outside][keys != expected].tolist():
+                what = f"signature {one} is not in this bucket by its row"
+                affected = documents_affected(snapshot, "signature_id = ?", (one,))
+                yield Finding("posting", _place(table, key, one), what, affected)
+    for one in np.flatnonzero(counts != params.bands + 1).tolist():
+        yield Finding(
+            "posting",
+            f"postings, signature {one}",
+            f"has {counts[one]} postings; expected {params.bands + 1}",
+            documents_affected(snapshot, "signature_id = ?", (one,)),
+        )
+
+
+def _place(table: str, key: int, signature_id: int) -> str:
+    return f"table {table}, bucket key {key}, signature {signature_id}"
+
+
+def _content_keys(snapshot: Snapshot) -> NDArray[np.int64]:
+    """Content bucket key by signature; 0, which is none, where no document has it any longer."""
+    keys = np.zeros(snapshot.n_signatures, dtype=np.int64)
+    rows = snapshot.execute(
+        "SELECT signature_id, content_hash FROM document WHERE signature_id IS NOT NULL"
+    )
+    while chunk := list(itertools.islice(rows, _CHUNK)):
+        ids = np.array([row[0] for row in chunk], dtype=np.int64)
+        inside = (ids >= 0) & (ids < len(keys))
+        hashes = content_keys([row[1].ljust(16, b"\0")[:16] for row in chunk])
+        keys[ids[inside]] = hashes[inside]
+    return keys
+
+
+def _expected_keys(
+    rows: NDArray[np.uint32],
+    keys: NDArray[np.int64],
+    content: NDArray[np.int64],
+    params: IndexParams,
+) -> NDArray[np.int64]:
+    """The key each posting should have, by its band; its own where nothing says otherwise."""
+    band = (keys >> 56) & 255
+    of_slots = bucket_keys(rows, bands=params.bands, rows=params.rows)
+    inside = band < params.bands
+    expected = np.where(
+        inside, of_slots[np.arange(len(keys)), np.where(inside, band, 0)], np.int64(-1)
+    )
+    of_content = band == CONTENT_BAND
+    return np.where(of_content, np.where(content == 0, keys, content), expected)

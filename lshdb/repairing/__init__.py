@@ -1,0 +1,176 @@
+"""A damaged index -> a sound one, made of all that can be proved; the rest goes into a file.
+
+Decided: what is damaged is not mended where it lies. The index is built anew beside itself, of
+
+    documents     rows whose CRC-32 is right, or is right once values are worked out from the text
+    texts         that have the hash in such a row; or those of a copy of the document
+    signatures    rows of blocks whose CRC-32 is right, or that the text gives again, or, where
+                  texts are not stored, that all their postings vouch for
+    batches       rows whose CRC-32 is right; others are worked out from the documents
+    postings, bucket sizes and copies' links    worked out from those
+    edges and clusters    left out: they are found again when somebody asks
+
+and checked in full. Only then it takes the old one's place, in one transaction of the database
+whose signature file is another generation. So a repair that is killed or fails changes nothing, and
+readers go on meanwhile. It takes the room of a second index, and its write-ahead log.
+
+``evidence.py`` proves documents, ``history.py`` batches, ``quarantine.py`` writes what is lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lshdb.checking import Finding, check_index
+from lshdb.errors import DamageError, DatabaseError
+from lshdb.repairing.building import Rebuild
+from lshdb.repairing.quarantine import Quarantine
+from lshdb.shingling import Shingler
+from lshdb.storage.dialects import sqlite as dialect
+from lshdb.storage.dialects.files import replace_database
+from lshdb.storage.directory import sync_directory
+from lshdb.storage.generations import next_generation
+from lshdb.storage.lock import WriterLock
+from lshdb.storage.salvaging import find_signature_file, state_is_sound
+from lshdb.storage.snapshot import Snapshot
+from lshdb.storage.store import Store
+from lshdb.storage.writing import Writer
+
+__all__ = ["RepairResult", "repair_store"]
+
+_ASIDE = "repair"
+_STATE = (
+    "state_id, format, uuid, created_at, library_version, unicode_version, signature_file, "
+    "n_signatures, next_doc_id, next_run_id, checksum"
+)
+
+
+@dataclass(slots=True)
+class RepairResult:
+    """What a repair found and did.
+
+    Attributes
+    ----------
+    findings : list of Finding
+        Of a full check before it; empty, then nothing was changed.
+    documents : int
+        Documents that are there, and proved.
+    signed : int
+        Signatures that were made again from texts.
+    vouched : int
+        Signatures that their postings proved.
+    batches : list of int
+        Batches whose figures had to be worked out.
+    lost : list of str
+        Keys of the documents that are out of the index; ``?`` for one whose key is not known.
+    quarantine : Path or None
+        The file with what is known of them.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    documents: int = 0
+    signed: int = 0
+    vouched: int = 0
+    batches: list[int] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    quarantine: Path | None = None
+
+
+def repair_store(
+    store: Store, shingler: Shingler, *, lock_timeout: float, workers: int
+) -> RepairResult:
+    """Repair an index; see :meth:`lshdb.Index.repair`."""
+    lock = WriterLock(store.directory.lock, lock_timeout)
+    lock.acquire()
+    try:
+        with _said(store), store.reading() as snapshot:
+            result = RepairResult(list(check_index(snapshot, store.params)))
+            if result.findings:
+                _repair(store, snapshot, shingler, workers, result)
+    finally:
+        lock.release()
+    return result
+
+
+def _repair(
+    store: Store, snapshot: Snapshot, shingler: Shingler, workers: int, result: RepairResult
+) -> None:
+    aside = store.directory.path / _ASIDE
+    shutil.rmtree(aside, ignore_errors=True)
+    state, file = _state(store, snapshot)
+    with Quarantine(store.path) as quarantine:
+        try:
+            rebuild = Rebuild(snapshot, store.params, shingler, file, quarantine, workers)
+            with (
+                Store.making(aside, store.params, state=state) as made,
+                Writer(made, lock_timeout=0.0) as writer,
+            ):
+                rebuild.build(writer, next_doc_id=state["next_doc_id"])
+            _prove(aside)
+            quarantine.keep()
+            _publish(store, made.database, state["signature_file"], file.path)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    result.documents, result.signed = rebuild.documents, rebuild.evidence.signed
+    result.vouched, result.batches = rebuild.evidence.vouched, rebuild.history.rebuilt
+    result.lost, result.quarantine = quarantine.keys, quarantine.path
+
+
+def _state(store: Store, snapshot: Snapshot) -> tuple[dict[str, Any], Any]:
+    """Columns of the new table ``state``, and the signature file that there is."""
+    row = snapshot.execute(f"SELECT {_STATE} FROM state").fetchone()
+    found = dict(zip(_STATE.split(", "), row, strict=True))
+    is_sound = state_is_sound(snapshot.execute)
+    file = find_signature_file(store.directory.path, found["signature_file"], store.params.num_perm)
+    return {
+        "uuid": store.directory.read_description().uuid,
+        **{name: str(found[name]) for name in ("created_at", "library_version")},
+        "unicode_version": str(found["unicode_version"] or unicodedata.unidata_version),
+        "signature_file": next_generation(file).path.name,
+        "next_doc_id": found["next_doc_id"] if is_sound else 1,
+    }, file
+
+
+def _prove(aside: Path) -> None:
+    """Check what was made, in full, before it takes the old one's place."""
+    with contextlib.closing(Store.open(aside)) as made, made.reading() as snapshot:
+        finding = next(check_index(snapshot, made.params), None)
+    if finding is not None:
+        raise DamageError(
+            f"what was rebuilt is not sound: {finding.where}: {finding.what}; nothing was changed",
+            hint="restore the index from a copy",
+        )
+
+
+def _publish(store: Store, database: Path, file_name: str, old_file: Path) -> None:
+    """Put what was made in the place of what was there.
+
+    The new signature file is there, and synced, before the database names it, and the old one until
+    nothing names it any more.
+    """
+    new_file = store.directory.path / file_name
+    os.replace(database.with_name(file_name), new_file)
+    sync_directory(store.directory.path)
+    replace_database(database, store.database)
+    if old_file != new_file:
+        old_file.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _said(store: Store) -> Iterator[None]:
+    """Turn what the disk and the database say into our error."""
+    try:
+        yield
+    except (OSError, *dialect.DRIVER_ERRORS) as error:
+        why = getattr(error, "strerror", None) or error
+        raise DatabaseError(
+            f"repairing the index {store.path} failed: {why}; it is as it was",
+            hint="check the free space, of which a second index is needed, and the permissions",
+        ) from error

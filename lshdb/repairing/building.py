@@ -1,0 +1,273 @@
+"""All that is proved of a damaged index, put into a new one, a batch of documents at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.banding import bucket_keys, content_keys
+from lshdb.collector import collector_paused
+from lshdb.params import IndexParams
+from lshdb.repairing.evidence import Evidence, Text
+from lshdb.repairing.history import History
+from lshdb.repairing.quarantine import Quarantine
+from lshdb.shingling import Shingler
+from lshdb.storage.checksums import row_checksum
+from lshdb.storage.documents import DOCUMENT_COLUMNS
+from lshdb.storage.loading import load_batches
+from lshdb.storage.records import StoredDocument
+from lshdb.storage.salvaging import keys_by_index, salvaged, sound_rows
+from lshdb.storage.signature_file import SignatureFile
+from lshdb.storage.snapshot import Snapshot
+from lshdb.storage.transaction import WriteTransaction
+from lshdb.storage.writing import Writer
+
+__all__ = ["Rebuild"]
+
+_DOCUMENTS = 10_000
+_CHARACTERS = 32 * 2**20
+_COLUMNS = DOCUMENT_COLUMNS.split(", ")
+
+Row = tuple[Any, ...]
+
+
+class Rebuild:
+    """One rebuilding.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        Of the damaged index.
+    params : IndexParams
+    shingler : Shingler
+    file : SignatureFile
+        Of the damaged index; it may be missing.
+    quarantine : Quarantine
+        Takes what is not proved.
+    workers : int
+        Threads that sign.
+
+    Attributes
+    ----------
+    documents : int
+        Put into the new index.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        params: IndexParams,
+        shingler: Shingler,
+        file: SignatureFile,
+        quarantine: Quarantine,
+        workers: int,
+    ) -> None:
+        self._snapshot = snapshot
+        self._params = params
+        self._file = file
+        self._quarantine = quarantine
+        self.evidence = Evidence(snapshot, params, shingler, file, workers)
+        self.history = History(snapshot)
+        self.documents = 0
+        self._sound = sound_rows(snapshot.execute, file)
+        self._new_ids = np.full(len(self._sound), -1, dtype=np.int64)
+        self._keys: dict[int, str] = {}
+        """By doc_id, those of the documents whose row is not proved, from the index of keys."""
+        self._last_doc_id = 0
+
+    def build(self, writer: Writer, *, next_doc_id: int) -> None:
+        """Fill an empty index.
+
+        Parameters
+        ----------
+        writer : Writer
+            Of the empty index.
+        next_doc_id : int
+            At least; what the old one said, if that is proved.
+        """
+        self._survey()
+        with writer.transaction() as transaction:
+            version = str(transaction.execute("SELECT unicode_version FROM state").fetchone()[0])
+            load_batches(transaction, self.history.rows(version))
+        for rows in self._chunks():
+            with collector_paused(), writer.transaction() as transaction:
+                self._take(transaction, rows)
+            writer.limit_runs()
+        self._take_out_the_rest()
+        with writer.transaction() as transaction:
+            lost = len(self._quarantine.keys)
+            self.history.balance(transaction, there=self.documents, lost=lost)
+            transaction.execute(
+                "UPDATE state SET next_doc_id = ?", (max(next_doc_id, self._last_doc_id + 1),)
+            )
+        writer.tidy()
+
+    def _survey(self) -> None:
+        """Look at all rows of documents: which batches they have, and which are not proved."""
+        proved = []
+        for row in salvaged(self._snapshot.execute, "document", *_COLUMNS):
+            if _is_proved(row):
+                one = StoredDocument(*row[:-1])
+                self.history.count(one.batch_id, one.last_seen_at)
+                proved.append(one.doc_id)
+        met = np.array(proved, dtype=np.int64)
+        for doc_id, key in keys_by_index(self._snapshot.execute):
+            place = int(np.searchsorted(met, doc_id))
+            if place == len(met) or met[place] != doc_id:
+                self._keys[doc_id] = key
+        self._last_doc_id = max(proved, default=0)
+
+    def _chunks(self) -> Iterator[list[Row]]:
+        """Rows of documents, as they are found, in batches whose texts fit in memory."""
+        chunk: list[Row] = []
+        size = 0
+        place = _COLUMNS.index("n_chars")
+        for row in salvaged(self._snapshot.execute, "document", *_COLUMNS):
+            chunk.append(row)
+            size += row[place] if type(row[place]) is int else 0
+            if len(chunk) >= _DOCUMENTS or size >= _CHARACTERS:
+                yield chunk
+                chunk, size = [], 0
+        if chunk:
+            yield chunk
+
+    def _take(self, transaction: WriteTransaction, rows: list[Row]) -> None:
+        """Put those of some documents in that are proved."""
+        texts = self.evidence.texts([row[0] for row in rows])
+        documents = [
+            one for row in rows if (one := self._document(row, texts.get(row[0]))) is not None
+        ]
+        if self._params.store_text:
+            documents = [one for one in documents if self._has_text(one, texts)]
+        documents = self._with_signatures(transaction, documents, texts)
+        transaction.insert_documents(
+            [(one.doc_id, one.key, self._new_id(one), *one.values()[3:]) for one in documents]
+        )
+        if self._params.store_text:
+            transaction.put_bodies(
+                (one.doc_id, texts[one.doc_id].form, texts[one.doc_id].packed) for one in documents
+            )
+        self.documents += len(documents)
+        self._last_doc_id = max(self._last_doc_id, *(one.doc_id for one in documents), 0)
+
+    def _document(self, row: Row, text: Text | None) -> StoredDocument | None:
+        """The row of a document if it is proved; else it is taken out."""
+        if _is_proved(row):
+            return StoredDocument(*row[:-1])
+        doc_id, values, checksum = row[0], row[:-1], row[-1]
+        one = self.evidence.proved(values, checksum, self._keys.get(doc_id), text)
+        if one is not None and self.history.has(one.batch_id):
+            self._keys.pop(doc_id, None)
+            return one
+        found = dict(zip(_COLUMNS, row, strict=True))
+        key = self._keys.pop(doc_id, None) or found["key"]
+        is_proved = text is not None and text.body_hash == found["body_hash"]
+        body = None if text is None else text.body
+        self._quarantine.put(
+            key if isinstance(key, str) else None,
+            "its row in the table document is not what was written",
+            **{"text" if is_proved else "unproved_text": body, "row": found},
+        )
+        return None
+
+    def _has_text(self, one: StoredDocument, texts: dict[int, Text]) -> bool:
+        """Whether there is the text of a document, here or with a copy; else it is taken out."""
+        text = texts.get(one.doc_id)
+        if text is not None and text.body_hash == one.body_hash:
+            return True
+        copy = self.evidence.text_of_copy(one)
+        if copy is not None:
+            texts[one.doc_id] = copy
+            return True
+        body = None if text is None else text.body
+        reason = "its text is missing" if text is None else "its text is not the one written"
+        self._put_out(one, reason, unproved_text=body)
+        return False
+
+    def _put_out(self, one: StoredDocument, reason: str, **more: Any) -> None:
+        row = dict(zip(_COLUMNS[:-1], one.values(), strict=True))
+        self._quarantine.put(one.key, reason, **more, row=row)
+
+    def _new_id(self, one: StoredDocument) -> int | None:
+        """Number of a document's signature in the new index; None where it is not there yet."""
+        old = one.signature_id
+        if old is None or old >= len(self._new_ids) or self._new_ids[old] < 0:
+            return None
+        return int(self._new_ids[old])
+
+    def _with_signatures(
+        self,
+        transaction: WriteTransaction,
+        documents: list[StoredDocument],
+        texts: dict[int, Text],
+    ) -> list[StoredDocument]:
+        """Write the signatures that are not there yet; those documents that have one or need none.
+
+        Documents with one content have one signature, as before.
+        """
+        firsts: dict[int, StoredDocument] = {}
+        for one in documents:
+            if one.signature_id is not None and self._new_id(one) is None:
+                firsts.setdefault(one.signature_id, one)
+        sound = [old for old in firsts if old < len(self._sound) and self._sound[old]]
+        damaged = firsts.keys() - set(sound)
+        rows = self.evidence.signatures(
+            [one for old, one in firsts.items() if old in damaged], texts
+        )
+        if sound:
+            rows.update(zip(sound, self._file.take(np.array(sound, dtype=np.int64)), strict=True))
+        self._write_signatures(transaction, rows, firsts)
+        kept = []
+        for one in documents:
+            if one.signature_id is None or self._new_id(one) is not None:
+                kept.append(one)
+            else:
+                text = texts[one.doc_id].body if one.doc_id in texts else None
+                self._put_out(one, "its signature is damaged", text=text)
+        return kept
+
+    def _write_signatures(
+        self,
+        transaction: WriteTransaction,
+        rows: dict[int, NDArray[np.uint32]],
+        firsts: dict[int, StoredDocument],
+    ) -> None:
+        """Append rows, in the order of the documents that they come with, and their postings."""
+        olds = [old for old in firsts if old in rows]
+        if not olds:
+            return
+        first = transaction.snapshot.n_signatures
+        ids = np.arange(first, first + len(olds), dtype=np.int64)
+        more = max(olds) + 1 - len(self._new_ids)  # where the file was cut
+        if more > 0:
+            self._new_ids = np.append(self._new_ids, np.full(more, -1, dtype=np.int64))
+        self._new_ids[olds] = ids
+        stacked = np.stack([rows[old] for old in olds]).astype(np.uint32)
+        transaction.append_signatures(stacked)
+        bands = self._params.bands
+        keys = bucket_keys(stacked, bands=bands, rows=self._params.rows)
+        contents = content_keys([firsts[old].content_hash for old in olds])
+        transaction.runs.add(
+            np.concatenate([keys.reshape(-1), contents]),
+            np.concatenate([np.repeat(ids, bands), ids]),
+        )
+
+    def _take_out_the_rest(self) -> None:
+        """Write down what is left of documents whose row cannot be read: a key, or a text."""
+        rest = dict(sorted(self._keys.items()))
+        for doc_id, key in rest.items():
+            text = self.evidence.texts([doc_id]).get(doc_id)
+            self._quarantine.put(
+                key,
+                "its row in the table document cannot be read",
+                unproved_text=None if text is None else text.body,
+                doc_id=doc_id,
+            )
+            self._last_doc_id = max(self._last_doc_id, doc_id)
+
+
+def _is_proved(row: Row) -> bool:
+    return bool(row_checksum(row[:-1]) == row[-1])

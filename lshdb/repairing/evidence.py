@@ -1,0 +1,227 @@
+"""What proves a document: the CRC-32 of its row, the hash of its text, its signature's sources."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.banding import bucket_keys, content_keys
+from lshdb.errors import LshdbError
+from lshdb.params import IndexParams
+from lshdb.shingling import Shingler, count_unassigned
+from lshdb.signatures import canonical_contents
+from lshdb.signing import sign_in_threads
+from lshdb.storage.bodies import hash_body, raw_body, unpack_body
+from lshdb.storage.checksums import row_checksum
+from lshdb.storage.dialects import sqlite as dialect
+from lshdb.storage.records import StoredDocument
+from lshdb.storage.signature_file import SignatureFile
+from lshdb.storage.snapshot import Snapshot
+
+__all__ = ["Evidence", "Text"]
+
+
+class Text(NamedTuple):
+    """A stored text that can be decoded, and its hash."""
+
+    form: str
+    packed: bytes
+    body: str | list[str]
+    body_hash: bytes
+
+
+class Evidence:
+    """Looks for proof of what a damaged index holds, in all the places where it is held.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        Of the damaged index; any of its tables may fail to be read.
+    params : IndexParams
+    shingler : Shingler
+    file : SignatureFile
+    workers : int
+        Threads that sign.
+
+    Attributes
+    ----------
+    signed, vouched : int
+        Signatures made again from texts, and proved by their postings.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        params: IndexParams,
+        shingler: Shingler,
+        file: SignatureFile,
+        workers: int,
+    ) -> None:
+        self._snapshot = snapshot
+        self._params = params
+        self._shingler = shingler
+        self._file = file
+        self._workers = workers
+        self.signed = 0
+        self.vouched = 0
+
+    # Texts
+
+    def texts(self, doc_ids: Sequence[int]) -> dict[int, Text]:
+        """The texts of some documents that can be read and decoded, by doc_id."""
+        query = f"SELECT doc_id, form, body FROM content WHERE {dialect.in_list('doc_id')}"
+        try:
+            rows = self._snapshot.execute(query, (dialect.encode_list(doc_ids),)).fetchall()
+        except LshdbError:
+            if len(doc_ids) <= 1:
+                return {}
+            half = len(doc_ids) // 2
+            return self.texts(doc_ids[:half]) | self.texts(doc_ids[half:])
+        found = ((doc_id, _decoded(form, packed)) for doc_id, form, packed in rows)
+        return {doc_id: text for doc_id, text in found if text is not None}
+
+    def text_of_copy(self, one: StoredDocument) -> Text | None:
+        """The text of another document that was given the same one."""
+        try:
+            doc_ids = self._snapshot.execute(
+                "SELECT doc_id FROM document WHERE signature_id = ? AND body_hash = ?",
+                (one.signature_id, one.body_hash),
+            ).fetchall()
+        except LshdbError:
+            return None
+        texts = self.texts([doc_id for (doc_id,) in doc_ids if doc_id != one.doc_id])
+        return next((text for text in texts.values() if text.body_hash == one.body_hash), None)
+
+    # Rows of documents
+
+    def proved(
+        self, values: tuple[Any, ...], checksum: int, key: str | None, text: Text | None
+    ) -> StoredDocument | None:
+        """The row that was written, where some values can be found elsewhere; None if not.
+
+        Parameters
+        ----------
+        values : tuple
+            Of the row as it is found.
+        checksum : int
+            That of the row as it was written.
+        key : str or None
+            What the index of keys has for it.
+        text : Text or None
+
+        Returns
+        -------
+        StoredDocument or None
+            Its checksum is right.
+        """
+        found = StoredDocument(*values)
+        content_hash = found.content_hash
+        derived: dict[str, set[Any]] = {}
+        if text is not None:
+            (content,) = self._contents([text.body])
+            _, counts = sign_in_threads([content], self._params, workers=1)
+            content_hash = hash_body(*raw_body(content))
+            derived = {
+                "content_hash": {content_hash},
+                "body_hash": {text.body_hash},
+                "n_shingles": {int(counts[0])},
+                "n_chars": {_n_chars(text.body)},
+                "n_unassigned": {count_unassigned(content), None},
+            }
+        derived["key"] = {key} if key is not None else set()
+        derived["signature_id"] = {None, *self._signatures_with(content_hash)}
+        names = list(StoredDocument.__dataclass_fields__)
+        choices = [
+            dict.fromkeys([value, *derived.get(name, ())])
+            for name, value in zip(names, values, strict=True)
+        ]
+        for candidate in itertools.islice(itertools.product(*choices), 10_000):
+            if row_checksum(candidate) == checksum:
+                return StoredDocument(*candidate)
+        return None
+
+    def _signatures_with(self, content_hash: object) -> list[int]:
+        """Signatures that may be of a content, by the postings of the content band."""
+        if not isinstance(content_hash, bytes) or len(content_hash) != 16:
+            return []
+        try:
+            ids: list[int] = self._snapshot.postings.of(content_keys([content_hash]))[1].tolist()
+            return ids
+        except (LshdbError, ValueError, TypeError, OverflowError):
+            return []
+
+    # Signatures
+
+    def _contents(self, bodies: Sequence[str | list[str]]) -> list[str | list[str]]:
+        contents = canonical_contents(self._shingler, bodies)
+        return [one if isinstance(one, str) else list(one) for one in contents]
+
+    def signatures(
+        self, documents: Iterable[StoredDocument], texts: dict[int, Text]
+    ) -> dict[int, NDArray[np.uint32]]:
+        """Rows of signatures whose block is damaged, by old signature id; those that are proved.
+
+        Parameters
+        ----------
+        documents : iterable of StoredDocument
+            One for each such signature, proved.
+        texts : dict
+            Their texts by doc_id, proved; none where texts are not stored.
+        """
+        found: dict[int, NDArray[np.uint32]] = {}
+        readable = []
+        for one in documents:
+            if one.doc_id in texts:
+                readable.append(one)
+            else:
+                self._vouch(one, found)
+        bodies = [texts[one.doc_id].body for one in readable]
+        contents = self._contents(bodies)
+        rows, _ = sign_in_threads(contents, self._params, workers=self._workers)
+        for one, content, row in zip(readable, contents, rows, strict=True):
+            if one.signature_id is None:
+                continue
+            if hash_body(*raw_body(content)) == one.content_hash:
+                found[one.signature_id] = row
+                self.signed += 1
+            else:  # another version of Unicode, or of a tokenizer
+                self._vouch(one, found)
+        return found
+
+    def _vouch(self, one: StoredDocument, found: dict[int, NDArray[np.uint32]]) -> None:
+        """Take a row as it lies if every slot of it is in a band, and every band has its posting.
+
+        A bucket key is a hash of 56 bits of the band's slots: a row that differs is not taken.
+        """
+        params, signature_id = self._params, one.signature_id
+        if signature_id is None or params.bands * params.rows != params.num_perm:
+            return
+        try:
+            row = self._file.take(np.array([signature_id], dtype=np.int64))
+            keys = bucket_keys(row, bands=params.bands, rows=params.rows).reshape(-1)
+            posted, ids = self._snapshot.postings.of(np.unique(keys))
+        except (LshdbError, OSError, ValueError, TypeError, OverflowError):
+            return
+        if np.isin(keys, posted[ids == signature_id]).all():
+            found[signature_id] = row[0]
+            self.vouched += 1
+
+
+def _n_chars(body: str | list[str]) -> int:
+    return len(body) if isinstance(body, str) else sum(map(len, body))
+
+
+def _decoded(form: Any, packed: Any) -> Text | None:
+    """A stored text; where its form is damaged, the first that it can be read in."""
+    for likely in (form,) if form in ("text", "tokens") else ("tokens", "text"):
+        try:
+            body = unpack_body(likely, packed)
+            named, raw = raw_body(body)
+            return Text(named, packed, body, hash_body(named, raw))
+        except (LshdbError, ValueError, TypeError, AttributeError):
+            continue
+    return None

@@ -1,0 +1,119 @@
+"""A bit flips in a value, or anywhere in a file; the index is repaired, and sound after that.
+
+All documents are then there with right answers, or named as lost.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lshdb import Index
+from tests.conftest import family_corpus
+from tests.fault.repairs import repaired
+
+PARAMETERS: dict[str, Any] = {"threshold": 0.6, "k": 1, "num_perm": 16, "bands": 4, "rows": 4}
+DOCUMENTS = family_corpus(11, families=5)
+TABLES = (
+    "state", "batch", "document", "content", "signature_block", "run", "bucket_stat", "edge",
+    "edge_state", "cluster_member", "signature_release", "posting_run_1", "posting_run_2",
+)  # fmt: skip
+FLIPS = {"values": 2000, "index.db": 2000, "signatures.npy": 500}
+ORDINARY = {"values": 18, "index.db": 8, "signatures.npy": 3}
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["texts", "no texts"])
+def sound(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """An index with two runs, replaced and removed documents, and clusters; what is in it."""
+    path = tmp_path_factory.mktemp("sound") / "x.lshdb"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lshdb.storage.runs.RUN_ROWS", 80)
+        with Index.create(path, store_text=request.param, **PARAMETERS) as index:
+            index.add(DOCUMENTS[:20])
+            index.add(DOCUMENTS[20:])
+            index.add([("f000-1", DOCUMENTS[9][1]), ("empty", ""), ("tokens", ["a", "b", "c"])])
+            index.remove(["f001-2", "u002"])
+            index.update_clusters()
+            assert index.check() == []
+    documents: dict[str, Any] = dict(DOCUMENTS)
+    documents |= {"f000-1": DOCUMENTS[9][1], "empty": "", "tokens": ["a", "b", "c"]}
+    yield path, {key: body for key, body in documents.items() if key not in ("f001-2", "u002")}
+
+
+def flip_value(path: Path, table: str, rng: random.Random) -> str:
+    """Flip one bit of one value in a table; what was done."""
+    database = sqlite3.connect(path / "index.db", isolation_level=None)
+    try:
+        database.execute("PRAGMA ignore_check_constraints=ON")
+        columns = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
+        rows = database.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall()
+        if not rows:
+            return f"nothing in {table}"
+        row = rng.choice(rows)
+        place = rng.randrange(len(columns))
+        value = flipped_value(row[place], rng)
+        keys = [column for column in columns if row[columns.index(column)] is not None]
+        condition = " AND ".join(f"{key} = ?" for key in keys)
+        values = [row[columns.index(key)] for key in keys]
+        database.execute(
+            f"UPDATE OR IGNORE {table} SET {columns[place]} = ? WHERE {condition}", [value, *values]
+        )
+        return f"{table}.{columns[place]} of {row!r:.60}: {value!r:.30}"
+    finally:
+        database.close()
+
+
+def flipped_value(value: Any, rng: random.Random) -> Any:
+    if isinstance(value, int):
+        return value ^ 1 << rng.randrange(40)
+    if isinstance(value, float):
+        return value + 2.0 ** -rng.randrange(1, 30)
+    if value is None:
+        return 1
+    raw = bytearray(value.encode() if isinstance(value, str) else value)
+    if not raw:
+        return "x"
+    raw[rng.randrange(len(raw))] ^= 1 << rng.randrange(7)
+    return bytes(raw) if isinstance(value, bytes) else raw.decode()
+
+
+def flip_bit(path: Path, name: str, rng: random.Random) -> str:
+    content = bytearray((path / name).read_bytes())
+    bit = rng.randrange(len(content) * 8)
+    content[bit // 8] ^= 1 << bit % 8
+    (path / name).write_bytes(content)
+    return f"bit {bit} of {name}"
+
+
+@pytest.mark.parametrize("what", FLIPS)
+def test_an_index_with_a_flipped_bit_is_repaired(
+    what: str, sound: tuple[Path, dict[str, Any]], tmp_path: Path, is_long: bool
+) -> None:
+    rng = random.Random(f"repairs of {what}")
+    seen = Counter[str]()
+    bad = []
+    for number in range((FLIPS if is_long else ORDINARY)[what]):
+        path = tmp_path / str(number) / "x.lshdb"
+        shutil.copytree(sound[0], path)
+        table = TABLES[number % len(TABLES)]
+        done = flip_value(path, table, rng) if what == "values" else flip_bit(path, what, rng)
+        outcome, faults = repaired(path, sound[1])
+        seen[outcome] += 1
+        bad += [f"{done}: {outcome}: {fault}" for fault in faults]
+        if outcome == "refused" and what != "index.db":
+            bad.append(f"{done}: refused")
+        shutil.rmtree(path.parent)
+    print(what, dict(seen))
+    assert bad == []
+    assert seen["refused"] <= max(1, 0.05 * sum(seen.values()))
+    if what == "signatures.npy":  # rows are proved by texts, or by their postings
+        assert set(seen) <= {"sound", "repaired", "lost"} and seen["repaired"]
