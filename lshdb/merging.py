@@ -144,7 +144,7 @@ class _Merge(Committer):
         """The rows of those signatures; zeros where there is none."""
         rows = np.zeros((len(contents), self.params.num_perm), dtype=np.uint32)
         ids = np.array([-1 if one is None else one for one, _ in contents], dtype=np.int64)
-        rows[ids >= 0] = self._reading.signature_file.take(ids[ids >= 0])
+        rows[ids >= 0] = self._reading.signatures[ids[ids >= 0]]
         return rows, np.array([count for _, count in contents], dtype=np.int64)
 
     def _packed(self, change: Change) -> bytes:

@@ -104,7 +104,8 @@ def reband_index(path: Path, given: Mapping[str, Any], *, lock_timeout: float) -
     ):
         params = changed_params(store.params, given)
         result = RewriteResult(params, 0, 0, store.bytes_on_disk())
-        store.describe_next(params)
+        with writer.translated():
+            store.describe_next(params)
         with writer.transaction() as transaction:
             rewriting = _Rewriting(transaction, params, path)
             result.dropped = len(rewriting.dropped)
@@ -112,7 +113,8 @@ def reband_index(path: Path, given: Mapping[str, Any], *, lock_timeout: float) -
             rewriting.run()
             transaction.edges.clear()
             transaction.name_banding({name: getattr(params, name) for name in sorted(_REBAND)})
-        store.directory.settle_description()
+        with contextlib.suppress(OSError):  # it is committed; the next writer does the renaming
+            store.directory.settle_description()
         clear_generations(rewriting.file)
         writer.vacuum()
         result.bytes_after = store.bytes_on_disk()

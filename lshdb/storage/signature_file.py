@@ -220,14 +220,14 @@ class SignatureFile:
             The file ends before a row does, or cannot be read.
         """
         size = self.row_bytes
+        offsets = [HEADER_BYTES + size * one for one in signature_ids.tolist()]
         try:
             descriptor = self.open()
-            data = b"".join(
-                os.pread(descriptor, size, HEADER_BYTES + size * one)
-                for one in signature_ids.tolist()
-            )
+            data = b"".join(os.pread(descriptor, size, offset) for offset in offsets)
         except OSError as error:
             raise self._unreadable(error) from error
+        if len(data) != size * len(offsets):  # less than was asked for may come at any time
+            data = b"".join(self._read(size, offset) for offset in offsets)
         self.n_taken += len(signature_ids)
         return self._as_rows(data, len(signature_ids))
 

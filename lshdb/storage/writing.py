@@ -72,7 +72,8 @@ class Writer:
                 check_revision(revision[0] if revision else None, self._store.directory.path)
                 self._store.check_banding(snapshot)
                 snapshot.signature_file.check_header(snapshot.n_signatures, is_writer=True)
-            self._store.clear_leftovers(snapshot.signature_file)
+            with self.translated():
+                self._store.clear_leftovers(snapshot.signature_file)
             self._exits = exits.pop_all()
         return self
 
@@ -93,7 +94,7 @@ class Writer:
 
     def _connect(self) -> None:
         self._engine = dialect.open_writer_engine(self._store.database)
-        with self._translated():
+        with self.translated():
             self._connection = self._engine.connect()
 
     def _disconnect(self) -> None:
@@ -130,7 +131,7 @@ class Writer:
         """
         if not self._usable or self._process != os.getpid():
             raise LshdbError("the writer is closed", hint="open the index again")
-        with self._translated():
+        with self.translated():
             running = self._connection.begin()
             try:
                 transaction = WriteTransaction(self._connection, self._store)
@@ -200,7 +201,7 @@ class Writer:
             self._usable = False
 
     @contextlib.contextmanager
-    def _translated(self) -> Iterator[None]:
+    def translated(self) -> Iterator[None]:
         """Turn the errors of database and file system into ours, once, with the cause."""
         from sqlalchemy.exc import SQLAlchemyError
 

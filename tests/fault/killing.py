@@ -22,20 +22,20 @@ from lshdb.storage import store
 from lshdb.storage.signature_file import SignatureFile
 from lshdb.storage.transaction import WriteTransaction
 
-__all__ = ["MOMENTS", "Killed", "Killing", "copy_files"]
+__all__ = ["MOMENTS", "REWRITING", "Killed", "Killing", "copy_files"]
 
 MOMENTS = [
     *(("rows", nth) for nth in range(1, 4)),
     *(("commit", nth) for nth in range(1, 10)),
     *(("header", nth) for nth in range(1, 4)),
-    ("generation", 1),
-    ("clearing", 1),
-    ("clearing", 2),
 ]
-"""The nth time in the middle of signature rows, before a COMMIT, and before the header follows one;
-when a generation of signatures is written, and before others are removed.
+"""The nth time in the middle of signature rows, before a COMMIT, and before the header follows one.
 
 So many as an add of a few batches has.
+"""
+REWRITING = [("generation", 1), ("commit", 2), ("clearing", 1), ("clearing", 2)]
+"""When a generation of signatures is written, before the COMMIT that names it, and before others
+are removed: by a writer that begins, and after that COMMIT.
 """
 
 
@@ -54,7 +54,7 @@ class Killing:
     Parameters
     ----------
     at : tuple of str and int, or None
-        One of ``MOMENTS``; None for never.
+        One of ``MOMENTS`` or ``REWRITING``; None for never.
     path, copy : Path
         An index, and where its files of that moment go.
 

@@ -37,6 +37,8 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
     "replace": ("replace",),
     "remove": ("remove",),
     "cluster": ("cluster",),
+    "remove, compact": ("remove", "compact"),
+    "reband": ("reband",),
 }
 """Steps each of whose calls fails in its turn; few, as all are done again for each call."""
 SPACE = CREATE | WRITE | TRUNCATE | MKDIR
@@ -54,6 +56,7 @@ SLICE = 1
 IN_SHORT = {
     ("EIO", "add, merge"), ("EIO", "create, add"), ("ENOSPC", "replace"), ("EINTR", "remove"),
     ("short", "add, merge"), ("read EIO", "cluster"), ("read short", "replace"), ("full", "remove"),
+    ("ENOSPC", "remove, compact"), ("EIO", "reband"),
 }  # fmt: skip
 """What is tried in the ordinary run."""
 

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 )
 
 from lshdb import ConflictError, Index, LshdbError
-from tests.fault.killing import MOMENTS, Killing, copy_files
+from tests.fault.killing import MOMENTS, REWRITING, Killing, copy_files
 from tests.fault.model import Body, Model, Rules
 
 SIZE = 3
@@ -52,6 +52,7 @@ THRESHOLDS = st.sampled_from([0.3, 0.5, 0.7, 1.0])
 ON_CONFLICT = st.sampled_from(["replace", "replace", "skip", "error"])
 KILL = st.none() | st.tuples(st.sampled_from(MOMENTS), st.booleans())
 """At which moment, and whether the files of that moment are gone on with, or this process is."""
+KILL_REWRITING = st.none() | st.tuples(st.sampled_from(REWRITING), st.booleans())
 
 
 class Life(RuleBasedStateMachine):
@@ -181,13 +182,15 @@ class Life(RuleBasedStateMachine):
         self.index.update_clusters()
         (self.model,) = self.model.cluster()
 
-    @rule(kill=KILL)
+    @rule(kill=KILL_REWRITING)
     def compact(self, kill: Any) -> None:
         self._rewrite(self.model.compact(), kill, lambda: self.index.compact())
         if kill is None:
             assert self.index.stats().unused_signatures == 0
 
-    @rule(bands=st.sampled_from([(8, 2), (16, 1), (5, 3)]), threshold=THRESHOLDS, kill=KILL)
+    @rule(
+        bands=st.sampled_from([(8, 2), (16, 1), (5, 3)]), threshold=THRESHOLDS, kill=KILL_REWRITING
+    )
     def reband(self, bands: tuple[int, int], threshold: float, kill: Any) -> None:
         how: dict[str, Any] = {"bands": bands[0], "rows": bands[1], "threshold": threshold}
         do = Index.reband

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -155,3 +156,13 @@ def test_a_file_that_is_cut_while_it_is_read_is_refused(file: SignatureFile) -> 
         with pytest.raises(DamageError, match="ends before a row that is committed"):
             read()
     assert np.array_equal(stored[np.array([5, 9])], rows(0, 10)[[5, 9]])
+
+
+def test_less_is_read_than_was_asked_for(
+    file: SignatureFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pread = os.pread
+    file.append(0, rows(0, 1000))
+    monkeypatch.setattr(os, "pread", lambda fd, size, offset: pread(fd, (size + 1) // 2, offset))
+    assert np.array_equal(file.take(np.array([3, 999])), rows(0, 1000)[[3, 999]])
+    assert np.array_equal(file.take_between(3, 1000), rows(3, 997))
