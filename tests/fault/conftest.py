@@ -118,3 +118,28 @@ def upgraded(
     assert outcome.outcome == "done", outcome.result
     name = f"upgrade from {request.param}"
     return Recording(name, disk, documents, read_log(folder / "log"), is_old=True)
+
+
+@pytest.fixture(scope="session")
+def repaired(
+    writer: WriterProcess,
+    grown: tuple[Path, State],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Recording:
+    """Record a repair of an index whose signatures and runs are damaged, and what comes after."""
+    folder = tmp_path_factory.mktemp("repair")
+    path = folder / "root" / INDEX
+    shutil.copytree(grown[0], path)
+    with sqlite3.connect(path / "index.db") as database:
+        database.execute("UPDATE run SET n_rows = n_rows + 1")
+    database.close()
+    for file in path.glob("signatures*.npy"):
+        content = bytearray(file.read_bytes())
+        content[-5] ^= 1
+        file.write_bytes(content)
+    disk = Disk(path.parent)
+    log = str(folder / "log")
+    steps = ("repair", "cluster", "add_few")
+    outcome = writer.run(path, grown[1], steps=steps, log=log)
+    assert outcome.outcome == "done", outcome.result
+    return Recording("repair", disk, grown[1], read_log(folder / "log"), is_damaged=True)

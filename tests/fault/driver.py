@@ -36,6 +36,7 @@ def preload() -> None:
         "lshdb.exchange.writing",
         "lshdb.merging",
         "lshdb.removing",
+        "lshdb.repairing",
         "lshdb.rewriting",
         "lshdb.storage.copying",
         "lshdb.storage.schema",

@@ -188,9 +188,11 @@ class Disk:
         elif call.kind == RENAME:
             folder, name = self._place(call.path)
             other, new = self._place(call.data.decode())
-            if other is not folder:
-                raise ValueError(f"the replay knows no rename between directories: {call.path}")
-            folder.apply({name: None, new: folder.now[name]})
+            if other is folder:
+                folder.apply({name: None, new: folder.now[name]})
+            else:  # each directory is durable for itself: it may be in both, or in none
+                other.apply({new: folder.now[name]})
+                folder.apply({name: None})
 
     def crashed(self, rng: random.Random, most: float) -> dict[str, bytes | None]:
         """What the disk may hold after a loss now: path to bytes, or None for a directory.
@@ -302,6 +304,8 @@ class Recording:
     calls : list of Call
     is_old : bool
         Whether the index had an older schema then, and the first commit is its upgrade.
+    is_damaged : bool
+        Whether the index was damaged then, and the first commit is its repair.
     """
 
     name: str
@@ -309,6 +313,7 @@ class Recording:
     documents: State
     calls: list[Call]
     is_old: bool = False
+    is_damaged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +328,7 @@ class Loss:
         Path to bytes, or None for a directory.
     allowed : list of State
     may_be_old : bool
-        Whether the upgrade was not acknowledged yet.
+        Whether the upgrade, or the repair, was not acknowledged yet.
     digest : bytes
         Equal for equal states of which the same is expected.
     """
@@ -347,7 +352,7 @@ def losses(recording: Recording, seed: int, per_call: float) -> Iterator[Loss]:
         that are not random: nothing is there but what is durable, and everything.
     """
     disk, expected = copy.deepcopy(recording.disk), Expected(recording.documents)
-    may_be_old = recording.is_old
+    may_be_old = recording.is_old or recording.is_damaged
     seen: set[bytes] = set()
     for number, call in enumerate(recording.calls):
         if call.kind == MARK:
@@ -417,7 +422,8 @@ def broken_by(
                 loss.allowed,
                 asks=number % 25 == 5,
                 writes=number % 20 == 12,
-                may_be_old=loss.may_be_old,
+                may_be_old=loss.may_be_old and recording.is_old,
+                may_be_damaged=loss.may_be_old and recording.is_damaged,
                 block_rows=OLD_BLOCK_ROWS if recording.is_old else BLOCK_ROWS,
             )
             of_export = (one for one in loss.held.items() if one[0].startswith(f"/{EXPORTED}"))

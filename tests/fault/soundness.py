@@ -58,6 +58,7 @@ def faults_of(
     asks: bool = False,
     writes: bool = False,
     may_be_old: bool = False,
+    may_be_damaged: bool = False,
     block_rows: int = BLOCK_ROWS,
 ) -> list[str]:
     """What is wrong with an index after a fault; nothing for a sound one.
@@ -73,10 +74,18 @@ def faults_of(
         Also add documents, look again, and remove them.
     may_be_old : bool
         Whether the index may have an older schema; it is brought up to date then.
+    may_be_damaged : bool
+        Whether the index may be damaged; it is repaired then, and must have lost nothing.
     block_rows : int
         Signature rows under one CRC-32 there.
     """
     try:
+        if may_be_damaged:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(blocks, "BLOCK_ROWS", block_rows)
+                lost = Index.repair(path, workers=1).lost
+            if lost:
+                return [f"the repair lost {lost}"]
         with Index.open(path) as index:
             return _look(index, allowed, asks=asks, writes=block_rows if writes else None)
     except IndexNotFoundError as error:

@@ -318,11 +318,22 @@ def upgrade(work: Work) -> None:
     work.change([work.documents or {}], do)
 
 
+def repair(work: Work) -> None:
+    """Of an index that is damaged, with everything proved by something else."""
+
+    def do(_committed: Callable[[], None]) -> None:
+        result = Index.repair(work.path, workers=1)
+        if not result.findings or result.lost:
+            raise AssertionError(result)
+
+    work.change([work.documents or {}], do)
+
+
 STEPS: dict[str, Callable[[Work], None]] = {
     step.__name__: step
     for step in (
         create, add_few, add_batches, add_again, replace, remove, cluster, commit_fails,
-        hold, let_go, merge, expire, compact, reband, copy, export_import, upgrade,
+        hold, let_go, merge, expire, compact, reband, copy, export_import, upgrade, repair,
     )
 }  # fmt: skip
 

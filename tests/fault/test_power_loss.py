@@ -36,6 +36,15 @@ def test_an_upgrade_is_done_or_not_after_a_power_loss(upgraded: Recording, is_lo
     assert len(seen) >= 10
 
 
+def test_a_repair_is_done_or_can_be_done_again_after_a_power_loss(
+    repaired: Recording, is_long: bool
+) -> None:
+    seen, found = _many(repaired, STATES // 10) if is_long else broken_by(repaired, 0, 0.05)
+    print(f"{len(seen)} distinct states over {len(repaired.calls)} calls")
+    assert found == []
+    assert len(seen) >= 10
+
+
 @pytest.mark.parametrize("how", LIVES_FROM_OTHERS)
 def test_an_index_made_of_another_is_there_whole_or_not_at_all(
     record: Callable[..., Recording], is_long: bool, how: str
