@@ -303,7 +303,7 @@ def test_a_large_corpus_is_built_step_by_step(
     printed = capsys.readouterr().out
     assert re.search(r"^documents/s( +[\d,]+){10}$", printed, re.M)
     assert re.search(r"^Last tenth by first \d+\.\d\d; ", printed, re.M)
-    lines = re.search(r"^pairs +[\d.]+ +[\d,]+ +\d+ +(\d+)$", printed, re.M)
+    lines = re.search(r"^pairs +[\d.]+ +[\d,]+ +[\d,]+ +(\d+)$", printed, re.M)
     assert lines and int(lines[1]) > 10, printed
     assert len(re.findall(r"^(?:clusters|dedup) +\S", printed, re.M)) == 2
     assert re.search(r"^together +\d+ +[01]\.\d{5}$", printed, re.M)
