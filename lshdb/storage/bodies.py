@@ -71,10 +71,15 @@ def hash_body(form: str, raw: bytes) -> bytes:
 def _packer() -> Callable[[bytes], bytes]:
     """Compression to one frame by a context that is kept.
 
-    Making a context took three quarters of the time of a text of 130 bytes (17 us of 22). The frame
-    is the same byte for byte, with the size in its header. The compressor has a lock of its own.
+    Making a context took three quarters of the time of a text of 130 bytes (17 us of 22). The size
+    is in the frame's header. The compressor has a lock of its own.
+
+    With zstd's checksum, for 4 bytes and 0.3 us: without it 177 of 300 bits that were flipped in
+    frames gave another text and no error.
     """
-    compressor = _module().ZstdCompressor(_LEVEL)
+    parameter = _module().CompressionParameter
+    options = {parameter.compression_level: _LEVEL, parameter.checksum_flag: 1}
+    compressor = _module().ZstdCompressor(options=options)
     return functools.partial(compressor.compress, mode=compressor.FLUSH_FRAME)
 
 
