@@ -24,6 +24,7 @@ from lshdb import (
     LshdbError,
     ParameterError,
 )
+from lshdb.exchange.arrays import read_array
 from tests.answers import answers, lively_index
 from tests.conftest import family_corpus, pair_set
 
@@ -336,3 +337,15 @@ def test_a_commit_in_the_middle_is_not_in_the_export(
     index.export(tmp_path / "files", on_progress=commit)
     with Index.from_export(tmp_path / "files", tmp_path / "b") as again:
         assert stored(again) == before
+
+
+def test_an_array_that_is_cut_while_it_is_read(tmp_path: Path) -> None:
+    rows = np.arange(3_000_000, dtype="<u4").reshape(-1, 3)
+    np.save(tmp_path / "a.npy", rows)
+    blocks = read_array(
+        tmp_path / "a.npy", rows.dtype, 3, n_rows=len(rows), block_rows=len(rows) // 2
+    )
+    assert np.array_equal(next(blocks), rows[: len(rows) // 2])
+    os.truncate(tmp_path / "a.npy", 5_000_000)
+    with pytest.raises(DamageError, match=r"a\.npy ends before its rows do"):
+        next(blocks)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from lshdb.collector import collector_paused
 from lshdb.errors import DamageError, FormatError
 from lshdb.exchange import jsonl, parquet
+from lshdb.exchange.arrays import read_array
 from lshdb.exchange.manifest import MANIFEST, Manifest, read_manifest, verify_files
 from lshdb.exchange.tables import TABLES
 from lshdb.exchange.writing import FORMATS
@@ -49,12 +50,11 @@ def import_export(
     source = _Export(folder, manifest)
     verify_files(folder, manifest, source.files())
     params, state, edges = _described(folder / MANIFEST, manifest)
-    signatures = source.signatures(params)
     with (
         Store.making(path, params, database_url=database_url, state=state) as store,
         Writer(store, lock_timeout=0.0) as writer,
     ):
-        _load_signatures(writer, signatures)
+        _load_signatures(writer, source.signatures(params))
         _load_documents(writer, source, params, on_progress)
         with writer.transaction() as transaction:
             loading.load_releases(transaction, source.rows("releases"))
@@ -90,11 +90,15 @@ class _Export:
             yield row
         self._check_count(path, name, count)
 
-    def signatures(self, params: IndexParams) -> NDArray[np.uint32]:
-        """The signature rows, memory-mapped."""
-        found = self._array("signatures.npy", np.dtype("<u4"), params.num_perm)
-        self._check_count(self.folder / "signatures.npy", "signatures", len(found))
-        return found
+    def signatures(self, params: IndexParams) -> Iterator[NDArray[np.uint32]]:
+        """The signature rows, some at a time."""
+        return read_array(
+            self.folder / "signatures.npy",
+            np.dtype("<u4"),
+            params.num_perm,
+            n_rows=self.manifest.counts["signatures"],
+            block_rows=max(1, _SIGNATURE_BYTES // (4 * params.num_perm)),
+        )
 
     def postings(
         self, params: IndexParams
@@ -119,25 +123,9 @@ class _Export:
         if self.manifest.tables == "parquet":
             yield from parquet.read_postings(path)
             return
-        pairs = self._array(path.name, np.dtype("<i8"), 2)
-        for start in range(0, len(pairs), _POSTINGS):
-            block = np.array(pairs[start : start + _POSTINGS])
+        n_rows = self.manifest.counts["postings"]
+        for block in read_array(path, np.dtype("<i8"), 2, n_rows=n_rows, block_rows=_POSTINGS):
             yield block[:, 0], block[:, 1]
-
-    def _array(self, name: str, dtype: np.dtype[Any], width: int) -> NDArray[Any]:
-        path = self.folder / name
-        try:
-            found = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise _damage(path, f"is no .npy file that can be read: {error}") from error
-        if found.dtype != dtype or found.ndim != 2 or found.shape[1] != width:
-            raise _damage(
-                path,
-                f"holds {found.dtype.str} of shape {found.shape}; "
-                f"expected {dtype.str} of shape (n, {width})",
-            )
-        array: NDArray[Any] = found
-        return array
 
     def _check_count(self, path: Path, name: str, count: int) -> None:
         if count != self.manifest.counts.get(name):
@@ -170,11 +158,10 @@ def _described(
         raise _damage(path, f"lacks or garbles what an export says: {error}") from error
 
 
-def _load_signatures(writer: Writer, signatures: NDArray[np.uint32]) -> None:
-    step = max(1, _SIGNATURE_BYTES // (4 * signatures.shape[1]))
-    for start in range(0, len(signatures), step):
+def _load_signatures(writer: Writer, signatures: Iterable[NDArray[np.uint32]]) -> None:
+    for rows in signatures:
         with writer.transaction() as transaction:
-            transaction.append_signatures(np.array(signatures[start : start + step]))
+            transaction.append_signatures(rows)
 
 
 def _load_documents(
