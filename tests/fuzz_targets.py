@@ -249,7 +249,7 @@ class Fuzzer:
 
     def _row_seeds(self) -> list[Case]:
         rng = random.Random(0)
-        return [(rng.randbytes(60), b"") for _ in range(200)]
+        return [(rng.randbytes(60), b"") for _ in range(60)]
 
     def export(self, choices: Choices) -> None:
         """The files of an export; the manifest is brought up to date with one that is changed."""
