@@ -128,7 +128,7 @@ class _Export:
         path = self.folder / name
         try:
             found = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # the header is read as Python: also SyntaxError, TokenError
             raise _damage(path, f"is no .npy file that can be read: {error}") from error
         if found.dtype != dtype or found.ndim != 2 or found.shape[1] != width:
             raise _damage(

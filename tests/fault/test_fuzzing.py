@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shlex
 import shutil
 import sqlite3
@@ -12,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lshdb import DamageError, Index, LshdbError
+from lshdb import DamageError, Index, LshdbError, Rejected, read_documents
 from tests.conftest import family_corpus
 from tests.fuzz_readers import fuzz, made
 from tests.fuzz_targets import TARGETS, Fuzzer
@@ -168,3 +170,24 @@ def test_an_error_that_no_damage_is_behind_stays_what_it_is(make_index: Make) ->
     database = sqlite3.connect(index.path / "index.db", isolation_level=None)
     database.execute("UPDATE document SET n_chars = 27")
     database.close()
+
+
+def test_a_host_is_printable_in_a_rejection(tmp_path: Path) -> None:
+    path = tmp_path / "urls.txt"
+    path.write_text("http://h.\x17om/a\nhttp://h.\x17om/b\n")
+    (rejected,) = read_documents([path], input_format="urls", max_document_bytes=20)
+    assert isinstance(rejected, Rejected) and rejected.reason.isprintable()
+    assert "h.\\x17om" in rejected.reason
+
+
+def test_a_header_of_an_export_that_is_no_python(sound: Path, tmp_path: Path) -> None:
+    with Index.open(sound) as index:
+        index.export(tmp_path / "export")
+    file, manifest = (tmp_path / "export" / name for name in ("signatures.npy", "index.json"))
+    content = file.read_bytes().replace(b"}   ", b"} \x10)", 1)
+    file.write_bytes(content)
+    said = json.loads(manifest.read_bytes())
+    said["files"][file.name]["blake2b"] = hashlib.blake2b(content, digest_size=32).hexdigest()
+    manifest.write_text(json.dumps(said))
+    with pytest.raises(DamageError, match=r"no \.npy file"):
+        Index.from_export(tmp_path / "export", tmp_path / "made.lshdb")
