@@ -25,22 +25,24 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any
 from unicodedata import combining
 
 import numpy as np
 from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from lshdb.banding import reference_agreement, reference_keys
 from lshdb.shingling import normalise, shingle_hashes
 from lshdb.shingling.folding import COMPLEX, table_entry
 from lshdb.signatures import kernels
 from lshdb.signatures.contents import SCHEMES
-
-Item = TypeVar("Item")
+from tests.choices import Choices
 
 LONGEST_INPUT = 400
 SECONDS_AN_INPUT = 120
@@ -51,32 +53,6 @@ REFUSALS = (ValueError, TypeError, OverflowError, IndexError, BufferError)
 
 class Mismatch(AssertionError):
     """The kernel did something else than the reference."""
-
-
-class Choices:
-    """Bytes read as choices; past their end every choice is the first one."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    def take(self, count: int) -> bytes:
-        taken = self._data[self._at : self._at + count]
-        self._at += count
-        return taken
-
-    def number(self, limit: int) -> int:
-        """0 to limit - 1."""
-        return int.from_bytes(self.take(1 if limit <= 256 else 3), "little") % limit
-
-    def pick(self, items: Sequence[Item]) -> Item:
-        return items[self.number(len(items))]
-
-    def rarely(self, one_in: int) -> bool:
-        return self.number(one_in) == one_in - 1
-
-    def rng(self) -> np.random.Generator:
-        return np.random.default_rng(self.number(1 << 16))
 
 
 # ------------------------------------------------------------------------------------------ texts

@@ -17,6 +17,7 @@ from operator import itemgetter
 from lshdb.documents.keys import validate_key
 from lshdb.documents.lines import TooLong, split_lines
 from lshdb.documents.model import Document, Rejected
+from lshdb.documents.wording import printable
 from lshdb.shingling import split_url
 from lshdb.storage.dialects.scratch import Scratch
 
@@ -139,5 +140,6 @@ class UrlGroups:
             if urls:
                 yield Document(host, "\n".join(urls), name)
             else:
-                reason = f"the URLs of {host} have more bytes than the limit of {self._limit:,}"
+                reason = f"the URLs of {printable(host)} have more bytes than the limit of "
+                reason += f"{self._limit:,}"
                 yield Rejected(name, reason)

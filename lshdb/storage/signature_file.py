@@ -10,10 +10,8 @@ Decisions:
   process; so they are errors. A row that is not in the page cache also comes 20 to 50 times sooner
   (through a map the system reads up to 2 MiB around it); one that is takes 1 us more.
 * Of a small file all rows are kept in memory once many have been asked for.
-* How many rows count is said by the database. Rows past that do not exist; they are overwritten by
-  the next batch. The header's number is for people who open the file with NumPy: it is brought up
-  to date after the commit, so it is never ahead of the database and at most one batch behind after
-  a crash.
+* How many rows count is said by the database; those past that are overwritten by the next batch.
+  The header's number is for NumPy: it is set after the commit, so at most a batch behind.
 """
 
 from __future__ import annotations
@@ -183,9 +181,9 @@ class SignatureFile:
 
     def block_crc(self, first_row: int, n_rows: int) -> int:
         """CRC-32 of some rows as they lie; of those that are there, where the file is shorter."""
-        return zlib.crc32(
-            self._read(n_rows * self.row_bytes, HEADER_BYTES + first_row * self.row_bytes)
-        )
+        start = HEADER_BYTES + first_row * self.row_bytes
+        there = self._size() - start if first_row >= 0 else 0  # if not damaged
+        return zlib.crc32(self._read(max(0, min(n_rows * self.row_bytes, there)), start))
 
     def rows(self, n_committed: int) -> SignatureRows:
         """The committed rows, of which nothing is read yet.
@@ -200,10 +198,7 @@ class SignatureFile:
 
     def _check_length(self, n_committed: int) -> None:
         needed = HEADER_BYTES + n_committed * self.row_bytes
-        try:
-            size = os.fstat(self.open()).st_size
-        except OSError as error:
-            raise self._unreadable(error) from error
+        size = self._size()
         if size < needed:
             raise DamageError(
                 f"the signature file {self.path} is {size} bytes long; "
@@ -269,6 +264,12 @@ class SignatureFile:
             held = self._held = self.take_between(0, n_committed)
             self.n_taken = 0
         return held[:n_committed]
+
+    def _size(self) -> int:
+        try:
+            return os.fstat(self.open()).st_size
+        except OSError as error:
+            raise self._unreadable(error) from error
 
     def _read(self, size: int, offset: int) -> bytes:
         """Bytes from an offset on; fewer at the end of the file."""

@@ -16,7 +16,7 @@ import orjson
 from numpy.typing import NDArray
 
 from lshdb.errors import DamageError
-from lshdb.storage.blocks import Block, extend_blocks
+from lshdb.storage.blocks import BLOCK_ROWS, Block, extend_blocks
 from lshdb.storage.checksums import row_checksum, verified_row, with_checksums
 from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.edges import EdgeTables
@@ -83,11 +83,24 @@ class WriteTransaction:
             )
 
     def record_blocks(self, rows: NDArray[np.uint32]) -> None:
-        """Put the CRC-32 of rows that were appended into their blocks."""
+        """Put the CRC-32 of rows that were appended into their blocks.
+
+        Raises
+        ------
+        DamageError
+            The last block does not end where the rows begin.
+        """
         last = self.execute(
             "SELECT first_row, n_rows, crc32 FROM signature_block ORDER BY first_row DESC LIMIT 1"
         ).fetchone()
         blocks = [] if last is None else [tuple(last)]
+        first, count, _ = blocks[-1] if blocks else (0, 0, 0)
+        if not 0 <= count <= BLOCK_ROWS or first + count != self.snapshot.n_signatures:
+            raise DamageError(
+                f"the last checksum of signatures is of {count} rows from row {first} on; "
+                f"{self.snapshot.n_signatures} rows are committed",
+                hint="run lshdb check, and then lshdb check --repair",
+            )
         extend_blocks(blocks, rows)
         if last is not None:
             self.execute("DELETE FROM signature_block WHERE first_row = ?", (last[0],))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
+import json
 import shlex
 import shutil
 import sqlite3
@@ -13,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from lshdb import DamageError, Index, LshdbError
+from lshdb import DamageError, Index, LshdbError, Rejected, read_documents
 from tests.conftest import family_corpus
-from tests.fuzz_readers import TARGETS, Fuzzer, fuzz
+from tests.fuzz_readers import fuzz, made
+from tests.fuzz_targets import TARGETS, Fuzzer
 
 Make = Callable[..., Index]
 ROOT = Path(__file__).parents[2]
@@ -27,18 +29,16 @@ def test_a_moment_of_every_target() -> None:
 
 
 def test_a_case_is_the_same_again(tmp_path: Path) -> None:
-    def left(folder: Path) -> list[tuple[str, bytes]]:
+    """Also one of an index, although that is made anew, with a uuid and times."""
+
+    def cases(folder: Path) -> list[bytes]:
         folder.mkdir()
         fuzzer = Fuzzer(folder)
-        for target in TARGETS:
-            with contextlib.suppress(LshdbError):
-                fuzzer.case(target, 5, 7)
-        files = sorted(path for name in ("in.*", "links*") for path in folder.glob(name))
-        return [(path.name, path.read_bytes()) for path in files]
+        return [made(fuzzer, target, 5, number) for target in TARGETS for number in range(9)]
 
-    once = left(tmp_path / "one")
-    assert len(once) == 2
-    assert left(tmp_path / "two") == once
+    once = cases(tmp_path / "one")
+    assert len({*once}) > 40
+    assert cases(tmp_path / "two") == once
 
 
 def test_what_is_wrong_is_reported_with_a_command(tmp_path: Path) -> None:
@@ -92,6 +92,11 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "UPDATE state SET signature_file = x'00ff'",
         "UPDATE state SET next_doc_id = 'x'",
         "DELETE FROM state",
+        "UPDATE state SET state_id = 6705428816710886950, checksum = 0",
+        "UPDATE signature_block SET n_rows = 9223372036854775807",
+        "UPDATE signature_block SET n_rows = 1000000000000",
+        "UPDATE signature_block SET first_row = 9223372036854775807",
+        "UPDATE signature_block SET first_row = -9223372036854775807",
         "UPDATE document SET signature_id = 1000000",
         "UPDATE document SET signature_id = 'x'",
         "UPDATE document SET key = x'00ff' WHERE doc_id = 1",
@@ -165,3 +170,24 @@ def test_an_error_that_no_damage_is_behind_stays_what_it_is(make_index: Make) ->
     database = sqlite3.connect(index.path / "index.db", isolation_level=None)
     database.execute("UPDATE document SET n_chars = 27")
     database.close()
+
+
+def test_a_host_is_printable_in_a_rejection(tmp_path: Path) -> None:
+    path = tmp_path / "urls.txt"
+    path.write_text("http://h.\x17om/a\nhttp://h.\x17om/b\n")
+    (rejected,) = read_documents([path], input_format="urls", max_document_bytes=20)
+    assert isinstance(rejected, Rejected) and rejected.reason.isprintable()
+    assert "h.\\x17om" in rejected.reason
+
+
+def test_a_header_of_an_export_that_is_no_python(sound: Path, tmp_path: Path) -> None:
+    with Index.open(sound) as index:
+        index.export(tmp_path / "export")
+    file, manifest = (tmp_path / "export" / name for name in ("signatures.npy", "index.json"))
+    content = file.read_bytes().replace(b"}   ", b"} \x10)", 1)
+    file.write_bytes(content)
+    said = json.loads(manifest.read_bytes())
+    said["files"][file.name]["blake2b"] = hashlib.blake2b(content, digest_size=32).hexdigest()
+    manifest.write_text(json.dumps(said))
+    with pytest.raises(DamageError, match=r"no \.npy file"):
+        Index.from_export(tmp_path / "export", tmp_path / "made.lshdb")
