@@ -60,7 +60,7 @@ def _check_header(path: Path, file: BinaryIO, dtype: np.dtype[Any], shape: tuple
         if version != (1, 0):
             raise ValueError(f"format version {version}; expected (1, 0)")
         found, is_fortran, there = np.lib.format.read_array_header_1_0(file)
-    except (ValueError, SyntaxError) as error:  # NumPy lets both out
+    except Exception as error:  # NumPy reads the header as Python and lets out what comes of it
         raise DamageError(
             f"{path} is no .npy file that can be read: {error}", hint=_HINT
         ) from error
