@@ -7,13 +7,19 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BLOCK_ROWS", "Block", "extend_blocks"]
+__all__ = ["BLOCK_ROWS", "Block", "cover", "extend_blocks"]
 
 BLOCK_ROWS = 1024
 """Signature rows under one CRC-32."""
 
 Block = tuple[int, int, int]
 """First row, number of rows, CRC-32: a row of the table ``signature_block``."""
+
+
+def cover(blocks: list[Block], n_rows: int) -> bool:
+    """Whether the last block, if it is one, ends where so many rows do."""
+    first, count, _ = blocks[-1] if blocks else (0, 0, 0)
+    return 0 <= count <= BLOCK_ROWS and first + count == n_rows
 
 
 def extend_blocks(blocks: list[Block], rows: NDArray[np.uint32]) -> None:

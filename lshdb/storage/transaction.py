@@ -16,7 +16,7 @@ import orjson
 from numpy.typing import NDArray
 
 from lshdb.errors import DamageError
-from lshdb.storage.blocks import BLOCK_ROWS, Block, extend_blocks
+from lshdb.storage.blocks import Block, cover, extend_blocks
 from lshdb.storage.checksums import row_checksum, verified_row, with_checksums
 from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.edges import EdgeTables
@@ -94,10 +94,9 @@ class WriteTransaction:
             "SELECT first_row, n_rows, crc32 FROM signature_block ORDER BY first_row DESC LIMIT 1"
         ).fetchone()
         blocks = [] if last is None else [tuple(last)]
-        first, count, _ = blocks[-1] if blocks else (0, 0, 0)
-        if not 0 <= count <= BLOCK_ROWS or first + count != self.snapshot.n_signatures:
+        if not cover(blocks, self.snapshot.n_signatures):
             raise DamageError(
-                f"the last checksum of signatures is of {count} rows from row {first} on; "
+                f"the last checksum of signatures (first row, rows, CRC-32) is {last}; "
                 f"{self.snapshot.n_signatures} rows are committed",
                 hint="run lshdb check, and then lshdb check --repair",
             )

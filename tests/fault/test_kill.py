@@ -28,7 +28,7 @@ from tests.fault.writer import (
 
 KILLS = 500
 FIRST = ("create", "add_few")
-WORK = ("add_batches", "replace", "remove", "cluster")
+WORK = ("add_batches", "replace", "remove", "cluster", "compact", "reband")
 WAYS = {"before": KILL_BEFORE, "half": KILL_HALF, "after": KILL_AFTER}
 
 
