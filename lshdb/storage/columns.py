@@ -8,6 +8,7 @@ its range of keys.
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -103,7 +104,16 @@ class KeyColumns:
     def _blocks(self, column: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
         for start in range(0, self.n, _READ_KEYS):
             size = 8 * min(_READ_KEYS, self.n - start)
-            data = os.pread(self._file.fileno(), size, 8 * (column * self.n + start))
-            if len(data) != size:
-                raise OSError(0, "a temporary file lost some of its bytes")
+            data = self._read(size, 8 * (column * self.n + start))
             yield start, np.frombuffer(data, dtype=np.int64)
+
+    def _read(self, size: int, offset: int) -> bytes:
+        """Bytes from an offset on; a read may give fewer than it was asked for."""
+        parts = []
+        while size:
+            part = os.pread(self._file.fileno(), size, offset)
+            if not part:
+                raise OSError(errno.EIO, "a temporary file lost some of its bytes")
+            parts.append(part)
+            size, offset = size - len(part), offset + len(part)
+        return b"".join(parts)

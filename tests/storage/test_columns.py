@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -40,3 +41,19 @@ def test_keys_come_back_in_order_whatever_the_memory(
     if n == 1000 and memory == 2_000:
         assert largest >= n / 3  # a key that many share is not divided
         assert len(found[0]) == n
+
+
+def test_reads_and_writes_that_do_a_part_are_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = np.random.default_rng(1).integers(-(2**63), 2**63, size=(50, 2))
+    read, write = os.pread, os.pwrite
+    monkeypatch.setattr(os, "pread", lambda file, size, place: read(file, min(size, 13), place))
+    monkeypatch.setattr(os, "pwrite", lambda file, data, place: write(file, data[:11], place))
+    with KeyColumns(tmp_path, 50, 2, memory=2**20) as kept:
+        kept.put(0, keys)
+        found = [part.tolist() for part, _ in kept.in_order()]
+        assert found == np.sort(keys, axis=0).T.tolist()
+        os.truncate(kept._file.fileno(), 100)
+        with pytest.raises(OSError, match="lost some of its bytes"):
+            list(kept.in_order())
