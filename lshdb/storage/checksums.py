@@ -50,7 +50,7 @@ def verified_row(table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
         They are not those that were written; names the row.
     """
     values, checksum = row[:-1], row[-1]
-    if checksum and zlib.crc32(orjson.dumps(values, default=bytes.hex)) != checksum:
+    if checksum and row_checksum(values) != checksum:
         raise DamageError(
             f"row {values[0]} of the table {table} is not as it was written: {values!r:.150}",
             hint="run lshdb check, and then lshdb check --repair",
@@ -72,7 +72,7 @@ def require_checksums(table: str, rows: Iterable[Sequence[Any]]) -> None:
 
 def with_checksum(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """A whole row: the values and their checksum."""
-    return (*values, zlib.crc32(orjson.dumps(values, default=bytes.hex)))
+    return (*values, row_checksum(values))
 
 
 def with_checksums(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:

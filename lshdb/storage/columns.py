@@ -9,7 +9,6 @@ its range of keys.
 from __future__ import annotations
 
 import errno
-import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,8 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lshdb.storage.descriptors import read_at, write_at
 
 __all__ = ["KeyColumns"]
 
@@ -71,11 +72,8 @@ class KeyColumns:
             The disk is full or failed.
         """
         for column in range(self._n_columns):
-            data = memoryview(np.ascontiguousarray(keys[:, column]).tobytes())
-            offset = 8 * (column * self.n + first)
-            while data:
-                written = os.pwrite(self._file.fileno(), data, offset)
-                data, offset = data[written:], offset + written
+            data = np.ascontiguousarray(keys[:, column]).tobytes()
+            write_at(self._file.fileno(), data, 8 * (column * self.n + first))
 
     def in_order(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """(keys, signature ids), one column after the other, each in order of key."""
@@ -104,16 +102,7 @@ class KeyColumns:
     def _blocks(self, column: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
         for start in range(0, self.n, _READ_KEYS):
             size = 8 * min(_READ_KEYS, self.n - start)
-            data = self._read(size, 8 * (column * self.n + start))
-            yield start, np.frombuffer(data, dtype=np.int64)
-
-    def _read(self, size: int, offset: int) -> bytes:
-        """Bytes from an offset on; a read may give fewer than it was asked for."""
-        parts = []
-        while size:
-            part = os.pread(self._file.fileno(), size, offset)
-            if not part:
+            data = read_at(self._file.fileno(), size, 8 * (column * self.n + start))
+            if len(data) != size:
                 raise OSError(errno.EIO, "a temporary file lost some of its bytes")
-            parts.append(part)
-            size, offset = size - len(part), offset + len(part)
-        return b"".join(parts)
+            yield start, np.frombuffer(data, dtype=np.int64)

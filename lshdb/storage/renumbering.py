@@ -102,7 +102,6 @@ def _renumber_edges(
     state = tables.state()
     if state is None:
         return ()
-    require_checksums("edge_state", transaction.execute("SELECT * FROM edge_state").fetchall())
     kept, orphaned = _pending(transaction, numbers, state.release_id)
     if orphaned and state.hot_buckets:
         # What hung on a leader that goes has to be linked anew, and only its number would tell.

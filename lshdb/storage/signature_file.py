@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
 from lshdb.errors import DamageError, LshdbError
+from lshdb.storage.descriptors import read_at, write_at
 
 __all__ = ["HEADER_BYTES", "SignatureFile", "SignatureRows"]
 
@@ -163,27 +164,32 @@ class SignatureFile:
             )
         self._check_length(n_committed)
 
-    def check_block(self, first_row: int, n_rows: int, crc32: int) -> None:
-        """Compare some rows with the CRC-32 that was written for them.
+    def check_block(self, first_row: int, n_rows: int, crc32: int) -> NDArray[np.uint32]:
+        """Read some rows, and compare them with the CRC-32 that was written for them.
 
         Raises
         ------
         DamageError
             They are others.
         """
-        found = self.block_crc(first_row, n_rows)
+        data = self._block(first_row, n_rows)
+        found = zlib.crc32(data)
         if found != crc32:
             raise DamageError(
                 f"rows {first_row} to {first_row + n_rows - 1} of the signature file {self.path} "
                 f"have CRC-32 {found:08x}; written was {crc32:08x}",
                 hint="the file is damaged or belongs to another index; run lshdb check",
             )
+        return self._as_rows(data, n_rows)
 
     def block_crc(self, first_row: int, n_rows: int) -> int:
         """CRC-32 of some rows as they lie; of those that are there, where the file is shorter."""
+        return zlib.crc32(self._block(first_row, n_rows))
+
+    def _block(self, first_row: int, n_rows: int) -> bytes:
         start = HEADER_BYTES + first_row * self.row_bytes
         there = self._size() - start if first_row >= 0 else 0  # if not damaged
-        return zlib.crc32(self._read(max(0, min(n_rows * self.row_bytes, there)), start))
+        return self._read(max(0, min(n_rows * self.row_bytes, there)), start)
 
     def rows(self, n_committed: int) -> SignatureRows:
         """The committed rows, of which nothing is read yet.
@@ -273,14 +279,10 @@ class SignatureFile:
 
     def _read(self, size: int, offset: int) -> bytes:
         """Bytes from an offset on; fewer at the end of the file."""
-        parts = []
         try:
-            while size and (part := os.pread(self.open(), size, offset)):
-                parts.append(part)
-                size, offset = size - len(part), offset + len(part)
+            return read_at(self.open(), size, offset)
         except OSError as error:
             raise self._unreadable(error) from error
-        return b"".join(parts)
 
     def _unreadable(self, error: OSError) -> DamageError:
         return DamageError(
@@ -330,12 +332,9 @@ class SignatureFile:
         OSError
             The disk is full or failed; nothing that was committed is touched.
         """
-        data = memoryview(np.ascontiguousarray(rows, dtype=_ROW_DTYPE).tobytes())
-        offset = HEADER_BYTES + first_row * self.row_bytes
+        data = np.ascontiguousarray(rows, dtype=_ROW_DTYPE).tobytes()
         with self._descriptor() as descriptor:
-            while data:
-                written = os.pwrite(descriptor, data, offset)
-                data, offset = data[written:], offset + written
+            write_at(descriptor, data, HEADER_BYTES + first_row * self.row_bytes)
             _sync_data(descriptor)
 
     def set_header(self, n_committed: int) -> None:
