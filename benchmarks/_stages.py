@@ -141,7 +141,8 @@ def watched(stages: Stages) -> Iterator[None]:
     from benchmarks.peers import lshdb_
     from lshdb import Index, adding
     from lshdb.documents import jsonl
-    from lshdb.storage.dialects import sqlite
+    from lshdb.storage.dialects.sqlite import SqliteDatabase
+    from lshdb.storage.dialects.sqlite.runs import SqliteRunTables
     from lshdb.storage.runs import PostingRuns
     from lshdb.storage.signature_file import SignatureFile
     from lshdb.storage.snapshot import Snapshot
@@ -167,7 +168,7 @@ def watched(stages: Stages) -> Iterator[None]:
         (PostingRuns, "add", banding),
         (WriteTransaction, "append_signatures", synced),
         (SignatureFile, "append", synced),
-        (sqlite, "insert_postings", "posting rows"),
+        (SqliteRunTables, "insert", "posting rows"),
         (adding.Addition, "_write_documents", documents),
         (WriteTransaction, "insert_documents", documents),
         (WriteTransaction, "put_bodies", "content rows"),
@@ -179,7 +180,7 @@ def watched(stages: Stages) -> Iterator[None]:
         (RootTransaction, "commit", "commit, with checkpoints on the way"),
         (Writer, "limit_runs", "merging runs"),
         (Writer, "tidy", "merging runs"),
-        (sqlite, "checkpoint", "checkpoint at the end"),
+        (SqliteDatabase, "rest", "checkpoint at the end"),
     ]
     generators: list[tuple[Any, str, str]] = [
         (lshdb_, "read_documents", "reading and parsing"),

@@ -26,6 +26,7 @@ from lshdb.signing import sign_in_threads
 from lshdb.storage.bodies import hash_body, pack_body, raw_body
 from lshdb.storage.records import StoredDocument
 from lshdb.storage.store import Store
+from lshdb.storage.transaction import WriteTransaction
 from lshdb.storage.writing import Writer
 from lshdb.threads import choose_workers
 from lshdb.tokenizers import naming_text
@@ -144,10 +145,9 @@ class Addition(Committer):
                 "adding it again leaves what is in unchanged",
             )
 
-    def commit(self, items: Sequence[Document]) -> None:
-        """Write one batch."""
+    def _write(self, transaction: WriteTransaction, items: Sequence[Document]) -> dict[str, int]:
         self._seen.clear()
-        super().commit(items)
+        return super()._write(transaction, items)
 
     def _repeats(self, item: Document, before: StoredDocument | None) -> bool:
         """Whether the key came before in this input; that is a rejection."""
@@ -155,7 +155,7 @@ class Addition(Committer):
             before is not None and before.last_seen_at == self.started_at
         )
         self._seen.add(item.key)
-        if came:
+        if came and not self.is_again:
             self.reject(
                 Rejected(
                     item.source or f"key {item.key!r}",

@@ -150,6 +150,11 @@ class Committer(ABC):
         What becomes of a key that is there with another text.
     after : str
         A time that the run's is to be later than, beside those of all batches before.
+
+    Attributes
+    ----------
+    is_again : bool
+        The batch is being written once more, and what is to be said of it has been said.
     """
 
     def __init__(
@@ -168,6 +173,7 @@ class Committer(ABC):
         self.source = source
         self.on_conflict = on_conflict
         self.rejected_before = 0
+        self.is_again = False
         with writer.transaction() as transaction:
             last = transaction.snapshot.last_batch()
             self.posted = PostedContents(transaction.snapshot.run_tables)
@@ -227,8 +233,18 @@ class Committer(ABC):
 
     def commit(self, items: Sequence[Any]) -> None:
         """Write one batch."""
-        with collector_paused(), self.writer.transaction() as transaction:
-            counts = self._write(transaction, items)
+        self.is_again = False
+
+        def work(transaction: WriteTransaction) -> dict[str, int]:
+            try:
+                return self._write(transaction, items)
+            finally:
+                self.is_again = True
+
+        with collector_paused():
+            counts = self.writer.run(work)
+        self.rejected_before = self.result.rejected
+        self.add_id = self.add_id or counts["batch_id"]
         result = self.result
         result.added += counts["n_added"]
         result.replaced += counts["n_replaced"]
@@ -249,7 +265,6 @@ class Committer(ABC):
         batch_id = transaction.open_batch(
             started_at=self.started_at, source=self.source, add_id=self.add_id
         )
-        self.add_id = self.add_id or batch_id
         self._add_signatures(transaction, digests, rows)
         self._write_documents(transaction, changes, batch_id)
         for seen_at, some in seen_again.items():
@@ -262,7 +277,6 @@ class Committer(ABC):
             "n_rejected": self.result.rejected - self.rejected_before,
         }
         transaction.update_batch(batch_id, {**counts, "finished_at": timestamp()})
-        self.rejected_before = self.result.rejected
         return {**counts, "batch_id": batch_id}
 
     def _classify(
@@ -333,7 +347,8 @@ class Committer(ABC):
             change.is_copy = digest in met and not kept
             if digest in new:
                 met.add(digest)
-            change.signature_id, change.n_shingles = there.get(digest) or new.get(digest, (None, 0))
+            known = there.get(digest) or new.get(digest)
+            change.signature_id, change.n_shingles = known or (None, 0)
             change.content = None
         return digests, rows[filled]
 

@@ -15,6 +15,7 @@ from lshdb.params import IndexParams
 from lshdb.search.pairs import Pair
 from lshdb.shingling import Shingler
 from lshdb.showing import ShownDocument, show_document
+from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.records import StoredBatch
 from lshdb.storage.store import Store
 from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
@@ -78,6 +79,7 @@ class Index(Upkeep):
         tokenizer: Tokenizer | str | None = None,
         store_text: bool = True,
         database: str | None = None,
+        schema: str | None = None,
         deferred: bool = False,
         lock_timeout: float = 60.0,
     ) -> Index:
@@ -118,7 +120,10 @@ class Index(Upkeep):
         store_text : bool
             Keep texts, for exact verification; without, similarities are estimates.
         database : str, optional
-            URL of the database, where it is not ``index.db`` in the directory.
+            URL of the database, where it is not ``index.db`` in the directory:
+            ``sqlite:///PATH`` or ``postgresql+psycopg://HOST/NAME``, without a password.
+        schema : str, optional
+            In a Postgres database; by default one with the name of the directory.
         deferred : bool
             Let the index come into being with its first commit, so that there is none where the
             first add fails or is killed; closed without a commit, there is none either.
@@ -159,7 +164,11 @@ class Index(Upkeep):
             store_text=store_text,
         )
         store = Store.create(
-            Path(path), params, database_url=database, deferred=deferred, lock_timeout=lock_timeout
+            Path(path),
+            params,
+            place=DatabasePlace(database, schema),
+            deferred=deferred,
+            lock_timeout=lock_timeout,
         )
         try:
             return cls(store, tokenizer)
@@ -174,6 +183,7 @@ class Index(Upkeep):
         path: Path_,
         *,
         database: str | None = None,
+        schema: str | None = None,
         tokenizer: Tokenizer | str | None = None,
         on_progress: Callable[[int], None] | None = None,
     ) -> Index:
@@ -188,7 +198,10 @@ class Index(Upkeep):
         path : path-like
             Directory to be made; its parent must exist.
         database : str, optional
-            URL of the database, where it is not ``index.db`` in the directory.
+            URL of the database, where it is not ``index.db`` in the directory:
+            ``sqlite:///PATH`` or ``postgresql+psycopg://HOST/NAME``, without a password.
+        schema : str, optional
+            In a Postgres database; by default one with the name of the directory.
         tokenizer : Tokenizer or str, optional
             As for :meth:`open`.
         on_progress : callable, optional
@@ -209,7 +222,8 @@ class Index(Upkeep):
         """
         from lshdb.exchange.reading import import_export
 
-        import_export(Path(folder), Path(path), database_url=database, on_progress=on_progress)
+        place = DatabasePlace(database, schema)
+        import_export(Path(folder), Path(path), place=place, on_progress=on_progress)
         return cls.open(path, tokenizer=tokenizer)
 
     @classmethod
@@ -245,7 +259,8 @@ class Index(Upkeep):
         store = Store.open(Path(path))
         try:
             if "database" in expected:
-                expected["database"] = str(store.database_of(expected["database"]))
+                place = DatabasePlace(expected["database"], expected.pop("schema", None))
+                expected["database"] = str(store.database_of(place))
             others = {"database": str(store.database)}
             check_expected(store.directory.path, store.params, expected, others=others)
             return cls(store, tokenizer)

@@ -20,6 +20,7 @@ from lshdb.errors import DamageError, ParameterError, TextNotStoredError
 from lshdb.params import IndexParams
 from lshdb.shingling import Shingler
 from lshdb.storage.bodies import unpack_body
+from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
 from lshdb.storage.writing import Writer
@@ -41,7 +42,7 @@ def reindex_store(
     *,
     shingler: Shingler,
     tokenizer: Tokenizer | None,
-    database: str | None,
+    place: DatabasePlace,
     workers: int | None,
     on_commit: Callable[[AddResult], None] | None,
     given: Mapping[str, Any],
@@ -63,7 +64,7 @@ def reindex_store(
     result = AddResult()
     with (
         store.reading() as snapshot,
-        Store.making(path, params, database_url=database) as made,
+        Store.making(path, params, place=place) as made,
         Writer(made, lock_timeout=0.0) as writer,
     ):
         last = snapshot.last_batch()

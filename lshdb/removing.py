@@ -20,6 +20,9 @@ __all__ = ["RemoveResult", "expire_documents", "remove_documents"]
 
 _DOCUMENTS_A_BATCH = 40_000
 
+Gone = list[tuple[int, int | None]]
+"""(doc_id, signature_id) of documents that go."""
+
 
 @dataclass(slots=True)
 class RemoveResult:
@@ -51,10 +54,12 @@ def remove_documents(store: Store, keys: Iterable[str], *, lock_timeout: float) 
 
 
 def _remove(writer: Writer, keys: list[str], result: RemoveResult) -> None:
-    with writer.transaction() as transaction:
+    def work(transaction: WriteTransaction) -> tuple[set[str], Gone, int | None]:
         found = transaction.snapshot.documents_of_keys(keys)
         gone = [(document.doc_id, document.signature_id) for document in found.values()]
-        batch_id = _delete(transaction, gone)
+        return set(found), gone, _delete(transaction, gone)
+
+    found, gone, batch_id = writer.run(work)
     result.missing += [key for key in keys if key not in found]
     _count(result, gone, batch_id)
 
@@ -68,17 +73,20 @@ def expire_documents(
         with store.reading() as snapshot:
             result.removed = snapshot.count_not_seen(since_text)
         return result
+
+    def work(transaction: WriteTransaction) -> tuple[Gone, int | None]:
+        gone = transaction.snapshot.not_seen(since_text, _DOCUMENTS_A_BATCH)
+        return gone, _delete(transaction, gone)
+
     with Writer(store, lock_timeout=lock_timeout) as writer:
         while True:
-            with writer.transaction() as transaction:
-                gone = transaction.snapshot.not_seen(since_text, _DOCUMENTS_A_BATCH)
-                batch_id = _delete(transaction, gone)
+            gone, batch_id = writer.run(work)
             if batch_id is None:
                 return result
             _count(result, gone, batch_id)
 
 
-def _delete(transaction: WriteTransaction, gone: list[tuple[int, int | None]]) -> int | None:
+def _delete(transaction: WriteTransaction, gone: Gone) -> int | None:
     """Delete documents, given as (doc_id, signature_id); the batch, or None without any."""
     if not gone:
         return None
@@ -93,7 +101,7 @@ def _delete(transaction: WriteTransaction, gone: list[tuple[int, int | None]]) -
     return batch_id
 
 
-def _count(result: RemoveResult, gone: list[tuple[int, int | None]], batch_id: int | None) -> None:
+def _count(result: RemoveResult, gone: Gone, batch_id: int | None) -> None:
     result.removed += len(gone)
     if batch_id is not None:
         result.batches.append(batch_id)

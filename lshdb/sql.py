@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lshdb.errors import QueryError
-from lshdb.storage.dialects import sqlite as dialect
-from lshdb.storage.dialects.guarding import GuardedReader, TimedOut
+from lshdb.storage.dialects.base import GuardedReader, TimedOut
 from lshdb.storage.store import Store
 from lshdb.values import check_seconds
 
@@ -40,12 +39,12 @@ def run_sql(
     """Run one SELECT; see :meth:`lshdb.Index.sql`."""
     seconds = None if timeout is None else check_seconds("timeout", timeout)
     store.require_open()
-    reader = GuardedReader(store.database, seconds)
+    reader = store.database.open_guarded(seconds)
     try:
         found = reader.run(statement, parameters)
         if found is None:
             raise QueryError("the statement gives no rows", hint="write one SELECT")
-    except (*dialect.DRIVER_ERRORS, ValueError, OverflowError) as error:
+    except store.database.errors(ValueError, OverflowError) as error:
         reader.close()
         raise QueryError(
             f"the statement was refused: {error}",
@@ -59,19 +58,22 @@ def run_sql(
         reader.close()
         raise
     columns, taken = found
-    rows = _rows(reader, taken, timeout)
+    rows = _rows(reader, taken, timeout, store.database.driver_errors)
     next(rows)
     return SqlResult(columns, store.while_open(rows))
 
 
 def _rows(
-    reader: GuardedReader, rows: Iterator[tuple[Any, ...]], timeout: float | None
+    reader: GuardedReader,
+    rows: Iterator[tuple[Any, ...]],
+    timeout: float | None,
+    driver_errors: tuple[type[Exception], ...],
 ) -> Iterator[tuple[Any, ...]]:
     """The rows, after one empty one: only a generator that has begun closes what it holds."""
     try:
         yield ()
         yield from rows
-    except dialect.DRIVER_ERRORS as error:
+    except driver_errors as error:
         raise QueryError(f"the statement failed: {error}") from error
     except TimedOut as error:
         raise _timed_out(timeout) from error

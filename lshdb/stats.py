@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from lshdb.params import IndexParams
 from lshdb.search.candidates import LeftOut
 from lshdb.signatures import kernel_name
-from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
 
@@ -114,7 +113,7 @@ def gather_stats(store: Store, snapshot: Snapshot, *, max_bucket: int | None = N
     state = snapshot.edges.state()
     (edges,) = execute("SELECT count(*) FROM edge").fetchone()
     clusters, clustered = execute("SELECT count(DISTINCT label), count(*) FROM cluster").fetchone()
-    log = store.database.with_name(store.database.name + "-wal")
+    database_bytes, log_bytes = store.database.sizes()
     return IndexStats(
         path=store.directory.path,
         uuid=uuid,
@@ -145,8 +144,8 @@ def gather_stats(store: Store, snapshot: Snapshot, *, max_bucket: int | None = N
         clusters=clusters,
         clustered_documents=clustered,
         signature_bytes=_size(snapshot.signature_file.path),
-        database_bytes=_size(store.database),
-        log_bytes=_size(log),
+        database_bytes=database_bytes,
+        log_bytes=log_bytes,
         reclaimable_bytes=_reclaimable(snapshot, store.params, snapshot.n_signatures - distinct),
         kernel=kernel_name(),
     )
@@ -163,9 +162,8 @@ def _left_out(sizes: NDArray[np.int64], max_bucket: int | None, n_signatures: in
 
 
 def _reclaimable(snapshot: Snapshot, params: IndexParams, n_unused: int) -> int:
-    (free,) = snapshot.execute(dialect.FREE_BYTES_SQL).fetchone()
-    postings = (params.bands + 1) * dialect.POSTING_BYTES
-    return int(free) + n_unused * (snapshot.signature_file.row_bytes + postings)
+    postings = (params.bands + 1) * snapshot.session.run_tables.posting_bytes
+    return snapshot.session.free_bytes() + n_unused * (snapshot.signature_file.row_bytes + postings)
 
 
 def _size(path: Path) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lshdb.groups import Groups
+from lshdb.storage.dialects import DatabasePlace
 from lshdb.tokenizers import Tokenizer, given_tokenizer
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ Path_ = str | os.PathLike[str]
 class Transfers(Groups):
     """Copies, merges, reindexing, exports."""
 
-    def copy(self, path: Path_, *, database: str | None = None) -> None:
+    def copy(self, path: Path_, *, database: str | None = None, schema: str | None = None) -> None:
         """Copy the index as it is now, while others read it and write to it.
 
         The copy holds one committed state and keeps the uuid: it is the same index at one moment.
@@ -53,7 +54,7 @@ class Transfers(Groups):
         """
         from lshdb.storage.copying import copy_index
 
-        copy_index(self._store, Path(path), database_url=database)
+        copy_index(self._store, Path(path), place=DatabasePlace(database, schema))
 
     def export(
         self,
@@ -104,6 +105,7 @@ class Transfers(Groups):
         *,
         tokenizer: Tokenizer | str | None = None,
         database: str | None = None,
+        schema: str | None = None,
         workers: int | None = None,
         on_commit: Callable[[AddResult], None] | None = None,
         **parameters: Any,
@@ -154,7 +156,7 @@ class Transfers(Groups):
             Path(path),
             shingler=self._shingler,
             tokenizer=given_tokenizer(tokenizer),
-            database=database,
+            place=DatabasePlace(database, schema),
             workers=workers,
             on_commit=on_commit,
             given=parameters,

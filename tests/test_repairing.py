@@ -255,7 +255,7 @@ def test_a_repair_that_fails_changes_nothing(
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr("lshdb.repairing.replace_database", full)
+        patch.setattr("lshdb.storage.dialects.sqlite.database.replace_database", full)
         with pytest.raises(DatabaseError, match="No space left; it is as it was"):
             Index.repair(path)
     after = contents(path)
@@ -301,8 +301,8 @@ POINTS = (
     ("lshdb.repairing.building.Rebuild._take", False),
     ("lshdb.repairing._prove", False),
     ("lshdb.repairing.sync_directory", False),
-    ("lshdb.repairing.replace_database", False),
-    ("lshdb.repairing.replace_database", True),
+    ("lshdb.storage.dialects.sqlite.database.replace_database", False),
+    ("lshdb.storage.dialects.sqlite.database.replace_database", True),
 )
 
 

@@ -9,7 +9,6 @@ from lshdb.errors import LshdbError
 from lshdb.params import IndexParams
 from lshdb.storage.bodies import hash_body, raw_body, unpack_body
 from lshdb.storage.checksums import row_checksum
-from lshdb.storage.dialects.inspecting import INTEGRITY_SQL
 from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["document_findings", "integrity_findings", "row_findings"]
@@ -17,19 +16,18 @@ __all__ = ["document_findings", "integrity_findings", "row_findings"]
 
 def integrity_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """What the database says of itself."""
-    for row in snapshot.execute(INTEGRITY_SQL):
-        if row[0] != "ok":
-            yield Finding("database", "database", str(row[0]), "what is stored there")
+    for finding in snapshot.session.structure():
+        yield Finding("database", "database", finding, "what is stored there")
 
 
 def row_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """Rows of the large tables whose checksum is not that of their values."""
-    for row in snapshot.execute("SELECT * FROM document"):
+    for row in snapshot.stream("SELECT * FROM document"):
         found = row_checksum(row[:-1])
         if found != row[-1]:
             what = f"CRC-32 of its values is {found:08x}, written was {row[-1]:08x}"
             yield Finding("document", f"table document, row {row[0]}", what, f"document {row[1]}")
-    for row in snapshot.execute("SELECT * FROM edge"):
+    for row in snapshot.stream("SELECT * FROM edge"):
         found = row_checksum(row[:-1])
         if found != row[-1]:
             what = f"CRC-32 of its values is {found:08x}, written was {row[-1]:08x}"
@@ -38,7 +36,7 @@ def row_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 def document_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
     """Documents without their signature or text, and texts without a document."""
-    rows = snapshot.execute(
+    rows = snapshot.stream(
         "SELECT document.doc_id, key, signature_id, n_shingles, body_hash, form, body "
         "FROM document LEFT JOIN content ON content.doc_id = document.doc_id"
     )
@@ -55,7 +53,7 @@ def document_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Findi
         if what:
             yield Finding("text", f"table content, doc_id {doc_id}", what, affected)
     missing = "NOT EXISTS (SELECT 1 FROM document WHERE document.doc_id = content.doc_id)"
-    for (doc_id,) in snapshot.execute(
+    for (doc_id,) in snapshot.stream(
         f"SELECT doc_id FROM content WHERE {missing if params.store_text else '1 = 1'}"
     ):
         what = "is of no document" if params.store_text else "is there, and texts are not stored"

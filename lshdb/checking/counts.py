@@ -16,7 +16,6 @@ from lshdb.checking.postings import block_findings
 from lshdb.errors import LshdbError
 from lshdb.params import IndexParams
 from lshdb.storage.checksums import row_checksum
-from lshdb.storage.dialects.inspecting import RUN_TABLES_SQL
 from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["count_findings", "first_block_findings"]
@@ -77,7 +76,7 @@ def _run_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
         table: (run_id, n_rows)
         for run_id, table, n_rows in snapshot.execute("SELECT run_id, table_name, n_rows FROM run")
     }
-    there = {name for (name,) in snapshot.execute(RUN_TABLES_SQL)}
+    there = snapshot.session.run_tables.names()
     for table in sorted(there - listed.keys()):
         yield Finding("run", f"table {table}", "is not listed in the table run", "its postings")
     for table in sorted(listed.keys() - there):

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from lshdb.checking.findings import Finding, counted, documents_affected
 from lshdb.search.clusters import clusters_of_edges
-from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["bucket_findings", "cluster_findings", "edge_findings", "release_findings"]
@@ -18,7 +17,7 @@ __all__ = ["bucket_findings", "cluster_findings", "edge_findings", "release_find
 def bucket_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """Bucket sizes that are not those of the runs."""
     for run_id, table in snapshot.execute("SELECT run_id, table_name FROM run").fetchall():
-        counted = dict(_sizes(snapshot.execute(dialect.bucket_sizes(table))))
+        counted = dict(_sizes(snapshot.execute(snapshot.session.run_tables.bucket_sizes(table))))
         stored = dict(
             _sizes(
                 snapshot.execute(

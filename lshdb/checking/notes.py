@@ -6,7 +6,6 @@ import unicodedata
 from collections.abc import Iterator
 
 from lshdb.checking.findings import counted
-from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
 
@@ -29,7 +28,7 @@ def notes(store: Store, snapshot: Snapshot, *, quick: bool = False) -> Iterator[
         yield from _unassigned(snapshot)
     own = {store.directory.description.name, store.directory.lock.name}
     own |= {snapshot.signature_file.path.name}
-    own |= {store.database.name + suffix for suffix in dialect.FILE_SUFFIXES}
+    own |= set(store.database.file_names)
     for entry in sorted(store.directory.path.iterdir()):
         if entry.name not in own:
             yield f"{entry} is no file of the index; nothing reads it"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lshdb.banding import CONTENT_BAND, bucket_keys, content_keys
 from lshdb.checking.findings import Finding, counted, documents_affected
 from lshdb.params import IndexParams
-from lshdb.storage.dialects import sqlite as dialect
+from lshdb.storage.dialects.base import NOT_CONTENT_SQL
 from lshdb.storage.signature_file import HEADER_BYTES
 from lshdb.storage.snapshot import Snapshot
 
@@ -52,7 +52,7 @@ def run_findings(snapshot: Snapshot) -> Iterator[Finding]:
     runs = 0
     for table, n_rows in snapshot.execute("SELECT table_name, n_rows FROM run").fetchall():
         (found, contents) = snapshot.execute(
-            f"SELECT count(*), count(*) FILTER (WHERE NOT {dialect.NOT_CONTENT_SQL}) FROM {table}"
+            f"SELECT count(*), count(*) FILTER (WHERE NOT {NOT_CONTENT_SQL}) FROM {table}"
         ).fetchone()
         runs += found - contents
         if found != n_rows:
@@ -71,7 +71,7 @@ def posting_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Findin
     content = _content_keys(snapshot)
     counts = np.zeros(n, dtype=np.int16)
     for table in snapshot.run_tables:
-        rows = snapshot.execute(f"SELECT bucket_key, signature_id FROM {table}")
+        rows = snapshot.stream(f"SELECT bucket_key, signature_id FROM {table}")
         while chunk := list(itertools.islice(rows, _CHUNK)):
             flat = np.array(chunk, dtype=np.int64)
             keys, ids = flat[:, 0], flat[:, 1]
@@ -102,7 +102,7 @@ def _place(table: str, key: int, signature_id: int) -> str:
 def _content_keys(snapshot: Snapshot) -> NDArray[np.int64]:
     """Content bucket key by signature; 0, which is none, where no document has it any longer."""
     keys = np.zeros(snapshot.n_signatures, dtype=np.int64)
-    rows = snapshot.execute(
+    rows = snapshot.stream(
         "SELECT signature_id, content_hash FROM document WHERE signature_id IS NOT NULL"
     )
     while chunk := list(itertools.islice(rows, _CHUNK)):

@@ -18,7 +18,7 @@ from lshdb.documents import MAX_DOCUMENT_BYTES
 __all__ = [
     "conflict_option",
     "creation_options",
-    "database_option",
+    "database_options",
     "document_limit_option",
     "given_parameters",
     "index_argument",
@@ -65,12 +65,18 @@ def _tokens(_ctx: click.Context, _param: click.Parameter, path: str | None) -> l
         raise click.BadParameter(f"{path} is not valid UTF-8 at byte {error.start + 1}") from error
 
 
-def database_option(function: Function) -> Function:
+def database_options(function: Function) -> Function:
     """Where a new index keeps its database."""
+    function = click.option(
+        "--schema",
+        metavar="NAME",
+        help="Schema of the index in a Postgres database.  [default: the name of its directory]",
+    )(function)
     return click.option(
         "--database",
         metavar="URL",
-        help="Where the database lies, if not in the index: sqlite:///PATH.",
+        help="Where the database lies, if not in the index: sqlite:///PATH or "
+        "postgresql+psycopg://HOST/NAME (without a password).",
     )(function)
 
 
@@ -145,7 +151,7 @@ CREATION_OPTIONS = (
         default=None,
         help="Do not store texts: a smaller index, whose similarities are estimates.",
     ),
-    database_option,
+    database_options,
 )
 
 

@@ -110,7 +110,7 @@ def fold(text: str, width: int | None) -> list[str]:
         if text[len(line) : len(line) + 1] not in ("", " "):
             blank = line.rfind(" ")
             line = line[: blank + 1] if blank > width // 3 else line
-        lines.append(line.rstrip())
+        lines.append(line.rstrip(" "))
         text = text[len(line) :].lstrip(" ")
     return [*lines, text] if text or not lines else lines
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
-from lshdb.cli._options import database_option, index_argument
+from lshdb.cli._options import database_options, index_argument
 from lshdb.cli._output import say
 from lshdb.cli._progress import TaskProgress
 
@@ -15,8 +15,8 @@ __all__ = ["command"]
 @click.command("copy", short_help="Copy an index while others write to it.")
 @index_argument
 @click.argument("path", metavar="DEST")
-@database_option
-def command(index_path: str, path: str, *, database: str | None) -> None:
+@database_options
+def command(index_path: str, path: str, *, database: str | None, schema: str | None) -> None:
     """Copy INDEX to DEST, where nothing must be yet: the state of the last commit.
 
     Writers and readers of INDEX go on meanwhile. DEST is there, whole and synced, when the command
@@ -31,7 +31,7 @@ def command(index_path: str, path: str, *, database: str | None) -> None:
     """
     with Index.open(index_path) as index:
         with TaskProgress("copying"):
-            index.copy(path, database=database)
+            index.copy(path, database=database, schema=schema)
         with Index.open(path) as copy:
             stats = copy.stats()
     size = stats.signature_bytes + stats.database_bytes

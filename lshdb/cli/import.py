@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
-from lshdb.cli._options import database_option
+from lshdb.cli._options import database_options
 from lshdb.cli._output import say
 from lshdb.cli._progress import TaskProgress
 
@@ -15,8 +15,8 @@ __all__ = ["command"]
 @click.command("import", short_help="Make an index of an export.")
 @click.argument("folder", metavar="DIR")
 @click.argument("path", metavar="INDEX")
-@database_option
-def command(folder: str, path: str, *, database: str | None) -> None:
+@database_options
+def command(folder: str, path: str, *, database: str | None, schema: str | None) -> None:
     """Make INDEX, where nothing must be yet, of the files that lshdb export wrote to DIR.
 
     Every file is compared with its checksum first. Nothing is signed again: documents, signatures,
@@ -27,7 +27,9 @@ def command(folder: str, path: str, *, database: str | None) -> None:
     lshdb import news-export news.lshdb
     """
     with TaskProgress("importing") as progress:
-        index = Index.from_export(folder, path, database=database, on_progress=progress.reached)
+        index = Index.from_export(
+            folder, path, database=database, schema=schema, on_progress=progress.reached
+        )
     with index:
         documents = index.stats().documents
     say(f"imported {documents:,} documents into {path}")

@@ -25,6 +25,7 @@ from lshdb.exchange.writing import FORMATS
 from lshdb.params import FORMAT, IndexParams
 from lshdb.storage import loading
 from lshdb.storage.bodies import hash_body, raw_body
+from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.edges import EdgeState
 from lshdb.storage.store import Store
 from lshdb.storage.writing import Writer
@@ -42,7 +43,7 @@ def import_export(
     folder: Path,
     path: Path,
     *,
-    database_url: str | None,
+    place: DatabasePlace,
     on_progress: Callable[[int], None] | None,
 ) -> None:
     """Make an index of an export; see :meth:`lshdb.Index.from_export`."""
@@ -51,7 +52,7 @@ def import_export(
     verify_files(folder, manifest, source.files())
     params, state, edges = _described(folder / MANIFEST, manifest)
     with (
-        Store.making(path, params, database_url=database_url, state=state) as store,
+        Store.making(path, params, place=place, state=state) as store,
         Writer(store, lock_timeout=0.0) as writer,
     ):
         _load_signatures(writer, source.signatures(params))

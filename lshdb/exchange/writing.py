@@ -22,6 +22,7 @@ from lshdb.exchange.tables import TABLES
 from lshdb.storage.bodies import unpack_body
 from lshdb.storage.checksums import verified_row
 from lshdb.storage.creation import Creation
+from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
 from lshdb.storage.verified import verified_rows
@@ -42,7 +43,7 @@ def export_store(
     store.directory.refuse_inside(path)
     creation = Creation(path, what="export")
     try:
-        with creation.filling(), store.reading() as snapshot:
+        with creation.filling(DatabasePlace()), store.reading() as snapshot:
             _write(store, snapshot, creation.aside, tables, on_progress)
         creation.settle(keep_lock=False)
     except BaseException:

@@ -33,8 +33,7 @@ from lshdb.errors import DamageError, DatabaseError
 from lshdb.repairing.building import Rebuild
 from lshdb.repairing.quarantine import Quarantine
 from lshdb.shingling import Shingler
-from lshdb.storage.dialects import sqlite as dialect
-from lshdb.storage.dialects.files import replace_database
+from lshdb.storage.copying import replace_database
 from lshdb.storage.directory import sync_directory
 from lshdb.storage.generations import next_generation
 from lshdb.storage.lock import WriterLock
@@ -93,14 +92,19 @@ def repair_store(
         with _said(store), store.reading() as snapshot:
             result = RepairResult(list(check_index(snapshot, store.params)))
             if result.findings:
-                _repair(store, snapshot, shingler, workers, result)
+                _repair(store, snapshot, shingler, workers, result, lock_timeout)
     finally:
         lock.release()
     return result
 
 
 def _repair(
-    store: Store, snapshot: Snapshot, shingler: Shingler, workers: int, result: RepairResult
+    store: Store,
+    snapshot: Snapshot,
+    shingler: Shingler,
+    workers: int,
+    result: RepairResult,
+    lock_timeout: float,
 ) -> None:
     aside = store.directory.path / _ASIDE
     shutil.rmtree(aside, ignore_errors=True)
@@ -115,7 +119,7 @@ def _repair(
                 rebuild.build(writer, next_doc_id=state["next_doc_id"])
             _prove(aside)
             quarantine.keep()
-            _publish(store, made.database, state["signature_file"], file.path)
+            _publish(store, made, state["signature_file"], file.path, lock_timeout)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     result.documents, result.signed = rebuild.documents, rebuild.evidence.signed
@@ -127,7 +131,7 @@ def _state(store: Store, snapshot: Snapshot) -> tuple[dict[str, Any], Any]:
     """Columns of the new table ``state``, and the signature file that there is."""
     row = snapshot.execute(f"SELECT {_STATE} FROM state").fetchone()
     found = dict(zip(_STATE.split(", "), row, strict=True))
-    is_sound = state_is_sound(snapshot.execute)
+    is_sound = state_is_sound(snapshot.session)
     file = find_signature_file(store.directory.path, found["signature_file"], store.params.num_perm)
     return {
         "uuid": store.directory.read_description().uuid,
@@ -149,18 +153,26 @@ def _prove(aside: Path) -> None:
         )
 
 
-def _publish(store: Store, database: Path, file_name: str, old_file: Path) -> None:
+def _publish(
+    store: Store, made: Store, file_name: str, old_file: Path, lock_timeout: float
+) -> None:
     """Put what was made in the place of what was there.
 
     The new signature file is there, and synced, before the database names it, and the old one until
     nothing names it any more.
     """
     new_file = store.directory.path / file_name
-    os.replace(database.with_name(file_name), new_file)
+    os.replace(made.directory.path / file_name, new_file)
     sync_directory(store.directory.path)
-    replace_database(database, store.database)
+    replace_database(store, made, lock_timeout=lock_timeout)
     if old_file != new_file:
         old_file.unlink(missing_ok=True)
+
+
+def _errors(store: Store) -> tuple[type[Exception], ...]:
+    from sqlalchemy.exc import SQLAlchemyError
+
+    return store.database.errors(OSError, SQLAlchemyError)
 
 
 @contextlib.contextmanager
@@ -168,7 +180,7 @@ def _said(store: Store) -> Iterator[None]:
     """Turn what the disk and the database say into our error."""
     try:
         yield
-    except (OSError, *dialect.DRIVER_ERRORS) as error:
+    except _errors(store) as error:
         why = getattr(error, "strerror", None) or error
         raise DatabaseError(
             f"repairing the index {store.path} failed: {why}; it is as it was",

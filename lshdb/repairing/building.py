@@ -72,7 +72,7 @@ class Rebuild:
         self.evidence = Evidence(snapshot, params, shingler, file, workers)
         self.history = History(snapshot)
         self.documents = 0
-        self._sound = sound_rows(snapshot.execute, file)
+        self._sound = sound_rows(snapshot.session, file)
         self._new_ids = np.full(len(self._sound), -1, dtype=np.int64)
         self._keys: dict[int, str] = {}
         """By doc_id, those of the documents whose row is not proved, from the index of keys."""
@@ -108,13 +108,13 @@ class Rebuild:
     def _survey(self) -> None:
         """Look at all rows of documents: which batches they have, and which are not proved."""
         proved = []
-        for row in salvaged(self._snapshot.execute, "document", *_COLUMNS):
+        for row in salvaged(self._snapshot.session, "document", *_COLUMNS):
             if _is_proved(row):
                 one = StoredDocument(*row[:-1])
                 self.history.count(one.batch_id, one.last_seen_at)
                 proved.append(one.doc_id)
         met = np.array(proved, dtype=np.int64)
-        for doc_id, key in keys_by_index(self._snapshot.execute):
+        for doc_id, key in keys_by_index(self._snapshot.session):
             place = int(np.searchsorted(met, doc_id))
             if place == len(met) or met[place] != doc_id:
                 self._keys[doc_id] = key
@@ -125,7 +125,7 @@ class Rebuild:
         chunk: list[Row] = []
         size = 0
         place = _COLUMNS.index("n_chars")
-        for row in salvaged(self._snapshot.execute, "document", *_COLUMNS):
+        for row in salvaged(self._snapshot.session, "document", *_COLUMNS):
             chunk.append(row)
             size += row[place] if type(row[place]) is int else 0
             if len(chunk) >= _DOCUMENTS or size >= _CHARACTERS:

@@ -17,7 +17,6 @@ from lshdb.signatures import canonical_contents
 from lshdb.signing import sign_in_threads
 from lshdb.storage.bodies import hash_body, raw_body, unpack_body
 from lshdb.storage.checksums import row_checksum
-from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.records import StoredDocument
 from lshdb.storage.signature_file import SignatureFile
 from lshdb.storage.snapshot import Snapshot
@@ -73,9 +72,10 @@ class Evidence:
 
     def texts(self, doc_ids: Sequence[int]) -> dict[int, Text]:
         """The texts of some documents that can be read and decoded, by doc_id."""
-        query = f"SELECT doc_id, form, body FROM content WHERE {dialect.in_list('doc_id')}"
+        session = self._snapshot.session
+        query = f"SELECT doc_id, form, body FROM content WHERE {session.in_list('doc_id')}"
         try:
-            rows = self._snapshot.execute(query, (dialect.encode_list(doc_ids),)).fetchall()
+            rows = session.execute(query, (session.encode_list(doc_ids),)).fetchall()
         except LshdbError:
             if len(doc_ids) <= 1:
                 return {}

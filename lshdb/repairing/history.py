@@ -38,7 +38,7 @@ class History:
     def __init__(self, snapshot: Snapshot) -> None:
         self._rows: dict[int, tuple[Any, ...]] = {}
         self._usage: dict[int, _Usage] = {}
-        for row in salvaged(snapshot.execute, "batch", *_COLUMNS):
+        for row in salvaged(snapshot.session, "batch", *_COLUMNS):
             if row_checksum(row[:-1]) == row[-1]:
                 self._rows[row[0]] = row[:-1]
         self.rebuilt: list[int] = []

@@ -9,6 +9,7 @@ import orjson
 
 from lshdb.errors import DamageError, DatabaseError, FormatError, ParameterMismatchError
 from lshdb.params import FORMAT, IndexParams
+from lshdb.storage.dialects.base import Database
 from lshdb.storage.directory import Description, IndexDirectory
 from lshdb.storage.migrations import check_revision
 from lshdb.storage.snapshot import Snapshot
@@ -20,7 +21,7 @@ def agreed_params(
     snapshot: Snapshot,
     description: Description,
     directory: IndexDirectory,
-    database: Path,
+    database: Database,
     *,
     trusts_state: bool = True,
 ) -> IndexParams:
@@ -36,7 +37,7 @@ def agreed_params(
     description : Description
         What ``index.toml`` said before the snapshot was made.
     directory : IndexDirectory
-    database : Path
+    database : Database
         For messages.
     trusts_state : bool
         Whether the row of ``state`` is to be compared; a damaged one says nothing.
@@ -68,7 +69,7 @@ def agreed_params(
 
 
 def _stored(
-    snapshot: Snapshot, path: Path, database: Path, *, trusts_state: bool
+    snapshot: Snapshot, path: Path, database: Database, *, trusts_state: bool
 ) -> tuple[str, dict[str, Any]]:
     """The index's identity, empty if it is not known, and parameters, as the database has them."""
     try:
@@ -97,7 +98,7 @@ def _is_of(description: Description, identity: str, stored: dict[str, Any]) -> b
 
 
 def _compare(
-    identity: str, stored: dict[str, Any], description: Description, path: Path, database: Path
+    identity: str, stored: dict[str, Any], description: Description, path: Path, database: Database
 ) -> None:
     if _is_of(description, identity, stored):
         return
@@ -110,7 +111,7 @@ def _compare(
     for name, value, other in pairs:
         if value != other:
             raise ParameterMismatchError(
-                f"{name} is {value!r} in {database.name} and {other!r} in index.toml "
+                f"{name} is {value!r} in {database.short_name} and {other!r} in index.toml "
                 f"of the index {path}",
                 name=name,
                 stored=value,
@@ -120,7 +121,7 @@ def _compare(
             )
 
 
-def _parameter(name: str, value: str, database: Path) -> Any:
+def _parameter(name: str, value: str, database: Database) -> Any:
     try:
         return orjson.loads(value)
     except ValueError as error:

@@ -23,7 +23,7 @@ import orjson
 from lshdb.errors import DatabaseError, IndexExistsError, IndexNotFoundError, LshdbError
 from lshdb.params import FORMAT, IndexParams
 from lshdb.storage.checksums import row_checksum
-from lshdb.storage.dialects import sqlite as dialect
+from lshdb.storage.dialects import Database, DatabasePlace, database_of, named_place
 from lshdb.storage.directory import Description, IndexDirectory, sync_directory, utf8_path
 from lshdb.storage.lock import WriterLock
 from lshdb.storage.signature_file import SignatureFile
@@ -67,7 +67,7 @@ class Creation:
         self.is_whole_only = False
         self._what = what
         self.aside = self.path.with_name(f".{self.path.name}.new")
-        self._database: Path | None = None
+        self._database: Database | None = None
         self._refuse_existing()
         if not self.path.parent.is_dir():
             raise LshdbError(
@@ -112,6 +112,9 @@ class Creation:
                 lock.release()
 
     def _clear_out(self, lock: WriterLock) -> None:
+        with contextlib.suppress(LshdbError):
+            left = IndexDirectory(self.aside).read_description()
+            database_of(left.place, self.path).remove_leftover(left.uuid)
         for entry in self.aside.iterdir():
             if entry != lock.path:
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
@@ -120,7 +123,7 @@ class Creation:
         self,
         params: IndexParams,
         *,
-        database_url: str | None = None,
+        place: DatabasePlace,
         state: Mapping[str, Any] | None = None,
     ) -> None:
         """Write an empty index into the directory aside.
@@ -128,7 +131,7 @@ class Creation:
         Parameters
         ----------
         params : IndexParams
-        database_url : str, optional
+        place : DatabasePlace
         state : mapping, optional
             Columns of the table ``state`` that are not those of a new index.
 
@@ -137,11 +140,12 @@ class Creation:
         IndexExistsError, DatabaseError, LshdbError
             As for :meth:`filling`.
         """
-        with self.filling(database_url) as database:
-            _fill(self.aside, params, database_url, database, state or {})
+        place = named_place(place, self.path)
+        with self.filling(place) as database:
+            _fill(self.aside, params, place, database, state or {})
 
     @contextlib.contextmanager
-    def filling(self, database_url: str | None = None) -> Iterator[Path]:
+    def filling(self, place: DatabasePlace) -> Iterator[Database]:
         """Write files into the directory aside, in the block; where the database is to be made.
 
         Raises
@@ -151,16 +155,9 @@ class Creation:
         DatabaseError, LshdbError
             The disk or the database failed.
         """
-        database = dialect.database_path(database_url, self.path)
-        if database.exists():
-            raise IndexExistsError(
-                f"there is a file at {database} already",
-                hint="give another --database, or remove the file",
-            )
-        if database.is_relative_to(self.path):
-            database = self.aside / database.relative_to(self.path)
-        else:
-            self._database = database
+        database = database_of(place, self.path)
+        database.refuse_existing()
+        self._database = database = database.moved(self.path, self.aside)
         with self._said(database):
             yield database
 
@@ -186,14 +183,12 @@ class Creation:
     def abandon(self) -> None:
         """Remove what was made and give the lock back; nothing is there after that."""
         if self._database is not None:
-            for suffix in dialect.FILE_SUFFIXES:
-                with contextlib.suppress(OSError):
-                    os.unlink(f"{self._database}{suffix}")
+            self._database.remove()
         shutil.rmtree(self.aside, ignore_errors=True)
         self.lock.release()
 
     @contextlib.contextmanager
-    def _said(self, database: Path | None = None) -> Iterator[None]:
+    def _said(self, database: Database | None = None) -> Iterator[None]:
         """Turn what goes wrong into our errors."""
         try:
             yield
@@ -202,24 +197,24 @@ class Creation:
                 f"cannot make the {self._what} {self.path}: {error.strerror or error}",
                 hint="check that the folder exists, that you may write to it, and its free space",
             ) from error
-        except _database_errors() as error:
+        except _database_errors(database) as error:
             raise DatabaseError(
                 f"cannot make the database {database}: {getattr(error, 'orig', None) or error}",
                 hint="check that its folder exists, that you may write to it, and its free space",
             ) from error
 
 
-def _database_errors() -> tuple[type[Exception], ...]:
+def _database_errors(database: Database | None) -> tuple[type[Exception], ...]:
     from sqlalchemy.exc import SQLAlchemyError
 
-    return (SQLAlchemyError, *dialect.DRIVER_ERRORS)
+    return (SQLAlchemyError, *(database.driver_errors if database else ()))
 
 
 def _fill(
     aside: Path,
     params: IndexParams,
-    database_url: str | None,
-    database: Path,
+    place: DatabasePlace,
+    database: Database,
     given: Mapping[str, Any],
 ) -> None:
     from lshdb.storage.migrations import upgrade
@@ -239,9 +234,14 @@ def _fill(
         **given,
     }
     SignatureFile(aside / str(row["signature_file"]), params.num_perm).create()
-    engine = dialect.open_writer_engine(database)
+    # Before the database is there: who clears this out is to know what else there may be.
+    IndexDirectory(aside).write_description(
+        Description(FORMAT, str(row["uuid"]), place, params.items())
+    )
+    engine = database.open_engine()
     try:
         with engine.begin() as connection:
+            database.prepare(connection)
             upgrade(connection)
             checksum = row_checksum(tuple(row.values()))
             connection.execute(state.insert().values(**row, checksum=checksum))
@@ -254,11 +254,3 @@ def _fill(
             )
     finally:
         engine.dispose()
-    IndexDirectory(aside).write_description(
-        Description(
-            format=FORMAT,
-            uuid=str(row["uuid"]),
-            database=database_url,
-            parameters=params.items(),
-        )
-    )

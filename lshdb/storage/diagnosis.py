@@ -13,30 +13,26 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import Any
 
 from lshdb.errors import DamageError, LshdbError
 from lshdb.storage.checksums import CHECKED_TABLES, row_checksum
-from lshdb.storage.dialects.columns import misplaced_values
+from lshdb.storage.dialects.base import Database, Session
 
 __all__ = ["diagnosed"]
-
-Execute = Callable[..., Any]
 
 
 @contextlib.contextmanager
 def diagnosed(
-    database: Path, reading: Callable[[], AbstractContextManager[Execute]]
+    database: Database, reading: Callable[[], AbstractContextManager[Session]]
 ) -> Iterator[None]:
     """Turn an error into a DamageError where stored values are behind it.
 
     Parameters
     ----------
-    database : Path
+    database : Database
         For the message.
     reading : callable
-        Opens a transaction of its own, and gives its ``execute``.
+        Opens a transaction of its own.
 
     Raises
     ------
@@ -57,26 +53,29 @@ def diagnosed(
         ) from error
 
 
-def _finding(reading: Callable[[], AbstractContextManager[Execute]]) -> str | None:
+def _finding(reading: Callable[[], AbstractContextManager[Session]]) -> str | None:
     try:
-        with reading() as execute:
-            return next(_findings(execute), None)
+        with reading() as session:
+            return next(_findings(session), None)
     except DamageError as damage:
         return damage.message
     except LshdbError:
         return None  # the database cannot be looked at, so nothing can be said
 
 
-def _findings(execute: Execute) -> Iterator[str]:
-    yield from misplaced_values(execute)
+def _findings(session: Session) -> Iterator[str]:
+    execute = session.execute
+    yield from session.misplaced_values()
     for table in CHECKED_TABLES:
-        for row in execute(f"SELECT * FROM {table}"):
+        for row in session.stream(f"SELECT * FROM {table}"):
             *values, checksum = row
             if checksum and checksum != row_checksum(values):
                 yield f"a row of the table {table} is not as it was written: {values!r:.100}"
     if execute("SELECT state_id FROM state").fetchall() != [(1,)]:
         yield "the table state has not one row, of the number 1"
-    (counted,) = execute("SELECT total(n_added) - total(n_removed) FROM batch").fetchone()
+    (counted,) = execute(
+        "SELECT CAST(coalesce(sum(n_added), 0) - coalesce(sum(n_removed), 0) AS BIGINT) FROM batch"
+    ).fetchone()
     (there,) = execute("SELECT count(*) FROM document").fetchone()
     if counted != there:
-        yield f"the batches count {counted:.0f} documents, and the table document has {there}"
+        yield f"the batches count {counted} documents, and the table document has {there}"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lshdb.errors import FormatError, IndexNotFoundError, LshdbError, ParameterError
+from lshdb.storage.dialects.places import DatabasePlace
 
 __all__ = ["Description", "IndexDirectory", "sync_directory", "utf8_path"]
 
@@ -29,15 +30,15 @@ class Description:
     ----------
     format : int
     uuid : str
-    database : str or None
-        URL without a password, where the database is not ``index.db``.
+    place : DatabasePlace
+        Where the database is.
     parameters : dict
         Name to value.
     """
 
     format: int
     uuid: str
-    database: str | None
+    place: DatabasePlace
     parameters: dict[str, Any]
 
 
@@ -88,8 +89,11 @@ class IndexDirectory:
             f"format = {description.format}",
             f"uuid = {_toml(description.uuid)}",
         ]
-        if description.database is not None:
-            lines.append(f"database = {_toml(description.database)}")
+        place = description.place
+        if place.url is not None:
+            lines.append(f"database = {_toml(place.url)}")
+        if place.schema is not None:
+            lines.append(f"schema = {_toml(place.schema)}")
         lines += ["", "[parameters]"]
         lines += [f"{name} = {_toml(value)}" for name, value in description.parameters.items()]
         path, mode = (self.next_description, "w") if is_next else (self.description, "x")
@@ -150,7 +154,10 @@ class IndexDirectory:
             return Description(
                 format=_typed(data["format"], int),
                 uuid=_typed(data["uuid"], str),
-                database=None if "database" not in data else _typed(data["database"], str),
+                place=DatabasePlace(
+                    None if "database" not in data else _typed(data["database"], str),
+                    None if "schema" not in data else _typed(data["schema"], str),
+                ),
                 parameters=_typed(data["parameters"], dict),
             )
         except (KeyError, TypeError) as error:

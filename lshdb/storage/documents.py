@@ -7,13 +7,13 @@ checksum, and damage that is not found then would never be.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from lshdb.errors import KeyNotFoundError
 from lshdb.storage.bodies import unpack_body
 from lshdb.storage.checksums import verified_row
-from lshdb.storage.dialects import sqlite as dialect
+from lshdb.storage.dialects.base import Session
 from lshdb.storage.records import StoredBatch, StoredDocument, WholeDocument
 
 __all__ = ["BATCH_COLUMNS", "CHUNK", "DOCUMENT_COLUMNS", "RowReader", "chunks", "is_utf8"]
@@ -34,14 +34,15 @@ class RowReader:
 
     Parameters
     ----------
-    execute : callable
-        ``execute(sql, parameters=())`` on that transaction; returns rows.
+    session : Session
     """
 
     next_doc_id: int
 
-    def __init__(self, execute: Callable[..., Any]) -> None:
-        self.execute = execute
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.execute = session.execute
+        self.stream = session.stream
 
     # Documents
 
@@ -74,8 +75,8 @@ class RowReader:
             row[1]: StoredDocument(*verified_row("document", row))
             for chunk in chunks(filter(is_utf8, keys))
             for row in self.execute(
-                f"SELECT {DOCUMENT_COLUMNS} FROM document WHERE {dialect.in_list('key')}",
-                (dialect.encode_list(chunk),),
+                f"SELECT {DOCUMENT_COLUMNS} FROM document WHERE {self.session.in_list('key')}",
+                (self.session.encode_list(chunk),),
             )
         }
 
@@ -110,7 +111,7 @@ class RowReader:
         DamageError
             A row is not what was written. Bodies are as they lie: compare them with their hash.
         """
-        rows = self.execute(
+        rows = self.stream(
             f"SELECT form, body, {DOCUMENT_COLUMNS} FROM document LEFT JOIN content "
             "USING (doc_id) ORDER BY doc_id"
         )
@@ -149,7 +150,7 @@ class RowReader:
             A body cannot be decoded.
         """
         for chunk in chunks(signature_ids):
-            condition, parameters = dialect.is_one_of("signature_id", chunk)
+            condition, parameters = self.session.is_one_of("signature_id", chunk)
             for signature_id, form, packed in self.execute(
                 "SELECT first.signature_id, content.form, content.body FROM "
                 "(SELECT signature_id, min(doc_id) AS doc_id FROM document "

@@ -15,7 +15,7 @@ Copies of one document share a signature and make no edges, however many they ar
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass, fields
 from typing import Any
 
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.storage.checksums import verified_row, with_checksum, with_checksums
-from lshdb.storage.dialects import sqlite as dialect
+from lshdb.storage.dialects.base import Session
 
 __all__ = ["EdgeState", "EdgeTables", "Edges", "Holders"]
 
@@ -109,17 +109,12 @@ class EdgeTables:
 
     Parameters
     ----------
-    execute : callable
-        ``execute(sql, parameters=())`` on that transaction.
-    insert : callable, optional
-        The same for many insertions; needed for writing alone.
+    session : Session
     """
 
-    def __init__(
-        self, execute: Callable[..., Any], insert: Callable[..., Any] | None = None
-    ) -> None:
-        self._execute = execute
-        self._insert = insert or execute
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._execute = session.execute
 
     # Reading
 
@@ -160,22 +155,22 @@ class EdgeTables:
         """The documents of some signatures, or of all, a block at a time."""
         columns = "SELECT signature_id, min(doc_id), count(*) FROM document "
         if signature_ids is None:
-            rows = self._execute(
+            rows = self._session.stream(
                 f"{columns} WHERE signature_id IS NOT NULL GROUP BY signature_id ORDER BY 1"
             )
             yield from (Holders(*block) for block in _blocks(rows, 3))
             return
         for some in _lists(signature_ids):
             rows = self._execute(
-                f"{columns} WHERE {dialect.in_list('signature_id')} "
+                f"{columns} WHERE {self._session.in_list('signature_id')} "
                 "GROUP BY signature_id ORDER BY 1",
-                (dialect.encode_list(some),),
+                (self._session.encode_list(some),),
             )
             yield from (Holders(*block) for block in _blocks(rows, 3))
 
     def edges(self, threshold: float) -> Iterator[Edges]:
         """All edges of at least that similarity, a block at a time, in order of both ids."""
-        rows = self._execute(
+        rows = self._session.stream(
             "SELECT signature1, signature2, similarity FROM edge WHERE similarity >= ?",
             (threshold,),
         )
@@ -186,7 +181,7 @@ class EdgeTables:
 
         An edge with both ends there comes both ways round.
         """
-        rows = self._execute(
+        rows = self._session.stream(
             "SELECT signature1, signature2, similarity FROM edge "
             "WHERE signature1 BETWEEN ? AND ? AND similarity >= ? UNION ALL "
             "SELECT signature2, signature1, similarity FROM edge "
@@ -200,8 +195,8 @@ class EdgeTables:
         for some in _lists(signature_ids):
             rows = self._execute(
                 "SELECT signature1, signature2, similarity FROM edge "
-                f"WHERE {dialect.in_list('signature1')}",
-                (dialect.encode_list(some),),
+                f"WHERE {self._session.in_list('signature1')}",
+                (self._session.encode_list(some),),
             )
             yield from map(_edges, _chunks(rows))
 
@@ -211,8 +206,8 @@ class EdgeTables:
         for some in _lists(signature_ids):
             rows = self._execute(
                 "SELECT DISTINCT label FROM cluster_member "
-                f"WHERE {dialect.in_list('signature_id')}",
-                (dialect.encode_list(some),),
+                f"WHERE {self._session.in_list('signature_id')}",
+                (self._session.encode_list(some),),
             )
             found.append(_column(rows))
         return np.unique(np.concatenate(found))
@@ -223,8 +218,8 @@ class EdgeTables:
         for some in _lists(signature_ids):
             rows = self._execute(
                 "SELECT signature_id, label FROM cluster_member "
-                f"WHERE {dialect.in_list('signature_id')} ORDER BY 1",
-                (dialect.encode_list(some),),
+                f"WHERE {self._session.in_list('signature_id')} ORDER BY 1",
+                (self._session.encode_list(some),),
             )
             found += [np.stack(block) for block in _blocks(rows, 2)]
         ids, labels = np.concatenate(found, axis=1)
@@ -239,15 +234,15 @@ class EdgeTables:
         for some in _lists(labels):
             rows = self._execute(
                 "SELECT doc_id FROM document JOIN cluster_member USING (signature_id) "
-                f"WHERE label = doc_id AND {dialect.in_list('doc_id')}",
-                (dialect.encode_list(some),),
+                f"WHERE label = doc_id AND {self._session.in_list('doc_id')}",
+                (self._session.encode_list(some),),
             )
             left = np.setdiff1d(some, _column(rows))
             if len(left):
                 rows = self._execute(
                     "SELECT label, min(doc_id) FROM cluster_member JOIN document "
-                    f"USING (signature_id) WHERE {dialect.in_list('label')} GROUP BY label",
-                    (dialect.encode_list(left),),
+                    f"USING (signature_id) WHERE {self._session.in_list('label')} GROUP BY label",
+                    (self._session.encode_list(left),),
                 )
                 found.update(rows)
         return found
@@ -257,15 +252,15 @@ class EdgeTables:
         found = [np.empty(0, dtype=np.int64)]
         for some in _lists(labels):
             rows = self._execute(
-                f"SELECT signature_id FROM cluster_member WHERE {dialect.in_list('label')}",
-                (dialect.encode_list(some),),
+                f"SELECT signature_id FROM cluster_member WHERE {self._session.in_list('label')}",
+                (self._session.encode_list(some),),
             )
             found.append(_column(rows))
         return np.concatenate(found)
 
     def members(self) -> Iterator[tuple[Ids, Ids]]:
         """(signature ids, labels) of all clusters, a block at a time, in order of signature."""
-        rows = self._execute("SELECT signature_id, label FROM cluster_member ORDER BY 1")
+        rows = self._session.stream("SELECT signature_id, label FROM cluster_member ORDER BY 1")
         for signature_ids, labels in _blocks(rows, 2):  # noqa: UP028
             yield signature_ids, labels
 
@@ -282,28 +277,28 @@ class EdgeTables:
         )
         names = ("signature1", "signature2", "similarity", "method", "checksum")
         rows = with_checksums(columns)
-        dialect.insert_rows(self._insert, "edge", names, rows, or_ignore=True)
+        self._session.insert_rows("edge", names, rows, or_ignore=True)
 
     def drop_edges_of(self, signature_ids: Ids) -> None:
         """Delete the edges of some signatures."""
         for some in _lists(signature_ids):
             for column in ("signature1", "signature2"):
                 self._execute(
-                    f"DELETE FROM edge WHERE {dialect.in_list(column)}",
-                    (dialect.encode_list(some),),
+                    f"DELETE FROM edge WHERE {self._session.in_list(column)}",
+                    (self._session.encode_list(some),),
                 )
 
     def put_members(self, signature_ids: Ids, labels: Ids) -> None:
         """Insert members of clusters."""
         columns = zip(signature_ids.tolist(), labels.tolist(), strict=True)
-        dialect.insert_rows(self._insert, "cluster_member", ("signature_id", "label"), columns)
+        self._session.insert_rows("cluster_member", ("signature_id", "label"), columns)
 
     def drop_members(self, labels: Ids) -> None:
         """Delete clusters by label."""
         for some in _lists(labels):
             self._execute(
-                f"DELETE FROM cluster_member WHERE {dialect.in_list('label')}",
-                (dialect.encode_list(some),),
+                f"DELETE FROM cluster_member WHERE {self._session.in_list('label')}",
+                (self._session.encode_list(some),),
             )
 
     def clear(self) -> None:

@@ -5,7 +5,7 @@ Nothing is worked out anew but what only this index has: checksums, runs, bucket
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from lshdb.storage.bodies import pack_body
 from lshdb.storage.checksums import with_checksums
-from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.edges import Edges, EdgeState
 from lshdb.storage.transaction import WriteTransaction
 
@@ -27,7 +26,7 @@ def load_batches(transaction: WriteTransaction, rows: Iterable[tuple[Any, ...]])
     from lshdb.storage.schema import batch
 
     names = batch.columns.keys()
-    dialect.insert_rows(_executing(transaction), batch.name, names, with_checksums(rows))
+    transaction.session.insert_rows(batch.name, names, with_checksums(rows))
 
 
 def load_documents(
@@ -43,7 +42,7 @@ def load_documents(
 def load_releases(transaction: WriteTransaction, rows: Iterable[tuple[Any, ...]]) -> None:
     """Insert rows of ``signature_release``."""
     names = ("release_id", "signature_id", "batch_id")
-    dialect.insert_rows(_executing(transaction), "signature_release", names, rows)
+    transaction.session.insert_rows("signature_release", names, rows)
 
 
 def load_edges(transaction: WriteTransaction, rows: Sequence[tuple[int, int, float, str]]) -> None:
@@ -62,7 +61,3 @@ def load_clusters(
     transaction.edges.put_members(flat[:, 0], flat[:, 1])
     if state is not None:
         transaction.edges.put_state(state)
-
-
-def _executing(transaction: WriteTransaction) -> Callable[[str, list[Any]], Any]:
-    return lambda statement, parameters: transaction.execute(statement, tuple(parameters))

@@ -5,20 +5,17 @@ What is grouped comes from SQL ``GROUP BY`` over the runs. How runs are written 
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.errors import DamageError
 from lshdb.storage.buckets import Buckets, grouped
-from lshdb.storage.dialects import sqlite as dialect
+from lshdb.storage.dialects.base import RunTables
 
 __all__ = ["Postings"]
 
-_FEW_KEYS = 256
 _POSTINGS = 65_536
 
 
@@ -27,18 +24,15 @@ class Postings:
 
     Parameters
     ----------
-    execute : callable
-        ``execute(sql, parameters=())`` inside an open transaction; returns rows.
+    run_tables : RunTables
     tables : sequence of str
         The runs.
     n_signatures : int
         A posting names a signature below that.
     """
 
-    def __init__(
-        self, execute: Callable[..., Any], tables: Sequence[str], n_signatures: int
-    ) -> None:
-        self._execute = execute
+    def __init__(self, run_tables: RunTables, tables: Sequence[str], n_signatures: int) -> None:
+        self._runs = run_tables
         self._tables = tables
         self._n_signatures = n_signatures
 
@@ -68,14 +62,7 @@ class Postings:
         if not tables or not len(keys):
             empty = np.empty(0, dtype=np.int64)
             return empty, empty
-        if len(keys) <= _FEW_KEYS:
-            sql = dialect.posting_lookup(tables, len(keys))
-            rows = self._execute(sql, tuple(keys.tolist()))
-        else:
-            sql = dialect.posting_lookup_list(tables)
-            rows = self._execute(sql, (dialect.encode_list(keys),))
-        flat = np.fromiter(itertools.chain.from_iterable(rows.fetchall()), dtype=np.int64)
-        bucket_keys, signature_ids = flat[0::2], flat[1::2]
+        bucket_keys, signature_ids = self._runs.of(tables, keys)
         self._check_ids(signature_ids)
         return bucket_keys, signature_ids
 
@@ -87,8 +74,7 @@ class Postings:
         if not self._tables:
             empty = np.empty(0, dtype=np.int64)
             return Buckets(empty, empty, empty)
-        (groups,) = self._execute(dialect.bucket_groups(self._tables), (first, last)).fetchone()
-        buckets = grouped(dialect.decode_groups(groups))
+        buckets = grouped(self._runs.shared(self._tables, first, last))
         self._check_ids(buckets.members)
         return buckets
 
@@ -96,9 +82,7 @@ class Postings:
         """Those of some buckets that have more than one posting; look-ups, in SQL as well."""
         if not self._tables or not len(keys):
             return self.shared(0, -1)
-        statement = dialect.bucket_groups_of(self._tables)
-        (groups,) = self._execute(statement, (dialect.encode_list(keys),)).fetchone()
-        buckets = grouped(dialect.decode_groups(groups))
+        buckets = grouped(self._runs.shared_of(self._tables, keys))
         self._check_ids(buckets.members)
         return buckets
 
@@ -116,11 +100,8 @@ class Postings:
         """
         if not self._tables:
             return
-        rows = self._execute(dialect.ordered_postings(self._tables))
         held: list[NDArray[np.int64]] = []
-        while block := list(itertools.islice(rows, _POSTINGS)):
-            flat = itertools.chain.from_iterable(block)
-            postings = np.fromiter(flat, dtype=np.int64, count=2 * len(block)).reshape(-1, 2)
+        for postings in self._runs.in_order(self._tables, contents=False, block=_POSTINGS):
             self._check_ids(postings[:, 1])
             held.append(postings)
             if postings[-1, 0] == held[0][0, 0]:  # one bucket, and it may go on
@@ -139,10 +120,8 @@ class Postings:
         """
         if not self._tables:
             return
-        rows = self._execute(dialect.ordered_postings(self._tables, contents=True))
-        while block := list(itertools.islice(rows, _POSTINGS)):
-            flat = np.fromiter(itertools.chain.from_iterable(block), dtype=np.int64)
-            keys, signature_ids = flat[0::2], flat[1::2]
+        for postings in self._runs.in_order(self._tables, contents=True, block=_POSTINGS):
+            keys, signature_ids = postings[:, 0], postings[:, 1]
             self._check_ids(signature_ids)
             yield keys, signature_ids
 

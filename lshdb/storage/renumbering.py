@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.storage.checksums import require_checksums, with_checksums
-from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.transaction import WriteTransaction
 
 __all__ = ["Renumbering", "document_rows", "renumber"]
@@ -90,8 +89,9 @@ def renumber(transaction: WriteTransaction, numbers: Renumbering) -> None:
         transaction.move_documents([(row[2], row[-1], row[0]) for row in with_checksums(values)])
     releases = _renumber_edges(transaction, numbers)
     transaction.execute("DELETE FROM signature_release")
-    names = ("signature_id", "batch_id")
-    dialect.insert_rows(transaction.insert, "signature_release", names, releases)
+    names = ("release_id", "signature_id", "batch_id")
+    numbered = ((number, *row) for number, row in enumerate(releases, 1))
+    transaction.session.insert_rows("signature_release", names, numbered)
 
 
 def _renumber_edges(
@@ -175,7 +175,7 @@ def _rewrite(
         renumbered: Iterable[Row] = ((*new, *rows[place][width:]) for place, new in moved)
         if is_checked:
             renumbered = with_checksums(renumbered)
-        dialect.insert_rows(transaction.insert, table, columns, renumbered)
+        transaction.session.insert_rows(table, columns, renumbered)
 
 
 def _ids(values: Iterable[int]) -> Ids:

@@ -22,14 +22,13 @@ postings/s, merge of four runs 1.7 M/s, grouping one run 1.8 M/s, grouping twelv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.storage.dialects import sqlite as dialect
+from lshdb.storage.dialects.base import Session
 
 __all__ = ["FAN_IN", "PostingRuns", "Run", "level_of"]
 
@@ -40,8 +39,6 @@ RUN_ROWS = 50_000
 SEAL_ROWS = 200_000
 """The active run is sealed when it has this many postings."""
 MOST_RUNS = 128
-
-Execute = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +65,13 @@ class PostingRuns:
 
     Parameters
     ----------
-    execute : callable
-        ``execute(sql, parameters=())`` on that transaction.
-    insert : callable
-        The same for the many statements of an insertion, without an answer.
+    session : Session
     """
 
-    def __init__(self, execute: Execute, insert: Execute) -> None:
-        self._execute = execute
-        self._insert = insert
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._execute = session.execute
+        self._tables = session.run_tables
 
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
@@ -104,7 +99,8 @@ class PostingRuns:
         keys, signature_ids = keys[order], signature_ids[order]
         if len(keys) >= RUN_ROWS:
             run = self._create(len(keys), is_active=False)
-            dialect.insert_postings(self._insert, run.table_name, keys, signature_ids)
+            self._tables.insert(run.run_id, run.table_name, keys, signature_ids)
+            self._tables.complete(run.run_id, run.table_name)
             self._count(run, _sizes(keys))
             self._publish()
             return
@@ -113,12 +109,12 @@ class PostingRuns:
             active = self._create(0, is_active=True)
             self._publish()
         self._count_active(active, keys)
-        dialect.insert_postings(self._insert, active.table_name, keys, signature_ids)
+        self._tables.insert(active.run_id, active.table_name, keys, signature_ids)
         n_rows = active.n_rows + len(keys)
         sealed = n_rows >= SEAL_ROWS
         self._execute(
             "UPDATE run SET n_rows = ?, level = ?, is_active = ? WHERE run_id = ?",
-            (n_rows, level_of(n_rows), int(not sealed), active.run_id),
+            (n_rows, level_of(n_rows), not sealed, active.run_id),
         )
 
     def load(self, blocks: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> None:
@@ -132,8 +128,9 @@ class PostingRuns:
         run = self._create(0, is_active=False)
         n_rows = 0
         for keys, signature_ids in blocks:
-            dialect.insert_postings(self._insert, run.table_name, keys, signature_ids)
+            self._tables.insert(run.run_id, run.table_name, keys, signature_ids)
             n_rows += len(keys)
+        self._tables.complete(run.run_id, run.table_name)
         self._execute(
             "UPDATE run SET n_rows = ?, level = ? WHERE run_id = ?",
             (n_rows, level_of(n_rows), run.run_id),
@@ -168,7 +165,8 @@ class PostingRuns:
         sources = sorted(sources, key=lambda run: run.n_rows)
         target = self._create(sum(run.n_rows for run in sources), is_active=False)
         tables = [run.table_name for run in sources]
-        self._execute(dialect.merge_runs(target.table_name, tables))
+        self._tables.merge(target.run_id, target.table_name, tables)
+        self._tables.complete(target.run_id, target.table_name)
         self._count_buckets(target)
         self._forget(sources)
         self._publish()
@@ -181,24 +179,20 @@ class PostingRuns:
             self._execute("DELETE FROM run WHERE run_id = ?", (run.run_id,))
 
     def _drop(self, sources: list[Run]) -> None:
-        """Drop the tables of runs that the view does not show any more."""
-        for run in sources:
-            self._execute(f"DROP TABLE {run.table_name}")
+        """Give up the tables of runs that are not listed any more."""
+        self._tables.retire([run.table_name for run in sources])
 
     def _count_buckets(self, run: Run) -> None:
         """Count the buckets of a run that is complete; one pass over it."""
         self._execute(
             "INSERT INTO bucket_stat (run_id, band, size, n_buckets) "
-            f"SELECT {run.run_id}, * FROM ({dialect.bucket_sizes(run.table_name)})"
+            f"SELECT {run.run_id}, * FROM ({self._tables.bucket_sizes(run.table_name)}) AS counted"
         )
 
     def _count_active(self, active: Run, keys: NDArray[np.int64]) -> None:
         """Count the buckets of the active run anew, as far as new postings change them."""
         sizes = _sizes(keys)
-        rows = self._execute(
-            dialect.posting_counts(active.table_name), (dialect.encode_list(np.unique(keys)),)
-        )
-        old = dict(iter(rows))
+        old = self._tables.counts(active.table_name, np.unique(keys))
         if old:
             there = np.array(sorted(old), dtype=np.int64)
             before = np.array([old[key] for key in there.tolist()], dtype=np.int64)
@@ -219,23 +213,22 @@ class PostingRuns:
     def _count(self, run: Run, sizes: dict[tuple[int, int], int]) -> None:
         rows = [(run.run_id, band, size, n) for (band, size), n in sorted(sizes.items()) if n]
         columns = ("run_id", "band", "size", "n_buckets")
-        dialect.insert_rows(self._insert, "bucket_stat", columns, rows)
+        self._session.insert_rows("bucket_stat", columns, rows)
 
     def _create(self, n_rows: int, *, is_active: bool) -> Run:
         (run_id,) = self._execute("SELECT next_run_id FROM state").fetchone()
         run = Run(run_id, f"posting_run_{run_id}", level_of(n_rows), n_rows, is_active)
         self._execute("UPDATE state SET next_run_id = ?", (run_id + 1,))
-        self._execute(dialect.create_run(run.table_name))
+        self._tables.create(run.run_id, run.table_name, is_active=is_active)
         self._execute(
             "INSERT INTO run (run_id, table_name, level, n_rows, is_active) VALUES (?, ?, ?, ?, ?)",
-            (run.run_id, run.table_name, run.level, run.n_rows, int(is_active)),
+            (run.run_id, run.table_name, run.level, run.n_rows, is_active),
         )
         return run
 
     def _publish(self) -> None:
-        """Make the view ``posting`` over the runs as they are now."""
-        self._execute("DROP VIEW IF EXISTS posting")
-        self._execute(dialect.posting_view([run.table_name for run in self.runs()]))
+        """Let the view ``posting`` show the runs as they are now."""
+        self._tables.publish([run.table_name for run in self.runs()])
 
 
 def _bands(keys: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ tried further and further on until one can be read, and the gap is narrowed from
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, LshdbError
 from lshdb.storage.checksums import row_checksum
-from lshdb.storage.dialects.inspecting import KEYS_BY_INDEX_SQL
+from lshdb.storage.dialects.base import Session
 from lshdb.storage.signature_file import HEADER_BYTES, SignatureFile
 
 __all__ = [
@@ -28,16 +28,13 @@ __all__ = [
 
 _FARTHEST = 2**62
 
-Execute = Callable[..., Any]
 
-
-def salvaged(execute: Execute, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
+def salvaged(session: Session, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
     """The rows of a table that can be read, in order of the first column, its integer primary key.
 
     Parameters
     ----------
-    execute : callable
-        ``execute(sql, parameters=())`` inside an open transaction; returns rows.
+    session : Session
     table : str
     columns : str
         The first is the primary key.
@@ -52,24 +49,24 @@ def salvaged(execute: Execute, table: str, *columns: str) -> Iterator[tuple[Any,
     after = -1
     while True:
         try:
-            for row in execute(query, (after,)):
+            for row in session.stream(query, (after,)):
                 if type(row[0]) is not int or row[0] <= after:
                     raise DamageError(f"rows of the table {table} are out of order")
                 after = row[0]
                 yield row
             return
         except LshdbError:
-            after = _behind(execute, query, after)
+            after = _behind(session, query, after)
         if after >= _FARTHEST:
             return
 
 
-def _behind(execute: Execute, query: str, after: int) -> int:
+def _behind(session: Session, query: str, after: int) -> int:
     """The least id, about, from which on there is a row that can be read, or none at all."""
 
     def is_readable(step: int) -> bool:
         try:
-            execute(f"{query} LIMIT 1", (after + step,)).fetchone()
+            session.execute(f"{query} LIMIT 1", (after + step,)).fetchone()
         except LshdbError:
             return False
         return True
@@ -89,16 +86,16 @@ def _behind(execute: Execute, query: str, after: int) -> int:
     return after + step
 
 
-def state_is_sound(execute: Execute) -> bool:
+def state_is_sound(session: Session) -> bool:
     """Whether the row of the table ``state`` has its checksum."""
-    row = execute("SELECT * FROM state").fetchone()
+    row = session.execute("SELECT * FROM state").fetchone()
     return row is not None and row_checksum(row[:-1]) == row[-1]
 
 
-def keys_by_index(execute: Execute) -> Iterator[tuple[int, str]]:
+def keys_by_index(session: Session) -> Iterator[tuple[int, str]]:
     """(doc_id, key) of every document, from the database's index of keys: a second copy of them."""
     try:
-        for doc_id, key in execute(KEYS_BY_INDEX_SQL):
+        for doc_id, key in session.keys_by_index():
             if type(doc_id) is int and type(key) is str:
                 yield doc_id, key
     except LshdbError:
@@ -114,7 +111,7 @@ def find_signature_file(directory: Path, name: object, num_perm: int) -> Signatu
     return SignatureFile(path, num_perm)
 
 
-def sound_rows(execute: Execute, file: SignatureFile) -> NDArray[np.bool_]:
+def sound_rows(session: Session, file: SignatureFile) -> NDArray[np.bool_]:
     """Which rows of a signature file are in a block that has its CRC-32; by row, as far as it goes.
 
     Neither the header nor the state is looked at.
@@ -124,7 +121,7 @@ def sound_rows(execute: Execute, file: SignatureFile) -> NDArray[np.bool_]:
     except OSError:
         n_rows = 0
     sound = np.zeros(n_rows, dtype=bool)
-    for first, count, crc in salvaged(execute, "signature_block", "first_row", "n_rows", "crc32"):
+    for first, count, crc in salvaged(session, "signature_block", "first_row", "n_rows", "crc32"):
         if type(count) is not int or not 0 < count <= n_rows - first:
             continue
         if file.block_crc(first, count) == crc:

@@ -9,6 +9,7 @@ the table
 from __future__ import annotations
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     CheckConstraint,
     Column,
@@ -37,63 +38,75 @@ metadata = MetaData(
     }
 )
 
+Whole = BigInteger().with_variant(Integer(), "sqlite")
+"""Whole numbers of up to 64 bits. SQLite keeps them so in any case, and only an INTEGER PRIMARY KEY
+is the number of the row itself."""
+Words = Text().with_variant(Text(collation="C"), "postgresql")
+"""Texts, in the order of their UTF-8 bytes on either database."""
+
 state = Table(
     "state",
     metadata,
-    Column("state_id", Integer, CheckConstraint("state_id = 1", name="single"), primary_key=True),
-    Column("format", Integer, nullable=False),
-    Column("uuid", Text, nullable=False),
-    Column("created_at", Text, nullable=False),
-    Column("library_version", Text, nullable=False),
-    Column("unicode_version", Text, nullable=False),
-    Column("signature_file", Text, nullable=False),
-    Column("n_signatures", Integer, nullable=False),
-    Column("next_doc_id", Integer, nullable=False),
-    Column("next_run_id", Integer, nullable=False),
-    Column("checksum", Integer, nullable=False, server_default=text("0")),
+    Column(
+        "state_id",
+        Whole,
+        CheckConstraint("state_id = 1", name="single"),
+        primary_key=True,
+        autoincrement=False,
+    ),
+    Column("format", Whole, nullable=False),
+    Column("uuid", Words, nullable=False),
+    Column("created_at", Words, nullable=False),
+    Column("library_version", Words, nullable=False),
+    Column("unicode_version", Words, nullable=False),
+    Column("signature_file", Words, nullable=False),
+    Column("n_signatures", Whole, nullable=False),
+    Column("next_doc_id", Whole, nullable=False),
+    Column("next_run_id", Whole, nullable=False),
+    Column("checksum", Whole, nullable=False, server_default=text("0")),
 )
 
 parameter = Table(
     "parameter",
     metadata,
-    Column("name", Text, primary_key=True),
-    Column("value", Text, nullable=False),
+    Column("name", Words, primary_key=True),
+    Column("value", Words, nullable=False),
 )
 
 batch = Table(
     "batch",
     metadata,
-    Column("batch_id", Integer, primary_key=True),
-    Column("add_id", Integer, nullable=False),
-    Column("started_at", Text, nullable=False),
-    Column("finished_at", Text, nullable=False),
-    Column("source", Text, nullable=False),
-    Column("n_added", Integer, nullable=False),
-    Column("n_replaced", Integer, nullable=False),
-    Column("n_unchanged", Integer, nullable=False),
-    Column("n_copies", Integer, nullable=False),
-    Column("n_rejected", Integer, nullable=False),
-    Column("n_removed", Integer, nullable=False, server_default=text("0")),
-    Column("unicode_version", Text, nullable=False, server_default=text("''")),
-    Column("checksum", Integer, nullable=False, server_default=text("0")),
+    Column("batch_id", Whole, primary_key=True, autoincrement=False),
+    Column("add_id", Whole, nullable=False),
+    Column("started_at", Words, nullable=False),
+    Column("finished_at", Words, nullable=False),
+    Column("source", Words, nullable=False),
+    Column("n_added", Whole, nullable=False),
+    Column("n_replaced", Whole, nullable=False),
+    Column("n_unchanged", Whole, nullable=False),
+    Column("n_copies", Whole, nullable=False),
+    Column("n_rejected", Whole, nullable=False),
+    Column("n_removed", Whole, nullable=False, server_default=text("0")),
+    Column("unicode_version", Words, nullable=False, server_default=text("''")),
+    Column("checksum", Whole, nullable=False, server_default=text("0")),
 )
 
 document = Table(
     "document",
     metadata,
-    Column("doc_id", Integer, primary_key=True),
-    Column("key", Text, nullable=False, unique=True),
-    Column("signature_id", Integer),
+    Column("doc_id", Whole, primary_key=True, autoincrement=False),
+    Column("key", Words, nullable=False, unique=True),
+    Column("signature_id", Whole),
     Column("content_hash", LargeBinary(16), nullable=False),
     Column("body_hash", LargeBinary(16), nullable=False),
-    Column("n_shingles", Integer, nullable=False),
-    Column("n_chars", Integer, nullable=False),
-    Column("source", Text, nullable=False),
-    Column("batch_id", Integer, ForeignKey("batch.batch_id"), nullable=False),
-    Column("added_at", Text, nullable=False),
-    Column("last_seen_at", Text, nullable=False),
-    Column("n_unassigned", Integer),
-    Column("checksum", Integer, nullable=False, server_default=text("0")),
+    Column("n_shingles", Whole, nullable=False),
+    Column("n_chars", Whole, nullable=False),
+    Column("source", Words, nullable=False),
+    Column("batch_id", Whole, ForeignKey("batch.batch_id"), nullable=False),
+    Column("added_at", Words, nullable=False),
+    Column("last_seen_at", Words, nullable=False),
+    Column("n_unassigned", Whole),
+    Column("checksum", Whole, nullable=False, server_default=text("0")),
     Index(None, "signature_id"),
     Index(None, "batch_id"),
 )
@@ -101,9 +114,9 @@ document = Table(
 content = Table(
     "content",
     metadata,
-    Column("doc_id", Integer, ForeignKey("document.doc_id"), primary_key=True),
+    Column("doc_id", Whole, ForeignKey("document.doc_id"), primary_key=True, autoincrement=False),
     Column(
-        "form", Text, CheckConstraint("form IN ('text', 'tokens')", name="form"), nullable=False
+        "form", Words, CheckConstraint("form IN ('text', 'tokens')", name="form"), nullable=False
     ),
     Column("body", LargeBinary, nullable=False),
 )
@@ -111,48 +124,48 @@ content = Table(
 signature_block = Table(
     "signature_block",
     metadata,
-    Column("first_row", Integer, primary_key=True),
-    Column("n_rows", Integer, nullable=False),
-    Column("crc32", Integer, nullable=False),
+    Column("first_row", Whole, primary_key=True, autoincrement=False),
+    Column("n_rows", Whole, nullable=False),
+    Column("crc32", Whole, nullable=False),
 )
 
 run = Table(
     "run",
     metadata,
-    Column("run_id", Integer, primary_key=True),
-    Column("table_name", Text, nullable=False, unique=True),
-    Column("level", Integer, nullable=False),
-    Column("n_rows", Integer, nullable=False),
+    Column("run_id", Whole, primary_key=True, autoincrement=False),
+    Column("table_name", Words, nullable=False, unique=True),
+    Column("level", Whole, nullable=False),
+    Column("n_rows", Whole, nullable=False),
     Column("is_active", Boolean(create_constraint=False), nullable=False),
 )
 
 bucket_stat = Table(
     "bucket_stat",
     metadata,
-    Column("run_id", Integer, ForeignKey("run.run_id"), primary_key=True),
-    Column("band", Integer, primary_key=True),
-    Column("size", Integer, primary_key=True),
-    Column("n_buckets", Integer, nullable=False),
+    Column("run_id", Whole, ForeignKey("run.run_id"), primary_key=True, autoincrement=False),
+    Column("band", Whole, primary_key=True, autoincrement=False),
+    Column("size", Whole, primary_key=True, autoincrement=False),
+    Column("n_buckets", Whole, nullable=False),
     sqlite_with_rowid=False,
 )
 
 signature_release = Table(
     "signature_release",
     metadata,
-    Column("release_id", Integer, primary_key=True),
-    Column("signature_id", Integer, nullable=False),
-    Column("batch_id", Integer, nullable=False),
+    Column("release_id", Whole, primary_key=True, autoincrement=False),
+    Column("signature_id", Whole, nullable=False),
+    Column("batch_id", Whole, nullable=False),
     Index(None, "signature_id"),
 )
 
 edge = Table(
     "edge",
     metadata,
-    Column("signature1", Integer, primary_key=True),
-    Column("signature2", Integer, primary_key=True),
+    Column("signature1", Whole, primary_key=True, autoincrement=False),
+    Column("signature2", Whole, primary_key=True, autoincrement=False),
     Column("similarity", Float, nullable=False),
-    Column("method", Text, nullable=False),
-    Column("checksum", Integer, nullable=False, server_default=text("0")),
+    Column("method", Words, nullable=False),
+    Column("checksum", Whole, nullable=False, server_default=text("0")),
     CheckConstraint("signature1 < signature2", name="order"),
     Index(None, "signature2"),
     sqlite_with_rowid=False,
@@ -163,27 +176,58 @@ edge_state = Table(
     metadata,
     Column(
         "edge_state_id",
-        Integer,
+        Whole,
         CheckConstraint("edge_state_id = 1", name="single"),
         primary_key=True,
+        autoincrement=False,
     ),
     Column("threshold", Float, nullable=False),
-    Column("method", Text, nullable=False),
-    Column("max_bucket", Integer, nullable=False),
-    Column("n_signatures", Integer, nullable=False),
-    Column("batch_id", Integer, nullable=False),
-    Column("release_id", Integer, nullable=False),
-    Column("hot_buckets", Integer, nullable=False),
-    Column("hot_pairs", Integer, nullable=False),
+    Column("method", Words, nullable=False),
+    Column("max_bucket", Whole, nullable=False),
+    Column("n_signatures", Whole, nullable=False),
+    Column("batch_id", Whole, nullable=False),
+    Column("release_id", Whole, nullable=False),
+    Column("hot_buckets", Whole, nullable=False),
+    Column("hot_pairs", Whole, nullable=False),
     Column("recall_lost", Float, nullable=False),
-    Column("updated_at", Text, nullable=False),
-    Column("checksum", Integer, nullable=False, server_default=text("0")),
+    Column("updated_at", Words, nullable=False),
+    Column("checksum", Whole, nullable=False, server_default=text("0")),
 )
 
 cluster_member = Table(
     "cluster_member",
     metadata,
-    Column("signature_id", Integer, primary_key=True),
-    Column("label", Integer, nullable=False),
+    Column("signature_id", Whole, primary_key=True, autoincrement=False),
+    Column("label", Whole, nullable=False),
     Index(None, "label"),
+)
+
+
+# What Postgres needs beside these (``dialects/postgresql/``); SQLite has none of it.
+_OF_POSTGRES = {"dialect": "postgresql"}
+
+stored_posting = Table(
+    "stored_posting",
+    metadata,
+    Column("run_id", Whole, nullable=False),
+    Column("bucket_key", Whole, nullable=False),
+    Column("signature_id", Whole, nullable=False),
+    postgresql_partition_by="LIST (run_id)",
+    info=_OF_POSTGRES,
+)
+
+retired_run = Table(
+    "retired_run",
+    metadata,
+    Column("table_name", Words, primary_key=True),
+    Column("seen_by", Words),
+    info=_OF_POSTGRES,
+)
+
+commit_mark = Table(
+    "commit_mark",
+    metadata,
+    Column("mark", Words, primary_key=True),
+    Column("made_at", Words, nullable=False),
+    info=_OF_POSTGRES,
 )

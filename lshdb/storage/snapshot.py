@@ -1,7 +1,7 @@
 """What one transaction sees of an index: every question that is answered from disk.
 
 A snapshot is made inside an open transaction, of a reader or of the writer, and is good until that
-ends. All of its SQL is plain text given to the DB-API driver (see ``dialects/sqlite.py`` for why).
+ends. All of its SQL is plain text given to the DB-API driver (see ``dialects/`` for why).
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
-from lshdb.errors import DamageError, LshdbError
-from lshdb.storage.dialects import sqlite as dialect
+from lshdb.errors import DamageError
+from lshdb.storage.dialects.base import Session
 from lshdb.storage.documents import CHUNK, RowReader, chunks, is_utf8
 from lshdb.storage.edges import EdgeTables
 from lshdb.storage.postings import Postings
@@ -36,14 +35,11 @@ class Snapshot(RowReader):
 
     Parameters
     ----------
-    execute : callable
-        ``execute(sql, parameters=())`` inside an open transaction; returns rows.
+    session : Session
     signature_file : callable
         Signature file of a given name.
     more : callable, optional
         Opens another snapshot, which may be of a later state; see :meth:`twins`.
-    copy_to : callable, optional
-        Copies the database to a path, in this state.
 
     Attributes
     ----------
@@ -57,17 +53,15 @@ class Snapshot(RowReader):
 
     def __init__(
         self,
-        execute: Callable[..., Any],
+        session: Session,
         signature_file: Callable[[str], SignatureFile],
         *,
         more: Callable[[], AbstractContextManager[Snapshot]] | None = None,
-        copy_to: Callable[[Path], None] | None = None,
     ) -> None:
-        super().__init__(execute)
+        super().__init__(session)
         self._more = more
-        self._copy_to = copy_to
         self._open_file = signature_file
-        state = execute(dialect.STATE_SQL).fetchone()
+        state = session.state()
         if state is None:
             raise DamageError(
                 "the table state has no row, so nothing says how much is committed",
@@ -79,12 +73,12 @@ class Snapshot(RowReader):
     @property
     def postings(self) -> Postings:
         """Which signature lies in which bucket."""
-        return Postings(self.execute, self.run_tables, self.n_signatures)
+        return Postings(self.session.run_tables, self.run_tables, self.n_signatures)
 
     @property
     def edges(self) -> EdgeTables:
         """Verified edges and clusters."""
-        return EdgeTables(self.execute)
+        return EdgeTables(self.session)
 
     @functools.cached_property
     def signature_file(self) -> SignatureFile:
@@ -137,12 +131,6 @@ class Snapshot(RowReader):
         ).fetchone()
         return tuple(found)
 
-    def copy_database(self, target: Path) -> None:
-        """Copy the database in this state to a path where nothing is; a reader's snapshots only."""
-        if self._copy_to is None:
-            raise LshdbError("a transaction that writes has no state that could be copied")
-        self._copy_to(target)
-
     # Documents
 
     def signatures_of_keys(self, keys: Iterable[str]) -> dict[str, int]:
@@ -152,8 +140,8 @@ class Snapshot(RowReader):
             for chunk in chunks(filter(is_utf8, keys))
             for key, signature_id in self.execute(
                 "SELECT key, signature_id FROM document "
-                f"WHERE {dialect.in_list('key')} AND signature_id IS NOT NULL",
-                (dialect.encode_list(chunk),),
+                f"WHERE {self.session.in_list('key')} AND signature_id IS NOT NULL",
+                (self.session.encode_list(chunk),),
             )
         }
 
@@ -166,7 +154,7 @@ class Snapshot(RowReader):
         """
         found: dict[int, list[tuple[int, str, int]]] = {}
         for chunk in chunks(signature_ids):
-            condition, parameters = dialect.is_one_of("signature_id", chunk)
+            condition, parameters = self.session.is_one_of("signature_id", chunk)
             for signature_id, doc_id, key, batch_id in self.execute(
                 "SELECT signature_id, doc_id, key, batch_id FROM document "
                 f"WHERE {condition} ORDER BY signature_id, doc_id",
@@ -177,7 +165,7 @@ class Snapshot(RowReader):
 
     def documents_of_signature(self, signature_id: int) -> Iterator[tuple[int, str, int]]:
         """(doc_id, key, batch_id) of each document with that signature, streamed."""
-        yield from self.execute(
+        yield from self.stream(
             "SELECT doc_id, key, batch_id FROM document WHERE signature_id = ? ORDER BY doc_id",
             (signature_id,),
         )
@@ -212,9 +200,9 @@ class Snapshot(RowReader):
                 for content_hash, signature_id, n_shingles in self.execute(
                     "SELECT document.content_hash, first.signature_id, document.n_shingles FROM "
                     "(SELECT signature_id, min(doc_id) AS doc_id FROM document "
-                    f"WHERE {dialect.in_list('signature_id')} GROUP BY signature_id) AS first "
+                    f"WHERE {self.session.in_list('signature_id')} GROUP BY signature_id) AS first "
                     "JOIN document ON document.doc_id = first.doc_id",
-                    (dialect.encode_list(chunk),),
+                    (self.session.encode_list(chunk),),
                 ):
                     if content_hash in hashes:
                         found[content_hash] = (signature_id, n_shingles)
@@ -233,7 +221,7 @@ class Snapshot(RowReader):
             )
         else:
             among = _NEW_SIGNATURES
-        yield from self.execute(
+        yield from self.stream(
             "SELECT signature_id, doc_id, key, batch_id FROM document "
             f"WHERE signature_id IN ({among}) ORDER BY signature_id, doc_id",
             () if since is None else (since,),
@@ -241,7 +229,7 @@ class Snapshot(RowReader):
 
     def shared_signatures(self) -> Iterator[int]:
         """Signatures that more than one document has."""
-        rows = self.execute(
+        rows = self.stream(
             "SELECT signature_id FROM document WHERE signature_id IS NOT NULL "
             "GROUP BY signature_id HAVING count(*) > 1"
         )
@@ -249,11 +237,11 @@ class Snapshot(RowReader):
 
     def document_keys(self) -> Iterator[tuple[int, str]]:
         """(doc_id, key) of every document, in the order in which they came in."""
-        yield from self.execute("SELECT doc_id, key FROM document ORDER BY doc_id")
+        yield from self.stream("SELECT doc_id, key FROM document ORDER BY doc_id")
 
     def document_signatures(self) -> Iterator[tuple[int, int, int]]:
         """(doc_id, signature_id, batch_id) of every document with a signature, in that order."""
-        yield from self.execute(
+        yield from self.stream(
             "SELECT doc_id, signature_id, batch_id FROM document "
             "WHERE signature_id IS NOT NULL ORDER BY doc_id"
         )
@@ -262,8 +250,8 @@ class Snapshot(RowReader):
         """Keys by doc_id."""
         return dict(
             self.execute(
-                f"SELECT doc_id, key FROM document WHERE {dialect.in_list('doc_id')}",
-                (dialect.encode_list(doc_ids),),
+                f"SELECT doc_id, key FROM document WHERE {self.session.in_list('doc_id')}",
+                (self.session.encode_list(doc_ids),),
             )
         )
 
@@ -273,8 +261,8 @@ class Snapshot(RowReader):
         for start in range(0, len(doc_ids), CHUNK * 10):
             found.update(
                 self.execute(
-                    f"SELECT doc_id, {column} FROM document WHERE {dialect.in_list('doc_id')}",
-                    (dialect.encode_list(doc_ids[start : start + CHUNK * 10]),),
+                    f"SELECT doc_id, {column} FROM document WHERE {self.session.in_list('doc_id')}",
+                    (self.session.encode_list(doc_ids[start : start + CHUNK * 10]),),
                 )
             )
         return [found[doc_id] for doc_id in doc_ids.tolist()]

@@ -14,24 +14,22 @@ connections are kept and used again.
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lshdb.errors import DamageError, FormatError, LshdbError
+from lshdb.errors import DamageError, DatabaseError, FormatError, LshdbError
 from lshdb.params import FORMAT, IndexParams
 from lshdb.storage.agreement import agreed_params
 from lshdb.storage.creation import Creation
 from lshdb.storage.diagnosis import diagnosed
-from lshdb.storage.dialects import sqlite as dialect
-from lshdb.storage.dialects.files import copy_database
+from lshdb.storage.dialects import DatabasePlace, database_of
+from lshdb.storage.dialects.base import Database, Reader, Session
 from lshdb.storage.directory import Description, IndexDirectory, utf8_path
 from lshdb.storage.generations import clear_generations
 from lshdb.storage.lock import WriterLock
-from lshdb.storage.rows import Rows, translation
 from lshdb.storage.salvaging import state_is_sound
 from lshdb.storage.signature_file import SignatureFile
 from lshdb.storage.snapshot import Snapshot
@@ -41,6 +39,7 @@ __all__ = ["Store"]
 _FORKED: list[Any] = []
 """Connections of another process, and what it makes, which only that one may close."""
 
+_IN_THE_INDEX = DatabasePlace()
 _Item = TypeVar("_Item")
 
 
@@ -51,15 +50,15 @@ class Store:
         self, directory: IndexDirectory, description: Description, *, is_damaged: bool = False
     ) -> None:
         self.directory = directory
-        self._database_url = description.database
+        self._place = description.place
         self.uuid = description.uuid
         self._num_perm = description.parameters.get("num_perm", 1)
         self._banding: str | None = None
         self._is_damaged = is_damaged
-        self.database = self.database_of(description.database)
+        self.database: Database = self.database_of(description.place)
         self.creation: Creation | None = None
         self.params: IndexParams
-        self._idle: list[Any] = []
+        self._idle: list[Reader] = []
         self._closed = False
         self._process = os.getpid()
         self._file: SignatureFile | None = None
@@ -72,7 +71,7 @@ class Store:
         path: Path,
         params: IndexParams,
         *,
-        database_url: str | None = None,
+        place: DatabasePlace = _IN_THE_INDEX,
         deferred: bool = False,
         lock_timeout: float = 60.0,
         state: Mapping[str, Any] | None = None,
@@ -83,7 +82,8 @@ class Store:
         ----------
         path : Path
         params : IndexParams
-        database_url : str, optional
+        place : DatabasePlace
+            Of its database.
         deferred : bool
             Leave it aside: the first commit brings it to its place. Closed before that, or killed,
             there is none.
@@ -103,7 +103,7 @@ class Store:
         """
         creation = Creation(path, lock_timeout=lock_timeout)
         try:
-            creation.fill(params, database_url=database_url, state=state or {})
+            creation.fill(params, place=place, state=state or {})
             if not deferred:
                 creation.settle()
                 creation.lock.release()
@@ -122,14 +122,14 @@ class Store:
         path: Path,
         params: IndexParams,
         *,
-        database_url: str | None = None,
+        place: DatabasePlace = _IN_THE_INDEX,
         state: Mapping[str, Any] | None = None,
     ) -> Iterator[Store]:
         """Make an index that comes to its place whole, when the block has ended well.
 
         Parameters
         ----------
-        path, params, database_url
+        path, params, place
             As for :meth:`create`.
         state : mapping, optional
             Columns of the table ``state`` that are not those of a new index.
@@ -139,7 +139,7 @@ class Store:
         IndexExistsError, LockedError, LshdbError
             As for :meth:`create`; there is no index after any error.
         """
-        store = cls.create(path, params, database_url=database_url, deferred=True, state=state)
+        store = cls.create(path, params, place=place, deferred=True, state=state)
         try:
             if store.creation is not None:
                 store.creation.is_whole_only = True
@@ -163,7 +163,7 @@ class Store:
         self._file = None
         creation.settle()
         self.directory = IndexDirectory(creation.path)
-        self.database = self.database_of(self._database_url)
+        self.database = self.database_of(self._place)
         self.creation = None
         return creation.lock
 
@@ -208,7 +208,7 @@ class Store:
             description,
             self.directory,
             self.database,
-            trusts_state=not self._is_damaged or state_is_sound(snapshot.execute),
+            trusts_state=not self._is_damaged or state_is_sound(snapshot.session),
         )
         self._banding = snapshot.banding
         if not self._is_damaged:
@@ -217,7 +217,7 @@ class Store:
     def describe_next(self, params: IndexParams) -> None:
         """Put a description with other parameters beside the one that there is."""
         self.directory.write_description(
-            Description(FORMAT, self.uuid, self._database_url, params.items()), is_next=True
+            Description(FORMAT, self.uuid, self._place, params.items()), is_next=True
         )
 
     def clear_leftovers(self, current: SignatureFile) -> None:
@@ -251,11 +251,9 @@ class Store:
             )
 
     def bytes_on_disk(self) -> int:
-        """Size of the files of signatures and database, its log included."""
-        folder = self.directory.path
-        names = [f"{self.database}{suffix}" for suffix in ("", "-wal")]
-        paths = [*folder.glob("signatures*.npy"), *map(Path, names)]
-        return sum(path.stat().st_size for path in paths if path.exists())
+        """Size of the files of signatures and of the database, its log included."""
+        paths = self.directory.path.glob("signatures*.npy")
+        return sum(path.stat().st_size for path in paths) + sum(self.database.sizes())
 
     @property
     def path(self) -> Path:
@@ -278,37 +276,49 @@ class Store:
             A value is not what was written, and that made the block fail.
         """
         self.require_open()
-        try:
-            connection, fleeting = self._idle.pop(), False
-        except IndexError:  # not asked first: another thread may take the last one meanwhile
-            # Asked before it is opened: a writer that comes meanwhile would change the answer.
-            fleeting = dialect.is_immutable(self.database)
-            connection = dialect.open_reader(self.database)
         with self.diagnosed():
+            reader, snapshot = self._reader_and_snapshot()
             try:
-                yield self._begin(connection)
+                yield snapshot
             finally:
-                self._put_back(connection, fleeting=fleeting)
+                self._put_back(reader)
 
-    def _put_back(self, connection: Any, *, fleeting: bool) -> None:
+    def _reader_and_snapshot(self) -> tuple[Reader, Snapshot]:
+        """A connection, used before if there is one, with a transaction on it."""
+        while True:
+            try:
+                reader = self._idle.pop()
+            except IndexError:  # not asked first: another thread may take the last one meanwhile
+                reader, is_used = self.database.open_reader(), False
+            else:
+                is_used = True
+            try:
+                return reader, self._begin(reader)
+            except BaseException as error:
+                self._put_back(reader)
+                # A server that was restarted meanwhile has ended connections that nobody used.
+                if not (is_used and reader.is_fleeting and isinstance(error, DatabaseError)):
+                    raise
+
+    def _put_back(self, reader: Reader) -> None:
         if self._process != os.getpid():
-            _FORKED.append(connection)
+            _FORKED.append(reader)
             return
-        if connection.in_transaction:
-            connection.rollback()
-        if self._closed or fleeting:
-            connection.close()
+        reader.end()
+        if self._closed or reader.is_fleeting:
+            reader.close()
         else:
-            self._idle.append(connection)
+            self._idle.append(reader)
 
     def diagnosed(self) -> AbstractContextManager[None]:
         """Turn an error that damaged rows are behind into one that names them."""
         return diagnosed(self.database, self._looking)
 
     @contextlib.contextmanager
-    def _looking(self) -> Iterator[Callable[..., Any]]:
-        with contextlib.closing(dialect.open_reader(self.database)) as connection:
-            yield self._translated(connection.execute)
+    def _looking(self) -> Iterator[Session]:
+        with contextlib.closing(self.database.open_reader()) as reader:
+            yield reader.begin()
+            reader.end()
 
     def require_open(self) -> None:
         """Refuse to go on where the store is closed, or came into this process by a fork.
@@ -338,21 +348,14 @@ class Store:
             if isinstance(items, Generator):
                 items.close()
 
-    def _begin(self, connection: Any) -> Snapshot:
+    def _begin(self, reader: Reader) -> Snapshot:
         """Begin a transaction and open the signature file of its state.
 
         A compaction may remove the file between the two. The next state then names another one.
         """
-        execute = self._translated(connection.execute)
         missing = None
         while True:
-            execute("BEGIN")
-            snapshot = Snapshot(
-                execute,
-                self.signature_file,
-                more=self.reading,
-                copy_to=functools.partial(copy_database, connection),
-            )
+            snapshot = Snapshot(reader.begin(), self.signature_file, more=self.reading)
             file = snapshot.signature_file
             try:
                 if not self._is_damaged:
@@ -364,7 +367,7 @@ class Store:
                         hint="put it back, or restore the index from a copy",
                     ) from error
                 missing = file.path
-                connection.rollback()
+                reader.end()
                 continue
             self.check_banding(snapshot)
             return snapshot
@@ -377,20 +380,9 @@ class Store:
             self._file = file
         return file
 
-    def _translated(self, execute: Callable[..., Any]) -> Callable[..., Any]:
-        """The same, with the driver's errors turned into ours."""
-
-        def translated(sql: str, parameters: tuple[Any, ...] = ()) -> Rows:
-            try:
-                return Rows(execute(sql, parameters), self.database)
-            except dialect.DRIVER_ERRORS as error:
-                raise translation(error, self.database) from error
-
-        return translated
-
-    def database_of(self, url: str | None) -> Path:
-        """Where the database would lie by that URL."""
-        return dialect.database_path(url, self.directory.path)
+    def database_of(self, place: DatabasePlace) -> Database:
+        """The database of that place."""
+        return database_of(place, self.directory.path)
 
     def close(self) -> None:
         """Close all connections; the store cannot be used after that."""

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from lshdb.errors import DamageError
 from lshdb.storage.blocks import Block, cover, extend_blocks
 from lshdb.storage.checksums import row_checksum, verified_row, with_checksums
-from lshdb.storage.dialects import sqlite as dialect
 from lshdb.storage.edges import EdgeTables
 from lshdb.storage.records import StoredDocument
 from lshdb.storage.runs import PostingRuns
@@ -39,31 +38,16 @@ class WriteTransaction:
 
     def __init__(self, connection: Connection, store: Store) -> None:
         self._connection = connection
-        self.snapshot = Snapshot(self.execute, store.signature_file)
-        self._driver_execute = connection.connection.cursor().execute
-        self.runs = PostingRuns(self.execute, self.insert)
-        self.edges = EdgeTables(self.execute, self.insert)
+        self.session = store.database.session(connection)
+        self.execute = self.session.execute
+        self.snapshot = Snapshot(self.session, store.signature_file)
+        self.runs = PostingRuns(self.session)
+        self.edges = EdgeTables(self.session)
         # A commit gives the row a new checksum, which must not make damage good.
         verified_row("state", tuple(self.execute("SELECT * FROM state").fetchone()))
         self.n_signatures = self.snapshot.n_signatures
         self.batch_id: int | None = None
-
-    def execute(self, sql: str, parameters: tuple[Any, ...] = ()) -> Any:
-        """Run one statement given as text."""
-        return self._connection.exec_driver_sql(sql, parameters)
-
-    def insert(self, sql: str, parameters: Sequence[Any]) -> None:
-        """Run one of many insertions, which is all that most of the time goes into.
-
-        It goes to the driver in the same transaction: SQLAlchemy takes about 15 us a statement, and
-        8 us a row where it is given dictionaries. Errors are raised as SQLAlchemy raises them.
-        """
-        try:
-            self._driver_execute(sql, parameters)
-        except dialect.DRIVER_ERRORS as error:
-            from sqlalchemy.exc import DBAPIError
-
-            raise DBAPIError(sql, None, error) from error
+        self.mark: str | None = None
 
     def append_signatures(self, rows: NDArray[np.uint32]) -> None:
         """Write and sync signature rows; they get the ids from ``snapshot.n_signatures`` on."""
@@ -114,7 +98,7 @@ class WriteTransaction:
 
     def _insert_blocks(self, blocks: Iterable[Block]) -> None:
         names = ("first_row", "n_rows", "crc32")
-        dialect.insert_rows(self.insert, "signature_block", names, blocks)
+        self.session.insert_rows("signature_block", names, blocks)
 
     def insert_documents(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Insert rows of ``document``, values in the order of its columns but the checksum.
@@ -127,7 +111,7 @@ class WriteTransaction:
             large = len(rows) >= MANY_DOCUMENTS
             names = document.columns.keys()
             whole = with_checksums(rows)
-            dialect.insert_rows(self.insert, document.name, names, whole, large=large)
+            self.session.insert_rows(document.name, names, whole, large=large)
             self.execute(
                 "UPDATE state SET next_doc_id = ?", (self.snapshot.next_doc_id + len(rows),)
             )
@@ -138,14 +122,14 @@ class WriteTransaction:
 
         if rows:
             columns = ", ".join(f"{name} = ?" for name in document.columns.keys()[1:])
-            self._connection.exec_driver_sql(
+            self.session.execute_many(
                 f"UPDATE document SET {columns} WHERE doc_id = ?",
                 [(*values, doc_id) for doc_id, *values in with_checksums(rows)],
             )
 
     def move_documents(self, rows: Sequence[tuple[int, int, int]]) -> None:
         """Set (signature_id, checksum) of documents; the doc_id comes last."""
-        self._connection.exec_driver_sql(
+        self.session.execute_many(
             "UPDATE document SET signature_id = ?, checksum = ? WHERE doc_id = ?", list(rows)
         )
 
@@ -159,22 +143,26 @@ class WriteTransaction:
 
     def release_signatures(self, signature_ids: Sequence[int], batch_id: int) -> None:
         """Record that a document left each of some signatures; it may have been the last one."""
-        rows = ((signature_id, batch_id) for signature_id in signature_ids)
-        names = ("signature_id", "batch_id")
-        dialect.insert_rows(self.insert, "signature_release", names, rows)
+        first = self.edges.last_release() + 1
+        rows = (
+            (release_id, signature_id, batch_id)
+            for release_id, signature_id in enumerate(signature_ids, first)
+        )
+        names = ("release_id", "signature_id", "batch_id")
+        self.session.insert_rows("signature_release", names, rows)
 
     def delete_documents(self, doc_ids: Sequence[int]) -> None:
         """Delete documents and their texts; their postings stay until the index is compacted."""
         for start in range(0, len(doc_ids), 10_000):
-            some = dialect.encode_list(doc_ids[start : start + 10_000])
+            some = self.session.encode_list(doc_ids[start : start + 10_000])
             for table in ("content", "document"):
-                self.execute(f"DELETE FROM {table} WHERE {dialect.in_list('doc_id')}", (some,))
+                self.execute(f"DELETE FROM {table} WHERE {self.session.in_list('doc_id')}", (some,))
 
     def touch_documents(self, documents: Sequence[StoredDocument], seen_at: str) -> None:
         """Set ``last_seen_at`` of documents that came in again unchanged."""
         if documents:
             seen = (replace(document, last_seen_at=seen_at) for document in documents)
-            self._connection.exec_driver_sql(
+            self.session.execute_many(
                 "UPDATE document SET last_seen_at = ?, checksum = ? WHERE doc_id = ?",
                 [(seen_at, row_checksum(one.values()), one.doc_id) for one in seen],
             )
@@ -187,10 +175,10 @@ class WriteTransaction:
 
         if replaced:
             self.execute(
-                f"DELETE FROM content WHERE {dialect.in_list('doc_id')}",
-                (dialect.encode_list(replaced),),
+                f"DELETE FROM content WHERE {self.session.in_list('doc_id')}",
+                (self.session.encode_list(replaced),),
             )
-        dialect.insert_rows(self.insert, content.name, content.columns.keys(), rows)
+        self.session.insert_rows(content.name, content.columns.keys(), rows)
 
     def open_batch(self, *, started_at: str, source: str, add_id: int | None = None) -> int:
         """Insert the row of ``batch`` that the documents refer to; its counts are still zero.
@@ -223,8 +211,9 @@ class WriteTransaction:
         self._seal("batch", f"batch_id = {batch_id:d}")
 
     def seal(self) -> None:
-        """Give the row of ``state`` its checksum, before the commit."""
+        """Give the row of ``state`` its checksum, before the commit, and leave a mark of it."""
         self._seal("state", "state_id = 1")
+        self.mark = self.session.leave_mark()
 
     def _seal(self, table: str, condition: str) -> None:
         row = self.execute(f"SELECT * FROM {table} WHERE {condition}").fetchone()

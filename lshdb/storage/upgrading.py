@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lshdb.errors import DatabaseError
-from lshdb.storage.dialects import sqlite as dialect
+from lshdb.storage.dialects import database_of
 from lshdb.storage.directory import IndexDirectory
 from lshdb.storage.lock import WriterLock
 from lshdb.storage.migrations import SCHEMA_REVISION, check_revision, upgrade
@@ -26,20 +26,21 @@ def upgrade_index(path: Path, *, lock_timeout: float) -> tuple[str | None, str]:
 
     directory = IndexDirectory(path)
     description = directory.read_description()
-    database = dialect.database_path(description.database, path)
-    dialect.open_reader(database).close()
+    database = database_of(description.place, path)
+    database.open_reader().close()
     lock = WriterLock(directory.lock, lock_timeout)
     lock.acquire()
-    engine = dialect.open_writer_engine(database)
+    engine = database.open_engine()
     try:
         with engine.begin() as connection:
+            database.lock(connection, description.uuid, timeout=lock_timeout, known_as=str(path))
             row = connection.execute(text("SELECT version_num FROM alembic_version")).fetchone()
             before = None if row is None else str(row[0])
             if before is None or before > SCHEMA_REVISION:
                 check_revision(before, path)
             if before != SCHEMA_REVISION:
                 upgrade(connection)
-    except SQLAlchemyError as error:
+    except database.errors(SQLAlchemyError) as error:
         raise DatabaseError(
             f"upgrading {database} failed: {getattr(error, 'orig', None) or error}; "
             "the schema is as it was",

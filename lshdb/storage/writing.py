@@ -8,20 +8,23 @@ Under the writer lock, for each batch:
 3. COMMIT, in WAL mode with synchronous=FULL.
 
 Rows past the committed count do not exist, so a failure before COMMIT leaves nothing behind but
-bytes that the next batch overwrites. A failure *at* COMMIT leaves the outcome unknown: the writer
-then touches nothing more, closes, and says so; the next open reads from the database what became of
-it.
+bytes that the next batch overwrites. A failure *at* COMMIT leaves the outcome unknown. Where the
+connection was lost, and another one can be had, it is looked up by the mark that the transaction
+left, and the work is done again if it is not in. Otherwise the writer touches nothing more, closes,
+and says so; the next open reads from the database what became of it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
+from typing import TypeVar
 
 from lshdb.errors import DatabaseError, LshdbError
-from lshdb.storage.dialects import sqlite as dialect
+from lshdb.storage.dialects.base import Fate
 from lshdb.storage.lock import WriterLock
 from lshdb.storage.migrations import check_revision
 from lshdb.storage.runs import FAN_IN, MOST_RUNS
@@ -29,6 +32,11 @@ from lshdb.storage.store import Store
 from lshdb.storage.transaction import WriteTransaction
 
 __all__ = ["Writer"]
+
+_Result = TypeVar("_Result")
+
+_ATTEMPTS = 5
+_PAUSE_SECONDS = 0.1
 
 _FORKED: list[contextlib.ExitStack] = []
 """What a fork has of its parent's writing; never closed."""
@@ -89,11 +97,11 @@ class Writer:
         if self._usable:
             self._usable = False
             with contextlib.suppress(Exception):
-                dialect.checkpoint(self._connection.connection.driver_connection)
+                self._store.database.rest(self._connection)
         self._exits.close()
 
     def _connect(self) -> None:
-        self._engine = dialect.open_writer_engine(self._store.database)
+        self._engine = self._store.database.open_engine()
         with self.translated():
             self._connection = self._engine.connect()
 
@@ -113,11 +121,43 @@ class Writer:
         its files by their names.
         """
         self._usable = False
-        dialect.checkpoint(self._connection.connection.driver_connection)
+        self._store.database.rest(self._connection)
         self._disconnect()
         self._store.settle()
         self._connect()
         self._usable = True
+
+    def run(self, work: Callable[[WriteTransaction], _Result]) -> _Result:
+        """Do some work in one transaction, and again where the database wants it done again.
+
+        Parameters
+        ----------
+        work : callable
+            Given the open transaction, it writes; what it gives is the result. It may be called
+            several times, each time on the state that is committed then, and takes effect once.
+
+        Raises
+        ------
+        DatabaseError
+            The database failed and nothing was written, or, where the message says so, it is not
+            known whether it was.
+        """
+        with self.translated():
+            attempt = 0
+            while True:
+                attempt += 1
+                try:
+                    with self._attempt() as transaction:
+                        result = work(transaction)
+                    return result
+                except self._driver_errors() as error:
+                    fate = self._store.database.fate(error)
+                    if fate is Fate.FAILED or attempt == _ATTEMPTS:
+                        raise
+                    if fate is Fate.REPEATABLE:
+                        time.sleep(_PAUSE_SECONDS * attempt)
+                    elif not self._usable:
+                        self._reconnect(error)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[WriteTransaction]:
@@ -126,38 +166,99 @@ class Writer:
         Raises
         ------
         DatabaseError
-            The database failed. Where that was at COMMIT the message says that the outcome is
-            unknown, and the writer is not usable any more.
+            The database failed. Where that was at COMMIT and the database does not tell what became
+            of it, the message says that, and the writer is not usable any more.
         """
+        with self.translated(), self._attempt() as transaction:
+            yield transaction
+
+    @contextlib.contextmanager
+    def _attempt(self) -> Iterator[WriteTransaction]:
+        """One transaction; errors come as the driver raises them."""
         if not self._usable or self._process != os.getpid():
             raise LshdbError("the writer is closed", hint="open the index again")
-        with self.translated():
-            running = self._connection.begin()
-            try:
-                transaction = WriteTransaction(self._connection, self._store)
-                yield transaction
-                transaction.seal()
-            except BaseException:
-                self._roll_back(running.rollback)
+        running = self._connection.begin()
+        try:
+            self._lock_database()
+            transaction = WriteTransaction(self._connection, self._store)
+            yield transaction
+            transaction.seal()
+        except BaseException:
+            self._roll_back(running.rollback)
+            raise
+        try:
+            running.commit()
+        except BaseException as error:
+            self._usable = False
+            if not isinstance(error, Exception) or not self._is_in(transaction.mark, error):
                 raise
-            try:
-                running.commit()
-            except Exception as error:
-                self._usable = False
-                raise DatabaseError(
-                    f"the database {self._store.database} failed while committing: {error}; "
-                    "whether the batch is in is not known",
-                    hint="run the same command again: what is in already will be left unchanged",
-                ) from error
-            except BaseException:
-                self._usable = False
-                raise
-            if transaction.n_signatures != transaction.snapshot.n_signatures:
-                with contextlib.suppress(OSError):
-                    transaction.snapshot.signature_file.set_header(transaction.n_signatures)
+        if transaction.n_signatures != transaction.snapshot.n_signatures:
+            with contextlib.suppress(OSError):
+                transaction.snapshot.signature_file.set_header(transaction.n_signatures)
         creation = self._store.creation
         if creation and transaction.batch_id is not None and not creation.is_whole_only:
             self._settle()
+
+    def _lock_database(self) -> None:
+        """Let no writer of another host in before the transaction ends."""
+        store = self._store
+        store.database.lock(
+            self._connection, store.uuid, timeout=self._lock.timeout, known_as=str(store.path)
+        )
+
+    def _is_in(self, mark: str | None, error: Exception) -> bool:
+        """Whether a transaction is committed whose COMMIT failed; asked by another connection.
+
+        Raises
+        ------
+        DatabaseError
+            It cannot be known.
+        """
+        database = self._store.database
+        if mark is None or database.fate(error) is not Fate.LOST:
+            raise self._unknown(error) from error
+        try:
+            self._reconnect(error)
+            with self._connection.begin():
+                # Whoever has the lock now may be the lost connection, still at work.
+                self._lock_database()
+                return database.session(self._connection).has_mark(mark)
+        except self._driver_errors(LshdbError) as failure:
+            self._usable = False
+            raise self._unknown(error) from failure
+
+    def _unknown(self, error: Exception) -> DatabaseError:
+        return DatabaseError(
+            f"the database {self._store.database} failed while committing: {error}; "
+            "whether the batch is in is not known",
+            hint="run the same command again: what is in already will be left unchanged",
+        )
+
+    def _reconnect(self, error: Exception) -> None:
+        """Connect again, trying for as long as one waits for a lock.
+
+        Raises
+        ------
+        Exception
+            The error that made it necessary, where there is no connection to be had.
+        """
+        deadline = time.monotonic() + self._lock.timeout
+        with contextlib.suppress(Exception):
+            self._disconnect()
+        while True:
+            try:
+                self._connect()
+                break
+            except DatabaseError:
+                if time.monotonic() >= deadline:
+                    raise error from None
+                time.sleep(_PAUSE_SECONDS)
+        self._usable = True
+
+    def _driver_errors(self, *others: type[Exception]) -> tuple[type[Exception], ...]:
+        from sqlalchemy.exc import SQLAlchemyError
+
+        return self._store.database.errors(SQLAlchemyError, *others)
 
     def tidy(self) -> None:
         """Merge the posting runs that are due, each merge in a transaction of its own."""
@@ -176,23 +277,24 @@ class Writer:
         DatabaseError
             There is not enough space for it; the index is as it was.
         """
-        driver = self._connection.connection.driver_connection
+        database = self._store.database
         try:
-            dialect.vacuum(driver)
-        except dialect.DRIVER_ERRORS as error:
+            database.vacuum(self._connection)
+        except database.driver_errors as error:
             raise DatabaseError(
-                f"the database {self._store.database} could not be made smaller: {error}; "
-                "nothing is lost",
+                f"the database {database} could not be made smaller: {error}; nothing is lost",
                 hint="it needs as much free space again as the database takes; "
                 "then run lshdb compact again",
             ) from error
 
     def _merge_due(self, *, most: int) -> bool:
-        with self.transaction() as transaction:
+        def work(transaction: WriteTransaction) -> bool:
             due = transaction.runs.due(most=most)
             if due:
                 transaction.runs.merge(due)
-        return bool(due)
+            return bool(due)
+
+        return self.run(work)
 
     def _roll_back(self, rollback: Callable[[], None]) -> None:
         try:
@@ -203,12 +305,10 @@ class Writer:
     @contextlib.contextmanager
     def translated(self) -> Iterator[None]:
         """Turn the errors of database and file system into ours, once, with the cause."""
-        from sqlalchemy.exc import SQLAlchemyError
-
         with self._store.diagnosed():
             try:
                 yield
-            except SQLAlchemyError as error:
+            except self._driver_errors() as error:
                 cause = getattr(error, "orig", None) or error
                 raise DatabaseError(
                     f"the database {self._store.database} failed: {cause}; "

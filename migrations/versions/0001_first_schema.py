@@ -6,56 +6,59 @@ from alembic import op
 revision = "0001"
 down_revision = None
 
+Whole = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+Words = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+
 
 def upgrade() -> None:
     op.create_table(
         "state",
-        sa.Column("state_id", sa.Integer, nullable=False),
-        sa.Column("format", sa.Integer, nullable=False),
-        sa.Column("uuid", sa.Text, nullable=False),
-        sa.Column("created_at", sa.Text, nullable=False),
-        sa.Column("library_version", sa.Text, nullable=False),
-        sa.Column("unicode_version", sa.Text, nullable=False),
-        sa.Column("signature_file", sa.Text, nullable=False),
-        sa.Column("n_signatures", sa.Integer, nullable=False),
-        sa.Column("next_doc_id", sa.Integer, nullable=False),
-        sa.Column("next_run_id", sa.Integer, nullable=False),
+        sa.Column("state_id", Whole, nullable=False, autoincrement=False),
+        sa.Column("format", Whole, nullable=False),
+        sa.Column("uuid", Words, nullable=False),
+        sa.Column("created_at", Words, nullable=False),
+        sa.Column("library_version", Words, nullable=False),
+        sa.Column("unicode_version", Words, nullable=False),
+        sa.Column("signature_file", Words, nullable=False),
+        sa.Column("n_signatures", Whole, nullable=False),
+        sa.Column("next_doc_id", Whole, nullable=False),
+        sa.Column("next_run_id", Whole, nullable=False),
         sa.PrimaryKeyConstraint("state_id", name="pk_state"),
         sa.CheckConstraint("state_id = 1", name="ck_state_single"),
     )
     op.create_table(
         "parameter",
-        sa.Column("name", sa.Text, nullable=False),
-        sa.Column("value", sa.Text, nullable=False),
+        sa.Column("name", Words, nullable=False),
+        sa.Column("value", Words, nullable=False),
         sa.PrimaryKeyConstraint("name", name="pk_parameter"),
     )
     op.create_table(
         "batch",
-        sa.Column("batch_id", sa.Integer, nullable=False),
-        sa.Column("add_id", sa.Integer, nullable=False),
-        sa.Column("started_at", sa.Text, nullable=False),
-        sa.Column("finished_at", sa.Text, nullable=False),
-        sa.Column("source", sa.Text, nullable=False),
-        sa.Column("n_added", sa.Integer, nullable=False),
-        sa.Column("n_replaced", sa.Integer, nullable=False),
-        sa.Column("n_unchanged", sa.Integer, nullable=False),
-        sa.Column("n_copies", sa.Integer, nullable=False),
-        sa.Column("n_rejected", sa.Integer, nullable=False),
+        sa.Column("batch_id", Whole, nullable=False, autoincrement=False),
+        sa.Column("add_id", Whole, nullable=False),
+        sa.Column("started_at", Words, nullable=False),
+        sa.Column("finished_at", Words, nullable=False),
+        sa.Column("source", Words, nullable=False),
+        sa.Column("n_added", Whole, nullable=False),
+        sa.Column("n_replaced", Whole, nullable=False),
+        sa.Column("n_unchanged", Whole, nullable=False),
+        sa.Column("n_copies", Whole, nullable=False),
+        sa.Column("n_rejected", Whole, nullable=False),
         sa.PrimaryKeyConstraint("batch_id", name="pk_batch"),
     )
     op.create_table(
         "document",
-        sa.Column("doc_id", sa.Integer, nullable=False),
-        sa.Column("key", sa.Text, nullable=False),
-        sa.Column("signature_id", sa.Integer),
+        sa.Column("doc_id", Whole, nullable=False, autoincrement=False),
+        sa.Column("key", Words, nullable=False),
+        sa.Column("signature_id", Whole),
         sa.Column("content_hash", sa.LargeBinary(16), nullable=False),
         sa.Column("body_hash", sa.LargeBinary(16), nullable=False),
-        sa.Column("n_shingles", sa.Integer, nullable=False),
-        sa.Column("n_chars", sa.Integer, nullable=False),
-        sa.Column("source", sa.Text, nullable=False),
-        sa.Column("batch_id", sa.Integer, nullable=False),
-        sa.Column("added_at", sa.Text, nullable=False),
-        sa.Column("last_seen_at", sa.Text, nullable=False),
+        sa.Column("n_shingles", Whole, nullable=False),
+        sa.Column("n_chars", Whole, nullable=False),
+        sa.Column("source", Words, nullable=False),
+        sa.Column("batch_id", Whole, nullable=False, autoincrement=False),
+        sa.Column("added_at", Words, nullable=False),
+        sa.Column("last_seen_at", Words, nullable=False),
         sa.PrimaryKeyConstraint("doc_id", name="pk_document"),
         sa.UniqueConstraint("key", name="uq_document_key"),
         sa.ForeignKeyConstraint(
@@ -66,8 +69,8 @@ def upgrade() -> None:
     op.create_index("ix_document_batch_id", "document", ["batch_id"])
     op.create_table(
         "content",
-        sa.Column("doc_id", sa.Integer, nullable=False),
-        sa.Column("form", sa.Text, nullable=False),
+        sa.Column("doc_id", Whole, nullable=False, autoincrement=False),
+        sa.Column("form", Words, nullable=False),
         sa.Column("body", sa.LargeBinary, nullable=False),
         sa.PrimaryKeyConstraint("doc_id", name="pk_content"),
         sa.ForeignKeyConstraint(["doc_id"], ["document.doc_id"], name="fk_content_doc_id_document"),
@@ -75,25 +78,28 @@ def upgrade() -> None:
     )
     op.create_table(
         "signature_block",
-        sa.Column("first_row", sa.Integer, nullable=False),
-        sa.Column("n_rows", sa.Integer, nullable=False),
-        sa.Column("crc32", sa.Integer, nullable=False),
+        sa.Column("first_row", Whole, nullable=False, autoincrement=False),
+        sa.Column("n_rows", Whole, nullable=False),
+        sa.Column("crc32", Whole, nullable=False),
         sa.PrimaryKeyConstraint("first_row", name="pk_signature_block"),
     )
     op.create_table(
         "run",
-        sa.Column("run_id", sa.Integer, nullable=False),
-        sa.Column("table_name", sa.Text, nullable=False),
-        sa.Column("level", sa.Integer, nullable=False),
-        sa.Column("n_rows", sa.Integer, nullable=False),
+        sa.Column("run_id", Whole, nullable=False, autoincrement=False),
+        sa.Column("table_name", Words, nullable=False),
+        sa.Column("level", Whole, nullable=False),
+        sa.Column("n_rows", Whole, nullable=False),
         sa.Column("is_active", sa.Boolean(create_constraint=False), nullable=False),
         sa.PrimaryKeyConstraint("run_id", name="pk_run"),
         sa.UniqueConstraint("table_name", name="uq_run_table_name"),
     )
-    op.execute(
-        "CREATE VIEW posting AS "
-        "SELECT 0 AS band, 0 AS bucket, 0 AS bucket_key, 0 AS signature_id WHERE 0"
-    )
+    if op.get_context().dialect.name == "postgresql":
+        _make_partitions()
+    else:
+        op.execute(
+            "CREATE VIEW posting AS "
+            "SELECT 0 AS band, 0 AS bucket, 0 AS bucket_key, 0 AS signature_id WHERE 0"
+        )
     op.execute(
         "CREATE VIEW bucket AS SELECT bucket_key >> 56 & 255 AS band, "
         "bucket_key & 72057594037927935 AS bucket, bucket_key, count(*) AS size "
@@ -109,6 +115,37 @@ def upgrade() -> None:
         "posting.band, posting.bucket, posting.bucket_key "
         "FROM document JOIN posting ON posting.signature_id = document.signature_id"
     )
+
+
+def _make_partitions() -> None:
+    """Postings as Postgres has them: runs are partitions, and those in ``run`` count."""
+    op.create_table(
+        "stored_posting",
+        sa.Column("run_id", Whole, nullable=False),
+        sa.Column("bucket_key", Whole, nullable=False),
+        sa.Column("signature_id", Whole, nullable=False),
+        postgresql_partition_by="LIST (run_id)",
+    )
+    op.create_table(
+        "retired_run",
+        sa.Column("table_name", Words, nullable=False),
+        sa.Column("seen_by", Words),
+        sa.PrimaryKeyConstraint("table_name", name="pk_retired_run"),
+    )
+    op.create_table(
+        "commit_mark",
+        sa.Column("mark", Words, nullable=False),
+        sa.Column("made_at", Words, nullable=False),
+        sa.PrimaryKeyConstraint("mark", name="pk_commit_mark"),
+    )
+    op.execute(
+        "CREATE VIEW posting AS SELECT bucket_key >> 56 & 255 AS band, "
+        "bucket_key & 72057594037927935 AS bucket, bucket_key, signature_id FROM stored_posting "
+        "WHERE run_id = ANY(ARRAY(SELECT run_id FROM run)) "
+        "AND bucket_key NOT BETWEEN -72057594037927936 AND -1"
+    )
+    # Texts are compressed already.
+    op.execute("ALTER TABLE content ALTER body SET STORAGE EXTERNAL")
 
 
 def downgrade() -> None:

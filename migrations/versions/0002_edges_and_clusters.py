@@ -6,35 +6,38 @@ from alembic import op
 revision = "0002"
 down_revision = "0001"
 
+Whole = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+Words = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+
 
 def upgrade() -> None:
     op.add_column(
-        "batch", sa.Column("n_removed", sa.Integer, nullable=False, server_default=sa.text("0"))
+        "batch", sa.Column("n_removed", Whole, nullable=False, server_default=sa.text("0"))
     )
     op.create_table(
         "signature_release",
-        sa.Column("release_id", sa.Integer, nullable=False),
-        sa.Column("signature_id", sa.Integer, nullable=False),
-        sa.Column("batch_id", sa.Integer, nullable=False),
+        sa.Column("release_id", Whole, nullable=False, autoincrement=False),
+        sa.Column("signature_id", Whole, nullable=False),
+        sa.Column("batch_id", Whole, nullable=False),
         sa.PrimaryKeyConstraint("release_id", name="pk_signature_release"),
     )
     op.create_index("ix_signature_release_signature_id", "signature_release", ["signature_id"])
     op.create_table(
         "bucket_stat",
-        sa.Column("run_id", sa.Integer, nullable=False),
-        sa.Column("band", sa.Integer, nullable=False),
-        sa.Column("size", sa.Integer, nullable=False),
-        sa.Column("n_buckets", sa.Integer, nullable=False),
+        sa.Column("run_id", Whole, nullable=False),
+        sa.Column("band", Whole, nullable=False),
+        sa.Column("size", Whole, nullable=False),
+        sa.Column("n_buckets", Whole, nullable=False),
         sa.PrimaryKeyConstraint("run_id", "band", "size", name="pk_bucket_stat"),
         sa.ForeignKeyConstraint(["run_id"], ["run.run_id"], name="fk_bucket_stat_run_id_run"),
         sqlite_with_rowid=False,
     )
     op.create_table(
         "edge",
-        sa.Column("signature1", sa.Integer, nullable=False),
-        sa.Column("signature2", sa.Integer, nullable=False),
+        sa.Column("signature1", Whole, nullable=False),
+        sa.Column("signature2", Whole, nullable=False),
         sa.Column("similarity", sa.Float, nullable=False),
-        sa.Column("method", sa.Text, nullable=False),
+        sa.Column("method", Words, nullable=False),
         sa.PrimaryKeyConstraint("signature1", "signature2", name="pk_edge"),
         sa.CheckConstraint("signature1 < signature2", name="ck_edge_order"),
         sqlite_with_rowid=False,
@@ -42,24 +45,24 @@ def upgrade() -> None:
     op.create_index("ix_edge_signature2", "edge", ["signature2"])
     op.create_table(
         "edge_state",
-        sa.Column("edge_state_id", sa.Integer, nullable=False),
+        sa.Column("edge_state_id", Whole, nullable=False, autoincrement=False),
         sa.Column("threshold", sa.Float, nullable=False),
-        sa.Column("method", sa.Text, nullable=False),
-        sa.Column("max_bucket", sa.Integer, nullable=False),
-        sa.Column("n_signatures", sa.Integer, nullable=False),
-        sa.Column("batch_id", sa.Integer, nullable=False),
-        sa.Column("release_id", sa.Integer, nullable=False),
-        sa.Column("hot_buckets", sa.Integer, nullable=False),
-        sa.Column("hot_pairs", sa.Integer, nullable=False),
+        sa.Column("method", Words, nullable=False),
+        sa.Column("max_bucket", Whole, nullable=False),
+        sa.Column("n_signatures", Whole, nullable=False),
+        sa.Column("batch_id", Whole, nullable=False),
+        sa.Column("release_id", Whole, nullable=False, autoincrement=False),
+        sa.Column("hot_buckets", Whole, nullable=False),
+        sa.Column("hot_pairs", Whole, nullable=False),
         sa.Column("recall_lost", sa.Float, nullable=False),
-        sa.Column("updated_at", sa.Text, nullable=False),
+        sa.Column("updated_at", Words, nullable=False),
         sa.PrimaryKeyConstraint("edge_state_id", name="pk_edge_state"),
         sa.CheckConstraint("edge_state_id = 1", name="ck_edge_state_single"),
     )
     op.create_table(
         "cluster_member",
-        sa.Column("signature_id", sa.Integer, nullable=False),
-        sa.Column("label", sa.Integer, nullable=False),
+        sa.Column("signature_id", Whole, nullable=False, autoincrement=False),
+        sa.Column("label", Whole, nullable=False),
         sa.PrimaryKeyConstraint("signature_id", name="pk_cluster_member"),
     )
     op.create_index("ix_cluster_member_label", "cluster_member", ["label"])
@@ -112,10 +115,10 @@ def _fill() -> None:
             ") AS bucket GROUP BY band, size"
         )
     op.execute(
-        "INSERT INTO signature_release (signature_id, batch_id) "
+        "INSERT INTO signature_release (release_id, signature_id, batch_id) "
         "WITH RECURSIVE number(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM number "
         "WHERE n + 1 < (SELECT n_signatures FROM state)) "
-        "SELECT n, (SELECT max(batch_id) FROM batch) FROM number "
+        "SELECT row_number() OVER (ORDER BY n), n, (SELECT max(batch_id) FROM batch) FROM number "
         "WHERE n < (SELECT n_signatures FROM state) AND NOT EXISTS "
         "(SELECT 1 FROM document WHERE signature_id = n) ORDER BY n"
     )

@@ -9,6 +9,9 @@ from alembic import op
 revision = "0003"
 down_revision = "0002"
 
+Whole = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+Words = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+
 COLUMNS = {
     "state": "state_id, format, uuid, created_at, library_version, unicode_version, "
     "signature_file, n_signatures, next_doc_id, next_run_id",
@@ -26,13 +29,13 @@ ROWS_AT_ONCE = 10_000
 
 def upgrade() -> None:
     op.add_column(
-        "batch", sa.Column("unicode_version", sa.Text, nullable=False, server_default=sa.text("''"))
+        "batch", sa.Column("unicode_version", Words, nullable=False, server_default=sa.text("''"))
     )
     op.execute("UPDATE batch SET unicode_version = (SELECT unicode_version FROM state)")
-    op.add_column("document", sa.Column("n_unassigned", sa.Integer))
+    op.add_column("document", sa.Column("n_unassigned", Whole))
     for table in COLUMNS:
         op.add_column(
-            table, sa.Column("checksum", sa.Integer, nullable=False, server_default=sa.text("0"))
+            table, sa.Column("checksum", Whole, nullable=False, server_default=sa.text("0"))
         )
         _fill(table)
     # The view's columns are those that the table had when it was made.
@@ -48,19 +51,24 @@ def _fill(table: str) -> None:
     connection = op.get_bind()
     columns = COLUMNS[table].split(", ")
     keys = KEYS.get(table, (columns[0],))
-    order, marks = ", ".join(keys), ", ".join("?" * len(keys))
-    condition = " AND ".join(f"{key} = ?" for key in keys)
-    after = (-1,) * len(keys)
-    while rows := connection.exec_driver_sql(
+    order, marks = ", ".join(keys), ", ".join(f":{key}" for key in keys)
+    condition = " AND ".join(f"{key} = :{key}" for key in keys)
+    after = dict.fromkeys(keys, -1)
+    select = sa.text(
         f"SELECT {', '.join(columns)} FROM {table} WHERE ({order}) > ({marks}) "
-        f"ORDER BY {order} LIMIT {ROWS_AT_ONCE}",
-        after,
-    ).fetchall():
-        connection.exec_driver_sql(
-            f"UPDATE {table} SET checksum = ? WHERE {condition}",
-            [(_checksum(tuple(row)), *row[: len(keys)]) for row in rows],
+        f"ORDER BY {order} LIMIT {ROWS_AT_ONCE}"
+    )
+    update = sa.text(f"UPDATE {table} SET checksum = :checksum WHERE {condition}")
+    while rows := connection.execute(select, after).fetchall():
+        places = [dict(zip(keys, row, strict=False)) for row in rows]
+        connection.execute(
+            update,
+            [
+                {**place, "checksum": _checksum(tuple(row))}
+                for place, row in zip(places, rows, strict=True)
+            ],
         )
-        after = tuple(rows[-1][: len(keys)])
+        after = places[-1]
 
 
 def _checksum(values: tuple[object, ...]) -> int:

@@ -347,16 +347,16 @@ def make_tiny() -> None:
     """Lower the sizes at which batches, blocks and runs begin, so that little data makes many."""
     from lshdb import adding, merging, posted
     from lshdb.storage import blocks, runs
-    from lshdb.storage.dialects import sqlite as dialect
+    from lshdb.storage.dialects.sqlite import SqliteDatabase
 
     adding.BATCH_DOCUMENTS = merging.BATCH_DOCUMENTS = BATCH
     blocks.BLOCK_ROWS = BLOCK_ROWS
     runs.RUN_ROWS = runs.LEVEL_ROWS = 20
     runs.SEAL_ROWS = 60
     posted.PostedContents.__init__.__kwdefaults__["bits"] = 12  # 16 MiB take 50 ms to come
-    open_engine = dialect.open_writer_engine
+    open_engine = SqliteDatabase.open_engine
 
-    def open_writer_engine(database: Path) -> Any:
+    def open_tiny_engine(database: SqliteDatabase) -> Any:
         from sqlalchemy import event
 
         engine = open_engine(database)
@@ -367,4 +367,4 @@ def make_tiny() -> None:
 
         return engine
 
-    dialect.open_writer_engine = open_writer_engine
+    SqliteDatabase.open_engine = open_tiny_engine  # type: ignore[method-assign]

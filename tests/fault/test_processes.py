@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from lshdb import Index, LockedError, LshdbError
-from lshdb.storage.dialects import sqlite
+from lshdb.storage.dialects.sqlite import SqliteDatabase
 from lshdb.storage.lock import WriterLock
 from lshdb.storage.signature_file import SignatureFile
 from tests.conftest import family_corpus, pair_set
@@ -166,12 +166,14 @@ def test_a_child_that_leaves_an_add_takes_nothing_with_it(
 ) -> None:
     """Its stack is unwound through the writer, whose lock and transactions are its parent's."""
     said, parent = tmp_path / "said", os.getpid()
-    checkpoint = sqlite.checkpoint
+    rest = SqliteDatabase.rest
     monkeypatch.setattr(
-        sqlite,
-        "checkpoint",
-        lambda connection: (
-            checkpoint(connection) if os.getpid() == parent else (tmp_path / "checkpointed").touch()
+        SqliteDatabase,
+        "rest",
+        lambda database, connection: (
+            rest(database, connection)
+            if os.getpid() == parent
+            else (tmp_path / "checkpointed").touch()
         ),
     )
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lshdb import Index, ParameterError, QueryError
-from lshdb.storage.dialects.guarding import LONGEST_VALUE
+from lshdb.storage.dialects.sqlite.guarding import LONGEST_VALUE
 
 Make = Callable[..., Index]
 ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
@@ -154,7 +154,7 @@ def test_rows_end_when_the_index_is_closed(index: Index) -> None:
 
 def test_functions_are_refused_whatever_this_sqlite_was_built_with(index: Index) -> None:
     """By the authorizer, before SQLite says that there is no such function."""
-    from lshdb.storage.dialects.guarding import _REFUSED_FUNCTIONS, _authorise
+    from lshdb.storage.dialects.sqlite.guarding import _REFUSED_FUNCTIONS, _authorise
 
     for name in (*_REFUSED_FUNCTIONS, "ReadFile"):
         decision = _authorise(sqlite3.SQLITE_FUNCTION, None, name, None, None)

@@ -10,6 +10,7 @@ import pytest
 
 from lshdb import Index
 from lshdb.storage import runs as runs_module
+from lshdb.storage.dialects.sqlite.runs import SqliteRunTables
 from lshdb.storage.runs import FAN_IN, PostingRuns, level_of
 from lshdb.storage.writing import Writer
 
@@ -136,7 +137,7 @@ def test_a_failed_merge_leaves_the_runs_as_they_were(
     def fail(*_arguments: object) -> str:
         raise MemoryError
 
-    monkeypatch.setattr(runs_module.dialect, "posting_view", fail)
+    monkeypatch.setattr(SqliteRunTables, "publish", fail)
     with pytest.raises(MemoryError):
         writer.tidy()
     with writer.transaction() as transaction:

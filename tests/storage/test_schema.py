@@ -9,7 +9,7 @@ import pytest
 
 from lshdb import FormatError, Index, IndexNotFoundError
 from lshdb.storage import migrations
-from lshdb.storage.dialects import sqlite as dialect
+from lshdb.storage.dialects.sqlite import SqliteDatabase
 
 
 def revision(path: Path, new: str | None = None) -> str:
@@ -26,7 +26,7 @@ def test_migrations_make_what_the_models_say(tmp_path: Path) -> None:
     from alembic.script import ScriptDirectory
 
     Index.create(tmp_path / "x.lshdb").close()
-    engine = dialect.open_writer_engine(tmp_path / "x.lshdb" / "index.db")
+    engine = SqliteDatabase(tmp_path / "x.lshdb" / "index.db").open_engine()
     with engine.begin() as connection:
         command.check(migrations._config(connection))
         heads = ScriptDirectory.from_config(migrations._config(connection)).get_heads()

@@ -14,7 +14,7 @@ import pytest
 
 from lshdb import ConflictError, DatabaseError, Index
 from lshdb.storage import signature_file, transaction, writing
-from lshdb.storage.dialects import sqlite
+from lshdb.storage.dialects.sqlite import SqliteDatabase, session
 from tests.conftest import family_corpus, pair_set
 
 Make = Callable[..., Index]
@@ -202,18 +202,21 @@ def test_rows_go_in_whole_whatever_their_number(make_index: Make, n: int) -> Non
 def test_statements_of_two_sizes_insert_every_row_once(
     monkeypatch: pytest.MonkeyPatch, n: int, large: bool
 ) -> None:
-    monkeypatch.setattr(sqlite, "LARGE_STATEMENT", 31)  # ten rows of three columns
-    monkeypatch.setattr(sqlite, "PARAMETERS_A_STATEMENT", 15)
+    monkeypatch.setattr(session, "LARGE_STATEMENT", 31)  # ten rows of three columns
+    monkeypatch.setattr(session, "PARAMETERS_A_STATEMENT", 15)
     rows = [(number, f"row {number}", None) for number in range(n)]
     sizes = []
     with sqlite3.connect(":memory:") as connection:
         connection.execute("CREATE TABLE t (a, b, c)")
 
-        def execute(sql: str, values: list[object]) -> None:
-            sizes.append(len(values) // 3)
-            connection.execute(sql, values)
+        class Counting:
+            def execute(self, sql: str, values: list[object]) -> None:
+                sizes.append(len(values) // 3)
+                connection.execute(sql, values)
 
-        sqlite.insert_rows(execute, "t", ("a", "b", "c"), iter(rows), large=large)
+        database = SqliteDatabase(Path(":memory:"))
+        writing_session = session.SqliteSession(database, Counting(), is_reader=False)
+        writing_session.insert_rows("t", ("a", "b", "c"), iter(rows), large=large)
         assert connection.execute("SELECT * FROM t ORDER BY rowid").fetchall() == rows
     tens = n // 10 if large else 0
     assert sizes[:tens] == [10] * tens

@@ -1,1 +1,81 @@
-"""One module a database; nothing outside this folder knows which database it talks to."""
+"""Everything that is one database's own; ``base.py`` says what each of them must do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lshdb.errors import LshdbError, ParameterError
+from lshdb.storage.dialects.base import Database
+from lshdb.storage.dialects.places import DatabasePlace
+from lshdb.storage.dialects.urls import hide_passwords
+
+__all__ = ["Database", "DatabasePlace", "database_of", "named_place"]
+
+_POSTGRES = {"postgresql", "postgresql+psycopg", "postgres"}
+
+
+def named_place(place: DatabasePlace, directory: Path) -> DatabasePlace:
+    """The place of a new index's database, with the schema that it gets where none was given.
+
+    That is the name of the index's directory, without ``.lshdb``.
+    """
+    if _scheme(place) not in _POSTGRES or place.schema is not None:
+        return place
+    return DatabasePlace(place.url, directory.name.removesuffix(".lshdb"))
+
+
+def database_of(place: DatabasePlace, directory: Path) -> Database:
+    """The database of an index.
+
+    Parameters
+    ----------
+    place : DatabasePlace
+    directory : Path
+        The index.
+
+    Raises
+    ------
+    ParameterError
+        The URL is none, or names a database that is not supported.
+    LshdbError
+        The driver for it is not installed.
+    """
+    url = place.url or ""
+    try:
+        url.encode()
+    except UnicodeEncodeError as error:
+        raise ParameterError("the database URL is not valid UTF-8") from error
+    scheme = _scheme(place)
+    if scheme in _POSTGRES:
+        return _postgres(named_place(place, directory))
+    if place.schema is not None:
+        raise ParameterError(
+            f"the schema {place.schema!r} is of no use: the database is a file of SQLite",
+            hint="a schema goes with --database postgresql+psycopg://HOST/NAME",
+        )
+    if scheme is None or scheme.split("+")[0] == "sqlite":
+        from lshdb.storage.dialects.sqlite import SqliteDatabase
+
+        return SqliteDatabase.by_url(place.url, directory)
+    raise ParameterError(
+        f"the database URL is {hide_passwords(url)!r}; an index lies in SQLite or Postgres",
+        hint="leave --database out, or give sqlite:///PATH or postgresql+psycopg://HOST/NAME",
+    )
+
+
+def _scheme(place: DatabasePlace) -> str | None:
+    if place.url is None:
+        return None
+    scheme, mark, _ = place.url.partition("://")
+    return scheme if mark else ""
+
+
+def _postgres(place: DatabasePlace) -> Database:
+    try:
+        from lshdb.storage.dialects.postgresql import PostgresDatabase
+    except ImportError as error:
+        raise LshdbError(
+            f"an index in Postgres needs psycopg: {error}",
+            hint="install it with: pip install 'lshdb[postgres]'",
+        ) from error
+    return PostgresDatabase(place.url or "", place.schema or "")

@@ -20,12 +20,11 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from lshdb.storage.dialects.sqlite import open_reader
+from lshdb.storage.dialects.base import GuardedReader, TimedOut
 
-__all__ = ["LONGEST_VALUE", "GuardedReader", "TimedOut"]
+__all__ = ["LONGEST_VALUE", "SqliteGuardedReader"]
 
 LONGEST_VALUE = 256 * 2**20
 """Bytes of one value: four documents of the usual limit."""
@@ -47,29 +46,21 @@ _STEPS = 1000
 """Steps of SQLite's machine between two looks at the clock: well under a millisecond."""
 
 
-class TimedOut(Exception):
-    """The statement worked for longer than it was given."""
-
-
-class GuardedReader:
+class SqliteGuardedReader(GuardedReader):
     """One statement on a connection that can only read.
 
     Parameters
     ----------
-    database : Path
+    connection : sqlite3.Connection
+        Closed with this.
     timeout : float, optional
         Seconds that the database may work on the statement.
-
-    Raises
-    ------
-    DatabaseError, DamageError
-        The database cannot be opened.
     """
 
-    def __init__(self, database: Path, timeout: float | None) -> None:
+    def __init__(self, connection: sqlite3.Connection, timeout: float | None) -> None:
         self._left = timeout
         self._deadline = 0.0
-        self._connection = open_reader(database)
+        self._connection = connection
         self._connection.set_authorizer(_authorise)
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
         if timeout is not None:

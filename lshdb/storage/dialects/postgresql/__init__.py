@@ -1,0 +1,15 @@
+"""Everything that is Postgres's own: connections, transactions, and the SQL it is fast with.
+
+    database.py   where the schema is; making and removing it, connections, locks
+    session.py    one open transaction
+    runs.py       posting runs as partitions of one table
+    retiring.py   merged runs, dropped when nobody can see them any more
+    arrays.py     arrays of whole numbers to and from the server without a Python object each
+    guarding.py   statements of the user's own
+
+Needs psycopg, of the extra ``postgres``.
+"""
+
+from lshdb.storage.dialects.postgresql.database import PostgresDatabase
+
+__all__ = ["PostgresDatabase"]

@@ -1,0 +1,116 @@
+"""Whole numbers between NumPy and Postgres, without a Python object for each.
+
+PostgreSQL's binary form of an array (``array_send`` in its ``arrayfuncs.c``) is a header of five
+32-bit numbers, big-endian: dimensions, whether there is a NULL, the type of the elements, and for
+the one dimension its length and first index; then each element behind its length in bytes. Rows of
+COPY in its binary form are likewise values behind their lengths. Both have a fixed width where all
+values do, so that NumPy makes and reads them as records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from psycopg import Connection
+from psycopg.abc import AdaptContext, Buffer
+from psycopg.adapt import Dumper, Loader
+from psycopg.pq import Format
+from psycopg.types.numeric import Int8BinaryDumper, NumericBinaryLoader
+
+__all__ = ["COPY_HEADER", "COPY_TRAILER", "copy_rows", "register"]
+
+_INT8, _INT8_ARRAY = 20, 1016
+"""Numbers of the types bigint and bigint[], which never change."""
+_ELEMENT = np.dtype([("length", ">i4"), ("value", ">i8")])
+_HEADER = np.dtype(">i4")
+
+COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
+COPY_TRAILER = b"\xff\xff"
+
+
+class _ArrayDumper(Dumper):
+    """An ndarray of int64 as a bigint[]."""
+
+    format = Format.BINARY
+    oid = _INT8_ARRAY
+
+    def dump(self, obj: NDArray[np.int64]) -> Buffer:
+        header = np.array([1 if len(obj) else 0, 0, _INT8, len(obj), 1], dtype=_HEADER)
+        if not len(obj):
+            return header[:3].tobytes()
+        elements = np.empty(len(obj), dtype=_ELEMENT)
+        elements["length"] = 8
+        elements["value"] = obj
+        return header.tobytes() + elements.tobytes()
+
+
+class _ArrayLoader(Loader):
+    """A bigint[] of one dimension, without NULLs, as an ndarray of int64."""
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> NDArray[np.int64]:
+        if len(data) == 12:
+            return np.empty(0, dtype=np.int64)
+        return np.frombuffer(data, dtype=_ELEMENT, offset=20)["value"].astype(np.int64)
+
+
+class _NumericLoader(Loader):
+    """A numeric, which sums of whole numbers are, as an int where it is whole."""
+
+    format = Format.TEXT
+
+    def load(self, data: Buffer) -> int | float:
+        text = bytes(data).decode()
+        return int(text) if text.lstrip("-").isdecimal() else float(text)
+
+
+class _BinaryNumericLoader(NumericBinaryLoader):
+    """The same of its binary form."""
+
+    def load(self, data: Buffer) -> Any:
+        value = super().load(data)
+        return int(value) if value == value.to_integral_value() else float(value)
+
+
+def register(context: AdaptContext | Connection[Any]) -> None:
+    """Let a connection take and give arrays, and take every whole number as a bigint.
+
+    Without that the type of a parameter, and with it the prepared statement, would depend on
+    how large the number is.
+    """
+    adapters = context.adapters
+    if adapters is not None:
+        adapters.register_dumper(np.ndarray, _ArrayDumper)
+        adapters.register_dumper(int, Int8BinaryDumper)
+        adapters.register_loader(_INT8_ARRAY, _ArrayLoader)
+        adapters.register_loader("numeric", _NumericLoader)
+        adapters.register_loader("numeric", _BinaryNumericLoader)
+
+
+def copy_rows(columns: Sequence[NDArray[np.int64] | int]) -> bytes:
+    """Rows of bigint columns, as COPY takes them in its binary form.
+
+    Parameters
+    ----------
+    columns : sequence of ndarray of int64, shape (n,), or int
+        An int is the same in every row; at least one is an array.
+
+    Returns
+    -------
+    bytes
+        Without header and trailer; 2 + 12 * columns bytes a row.
+    """
+    fields: list[tuple[str, str]] = [("count", ">i2")]
+    for place in range(len(columns)):
+        fields += [(f"length{place}", ">i4"), (f"value{place}", ">i8")]
+    n = next(len(column) for column in columns if isinstance(column, np.ndarray))
+    rows = np.empty(n, dtype=np.dtype(fields))
+    rows["count"] = len(columns)
+    for place, column in enumerate(columns):
+        rows[f"length{place}"] = 8
+        rows[f"value{place}"] = column
+    return rows.tobytes()

@@ -1,0 +1,325 @@
+"""A schema in a Postgres database, and the connections to it.
+
+Decisions, with their reasons:
+
+* Everything of an index is in one schema, and the sessions' search path is that schema alone, so
+  statements name tables as on SQLite and nothing of another index, or of ``public``, is met.
+* libpq reads the URL, so whatever it takes from the environment, a service or ``.pgpass`` counts;
+  SQLAlchemy is handed connections that are made here.
+* Readers are REPEATABLE READ and READ ONLY: one state from the beginning to the end. Their plans
+  are made once for any parameters (``force_generic_plan``), without compilation or helpers:
+  planning and starting would take longer than most look-ups.
+* Writers are READ COMMITTED, and wait for each other before anything else in a transaction
+  (``locking.py``): what they read is then what the one before has committed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from lshdb.errors import DatabaseError, IndexExistsError, ParameterError
+from lshdb.storage.dialects.base import Database, Fate, GuardedReader, Reader, Session
+from lshdb.storage.dialects.postgresql.arrays import register
+from lshdb.storage.dialects.postgresql.locking import take_lock
+from lshdb.storage.dialects.postgresql.retiring import drop_retired
+from lshdb.storage.dialects.postgresql.session import PostgresSession
+from lshdb.storage.dialects.urls import hide_passwords
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+__all__ = ["PostgresDatabase"]
+
+_LONGEST_NAME = 63
+"""Bytes of a name in Postgres; what is longer is cut without an error."""
+_CONNECT_SECONDS = 30
+_COMMON = "SET search_path TO {schema}, pg_temp; SET jit = off; SET datestyle = 'ISO';"
+_READING = (
+    "SET default_transaction_read_only = on; SET plan_cache_mode = force_generic_plan; "
+    "SET max_parallel_workers_per_gather = 0; SET cursor_tuple_fraction = 1"
+)
+_WRITING = "SET synchronous_commit = on; SET default_transaction_isolation = 'read committed'"
+
+
+class PostgresDatabase(Database):
+    """A schema.
+
+    Parameters
+    ----------
+    url : str
+        ``postgresql+psycopg://...`` (or ``postgresql://``), without a password.
+    schema : str
+        Any name that Postgres takes; always quoted.
+
+    Raises
+    ------
+    ParameterError
+        The URL holds a password, or the name cannot be one of a schema.
+    """
+
+    dialect = "postgresql"
+    driver_errors = (psycopg.Error,)
+
+    def __init__(self, url: str, schema: str) -> None:
+        if hide_passwords(url) != url:
+            raise ParameterError(
+                f"the database URL {hide_passwords(url)!r} holds a password, which would have to "
+                "be stored in index.toml",
+                hint="leave it out, and set PGPASSWORD, or write it into ~/.pgpass or a service "
+                "file (PGSERVICE)",
+            )
+        self.url = url
+        self.schema = schema
+        self._conninfo = "postgresql://" + url.partition("://")[2]
+        self._has_made_schema = False
+        _check_name(schema)
+
+    def __str__(self) -> str:
+        return f"{self.url} (schema {self.schema})"
+
+    @property
+    def short_name(self) -> str:
+        """The schema."""
+        return f"schema {self.schema}"
+
+    @property
+    def quoted_schema(self) -> str:
+        """The schema's name as statements want it."""
+        return '"' + self.schema.replace('"', '""') + '"'
+
+    def is_damage(self, error: Exception) -> bool:
+        """Whether the server says that a page or an index is not what it wrote."""
+        return isinstance(error, psycopg.errors.DataCorrupted | psycopg.errors.IndexCorrupted)
+
+    def fate(self, error: Exception) -> Fate:
+        """What an error says of its transaction, by its SQLSTATE."""
+        error = getattr(error, "orig", None) or error
+        state = getattr(error, "sqlstate", None)
+        if state in ("40001", "40P01"):
+            return Fate.REPEATABLE
+        if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and (
+            state is None or state.startswith(("08", "57P"))
+        ):
+            return Fate.LOST
+        return Fate.FAILED
+
+    # Making
+
+    def refuse_existing(self) -> None:
+        """Raise an IndexExistsError where the schema has tables."""
+        with contextlib.closing(self._connect("looking")) as connection:
+            found = connection.execute(
+                "SELECT relname::text FROM pg_class JOIN pg_namespace ON pg_namespace.oid = "
+                "relnamespace WHERE nspname = %s ORDER BY relname <> 'state' LIMIT 1",
+                (self.schema,),
+            ).fetchone()
+        if found is not None:
+            what = "an index" if found[0] == "state" else f"a table {found[0]!r}"
+            raise IndexExistsError(
+                f"there is {what} in the schema {self.schema} of {self.url} already",
+                hint="give another --schema, or drop that one",
+            )
+
+    def prepare(self, connection: Connection) -> None:
+        """Make the schema, if it is not there."""
+        there = connection.exec_driver_sql(
+            "SELECT FROM pg_namespace WHERE nspname = %s", (self.schema,)
+        ).fetchone()
+        if there is None:
+            connection.exec_driver_sql(f"CREATE SCHEMA {self.quoted_schema}".replace("%", "%%"))
+            self._has_made_schema = True
+
+    def moved(self, directory: Path, target: Path) -> PostgresDatabase:
+        """The same: it does not lie in the directory."""
+        return self
+
+    def remove(self) -> None:
+        """Drop the schema; one that was there before and empty stays, and is empty again."""
+        with (
+            contextlib.suppress(DatabaseError, psycopg.Error),
+            contextlib.closing(self._connect("removing", _WRITING)) as connection,
+        ):
+            connection.execute(f"DROP SCHEMA IF EXISTS {self.quoted_schema} CASCADE".encode())
+            if not self._has_made_schema:
+                connection.execute(f"CREATE SCHEMA {self.quoted_schema}".encode())
+
+    def remove_leftover(self, uuid: str) -> None:
+        """Drop the schema if it holds the index of that uuid, which never came to its place."""
+        with contextlib.suppress(DatabaseError, psycopg.Error):
+            with contextlib.closing(self._connect("removing")) as connection:
+                found = connection.execute("SELECT uuid FROM state").fetchone()
+            if found == (uuid,):
+                self._has_made_schema = True
+                self.remove()
+
+    # Connections
+
+    def open_reader(self) -> PostgresReader:
+        """Open a connection for reading."""
+        return PostgresReader(self, self._connect("reading", _READING))
+
+    def open_guarded(self, timeout: float | None) -> GuardedReader:
+        """Open a connection for a statement of the user's own."""
+        from lshdb.storage.dialects.postgresql.guarding import PostgresGuardedReader
+
+        return PostgresGuardedReader(self._connect("reading", _READING), timeout)
+
+    def open_engine(self) -> Engine:
+        """Make an SQLAlchemy engine; its connections are made here."""
+        from sqlalchemy import create_engine
+        from sqlalchemy.pool import NullPool
+
+        def connect() -> psycopg.Connection[Any]:
+            connection = self._connect("writing", _WRITING)
+            connection.autocommit = False
+            return connection
+
+        return create_engine("postgresql+psycopg://", creator=connect, poolclass=NullPool)
+
+    def session(self, connection: Connection) -> Session:
+        """The transaction that a writer's connection has open."""
+        return PostgresSession(self, _driver(connection), is_reader=False)
+
+    def lock(self, connection: Connection, uuid: str, *, timeout: float, known_as: str) -> None:
+        """Take the advisory lock of the index."""
+        take_lock(_driver(connection), uuid, timeout=timeout, known_as=known_as)
+
+    def rest(self, connection: Connection) -> None:
+        """Look at what was loaded, so that look-ups are planned well, and drop merged runs."""
+        driver = _driver(connection)
+        for table in ("document", "content", "edge"):
+            with driver.transaction():
+                self._analyze_grown(driver, table)
+        drop_retired(driver)
+
+    def vacuum(self, connection: Connection) -> None:
+        """Drop merged runs, and give back the ends of tables that hold nothing any more."""
+        driver = _driver(connection)
+        drop_retired(driver)
+        driver.autocommit = True
+        try:
+            driver.execute("VACUUM (ANALYZE) document, content, edge, cluster_member")
+        finally:
+            driver.autocommit = False
+
+    def replace_whole(self, source: Database) -> bool:
+        """A schema goes row by row."""
+        return False
+
+    @staticmethod
+    def _analyze_grown(driver: psycopg.Connection[Any], table: str) -> None:
+        """Analyze a table that has a tenth more pages than when that was done last."""
+        row = driver.execute(
+            "SELECT pg_relation_size(oid) / current_setting('block_size')::int8 > "
+            "8 + 1.1 * greatest(relpages, 0) OR reltuples < 0 FROM pg_class "
+            "WHERE oid = to_regclass(%s)",
+            (table,),
+        ).fetchone()
+        if row is not None and row[0]:
+            driver.execute(f"ANALYZE {table}".encode())
+
+    # Sizes
+
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        """None: the server has them."""
+        return ()
+
+    def sizes(self) -> tuple[int, int]:
+        """Bytes of all tables and indexes of the schema; its log is the server's."""
+        with contextlib.closing(self._connect("reading", _READING)) as connection:
+            row = connection.execute(
+                "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::int8 FROM pg_class "
+                "WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'"
+            ).fetchone()
+        return (int(row[0]) if row else 0), 0
+
+    # One connection
+
+    def _connect(self, what: str, settings: str = "") -> psycopg.Connection[Any]:
+        """Open a connection of ours; ``what`` is what the server's lists show of it."""
+        try:
+            connection: psycopg.Connection[Any] = psycopg.connect(
+                self._conninfo,
+                autocommit=True,
+                connect_timeout=_CONNECT_SECONDS,
+                application_name=f"lshdb {what}, {os.getpid()} on {socket.gethostname()}"[:63],
+                client_encoding="utf8",
+            )
+        except psycopg.Error as error:
+            raise DatabaseError(
+                f"cannot reach the database {self}: {_one_line(error)}",
+                hint="check that the server runs, the URL in index.toml, and the password in "
+                "PGPASSWORD, ~/.pgpass or the service file",
+            ) from error
+        try:
+            register(connection)
+            common = _COMMON.format(schema=self.quoted_schema)
+            connection.execute(f"{common} {settings}".encode())
+            connection.prepare_threshold = 2
+        except psycopg.Error as error:
+            connection.close()
+            raise self.translation(error) from error
+        return connection
+
+
+class PostgresReader(Reader):
+    """A connection to the schema that can only read."""
+
+    def __init__(self, database: PostgresDatabase, connection: psycopg.Connection[Any]) -> None:
+        self._database = database
+        self.connection = connection
+
+    def begin(self) -> PostgresSession:
+        """Begin a transaction, together with its first statement."""
+        return PostgresSession(
+            self._database,
+            self.connection,
+            is_reader=True,
+            begin="BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        )
+
+    def end(self) -> None:
+        """End the transaction, if there is one; a connection that is lost is not used again."""
+        try:
+            self.connection.rollback()
+        except psycopg.Error:
+            self.is_fleeting = True
+        self.is_fleeting = self.is_fleeting or self.connection.closed
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
+
+
+def _driver(connection: Connection) -> psycopg.Connection[Any]:
+    driver: Any = connection.connection.driver_connection
+    return driver  # type: ignore[no-any-return]
+
+
+def _check_name(schema: str) -> None:
+    try:
+        size = len(schema.encode())
+    except UnicodeEncodeError as error:
+        raise ParameterError("the name of the schema is not valid UTF-8") from error
+    why = ""
+    if not schema or "\0" in schema:
+        why = "it is empty" if not schema else "it holds a NUL"
+    elif size > _LONGEST_NAME:
+        why = f"it has {size} bytes, and a name has at most {_LONGEST_NAME}"
+    elif schema.startswith("pg_") or schema == "information_schema":
+        why = "it is reserved"
+    if why:
+        raise ParameterError(
+            f"the schema {schema!r} cannot be one of Postgres: {why}", hint="give another --schema"
+        )
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,190 @@
+"""Posting runs in Postgres: partitions of one table, each written once, in key order.
+
+    stored_posting   (run_id, bucket_key, signature_id), partitioned by run_id
+    run              which of them count: rows like any others, so each transaction has its own view
+    retired_run      partitions that were merged, until nobody can see them (``retiring.py``)
+    posting          the view over those that count, pruned to them when it is executed
+
+A run is loaded bare, by binary COPY, gets its primary key when it is complete and is attached last:
+that takes a lock on the whole table which no reader needs. All is in the transaction of the batch.
+Rows are loaded frozen. What is frozen is seen by transactions that have begun before, too, but a
+run is only looked into by whom its row in ``run`` is there for.
+
+Decided: a merge takes no partition away. Detaching or dropping one locks the whole table against
+everybody, so that an hour-long reader would hold up the writer, and then all other readers behind
+it; and a reader whose transaction is older than the merge would miss what is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import psycopg
+from numpy.typing import NDArray
+
+from lshdb.storage.dialects.base import BAND_SQL, NOT_CONTENT_SQL, RunTables
+from lshdb.storage.dialects.postgresql.arrays import COPY_HEADER, COPY_TRAILER, copy_rows
+
+if TYPE_CHECKING:
+    from lshdb.storage.dialects.postgresql.session import PostgresSession
+
+__all__ = ["PostgresRunTables"]
+
+_COPIED_ROWS = 50_000
+_MAINTENANCE_MEMORY = "256MB"
+_COLUMNS = "bucket_key, signature_id"
+
+Ids = NDArray[np.int64]
+
+
+class PostgresRunTables(RunTables):
+    """The partitions of posting runs, inside one transaction."""
+
+    posting_bytes = 88
+    # A row of 52 bytes and its place in a page, an index entry of 24 and its place.
+
+    def __init__(self, session: PostgresSession) -> None:
+        self._session = session
+        self._bare: set[str] = set()
+
+    # Writing
+
+    def create(self, run_id: int, table: str, *, is_active: bool) -> None:
+        """Make the table of a run: attached, with its key, where it is the active one."""
+        self._session.execute(
+            f"CREATE TABLE {table} (run_id int8 NOT NULL, bucket_key int8 NOT NULL, "
+            f"signature_id int8 NOT NULL, CONSTRAINT ck_{table} CHECK (run_id = {run_id:d}))"
+        )
+        # Keys are nearly distinct, which few rows tell.
+        self._session.execute(f"ALTER TABLE {table} ALTER bucket_key SET STATISTICS 10")
+        self._bare.add(table)
+        if is_active:
+            self.complete(run_id, table)
+
+    def insert(self, run_id: int, table: str, keys: Ids, signature_ids: Ids) -> None:
+        """Insert sorted postings by binary COPY; frozen, where the run is new."""
+        freeze = ", FREEZE" if table in self._bare else ""
+        with psycopg.RawCursor(self._session.connection).copy(
+            f"COPY {table} (run_id, {_COLUMNS}) FROM STDIN (FORMAT BINARY{freeze})"
+        ) as copy:
+            copy.write(COPY_HEADER)
+            for start in range(0, len(keys), _COPIED_ROWS):
+                end = start + _COPIED_ROWS
+                copy.write(copy_rows((run_id, keys[start:end], signature_ids[start:end])))
+            copy.write(COPY_TRAILER)
+
+    def merge(self, run_id: int, target: str, sources: Sequence[str]) -> None:
+        """Insert all postings of some runs into a new one, in key order."""
+        self._session.execute(f"SET LOCAL work_mem = '{_MAINTENANCE_MEMORY}'")
+        self._session.execute(
+            f"INSERT INTO {target} (run_id, {_COLUMNS}) SELECT {run_id:d}, {_COLUMNS} "
+            f"FROM ({_arms(sources)}) AS posting ORDER BY {_COLUMNS}"
+        )
+        self._session.execute("SET LOCAL work_mem TO DEFAULT")
+
+    def complete(self, run_id: int, table: str) -> None:
+        """Index a run, and attach it."""
+        execute = self._session.execute
+        execute(f"SET LOCAL maintenance_work_mem = '{_MAINTENANCE_MEMORY}'")
+        execute(f"ALTER TABLE {table} ADD CONSTRAINT pk_{table} PRIMARY KEY ({_COLUMNS})")
+        execute(f"ALTER TABLE stored_posting ATTACH PARTITION {table} FOR VALUES IN ({run_id:d})")
+        execute(f"ANALYZE {table}")
+        self._bare.discard(table)
+
+    def publish(self, tables: Sequence[str]) -> None:
+        """Nothing is to be done: the view shows what the table ``run`` says."""
+
+    def retire(self, tables: Sequence[str]) -> None:
+        """Note partitions that are to be dropped when nobody can see them."""
+        for table in tables:
+            self._session.execute("INSERT INTO retired_run (table_name) VALUES (?)", (table,))
+
+    def bucket_sizes(self, table: str) -> str:
+        """SELECT of (band, size, number of buckets) of a run, in one pass."""
+        return (
+            f"SELECT band, size, count(*) FROM (SELECT {BAND_SQL} AS band, count(*) AS size "
+            f"FROM {table} WHERE {NOT_CONTENT_SQL} GROUP BY bucket_key) AS bucket "
+            "GROUP BY band, size"
+        )
+
+    # Reading
+
+    def names(self) -> set[str]:
+        """Names of the partitions, and of tables like them, that were not given up."""
+        rows = self._session.execute(
+            "SELECT relname::text FROM pg_class "
+            "WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' "
+            "AND relname ~ '^posting_run_[0-9]+$' "
+            "AND relname::text NOT IN (SELECT table_name FROM retired_run)"
+        )
+        return {name for (name,) in rows}
+
+    def counts(self, table: str, keys: Ids) -> dict[int, int]:
+        """Number of postings of some buckets; one look-up each."""
+        rows = self._session.execute(
+            f"SELECT bucket_key, count(*) FROM {table} WHERE bucket_key = ANY(?) GROUP BY 1",
+            (keys,),
+        )
+        return dict(iter(rows))
+
+    def of(self, tables: Sequence[str], keys: Ids) -> tuple[Ids, Ids]:
+        """Postings of some buckets; one look-up a key and run, all in one statement."""
+        return self._arrays(
+            "SELECT array_agg(bucket_key), array_agg(signature_id) FROM unnest(?::int8[]) "
+            "AS asked(key) JOIN stored_posting ON bucket_key = key AND run_id = ANY(?)",
+            (keys, _run_ids(tables)),
+        )
+
+    def shared(self, tables: Sequence[str], first: int, last: int) -> Ids:
+        """Postings of shared buckets in a range, as two arrays."""
+        return self._shared("bucket_key BETWEEN ?2 AND ?3", (_run_ids(tables), first, last))
+
+    def shared_of(self, tables: Sequence[str], keys: Ids) -> Ids:
+        """Postings of those of some buckets that are shared."""
+        return self._shared("bucket_key = ANY(?2)", (_run_ids(tables), keys))
+
+    def _shared(self, condition: str, parameters: tuple[Any, ...]) -> Ids:
+        keys, members = self._arrays(
+            "SELECT array_agg(bucket_key), array_agg(signature_id) FROM ("
+            "SELECT bucket_key, signature_id, count(*) OVER (PARTITION BY bucket_key) AS size "
+            f"FROM stored_posting WHERE run_id = ANY(?1) AND {condition}) AS posting "
+            "WHERE size > 1",
+            parameters,
+        )
+        order = np.lexsort((members, keys))
+        return np.column_stack([keys[order], members[order]])
+
+    def in_order(self, tables: Sequence[str], *, contents: bool, block: int) -> Iterator[Ids]:
+        """Every posting in order; each block is looked up behind the one before."""
+        arms = " UNION ALL ".join(
+            f"(SELECT {_COLUMNS} FROM {table} WHERE ({_COLUMNS}) > (?1, ?2) "
+            f"{'' if contents else f'AND {NOT_CONTENT_SQL} '}ORDER BY {_COLUMNS} LIMIT ?3)"
+            for table in tables
+        )
+        last = (-(2**63), -1)
+        while True:
+            keys, members = self._arrays(
+                f"SELECT array_agg(bucket_key), array_agg(signature_id) FROM (SELECT {_COLUMNS} "
+                f"FROM ({arms}) AS posting ORDER BY {_COLUMNS} LIMIT ?3) AS ordered",
+                (*last, block),
+            )
+            if not len(keys):
+                return
+            last = (int(keys[-1]), int(members[-1]))
+            yield np.column_stack([keys, members])
+
+    def _arrays(self, sql: str, parameters: tuple[Any, ...]) -> tuple[Ids, Ids]:
+        keys, members = self._session.execute(sql, parameters).fetchone()
+        if keys is None:
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        return keys, members
+
+
+def _arms(tables: Sequence[str]) -> str:
+    return " UNION ALL ".join(f"SELECT {_COLUMNS} FROM {table}" for table in tables)
+
+
+def _run_ids(tables: Sequence[str]) -> Ids:
+    return np.array([int(table.rpartition("_")[2]) for table in tables], dtype=np.int64)
