@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lshdb.banding import CONTENT_BAND, bucket_keys, content_keys
 from lshdb.checking.findings import Finding, counted, documents_affected
 from lshdb.params import IndexParams
-from lshdb.storage.dialects.base import NOT_CONTENT_SQL
+from lshdb.storage.dialects.run_tables import NOT_CONTENT_SQL
 from lshdb.storage.signature_file import HEADER_BYTES
 from lshdb.storage.snapshot import Snapshot
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lshdb.errors import DamageError
 from lshdb.storage.buckets import Buckets, grouped
-from lshdb.storage.dialects.base import RunTables
+from lshdb.storage.dialects.run_tables import RunTables
 
 __all__ = ["Postings"]
 

@@ -76,7 +76,11 @@ def _drop(connection: psycopg.Connection[Any], table: str) -> bool:
     """Drop a partition, unless somebody has the table of all of them open."""
     try:
         with connection.transaction():
-            connection.execute("LOCK TABLE stored_posting IN ACCESS EXCLUSIVE MODE NOWAIT")
+            # ONLY: the server may be looking through another partition for statistics.
+            connection.execute(
+                f"LOCK TABLE ONLY stored_posting, ONLY {table} IN ACCESS EXCLUSIVE MODE "
+                "NOWAIT".encode()
+            )
             connection.execute(f"DROP TABLE IF EXISTS {table}".encode())
             connection.execute("DELETE FROM retired_run WHERE table_name = %s", (table,))
     except psycopg.errors.LockNotAvailable:

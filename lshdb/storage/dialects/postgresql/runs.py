@@ -3,12 +3,19 @@
     stored_posting   (run_id, bucket_key, signature_id), partitioned by run_id
     run              which of them count: rows like any others, so each transaction has its own view
     retired_run      partitions that were merged, until nobody can see them (``retiring.py``)
-    posting          the view over those that count, pruned to them when it is executed
+    posting          the view over those that count
 
 A run is loaded bare, by binary COPY, gets its primary key when it is complete and is attached last:
 that takes a lock on the whole table which no reader needs. All is in the transaction of the batch.
 Rows are loaded frozen. What is frozen is seen by transactions that have begun before, too, but a
 run is only looked into by whom its row in ``run`` is there for.
+
+Look-ups go from each run to its partition (LATERAL), which prunes the others; a list of runs in the
+condition would only filter what was found in all of them.
+
+Measured with PostgreSQL 18.4, runs of 500,000: COPY, key, attaching and commit 0.8 to 0.9 M rows/s
+(key alone 1.3 M), merge of four runs 0.3 to 0.75 M/s; 16 keys in 1, 4, 12 runs 0.12, 0.30, 0.75 ms.
+62 bytes of log a posting, 84 on disk.
 
 Decided: a merge takes no partition away. Detaching or dropping one locks the whole table against
 everybody, so that an hour-long reader would hold up the writer, and then all other readers behind
@@ -24,8 +31,8 @@ import numpy as np
 import psycopg
 from numpy.typing import NDArray
 
-from lshdb.storage.dialects.base import BAND_SQL, NOT_CONTENT_SQL, RunTables
 from lshdb.storage.dialects.postgresql.arrays import COPY_HEADER, COPY_TRAILER, copy_rows
+from lshdb.storage.dialects.run_tables import BAND_SQL, NOT_CONTENT_SQL, RunTables
 
 if TYPE_CHECKING:
     from lshdb.storage.dialects.postgresql.session import PostgresSession
@@ -35,6 +42,11 @@ __all__ = ["PostgresRunTables"]
 _COPIED_ROWS = 50_000
 _MAINTENANCE_MEMORY = "256MB"
 _COLUMNS = "bucket_key, signature_id"
+_FROM_RUNS = (
+    "SELECT array_agg(found.bucket_key), array_agg(found.signature_id) "
+    "FROM unnest(?1::int8[]) AS run(run_id) CROSS JOIN LATERAL (SELECT bucket_key, signature_id "
+    "FROM stored_posting WHERE stored_posting.run_id = run.run_id AND {} OFFSET 0) AS found"
+)
 
 Ids = NDArray[np.int64]
 
@@ -57,8 +69,6 @@ class PostgresRunTables(RunTables):
             f"CREATE TABLE {table} (run_id int8 NOT NULL, bucket_key int8 NOT NULL, "
             f"signature_id int8 NOT NULL, CONSTRAINT ck_{table} CHECK (run_id = {run_id:d}))"
         )
-        # Keys are nearly distinct, which few rows tell.
-        self._session.execute(f"ALTER TABLE {table} ALTER bucket_key SET STATISTICS 10")
         self._bare.add(table)
         if is_active:
             self.complete(run_id, table)
@@ -78,19 +88,25 @@ class PostgresRunTables(RunTables):
     def merge(self, run_id: int, target: str, sources: Sequence[str]) -> None:
         """Insert all postings of some runs into a new one, in key order."""
         self._session.execute(f"SET LOCAL work_mem = '{_MAINTENANCE_MEMORY}'")
+        self._session.execute("SET LOCAL enable_seqscan = on")
         self._session.execute(
             f"INSERT INTO {target} (run_id, {_COLUMNS}) SELECT {run_id:d}, {_COLUMNS} "
             f"FROM ({_arms(sources)}) AS posting ORDER BY {_COLUMNS}"
         )
+        self._session.execute("SET LOCAL enable_seqscan = off")
         self._session.execute("SET LOCAL work_mem TO DEFAULT")
 
     def complete(self, run_id: int, table: str) -> None:
         """Index a run, and attach it."""
         execute = self._session.execute
         execute(f"SET LOCAL maintenance_work_mem = '{_MAINTENANCE_MEMORY}'")
+        execute("SET LOCAL max_parallel_maintenance_workers = 0")
         execute(f"ALTER TABLE {table} ADD CONSTRAINT pk_{table} PRIMARY KEY ({_COLUMNS})")
         execute(f"ALTER TABLE stored_posting ATTACH PARTITION {table} FOR VALUES IN ({run_id:d})")
-        execute(f"ANALYZE {table}")
+        # Keys are nearly distinct, which few rows tell: 6 ms for a million.
+        execute("SET LOCAL default_statistics_target = 1")
+        execute(f"ANALYZE {table} (bucket_key)")
+        execute("SET LOCAL default_statistics_target TO DEFAULT")
         self._bare.discard(table)
 
     def publish(self, tables: Sequence[str]) -> None:
@@ -132,29 +148,21 @@ class PostgresRunTables(RunTables):
     def of(self, tables: Sequence[str], keys: Ids) -> tuple[Ids, Ids]:
         """Postings of some buckets; one look-up a key and run, all in one statement."""
         return self._arrays(
-            "SELECT array_agg(bucket_key), array_agg(signature_id) FROM unnest(?::int8[]) "
-            "AS asked(key) JOIN stored_posting ON bucket_key = key AND run_id = ANY(?)",
-            (keys, _run_ids(tables)),
+            _FROM_RUNS.format("bucket_key = ANY(?2)"), (_run_ids(tables), np.sort(keys))
         )
 
     def shared(self, tables: Sequence[str], first: int, last: int) -> Ids:
-        """Postings of shared buckets in a range, as two arrays."""
-        return self._shared("bucket_key BETWEEN ?2 AND ?3", (_run_ids(tables), first, last))
+        """Postings of shared buckets in a range.
+
+        Two arrays of the whole range are grouped here: 1.5 M postings/s, where the server groups
+        0.9 M.
+        """
+        condition = "bucket_key BETWEEN ?2 AND ?3"
+        return _shared(*self._arrays(_FROM_RUNS.format(condition), (_run_ids(tables), first, last)))
 
     def shared_of(self, tables: Sequence[str], keys: Ids) -> Ids:
         """Postings of those of some buckets that are shared."""
-        return self._shared("bucket_key = ANY(?2)", (_run_ids(tables), keys))
-
-    def _shared(self, condition: str, parameters: tuple[Any, ...]) -> Ids:
-        keys, members = self._arrays(
-            "SELECT array_agg(bucket_key), array_agg(signature_id) FROM ("
-            "SELECT bucket_key, signature_id, count(*) OVER (PARTITION BY bucket_key) AS size "
-            f"FROM stored_posting WHERE run_id = ANY(?1) AND {condition}) AS posting "
-            "WHERE size > 1",
-            parameters,
-        )
-        order = np.lexsort((members, keys))
-        return np.column_stack([keys[order], members[order]])
+        return _shared(*self.of(tables, keys))
 
     def in_order(self, tables: Sequence[str], *, contents: bool, block: int) -> Iterator[Ids]:
         """Every posting in order; each block is looked up behind the one before."""
@@ -180,6 +188,17 @@ class PostgresRunTables(RunTables):
         if keys is None:
             return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
         return keys, members
+
+
+def _shared(keys: Ids, members: Ids) -> Ids:
+    """Those postings whose key comes more than once, sorted."""
+    order = np.lexsort((members, keys))
+    keys, members = keys[order], members[order]
+    is_same = keys[1:] == keys[:-1]
+    is_shared = np.zeros(len(keys), dtype=bool)
+    is_shared[1:] = is_same
+    is_shared[:-1] |= is_same
+    return np.column_stack([keys[is_shared], members[is_shared]])
 
 
 def _arms(tables: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.storage.dialects.base import BAND_SQL, BUCKET_SQL, NOT_CONTENT_SQL, RunTables
+from lshdb.storage.dialects.run_tables import BAND_SQL, BUCKET_SQL, NOT_CONTENT_SQL, RunTables
 
 if TYPE_CHECKING:
     from lshdb.storage.dialects.sqlite.session import SqliteSession

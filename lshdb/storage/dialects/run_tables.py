@@ -1,0 +1,99 @@
+"""What a database must do for posting runs: each in the form that it is fast with."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["BAND_SQL", "BUCKET_SQL", "NOT_CONTENT_SQL", "RunTables"]
+
+_BUCKET_MASK = 2**56 - 1
+_CONTENT_RANGE = (-(2**56), -1)
+"""First and last bucket key of band 255, the content band, in two's complement."""
+
+BAND_SQL = "bucket_key >> 56 & 255"
+BUCKET_SQL = f"bucket_key & {_BUCKET_MASK}"
+NOT_CONTENT_SQL = f"bucket_key NOT BETWEEN {_CONTENT_RANGE[0]} AND {_CONTENT_RANGE[1]}"
+
+Ids = NDArray[np.int64]
+
+
+class RunTables(ABC):
+    """The tables of posting runs, inside one session; which runs there are says the table ``run``.
+
+    A run is a set of (bucket key, signature id), kept in order of both.
+    """
+
+    posting_bytes: ClassVar[int]
+    """What a posting takes on disk, about."""
+
+    @abstractmethod
+    def create(self, run_id: int, table: str, *, is_active: bool) -> None:
+        """Make the table of a run; an active one takes postings bit by bit, others at once."""
+
+    @abstractmethod
+    def insert(self, run_id: int, table: str, keys: Ids, signature_ids: Ids) -> None:
+        """Insert sorted postings; none may be there."""
+
+    @abstractmethod
+    def merge(self, run_id: int, target: str, sources: Sequence[str]) -> None:
+        """Insert all postings of some runs into a new one; the largest source is given last."""
+
+    @abstractmethod
+    def complete(self, run_id: int, table: str) -> None:
+        """Finish a run that is not active, after its postings have been inserted."""
+
+    @abstractmethod
+    def publish(self, tables: Sequence[str]) -> None:
+        """Let the view ``posting`` show these runs, which are those of the table ``run``."""
+
+    @abstractmethod
+    def retire(self, tables: Sequence[str]) -> None:
+        """Give up runs that are not in the table ``run`` any more."""
+
+    @abstractmethod
+    def bucket_sizes(self, table: str) -> str:
+        """SELECT of (band, size, number of buckets) of a run, without the content band."""
+
+    @abstractmethod
+    def names(self) -> set[str]:
+        """Names of the posting runs that there are, whether the table ``run`` lists them or not."""
+
+    @abstractmethod
+    def counts(self, table: str, keys: Ids) -> dict[int, int]:
+        """Number of postings of some buckets, by key, for those that have one."""
+
+    @abstractmethod
+    def of(self, tables: Sequence[str], keys: Ids) -> tuple[Ids, Ids]:
+        """(bucket keys, signature ids) of some distinct buckets, in no order."""
+
+    @abstractmethod
+    def shared(self, tables: Sequence[str], first: int, last: int) -> Ids:
+        """(bucket key, signature id) of buckets with several postings and a key in that range.
+
+        Returns
+        -------
+        ndarray of int64, shape (n, 2)
+            Sorted.
+        """
+
+    @abstractmethod
+    def shared_of(self, tables: Sequence[str], keys: Ids) -> Ids:
+        """The same for those of some buckets."""
+
+    @abstractmethod
+    def in_order(self, tables: Sequence[str], *, contents: bool, block: int) -> Iterator[Ids]:
+        """Every posting in order, streamed: blocks of (bucket key, signature id), shape (n, 2).
+
+        Parameters
+        ----------
+        tables : sequence of str
+        contents : bool
+            Those of the content band as well.
+        block : int
+            Postings at a time.
+        """
