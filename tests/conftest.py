@@ -1,7 +1,8 @@
-"""Corpora and indexes that many tests share."""
+"""Corpora, indexes and the PostgreSQL that many tests share."""
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from lshdb import Index
+from tests.postgres import PostgresServer, PostgresUrl, ServerError, described, fresh_schema
 
 WORDS = [
     a + b for a in ("ba", "ke", "lo", "mi", "nu", "ra", "so") for b in ("d", "f", "g", "st", "x")
@@ -29,6 +31,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=30.0,
         help="with --faults=long: how long readers look on at a writer",
     )
+    parser.addoption(
+        "--postgres-url",
+        default=os.environ.get("LSHDB_TEST_POSTGRES") or None,
+        help="a PostgreSQL for the tests, where they make and drop schemas of their own (default: "
+        "LSHDB_TEST_POSTGRES, or a private one that they start)",
+    )
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"PostgreSQL: {described(config.getoption('--postgres-url'))}"
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """A process a core for folders; none for files and single tests, done before one is up."""
+    if config.getoption("capture") == "no" or not any(
+        Path(given).is_dir() for given in config.args
+    ):
+        return 0
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(cores or 1, 4)
 
 
 def make_text(rng: random.Random, length: int) -> str:
@@ -78,6 +100,55 @@ def make_index(tmp_path: Path) -> Iterator[Callable[..., Index]]:
             with Index.open(index.path) as again:
                 assert again.check() == []
         index.close()
+
+
+@pytest.fixture(scope="session")
+def postgres_url(request: pytest.FixtureRequest) -> Iterator[PostgresUrl]:
+    """Where a PostgreSQL answers; started by the first test of a session that asks for it.
+
+    Without one the test fails: a test that is passed over shows nothing.
+    """
+    given = request.config.getoption("--postgres-url")
+    try:
+        if given is not None:
+            url = PostgresUrl.parse(given)
+            url.version()
+            yield url
+            return
+        server = PostgresServer()
+    except ServerError as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
+    with pytest.MonkeyPatch.context() as environment:
+        for name in [name for name in os.environ if name.startswith("PG")]:
+            environment.delenv(name)  # such as PGOPTIONS, meant for another server
+        try:
+            yield server.url
+        finally:
+            server.remove()
+
+
+@pytest.fixture
+def postgres_schema(postgres_url: PostgresUrl) -> Iterator[str]:
+    """The name of a schema that is not there; if the test makes it, it is dropped afterwards."""
+    with fresh_schema(postgres_url) as name:
+        yield name
+
+
+@pytest.fixture
+def make_postgres() -> Iterator[Callable[..., PostgresServer]]:
+    """Make a private server, for a test that stops it, kills it, or sets it up in its own way."""
+    made: list[PostgresServer] = []
+
+    def make(**settings: str) -> PostgresServer:
+        try:
+            made.append(PostgresServer(settings))
+        except ServerError as error:
+            raise pytest.fail.Exception(str(error), pytrace=False) from None
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.remove()
 
 
 def pair_set(index: Index, **question: Any) -> set[tuple[str, str, float]]:

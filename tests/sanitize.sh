@@ -86,7 +86,7 @@ else
     fi
     # pytest's own handler of SIGSEGV would hide the sanitizer's, and its capture what goes to stderr,
     # as the reports of undefined behaviour do.
-    set -- pytest -p no:faulthandler -p no:cacheprovider --capture=sys "$@"
+    set -- pytest -n 0 -p no:faulthandler -p no:cacheprovider --capture=sys "$@"
 fi
 
 # Of processes that tests start, too, nothing is lost: reports of memory go to files.

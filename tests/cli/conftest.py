@@ -28,6 +28,16 @@ from lshdb.cli import cli
 
 ROOT = Path(lshdb.__file__).parents[1]
 MODULE = [sys.executable, "-m", "lshdb"]
+# Before a command, to have the most memory that it held, in KiB on Linux, as the last word on
+# standard error. A small process starts it: what a process held before ``exec`` counts as its own
+# afterwards, so a child of the tests themselves would have all of their memory.
+MEASURED = [
+    sys.executable,
+    "-c",
+    "import resource, subprocess, sys; code = subprocess.run(sys.argv[1:]).returncode; "
+    "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr); "
+    "sys.exit(code)",
+]
 
 Run = Callable[..., click.testing.Result]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lshdb import Index
-from tests.cli.conftest import MODULE, Run, environment, jsonl
+from tests.cli.conftest import MEASURED, MODULE, Run, environment, jsonl
 
 LONG = "x" * 500
 
@@ -65,14 +65,9 @@ def test_a_line_that_does_not_end(kind: str, tmp_path: Path) -> None:
         feeder = subprocess.Popen(
             [sys.executable, "-c", source, kind], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
-        wrapped = (
-            "import resource, subprocess, sys; "
-            "code = subprocess.run(sys.argv[1:]).returncode; "
-            "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(code)"
-        )
         command = [*MODULE, "add", "a.lshdb", "-", "--input", kind, "--max-document-bytes", "65536"]
         done = subprocess.run(
-            [sys.executable, "-c", wrapped, *command],
+            [*MEASURED, *command],
             stdin=feeder.stdout,
             capture_output=True,
             env=environment(),
@@ -82,7 +77,7 @@ def test_a_line_that_does_not_end(kind: str, tmp_path: Path) -> None:
         assert feeder.stdout is not None
         feeder.stdout.close()
         feeder.wait()
-        peaks.append(int(done.stdout.split()[-1]))
+        peaks.append(int(done.stderr.split()[-1]))
     assert b"limit of 65,536" in done.stderr and done.returncode == 5
     assert (b"added 1," in done.stdout) == (kind != "text")
     assert peaks[1] < peaks[0] + 40 * 1024  # kibibytes

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from lshdb import Index
 from lshdb.cli._output import Column, print_listing
-from tests.cli.conftest import BASE, NEAR, NEAR_SIMILARITY, OTHER, Run, environment
+from tests.cli.conftest import (
+    BASE,
+    MEASURED,
+    MODULE,
+    NEAR,
+    NEAR_SIMILARITY,
+    OTHER,
+    Run,
+    environment,
+)
 
 PAIRS = {("base", "copy", "1.000000"), ("base", "near", f"{NEAR_SIMILARITY:.6f}"),
          ("copy", "near", f"{NEAR_SIMILARITY:.6f}")}  # fmt: skip
@@ -97,19 +105,10 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("form", ["tsv", "table"])
 def test_memory_does_not_grow_with_the_pairs(form: str, copies: Path, index_path: Path) -> None:
     """Held as rows they would take a hundred bytes each and more: over 18 MB."""
-    program = (
-        "import resource, sys\n"
-        "from lshdb.cli import cli\n"
-        "try:\n"
-        "    cli(sys.argv[1:])\n"
-        "except SystemExit as end:\n"
-        "    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)\n"
-        "    raise\n"
-    )
 
     def peak(path: Path) -> int:
         done = subprocess.run(
-            [sys.executable, "-c", program, "pairs", str(path), "--format", form],
+            [*MEASURED, *MODULE, "pairs", str(path), "--format", form],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             env=environment(),
