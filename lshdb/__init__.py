@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         ParameterError,
         ParameterMismatchError,
         QueryError,
+        SignaturesElsewhereError,
         TextNotStoredError,
         TokenizerError,
         TooManyRejectedError,
@@ -45,7 +46,8 @@ _HOMES = {
     "errors": (
         "ConflictError DamageError DatabaseError FormatError IndexExistsError IndexNotFoundError "
         "InputError KeyNotFoundError LockedError LshdbError ParameterError ParameterMismatchError "
-        "QueryError TextNotStoredError TokenizerError TooManyRejectedError"
+        "QueryError SignaturesElsewhereError TextNotStoredError TokenizerError "
+        "TooManyRejectedError"
     ),
     "index": "Index",
     "params": "IndexParams candidate_probability choose_bands",
@@ -88,6 +90,7 @@ __all__ = [
     "Rejected",
     "RepairResult",
     "ShownDocument",
+    "SignaturesElsewhereError",
     "TextNotStoredError",
     "Tokenizer",
     "TokenizerError",

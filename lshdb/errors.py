@@ -12,6 +12,7 @@ Anything that is not an ``LshdbError`` is a bug in lshdb (or the machine is out 
     ├── KeyNotFoundError        no document has that key
     ├── TokenizerError          the index's tokenizer is not installed, or failed
     ├── TextNotStoredError      the question needs texts and the index was made without them
+    ├── SignaturesElsewhereError   it needs signatures, and they lie on the host that writes
     ├── InputError              a source of documents cannot be read at all
     │   ├── ConflictError       a key is there already and the caller asked for an error
     │   └── TooManyRejectedError   more documents were rejected than the caller allows
@@ -37,6 +38,7 @@ __all__ = [
     "ParameterError",
     "ParameterMismatchError",
     "QueryError",
+    "SignaturesElsewhereError",
     "TextNotStoredError",
     "TokenizerError",
     "TooManyRejectedError",
@@ -110,6 +112,10 @@ class TokenizerError(LshdbError):
 
 class TextNotStoredError(LshdbError):
     """The question needs the documents' texts and the index was made without them."""
+
+
+class SignaturesElsewhereError(LshdbError):
+    """It needs the signature file, which lies on the host that writes the index, and not here."""
 
 
 class InputError(LshdbError):

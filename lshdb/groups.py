@@ -77,15 +77,18 @@ class Groups(Questions):
         Raises
         ------
         ParameterError, TextNotStoredError, DamageError
+        SignaturesElsewhereError
+            Verification by signatures that lie on another host; when the first pair is asked for.
         """
         threshold = self._threshold(threshold)
-        method = choose_method(verify, self.params)
+        choose_method(verify, self.params)
         check_limits(max_bucket, memory)
         workers = choose_workers(workers)
         left_out = LeftOut(max_bucket)
 
         def found() -> Iterator[Pair]:
             with self._store.reading() as snapshot:
+                method = choose_method(verify, self.params, has_signatures=snapshot.has_signatures)
                 pairs = find_pairs(
                     snapshot,
                     self.params,

@@ -82,6 +82,7 @@ def _check(into: Store, other: Store) -> None:
             "--no-text",
             hint="merge both into an index that stores none (lshdb init --no-text)",
         )
+    other.require_signatures()
 
 
 class _Merge(Committer):

@@ -58,7 +58,8 @@ class Questions:
         threshold : float, optional
             Lowest similarity; the index's own by default.
         verify : {"none", "signature", "exact"}, optional
-            How candidates are checked; exact by default where texts are stored, else signature.
+            How candidates are checked; exact by default where texts are stored, else signature,
+            or none where the signatures lie on another host (``docs/elsewhere.md``).
 
         Returns
         -------
@@ -69,6 +70,8 @@ class Questions:
         Raises
         ------
         KeyNotFoundError, ParameterError, TextNotStoredError, TokenizerError, DamageError
+        SignaturesElsewhereError
+            By signature, or by key without texts, where the signatures lie on another host.
         """
         if (body is None) == (key is None):
             raise ParameterError("a query has either a body or a key")
@@ -122,11 +125,19 @@ class Questions:
         Raises
         ------
         KeyNotFoundError, ParameterError, InputError, TokenizerError, DamageError
+        SignaturesElsewhereError
+            Signatures lie on another host, and there are no texts to sign anew.
         """
         if (key2 is None) == (body is None):
             raise ParameterError("a document is compared with either a second key or a body")
         with self._store.reading() as snapshot:
             return explain_pair(snapshot, self.params, self._shingler, key1, key2, body)
+
+    @property
+    def has_signatures(self) -> bool:
+        """Whether the signature file is here; else it lies on another host."""
+        with self._store.reading() as snapshot:
+            return snapshot.has_signatures
 
     def similarity(self, left: str | list[str], right: str | list[str]) -> float:
         """Exact Jaccard similarity of two bodies as this index would shingle them; O(their length).
@@ -151,8 +162,8 @@ class Questions:
         if top is not None:
             check_whole("top", top, 1)
         threshold = self._threshold(threshold)
-        method = choose_method(verify, self.params)
         with self._store.reading() as snapshot:
+            method = choose_method(verify, self.params, has_signatures=snapshot.has_signatures)
             searcher = Searcher(
                 snapshot,
                 self.params,

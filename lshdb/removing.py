@@ -47,7 +47,7 @@ def remove_documents(store: Store, keys: Iterable[str], *, lock_timeout: float) 
     """Remove documents; see :meth:`lshdb.Index.remove`."""
     result = RemoveResult()
     keys = iter(dict.fromkeys(keys))
-    with Writer(store, lock_timeout=lock_timeout) as writer:
+    with Writer(store, lock_timeout=lock_timeout, needs_signatures=False) as writer:
         while some := list(itertools.islice(keys, _DOCUMENTS_A_BATCH)):
             _remove(writer, some, result)
     return result
@@ -78,7 +78,7 @@ def expire_documents(
         gone = transaction.snapshot.not_seen(since_text, _DOCUMENTS_A_BATCH)
         return gone, _delete(transaction, gone)
 
-    with Writer(store, lock_timeout=lock_timeout) as writer:
+    with Writer(store, lock_timeout=lock_timeout, needs_signatures=False) as writer:
         while True:
             gone, batch_id = writer.run(work)
             if batch_id is None:

@@ -60,6 +60,7 @@ def run(command: str, folder: Path) -> str:
         ("joining", 5),
         ("contract", 5),
         ("transfers", 12),
+        ("elsewhere", 7),
     ],
 )
 def test_session(tmp_path: Path, name: str, at_least: int) -> None:

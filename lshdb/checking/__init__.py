@@ -44,6 +44,7 @@ def check_store(
 ) -> list[Finding]:
     """All findings of an index, of one state of it; see :meth:`lshdb.Index.check`."""
     with store.reading() as snapshot:
+        snapshot.require_signatures()
         found = list(check_index(snapshot, store.params, quick=quick))
         if on_note is not None:
             try:

@@ -266,7 +266,8 @@ def search_options(function: Function) -> Function:
     verify = click.option(
         "--verify",
         type=click.Choice(["none", "signature", "exact"]),
-        help="How candidates are checked.  [default: exact where texts are stored, else signature]",
+        help="How candidates are checked.  [default: exact where texts are stored, else signature; "
+        "none where signatures lie on another host]",
     )
     return threshold(verify(function))
 

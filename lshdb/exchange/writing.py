@@ -41,6 +41,7 @@ def export_store(
     if tables not in FORMATS:
         raise ParameterError(f'the format is {tables!r}; expected "jsonl" or "parquet"')
     store.directory.refuse_inside(path)
+    store.require_signatures()
     creation = Creation(path, what="export")
     try:
         with creation.filling(DatabasePlace()), store.reading() as snapshot:

@@ -86,6 +86,11 @@ def repair_store(
     store: Store, shingler: Shingler, *, lock_timeout: float, workers: int
 ) -> RepairResult:
     """Repair an index; see :meth:`lshdb.Index.repair`."""
+    with _said(store), store.reading() as snapshot:
+        # A host with no signature file at all is not the one that writes. There a file that was
+        # lost is damage, once something of its name is there.
+        if not any(store.directory.path.glob("signatures*.npy")):
+            snapshot.require_signatures()
     lock = WriterLock(store.directory.lock, lock_timeout)
     lock.acquire()
     try:

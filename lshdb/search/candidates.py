@@ -1,9 +1,9 @@
 """Postings -> candidate pairs of signatures, a block at a time.
 
 Buckets with more than one posting come from SQL, grouped and in order of bucket key; or, where only
-some signatures are asked about, those signatures' buckets are looked up by key, at a cost that
-grows with what is asked and not with the index. Signatures that no document has any longer are left
-out.
+some signatures are asked about and their rows are at hand, those signatures' buckets are looked up
+by key, at a cost that grows with what is asked and not with the index. Signatures that no document
+has any longer are left out.
 
 A bucket of m signatures makes m (m - 1) / 2 pairs. What becomes of one with more than ``most``:
 
@@ -32,7 +32,7 @@ from lshdb.storage.buckets import Buckets
 from lshdb.storage.snapshot import Snapshot
 from lshdb.threads import work_ahead
 
-__all__ = ["Candidates", "LeftOut", "candidates", "contains"]
+__all__ = ["Candidates", "LeftOut", "RowSource", "candidates", "contains"]
 
 BLOCK_PAIRS = 16_384
 LEADERS = 32
@@ -44,6 +44,7 @@ _PART_SIGNATURES = 65_536
 _NEVER = np.iinfo(np.int64).max
 
 Ids = NDArray[np.int64]
+RowSource = Callable[[Snapshot, Ids], NDArray[np.uint32]]
 _Part = TypeVar("_Part")
 
 
@@ -124,6 +125,7 @@ def candidates(
     most: int | None = None,
     like: float | None = None,
     left_out: LeftOut,
+    row_source: RowSource | None,
     workers: int = 1,
 ) -> Iterator[Candidates]:
     """Candidate pairs, in blocks; a pair comes once for each bucket that it shares.
@@ -141,6 +143,9 @@ def candidates(
         Link larger buckets by pairs whose signatures agree so far, instead.
     left_out : LeftOut
         Filled on the way.
+    row_source : callable, optional
+        Gives the rows of some that are new, by a snapshot of their state. None has to know them:
+        then all buckets are read.
     workers : int
         Threads that read buckets ahead.
     """
@@ -148,8 +153,10 @@ def candidates(
     dead = snapshot.edges.dead()
     if new is None:
         blocks = _all_buckets(snapshot, params, workers)
+    elif row_source is None:
+        blocks = (_holding(each, new) for each in _all_buckets(snapshot, params, workers))
     else:
-        blocks = _buckets_of(snapshot, params, new, workers)
+        blocks = _buckets_of(snapshot, params, new, row_source, workers)
     n_signatures = snapshot.n_signatures if new is None else len(new)
     gathered = _Gathered()
     for buckets in blocks:
@@ -194,8 +201,17 @@ def _all_buckets(snapshot: Snapshot, params: IndexParams, workers: int) -> Itera
     )
 
 
+def _holding(buckets: Buckets, new: Ids) -> Buckets:
+    """The buckets that hold one of some signatures."""
+    if not len(buckets.keys):
+        return buckets
+    starts = np.cumsum(buckets.sizes) - buckets.sizes
+    holds = np.logical_or.reduceat(contains(new, buckets.members), starts)
+    return buckets.chosen(np.flatnonzero(holds))
+
+
 def _buckets_of(
-    snapshot: Snapshot, params: IndexParams, new: Ids, workers: int
+    snapshot: Snapshot, params: IndexParams, new: Ids, row_source: RowSource, workers: int
 ) -> Iterator[Buckets]:
     """The shared buckets that hold one of some signatures, looked up some at a time.
 
@@ -203,7 +219,7 @@ def _buckets_of(
     """
 
     def read(reader: Snapshot, start: int) -> Buckets:
-        rows = snapshot.signatures[new[start : start + _PROBE_SIGNATURES]]
+        rows = row_source(reader, new[start : start + _PROBE_SIGNATURES])
         keys = bucket_keys(rows, bands=params.bands, rows=params.rows)
         found = reader.postings.shared_of(distinct(keys.reshape(-1)))
         if not len(found.keys):

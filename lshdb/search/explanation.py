@@ -3,6 +3,7 @@
 Everything that ``pairs`` and ``query`` decide by is taken apart for one pair: which bands of the
 signatures agree, what the slots estimate, what the texts' shingles say, and which shingles those
 are. Nothing is looked up in the postings: a pair shares a bucket where the slots of a band agree.
+Where the signature file lies on another host, texts are signed anew.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from lshdb.documents import validate_body
 from lshdb.errors import DamageError, InputError
 from lshdb.params import IndexParams
 from lshdb.search.verification import prefilter
-from lshdb.shingling import Shingler, shingle_texts
+from lshdb.shingling import Content, Shingler, shingle_texts
 from lshdb.signatures import sign_contents
 from lshdb.storage.bodies import hash_body, raw_body
 from lshdb.storage.snapshot import Snapshot
@@ -199,7 +200,11 @@ def _stored(snapshot: Snapshot, params: IndexParams, shingler: Shingler, key: st
             f"the document {key!r} names signature {number}; the index has {snapshot.n_signatures}",
             hint="run lshdb check",
         )
-    row = None if number is None else snapshot.signatures[number : number + 1]
+    if not params.store_text:
+        snapshot.require_signatures()
+    row = None
+    if number is not None and snapshot.has_signatures:
+        row = snapshot.signatures[number : number + 1]
     shingles = None
     if params.store_text:
         body = snapshot.body(document.doc_id)
@@ -209,6 +214,8 @@ def _stored(snapshot: Snapshot, params: IndexParams, shingler: Shingler, key: st
             )
         content = shingler.canonical(body)
         shingles = shingle_texts(content, unit=params.unit, k=params.k, bag=params.bag)
+        if number is not None and row is None:
+            row, _ = _signed(params, content)
     return _Side(document.content_hash, row, shingles)
 
 
@@ -218,13 +225,19 @@ def _given(params: IndexParams, shingler: Shingler, body: str | list[str]) -> _S
     if reason is not None:
         raise InputError(f"the text to compare with cannot be used: {reason}")
     content = shingler.canonical(body)
+    row, n_shingles = _signed(params, content)
+    shingles = shingle_texts(content, unit=params.unit, k=params.k, bag=params.bag)
+    content_hash = hash_body(*raw_body(content if isinstance(content, str) else list(content)))
+    return _Side(content_hash, row if n_shingles else None, shingles)
+
+
+def _signed(params: IndexParams, content: Content) -> tuple[NDArray[np.uint32], int]:
+    """The signature row of a content, and its number of shingles."""
     rows, counts = sign_contents(
         [content], unit=params.unit, k=params.k, bag=params.bag,
         scheme=params.scheme, num_perm=params.num_perm, seed=params.seed,
     )  # fmt: skip
-    shingles = shingle_texts(content, unit=params.unit, k=params.k, bag=params.bag)
-    content_hash = hash_body(*raw_body(content if isinstance(content, str) else list(content)))
-    return _Side(content_hash, rows if counts[0] else None, shingles)
+    return rows, int(counts[0])
 
 
 def _split(

@@ -91,6 +91,8 @@ def join_stores(
         "threshold, recall and stored texts may differ where bands and rows are equal",
     )
     method = _method(verify, here, there)
+    for store in (here, there):
+        store.require_signatures()
     return _join(here, there, shingler, threshold=threshold, method=method)
 
 

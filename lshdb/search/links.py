@@ -4,6 +4,9 @@ A pair that shares several buckets is taken in the first band in which its signa
 decided from the two rows alone, so nothing has to be remembered, and a pair that shares a bucket
 only by a collision of the bucket's hash is dropped on the way.
 
+Where the signature file lies on another host there are no rows. Pairs are then sorted on disk,
+which gives each once, with the number of buckets that it shares.
+
 Pairs that pass their signatures are gathered before texts are read: few at first, so that the first
 answers come at once, then twice as many each time, as memory allows. What is gathered hangs
 together in groups, and is verified group by group, so that each text is read, normalised and
@@ -19,12 +22,20 @@ from numpy.typing import NDArray
 
 from lshdb.banding import compare_rows
 from lshdb.params import IndexParams
-from lshdb.search.candidates import Candidates, LeftOut, candidates
+from lshdb.search.candidates import Candidates, LeftOut, RowSource, candidates
 from lshdb.search.components import component_roots
-from lshdb.search.verification import ShingleCache, estimate, exact_similarity, prefilter
+from lshdb.search.resigning import signed_anew
+from lshdb.search.verification import (
+    ShingleCache,
+    band_similarity,
+    estimate,
+    exact_similarity,
+    prefilter,
+)
 from lshdb.shingling import Shingler
 from lshdb.storage.edges import Edges
 from lshdb.storage.snapshot import Snapshot
+from lshdb.storage.tallies import PairTally
 
 __all__ = ["MEMORY", "find_links"]
 
@@ -35,6 +46,11 @@ _FIRST_PAIRS = 16_384
 _PAIR_BYTES = 96
 """Of a gathered pair: two ids and an estimate, and what sorting them by group takes on top."""
 _EXACT_PAIRS = 1024
+_SIGNING_COST = 8
+"""Time of reading and signing a text anew, in times of reading the postings of a signature.
+
+Measured as 4 for texts of 1 KB in a database that was in memory; texts may be longer than that.
+"""
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 """2^64 over the golden ratio: spreads consecutive numbers (Knuth, TAOCP 3, section 6.4)."""
 
@@ -82,25 +98,54 @@ def find_links(
         Threads that read buckets.
     """
     lowest = prefilter(threshold, params.num_perm) if method == "exact" else threshold
-    check = _SignatureCheck(snapshot, params, method, threshold, memory)
-    found = (
-        check(block)
-        for block in candidates(
-            snapshot,
-            params,
-            new=new,
-            most=most,
-            like=lowest if link else None,
-            left_out=left_out,
-            workers=workers,
-        )
+    blocks = candidates(
+        snapshot,
+        params,
+        new=new,
+        most=most,
+        like=lowest if link else None,
+        left_out=left_out,
+        row_source=None if new is None else _row_source(snapshot, params, shingler, new),
+        workers=workers,
     )
+    found: Iterator[Edges]
+    if snapshot.has_signatures:
+        check = _SignatureCheck(snapshot, params, method, threshold, memory)
+        found = (check(block) for block in blocks)
+    else:
+        found = _by_buckets(snapshot, params, blocks, memory)
     if method != "exact":
         yield from (links for links in found if len(links))
         return
     cache = ShingleCache(snapshot, params, shingler, most_bytes=memory // 2)
     for gathered in _gathered(found, memory // 4 // _PAIR_BYTES):
         yield from _check_texts(cache, gathered, threshold)
+
+
+def _row_source(
+    snapshot: Snapshot, params: IndexParams, shingler: Shingler, new: Ids
+) -> RowSource | None:
+    """Where rows of new signatures come from; None where reading all postings is the best way."""
+    if snapshot.has_signatures:
+        signatures = snapshot.signatures
+        return lambda _, ids: signatures[ids]
+    if params.store_text and len(new) * _SIGNING_COST < snapshot.n_signatures:
+        return lambda reader, ids: signed_anew(reader, params, shingler, ids)
+    return None
+
+
+def _by_buckets(
+    snapshot: Snapshot, params: IndexParams, blocks: Iterator[Candidates], memory: int
+) -> Iterator[Edges]:
+    """Candidate pairs -> each of them once, with what the number of shared buckets says.
+
+    All candidates are read before the first is given.
+    """
+    with PairTally(snapshot.n_signatures, memory=memory // 4) as tally:
+        for block in blocks:
+            tally.put(block.left, block.right)
+        for left, right, shared in tally.in_order():
+            yield Edges(left, right, band_similarity(shared, params))
 
 
 class _SignatureCheck:

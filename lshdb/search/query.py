@@ -1,4 +1,8 @@
-"""A query -> the most similar documents: look up its buckets, check the candidates, rank them."""
+"""A query -> the most similar documents: look up its buckets, check the candidates, rank them.
+
+Without the signature file, which may lie on another host, the buckets that a candidate lies in are
+counted in place of the bands that agree; the two differ by chance collisions of 56-bit hashes.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,15 @@ from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
 from lshdb.banding import bucket_keys, compare_rows
+from lshdb.errors import SignaturesElsewhereError
 from lshdb.params import IndexParams
-from lshdb.search.verification import ShingleCache, estimate, exact_similarity
+from lshdb.search.resigning import signed_anew
+from lshdb.search.verification import (
+    ShingleCache,
+    band_similarity,
+    estimate,
+    exact_similarity,
+)
 from lshdb.shingling import Shingler
 from lshdb.storage.snapshot import Snapshot
 
@@ -66,6 +77,7 @@ class Searcher:
     ) -> None:
         self._snapshot = snapshot
         self._params = params
+        self._shingler = shingler
         self._threshold = threshold
         self._top = top
         self._method = method
@@ -122,7 +134,12 @@ class Searcher:
         # The keys of one query are of different bands, and so distinct as they are.
         asked = keys.reshape(-1) if len(keys) == 1 else distinct(keys.reshape(-1))
         found, postings = self._snapshot.postings.of(asked)
-        for number, candidates in enumerate(_shared_out(keys, found, postings)):
+        for number, members in enumerate(_shared_out(keys, found, postings)):
+            if not self._snapshot.has_signatures:
+                candidates, shared = np.unique(members, return_counts=True)
+                yield candidates, band_similarity(shared, params)
+                continue
+            candidates = distinct(members)
             parts = [
                 self._worth_it(signatures, number, candidates[start : start + _CANDIDATES])
                 for start in range(0, len(candidates), _CANDIDATES)
@@ -157,12 +174,29 @@ class Searcher:
         return similarity if similarity >= self._threshold else None
 
     def search_stored(self, signature_id: int, *, leave_out: int) -> list[Hit]:
-        """The documents most similar to one of the index, itself left out."""
+        """The documents most similar to one of the index, itself left out.
+
+        Raises
+        ------
+        SignaturesElsewhereError
+            Its signature lies on another host, and there is no text to sign anew.
+        """
         shingles = (
             self._cache.get([signature_id])[signature_id] if self._method == "exact" else None
         )
-        row = self._snapshot.signatures[signature_id : signature_id + 1]
-        return self.search(row, [shingles], leave_out=leave_out)[0]
+        return self.search(self._row(signature_id), [shingles], leave_out=leave_out)[0]
+
+    def _row(self, signature_id: int) -> NDArray[np.uint32]:
+        if self._snapshot.has_signatures:
+            return self._snapshot.signatures[signature_id : signature_id + 1]
+        if not self._params.store_text:
+            raise SignaturesElsewhereError(
+                "a query by key needs the document's signature, which lies on the host that "
+                "writes the index, or its text, and this index was made with --no-text",
+                hint="query by the text itself, or run it on that host",
+            )
+        wanted = np.array([signature_id])
+        return signed_anew(self._snapshot, self._params, self._shingler, wanted)
 
 
 def _all_candidates(found: list[tuple[NDArray[np.int64], NDArray[np.float64]]]) -> list[int]:
@@ -175,9 +209,9 @@ def _all_candidates(found: list[tuple[NDArray[np.int64], NDArray[np.float64]]]) 
 def _shared_out(
     keys: NDArray[np.int64], found: NDArray[np.int64], postings: NDArray[np.int64]
 ) -> Iterator[NDArray[np.int64]]:
-    """For each query, a row of keys, the distinct signatures found under one of them."""
+    """For each query, a row of keys, the signatures found under them, once for each key."""
     if len(keys) == 1:
-        yield distinct(postings)
+        yield postings
         return
     order = np.argsort(found, kind="stable")
     found, postings = found[order], postings[order]
@@ -185,4 +219,4 @@ def _shared_out(
     ends = np.searchsorted(found, keys, side="right")
     for number in range(len(keys)):
         ranges = zip(starts[number].tolist(), ends[number].tolist(), strict=True)
-        yield distinct(np.concatenate([postings[start:end] for start, end in ranges]))
+        yield np.concatenate([postings[start:end] for start, end in ranges])

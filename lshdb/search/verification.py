@@ -4,7 +4,7 @@ A pair carries the method that gave its similarity:
 
 ``none``
     unverified; the similarity is what the bands say: m of b bands agree, each with probability s^r,
-    so (m / b)^(1/r) estimates s.
+    so (m / b)^(1/r) estimates s. Without the signature file m is the number of buckets shared.
 ``signature``
     the fraction of equal slots, an unbiased estimate of the Jaccard similarity J with standard
     deviation at most sqrt(J (1 - J) / num_perm).
@@ -14,6 +14,7 @@ A pair carries the method that gave its similarity:
 Before texts are read, pairs whose estimate is too low for the threshold are dropped: four and a
 half standard deviations and two slots below it. That loses fewer than one pair in ten thousand of
 those at the threshold, for every threshold and number of slots (a test adds up the binomial tail).
+Where the signature file lies on another host nothing is dropped, and each candidate's text is read.
 """
 
 from __future__ import annotations
@@ -21,12 +22,18 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.banding import Agreement
-from lshdb.errors import DamageError, ParameterError, TextNotStoredError
+from lshdb.errors import (
+    DamageError,
+    ParameterError,
+    SignaturesElsewhereError,
+    TextNotStoredError,
+)
 from lshdb.params import IndexParams
 from lshdb.shingling import Shingler
 from lshdb.signatures import canonical_contents, shingle_content
@@ -36,6 +43,7 @@ from lshdb.storage.snapshot import Snapshot
 __all__ = [
     "METHODS",
     "ShingleCache",
+    "band_similarity",
     "choose_method",
     "estimate",
     "exact_similarity",
@@ -52,8 +60,15 @@ _PREPARED = 512
 _GROUP_CHARACTERS = 4 * 2**20
 
 
-def choose_method(verify: str | None, params: IndexParams) -> str:
-    """The method asked for, or the best the index has: exact with texts, else signature.
+def choose_method(verify: str | None, params: IndexParams, *, has_signatures: bool = True) -> str:
+    """The method asked for, or the best there is: exact with texts, else signature, else none.
+
+    Parameters
+    ----------
+    verify : {"none", "signature", "exact"}, optional
+    params : IndexParams
+    has_signatures : bool
+        Whether the signature rows are here and not on another host.
 
     Raises
     ------
@@ -61,15 +76,24 @@ def choose_method(verify: str | None, params: IndexParams) -> str:
         There is no such method.
     TextNotStoredError
         Exact verification of an index without texts.
+    SignaturesElsewhereError
+        Verification by signatures that are not here.
     """
     if verify is None:
-        return "exact" if params.store_text else "signature"
+        without_texts = "signature" if has_signatures else "none"
+        return "exact" if params.store_text else without_texts
     if verify not in METHODS:
         raise ParameterError(f"verify is {verify!r}; expected one of {', '.join(METHODS)}")
     if verify == "exact" and not params.store_text:
         raise TextNotStoredError(
             "exact verification needs the texts, and this index was made with --no-text",
             hint="use --verify signature",
+        )
+    if verify == "signature" and not has_signatures:
+        raise SignaturesElsewhereError(
+            "verification by signature needs the signatures, which lie on the host that writes "
+            "the index",
+            hint="use --verify exact, or none for an index without texts, or run it on that host",
         )
     return verify
 
@@ -80,7 +104,9 @@ def prefilter(threshold: float, num_perm: int) -> float:
     return threshold - _SLACK * deviation - 2 / num_perm - 1e-9
 
 
-def band_similarity(matched: NDArray[np.int32], params: IndexParams) -> NDArray[np.float64]:
+def band_similarity(
+    matched: NDArray[np.signedinteger[Any]], params: IndexParams
+) -> NDArray[np.float64]:
     """Similarity estimated from the number of bands that agree."""
     estimate: NDArray[np.float64] = (matched / params.bands) ** (1.0 / params.rows)
     return estimate

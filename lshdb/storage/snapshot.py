@@ -19,6 +19,7 @@ from lshdb.errors import DamageError
 from lshdb.storage.dialects.base import Session
 from lshdb.storage.documents import CHUNK, RowReader, chunks, is_utf8
 from lshdb.storage.edges import EdgeTables
+from lshdb.storage.elsewhere import OutlyingFile
 from lshdb.storage.postings import Postings
 from lshdb.storage.signature_file import SignatureFile, SignatureRows
 
@@ -91,11 +92,24 @@ class Snapshot(RowReader):
 
         Raises
         ------
+        SignaturesElsewhereError
+            They lie on another host.
         DamageError
             The file was cut, or is not this index's: its first block is looked at once.
         """
         self._recognise()
         return self.signature_file.rows(self.n_signatures)
+
+    @functools.cached_property
+    def has_signatures(self) -> bool:
+        """Whether the signature rows are here and not on another host; see ``elsewhere.py``."""
+        file = self.signature_file
+        return not isinstance(file, OutlyingFile) or file.is_here()
+
+    def require_signatures(self) -> None:
+        """Raise SignaturesElsewhereError where the signature rows lie on another host."""
+        if not self.has_signatures:
+            self.signature_file.open()
 
     def _recognise(self) -> None:
         """Tell this index's signature file from another's, by the CRC-32 of its first block."""

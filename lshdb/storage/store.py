@@ -20,7 +20,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lshdb.errors import DamageError, DatabaseError, FormatError, LshdbError
+from lshdb.errors import (
+    DamageError,
+    DatabaseError,
+    FormatError,
+    LshdbError,
+    SignaturesElsewhereError,
+)
 from lshdb.params import FORMAT, IndexParams
 from lshdb.storage.agreement import agreed_params
 from lshdb.storage.creation import Creation
@@ -28,6 +34,7 @@ from lshdb.storage.diagnosis import diagnosed
 from lshdb.storage.dialects import DatabasePlace, database_of
 from lshdb.storage.dialects.base import Database, Reader, Session
 from lshdb.storage.directory import Description, IndexDirectory, utf8_path
+from lshdb.storage.elsewhere import signature_file
 from lshdb.storage.generations import clear_generations
 from lshdb.storage.lock import WriterLock
 from lshdb.storage.salvaging import state_is_sound
@@ -62,6 +69,7 @@ class Store:
         self._closed = False
         self._process = os.getpid()
         self._file: SignatureFile | None = None
+        self._absent: Path | None = None
 
     # Making
 
@@ -211,7 +219,7 @@ class Store:
             trusts_state=not self._is_damaged or state_is_sound(snapshot.session),
         )
         self._banding = snapshot.banding
-        if not self._is_damaged:
+        if not self._is_damaged and snapshot.has_signatures:
             snapshot.signature_file.check_header(snapshot.n_signatures)
 
     def describe_next(self, params: IndexParams) -> None:
@@ -351,24 +359,27 @@ class Store:
     def _begin(self, reader: Reader) -> Snapshot:
         """Begin a transaction and open the signature file of its state.
 
-        A compaction may remove the file between the two. The next state then names another one.
+        A compaction may remove the file between the two. The next state then names another one, or
+        the file lies elsewhere, which is remembered.
         """
-        missing = None
+        missing = self._absent
         while True:
             snapshot = Snapshot(reader.begin(), self.signature_file, more=self.reading)
             file = snapshot.signature_file
             try:
                 if not self._is_damaged:
                     file.open()
-            except FileNotFoundError as error:
-                if file.path == missing:
+            except (FileNotFoundError, SignaturesElsewhereError) as error:
+                if file.path != missing:
+                    missing = file.path
+                    reader.end()
+                    continue
+                if not isinstance(error, SignaturesElsewhereError):
                     raise DamageError(
                         f"the signature file {missing} is not there",
                         hint="put it back, or restore the index from a copy",
                     ) from error
-                missing = file.path
-                reader.end()
-                continue
+                self._absent = missing
             self.check_banding(snapshot)
             return snapshot
 
@@ -376,9 +387,14 @@ class Store:
         """The signature file of a generation; the newest that was asked for is kept open."""
         file = self._file
         if file is None or file.path.name != name:
-            file = SignatureFile(self.directory.path / name, self._num_perm)
-            self._file = file
+            path = self.directory.path / name
+            file = self._file = signature_file(path, self._num_perm, self.database)
         return file
+
+    def require_signatures(self) -> None:
+        """Raise SignaturesElsewhereError where the signature rows lie on another host."""
+        with self.reading() as snapshot:
+            snapshot.require_signatures()
 
     def database_of(self, place: DatabasePlace) -> Database:
         """The database of that place."""

@@ -50,15 +50,20 @@ class Writer:
     store : Store
     lock_timeout : float
         Seconds to wait for another writer.
+    needs_signatures : bool
+        Whether the signature file must be here; what changes SQL alone does without.
 
     Raises
     ------
+    SignaturesElsewhereError
+        On entering, before anything else, where the file is needed and lies on another host.
     LockedError
         On entering, where another writer held the lock for all of the timeout.
     """
 
-    def __init__(self, store: Store, *, lock_timeout: float) -> None:
+    def __init__(self, store: Store, *, lock_timeout: float, needs_signatures: bool = True) -> None:
         self._store = store
+        self._needs_signatures = needs_signatures
         creation = store.creation
         self._lock = creation.lock if creation else WriterLock(store.directory.lock, lock_timeout)
         self._exits = contextlib.ExitStack()
@@ -67,6 +72,8 @@ class Writer:
 
     def __enter__(self) -> Writer:
         self._store.require_open()
+        if self._needs_signatures:
+            self._store.require_signatures()
         with contextlib.ExitStack() as exits:
             if self._store.creation is None:
                 self._lock.acquire()
@@ -79,9 +86,11 @@ class Writer:
                 revision = snapshot.execute("SELECT version_num FROM alembic_version").fetchone()
                 check_revision(revision[0] if revision else None, self._store.directory.path)
                 self._store.check_banding(snapshot)
-                snapshot.signature_file.check_header(snapshot.n_signatures, is_writer=True)
-            with self.translated():
-                self._store.clear_leftovers(snapshot.signature_file)
+                if self._needs_signatures or snapshot.has_signatures:
+                    snapshot.signature_file.check_header(snapshot.n_signatures, is_writer=True)
+            if snapshot.has_signatures:
+                with self.translated():
+                    self._store.clear_leftovers(snapshot.signature_file)
             self._exits = exits.pop_all()
         return self
 

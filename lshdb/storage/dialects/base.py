@@ -295,6 +295,10 @@ class Database(ABC):
             f"the database {self} failed: {error}", hint="run lshdb check if this happens again"
         )
 
+    @abstractmethod
+    def lies_in(self, directory: Path) -> bool:
+        """Whether it is a file in that directory."""
+
     # Making
 
     @abstractmethod

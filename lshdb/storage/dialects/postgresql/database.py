@@ -112,6 +112,10 @@ class PostgresDatabase(Database):
             return Fate.LOST
         return Fate.FAILED
 
+    def lies_in(self, directory: Path) -> bool:
+        """Never: the server has it."""
+        return False
+
     # Making
 
     def refuse_existing(self) -> None:

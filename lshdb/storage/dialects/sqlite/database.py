@@ -105,6 +105,10 @@ class SqliteDatabase(Database):
         code = getattr(error, "sqlite_errorcode", None)
         return code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
+    def lies_in(self, directory: Path) -> bool:
+        """Whether the file is in that directory, or in one below it."""
+        return directory.resolve() in self.path.resolve().parents
+
     # Making
 
     def refuse_existing(self) -> None:
