@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.banding import bucket_keys
 from lshdb.documents import Document
 from lshdb.errors import ParameterError
 from lshdb.params import IndexParams
@@ -75,13 +80,16 @@ class Questions:
         """
         if (body is None) == (key is None):
             raise ParameterError("a query has either a body or a key")
-        with self._searcher(top, threshold, verify) as (snapshot, searcher):
-            if body is not None:
-                shingles = self._maker.shingles([body])
-                if not len(shingles[0]):
-                    return []
-                return searcher.search(self._maker.signatures(shingles), shingles)[0]
-            return self._query_key(snapshot, searcher, key or "")
+        if body is None:
+            with self._searcher(self._store.reading(), top, threshold, verify) as searcher:
+                return _query_key(searcher, key or "")
+        shingles = self._maker.shingles([body])
+        signatures = self._maker.signatures(shingles) if len(shingles[0]) else None
+        is_exact = verify == "exact" or (verify is None and self.params.store_text)
+        keys = self._keys(signatures)
+        answering = self._store.answering(keys, with_bodies=is_exact)
+        with self._searcher(answering, top, threshold, verify) as searcher:
+            return [] if signatures is None else searcher.search(signatures, shingles)[0]
 
     def query_many(
         self,
@@ -105,7 +113,7 @@ class Questions:
             with more, some hundred are taken ahead. The answers are the same.
         """
         workers = choose_workers(workers)
-        with self._searcher(top, threshold, verify) as (_, searcher):
+        with self._searcher(self._store.reading(), top, threshold, verify) as searcher:
             taken = (item if isinstance(item, Document) else Document(*item) for item in documents)
             found = search_documents(searcher, self._maker, taken, workers=workers)
             yield from self._store.while_open(found)
@@ -157,12 +165,16 @@ class Questions:
 
     @contextlib.contextmanager
     def _searcher(
-        self, top: int | None, threshold: float | None, verify: str | None
-    ) -> Iterator[tuple[Snapshot, Searcher]]:
+        self,
+        reading: AbstractContextManager[Snapshot],
+        top: int | None,
+        threshold: float | None,
+        verify: str | None,
+    ) -> Iterator[Searcher]:
         if top is not None:
             check_whole("top", top, 1)
         threshold = self._threshold(threshold)
-        with self._store.reading() as snapshot:
+        with reading as snapshot:
             method = choose_method(verify, self.params, has_signatures=snapshot.has_signatures)
             searcher = Searcher(
                 snapshot,
@@ -172,15 +184,22 @@ class Questions:
                 top=top,
                 method=method,
             )
-            yield snapshot, searcher
+            yield searcher
 
     def _threshold(self, threshold: float | None) -> float:
         if threshold is None:
             return self.params.threshold
         return check_share("threshold", threshold)
 
-    def _query_key(self, snapshot: Snapshot, searcher: Searcher, key: str) -> list[Hit]:
-        document = snapshot.document(key)
-        if document.signature_id is None:
-            return []
-        return searcher.search_stored(document.signature_id, leave_out=document.doc_id)
+    def _keys(self, signatures: NDArray[np.uint32] | None) -> NDArray[np.int64]:
+        if signatures is None:
+            return np.empty(0, dtype=np.int64)
+        params = self.params
+        return bucket_keys(signatures, bands=params.bands, rows=params.rows).reshape(-1)
+
+
+def _query_key(searcher: Searcher, key: str) -> list[Hit]:
+    document = searcher.snapshot.document(key)
+    if document.signature_id is None:
+        return []
+    return searcher.search_stored(document.signature_id, leave_out=document.doc_id)

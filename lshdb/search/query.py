@@ -63,6 +63,10 @@ class Searcher:
     top : int or None
         Most answers a query.
     method : {"none", "signature", "exact"}
+
+    Attributes
+    ----------
+    snapshot : Snapshot
     """
 
     def __init__(
@@ -75,7 +79,7 @@ class Searcher:
         top: int | None,
         method: str,
     ) -> None:
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         self._params = params
         self._shingler = shingler
         self._threshold = threshold
@@ -104,7 +108,7 @@ class Searcher:
             doc_id of the document that asks, where it is one of the index.
         """
         found = list(self._estimated(signatures))
-        documents = self._snapshot.documents_of_signatures(_all_candidates(found))
+        documents = self.snapshot.documents_of_signatures(_all_candidates(found))
         if self._method == "exact":
             self._cache.prepare(list(documents))
         answers = []
@@ -133,9 +137,9 @@ class Searcher:
         keys = bucket_keys(signatures, bands=params.bands, rows=params.rows)
         # The keys of one query are of different bands, and so distinct as they are.
         asked = keys.reshape(-1) if len(keys) == 1 else distinct(keys.reshape(-1))
-        found, postings = self._snapshot.postings.of(asked)
+        found, postings = self.snapshot.postings.of(asked)
         for number, members in enumerate(_shared_out(keys, found, postings)):
-            if not self._snapshot.has_signatures:
+            if not self.snapshot.has_signatures:
                 candidates, shared = np.unique(members, return_counts=True)
                 yield candidates, band_similarity(shared, params)
                 continue
@@ -151,7 +155,7 @@ class Searcher:
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Of some candidates those worth a further look, with what bands or slots say."""
         params = self._params
-        rows, places = self._snapshot.signatures.among(candidates)
+        rows, places = self.snapshot.signatures.among(candidates)
         agreement = compare_rows(
             signatures, np.full(len(candidates), number), rows, places,
             bands=params.bands, rows=params.rows,
@@ -187,8 +191,8 @@ class Searcher:
         return self.search(self._row(signature_id), [shingles], leave_out=leave_out)[0]
 
     def _row(self, signature_id: int) -> NDArray[np.uint32]:
-        if self._snapshot.has_signatures:
-            return self._snapshot.signatures[signature_id : signature_id + 1]
+        if self.snapshot.has_signatures:
+            return self.snapshot.signatures[signature_id : signature_id + 1]
         if not self._params.store_text:
             raise SignaturesElsewhereError(
                 "a query by key needs the document's signature, which lies on the host that "
@@ -196,7 +200,7 @@ class Searcher:
                 hint="query by the text itself, or run it on that host",
             )
         wanted = np.array([signature_id])
-        return signed_anew(self._snapshot, self._params, self._shingler, wanted)
+        return signed_anew(self.snapshot, self._params, self._shingler, wanted)
 
 
 def _all_candidates(found: list[tuple[NDArray[np.int64], NDArray[np.float64]]]) -> list[int]:

@@ -17,7 +17,7 @@ from lshdb.errors import SignaturesElsewhereError
 from lshdb.storage.dialects.base import Database
 from lshdb.storage.signature_file import SignatureFile
 
-__all__ = ["OutlyingFile", "signature_file"]
+__all__ = ["OutlyingFile", "is_settled", "signature_file"]
 
 
 def signature_file(path: Path, num_perm: int, database: Database) -> SignatureFile:
@@ -32,6 +32,13 @@ def signature_file(path: Path, num_perm: int, database: Database) -> SignatureFi
     """
     is_beside = database.lies_in(path.parent)
     return (SignatureFile if is_beside else OutlyingFile)(path, num_perm)
+
+
+def is_settled(file: SignatureFile | None) -> bool:
+    """Whether a file has been recognised as the index's, or is known to lie on another host."""
+    if file is None or file.is_recognised:
+        return file is not None
+    return isinstance(file, OutlyingFile) and not file.is_here()
 
 
 class OutlyingFile(SignatureFile):

@@ -61,13 +61,20 @@ class Snapshot(RowReader):
     ) -> None:
         super().__init__(session)
         self._more = more
-        self._open_file = signature_file
         state = session.state()
         if state is None:
             raise DamageError(
                 "the table state has no row, so nothing says how much is committed",
                 hint="restore the index from a copy",
             )
+        self._take_state(state, signature_file)
+
+    def _take_state(
+        self,
+        state: tuple[str, int, int, str, str],
+        signature_file: Callable[[str], SignatureFile],
+    ) -> None:
+        self._open_file = signature_file
         self._file_name, self.n_signatures, self.next_doc_id, tables, self.banding = state
         self.run_tables: list[str] = tables.split(",") if tables else []
 

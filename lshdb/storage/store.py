@@ -20,23 +20,27 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lshdb.errors import (
     DamageError,
-    DatabaseError,
     FormatError,
     LshdbError,
     SignaturesElsewhereError,
 )
 from lshdb.params import FORMAT, IndexParams
 from lshdb.storage.agreement import agreed_params
+from lshdb.storage.answered import AnsweredSnapshot
 from lshdb.storage.creation import Creation
 from lshdb.storage.diagnosis import diagnosed
 from lshdb.storage.dialects import DatabasePlace, database_of
 from lshdb.storage.dialects.base import Database, Reader, Session
 from lshdb.storage.directory import Description, IndexDirectory, utf8_path
-from lshdb.storage.elsewhere import signature_file
+from lshdb.storage.elsewhere import is_settled, signature_file
 from lshdb.storage.generations import clear_generations
 from lshdb.storage.lock import WriterLock
+from lshdb.storage.readers import Readers
 from lshdb.storage.salvaging import state_is_sound
 from lshdb.storage.signature_file import SignatureFile
 from lshdb.storage.snapshot import Snapshot
@@ -44,7 +48,7 @@ from lshdb.storage.snapshot import Snapshot
 __all__ = ["Store"]
 
 _FORKED: list[Any] = []
-"""Connections of another process, and what it makes, which only that one may close."""
+"""What another process makes, which only that one may take away."""
 
 _IN_THE_INDEX = DatabasePlace()
 _Item = TypeVar("_Item")
@@ -65,7 +69,7 @@ class Store:
         self.database: Database = self.database_of(description.place)
         self.creation: Creation | None = None
         self.params: IndexParams
-        self._idle: list[Reader] = []
+        self._readers = Readers(lambda: self.database.open_reader())
         self._closed = False
         self._process = os.getpid()
         self._file: SignatureFile | None = None
@@ -166,8 +170,7 @@ class Store:
         creation = self.creation
         if creation is None:
             return None
-        while self._idle:
-            self._idle.pop().close()
+        self._readers.close_idle()
         self._file = None
         creation.settle()
         self.directory = IndexDirectory(creation.path)
@@ -285,38 +288,48 @@ class Store:
         """
         self.require_open()
         with self.diagnosed():
-            reader, snapshot = self._reader_and_snapshot()
+            reader, snapshot = self._readers.begin(self._begin)
             try:
                 yield snapshot
             finally:
-                self._put_back(reader)
+                self._readers.put_back(reader)
 
-    def _reader_and_snapshot(self) -> tuple[Reader, Snapshot]:
-        """A connection, used before if there is one, with a transaction on it."""
-        while True:
-            try:
-                reader = self._idle.pop()
-            except IndexError:  # not asked first: another thread may take the last one meanwhile
-                reader, is_used = self.database.open_reader(), False
-            else:
-                is_used = True
-            try:
-                return reader, self._begin(reader)
-            except BaseException as error:
-                self._put_back(reader)
-                # A server that was restarted meanwhile has ended connections that nobody used.
-                if not (is_used and reader.is_fleeting and isinstance(error, DatabaseError)):
-                    raise
+    @contextlib.contextmanager
+    def answering(self, keys: NDArray[np.int64], *, with_bodies: bool) -> Iterator[Snapshot]:
+        """A snapshot for one query, which asks for these buckets, their documents and their texts.
 
-    def _put_back(self, reader: Reader) -> None:
-        if self._process != os.getpid():
-            _FORKED.append(reader)
-            return
-        reader.end()
-        if self._closed or reader.is_fleeting:
-            reader.close()
-        else:
-            self._idle.append(reader)
+        Where the database is a server it is asked all of it at once, in one way there and back.
+
+        Parameters
+        ----------
+        keys : ndarray of int64, shape (n,)
+            Distinct bucket keys: all that the query will ask for.
+        with_bodies : bool
+            Whether it will ask for texts.
+
+        Raises as :meth:`reading` does.
+        """
+        self.require_open()
+        with self.diagnosed():
+            snapshot = self._answered(keys, with_bodies=with_bodies)
+            if snapshot is not None:
+                yield snapshot
+                return
+        with self.reading() as snapshot:
+            yield snapshot
+
+    def _answered(self, keys: NDArray[np.int64], *, with_bodies: bool) -> Snapshot | None:
+        file = self._file
+        if not self.database.answers_at_once or not is_settled(file):
+            return None
+        reader, answer = self._readers.begin(lambda one: one.ask(keys, with_bodies=with_bodies))
+        self._readers.put_back(reader)
+        if answer is None:
+            return None
+        snapshot = AnsweredSnapshot(answer, self.signature_file)
+        self.check_banding(snapshot)
+        # Another generation is looked at before it is used.
+        return snapshot if snapshot.signature_file is file else None
 
     def diagnosed(self) -> AbstractContextManager[None]:
         """Turn an error that damaged rows are behind into one that names them."""
@@ -403,12 +416,10 @@ class Store:
     def close(self) -> None:
         """Close all connections; the store cannot be used after that."""
         self._closed = True
+        self._readers.close()
         if self._process != os.getpid():
-            _FORKED.extend([*self._idle, self.creation])
-            self._idle.clear()
+            _FORKED.append(self.creation)
             return
-        while self._idle:
-            self._idle.pop().close()
         self._file = None
         if self.creation is not None:
             self.creation.abandon()

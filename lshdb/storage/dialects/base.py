@@ -14,6 +14,7 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 __all__ = [
+    "Answer",
     "Database",
     "Fate",
     "GuardedReader",
@@ -214,6 +216,30 @@ class Session(ABC):
         """(doc_id, key) from the index of keys, without reading the table of documents."""
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one statement says of some buckets, in one state.
+
+    Attributes
+    ----------
+    state : tuple
+        As :meth:`Session.state` gives it.
+    bucket_keys, signature_ids : list of ndarray of int64
+        The postings, in pieces: a bucket key and a candidate each.
+    documents : dict
+        (doc_id, key, batch_id) of the documents of each candidate, in order; empty for one that no
+        document has.
+    bodies : dict
+        Form and packed body of the first document of each candidate, where they were asked for.
+    """
+
+    state: tuple[str, int, int, str, str]
+    bucket_keys: list[Ids]
+    signature_ids: list[Ids]
+    documents: dict[int, list[tuple[int, str, int]]]
+    bodies: dict[int, tuple[str, bytes]]
+
+
 class Reader(ABC):
     """A connection that only reads.
 
@@ -228,6 +254,14 @@ class Reader(ABC):
     @abstractmethod
     def begin(self) -> Session:
         """Begin a transaction that sees one committed state."""
+
+    def ask(self, keys: Ids, *, with_bodies: bool) -> Answer | None:
+        """What lies in some distinct buckets, with documents and, if wanted, texts.
+
+        None where that is better asked bit by bit, in a transaction: always where the database is
+        in this process.
+        """
+        return None
 
     @abstractmethod
     def end(self) -> None:
@@ -266,6 +300,8 @@ class Database(ABC):
     dialect: ClassVar[str]
     """SQLAlchemy's name of it."""
     driver_errors: ClassVar[tuple[type[Exception], ...]]
+    answers_at_once: ClassVar[bool] = False
+    """Whether :meth:`Reader.ask` does anything."""
 
     @abstractmethod
     def __str__(self) -> str:

@@ -23,11 +23,14 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import psycopg
+from numpy.typing import NDArray
 
 from lshdb.errors import DatabaseError, IndexExistsError, ParameterError
-from lshdb.storage.dialects.base import Database, Fate, GuardedReader, Reader, Session
+from lshdb.storage.dialects.base import Answer, Database, Fate, GuardedReader, Reader, Session
 from lshdb.storage.dialects.postgresql.arrays import register
+from lshdb.storage.dialects.postgresql.asking import ask
 from lshdb.storage.dialects.postgresql.locking import take_lock
 from lshdb.storage.dialects.postgresql.retiring import drop_retired
 from lshdb.storage.dialects.postgresql.session import PostgresSession
@@ -68,6 +71,7 @@ class PostgresDatabase(Database):
 
     dialect = "postgresql"
     driver_errors = (psycopg.Error,)
+    answers_at_once = True
 
     def __init__(self, url: str, schema: str) -> None:
         if hide_passwords(url) != url:
@@ -242,8 +246,9 @@ class PostgresDatabase(Database):
         """Bytes of all tables and indexes of the schema; its log is the server's."""
         with contextlib.closing(self._connect("reading", _READING)) as connection:
             row = connection.execute(
-                "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::int8 FROM pg_class "
-                "WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'"
+                "SELECT coalesce(sum(pg_total_relation_size(pg_class.oid)), 0)::int8 FROM pg_class "
+                "JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+                "WHERE nspname = current_schema() AND relkind = 'r'"
             ).fetchone()
         return (int(row[0]) if row else 0), 0
 
@@ -291,6 +296,13 @@ class PostgresReader(Reader):
             is_reader=True,
             begin="BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
         )
+
+    def ask(self, keys: NDArray[np.int64], *, with_bodies: bool) -> Answer | None:
+        """What lies in some buckets, in one statement; None where it is too much for that."""
+        try:
+            return ask(self.connection, keys, with_bodies=with_bodies)
+        except psycopg.Error as error:
+            raise self._database.translation(error) from error
 
     def end(self) -> None:
         """End the transaction, if there is one; a connection that is lost is not used again."""

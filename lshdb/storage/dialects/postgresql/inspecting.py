@@ -24,7 +24,8 @@ def structure(session: Session) -> Iterator[str]:
     """Findings about indexes that do not count, and runs that are no partitions."""
     for (index,) in session.execute(
         "SELECT pg_class.relname::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid "
-        "WHERE relnamespace = current_schema()::regnamespace AND NOT (indisvalid AND indisready)"
+        "JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+        "WHERE nspname = current_schema() AND NOT (indisvalid AND indisready)"
     ):
         yield f"the index {index} is not valid"
     for (table,) in session.execute(

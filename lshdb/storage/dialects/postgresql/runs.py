@@ -131,7 +131,8 @@ class PostgresRunTables(RunTables):
         """Names of the partitions, and of tables like them, that were not given up."""
         rows = self._session.execute(
             "SELECT relname::text FROM pg_class "
-            "WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' "
+            "JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+            "WHERE nspname = current_schema() AND relkind = 'r' "
             "AND relname ~ '^posting_run_[0-9]+$' "
             "AND relname::text NOT IN (SELECT table_name FROM retired_run)"
         )

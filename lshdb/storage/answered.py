@@ -1,0 +1,68 @@
+"""A snapshot of what one statement has answered: all that one query asks of the database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.storage.bodies import unpack_body
+from lshdb.storage.dialects.base import Answer
+from lshdb.storage.postings import Postings
+from lshdb.storage.signature_file import SignatureFile
+from lshdb.storage.snapshot import Snapshot
+
+__all__ = ["AnsweredSnapshot"]
+
+Ids = NDArray[np.int64]
+
+
+class AnsweredSnapshot(Snapshot):
+    """The state that a query was answered from. There is no transaction, and no more to be asked.
+
+    Parameters
+    ----------
+    answer : Answer
+    signature_file : callable
+        Signature file of a given name.
+    """
+
+    def __init__(self, answer: Answer, signature_file: Callable[[str], SignatureFile]) -> None:
+        self._answer = answer
+        self._take_state(answer.state, signature_file)
+
+    @property
+    def postings(self) -> Postings:
+        """The postings that were asked for."""
+        return _AnsweredPostings(self._answer, self.n_signatures)
+
+    def documents_of_signatures(
+        self, signature_ids: Iterable[int]
+    ) -> dict[int, list[tuple[int, str, int]]]:
+        """(doc_id, key, batch_id) of every document with one of the candidates."""
+        found = self._answer.documents
+        return {one: found[one] for one in signature_ids if found[one]}
+
+    def bodies_of_signatures(
+        self, signature_ids: Sequence[int]
+    ) -> Iterator[tuple[int, str | list[str]]]:
+        """One body for each of the candidates that a document has: (signature_id, body)."""
+        bodies = self._answer.bodies
+        return ((one, unpack_body(*bodies[one])) for one in signature_ids if one in bodies)
+
+
+class _AnsweredPostings(Postings):
+    """Postings of the buckets that were asked for, and of no others."""
+
+    def __init__(self, answer: Answer, n_signatures: int) -> None:
+        self._answer = answer
+        self._n_signatures = n_signatures
+
+    def of(self, keys: Ids, *, runs: Sequence[str] | None = None) -> tuple[Ids, Ids]:
+        """The postings; the keys are those of the answer."""
+        nothing = np.empty(0, dtype=np.int64)
+        bucket_keys = np.concatenate([nothing, *self._answer.bucket_keys])
+        signature_ids = np.concatenate([nothing, *self._answer.signature_ids])
+        self._check_ids(signature_ids)
+        return bucket_keys, signature_ids

@@ -1,0 +1,92 @@
+"""All that a query asks of the database, in one statement: one way to the server and back.
+
+The statement is its own transaction, so what it gives is of one state. The runs that count are
+those in ``run`` at that moment, so its text, and with it the prepared plan, is always the same.
+LATERAL and OFFSET 0 keep the order: from the runs to their partitions, from the candidates to their
+documents, from the first document of each to its text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import psycopg
+from numpy.typing import NDArray
+
+from lshdb.storage.dialects.base import Answer
+
+__all__ = ["ask"]
+
+_MOST_CANDIDATES = 256
+"""More are not answered at once: most of them will not pass the first look at their signatures."""
+
+_ASK_SQL = f"""
+WITH hit AS MATERIALIZED (
+    SELECT found.bucket_key, found.signature_id FROM run CROSS JOIN LATERAL (
+        SELECT bucket_key, signature_id FROM stored_posting
+        WHERE stored_posting.run_id = run.run_id AND bucket_key = ANY($1) OFFSET 0
+    ) AS found
+), candidate AS MATERIALIZED (
+    SELECT signature_id, array_agg(bucket_key) AS bucket_keys FROM hit GROUP BY signature_id
+), counted AS MATERIALIZED (
+    SELECT count(*) <= {_MOST_CANDIDATES} AS is_few FROM candidate
+)
+SELECT signature_file, n_signatures, next_doc_id,
+    coalesce((SELECT string_agg(table_name, ',' ORDER BY run_id) FROM run), ''),
+    (SELECT string_agg(value, ',' ORDER BY name) FROM parameter
+     WHERE name IN ('bands', 'recall', 'rows', 'threshold')),
+    (SELECT is_few FROM counted), one.signature_id, one.bucket_keys, one.doc_id, one.key,
+    one.batch_id, one.form, one.body
+FROM state LEFT JOIN (
+    SELECT candidate.signature_id, candidate.bucket_keys, document.doc_id, document.key,
+        document.batch_id, content.form, content.body
+    FROM candidate LEFT JOIN LATERAL (
+        SELECT doc_id, key, batch_id, row_number() OVER (ORDER BY doc_id) AS place
+        FROM document WHERE document.signature_id = candidate.signature_id OFFSET 0
+    ) AS document ON true LEFT JOIN LATERAL (
+        SELECT form, body FROM content
+        WHERE content.doc_id = document.doc_id AND document.place = 1 AND $2::bool OFFSET 0
+    ) AS content ON true
+    WHERE (SELECT is_few FROM counted)
+) AS one ON true
+"""
+
+
+def ask(
+    connection: psycopg.Connection[Any], keys: NDArray[np.int64], *, with_bodies: bool
+) -> Answer | None:
+    """What lies in some buckets; None where that is too much to be answered at once.
+
+    Parameters
+    ----------
+    connection : psycopg.Connection
+        With no transaction open.
+    keys : ndarray of int64, shape (n,)
+        Distinct bucket keys.
+    with_bodies : bool
+        Also the texts of the candidates.
+
+    Raises
+    ------
+    psycopg.Error
+        The database failed.
+    """
+    cursor = psycopg.RawCursor(connection)
+    cursor.execute(_ASK_SQL, (np.sort(keys), with_bodies), prepare=True, binary=True)
+    rows: list[Any] = cursor.fetchall()
+    if not rows or not rows[0][5]:
+        return None
+    answer = Answer(rows[0][:5], [], [], {}, {})
+    for _, _, _, _, _, _, signature_id, bucket_keys, doc_id, key, batch_id, form, body in rows:
+        if signature_id is None:
+            break
+        if signature_id not in answer.documents:
+            answer.bucket_keys.append(bucket_keys)
+            answer.signature_ids.append(np.full(len(bucket_keys), signature_id))
+        documents = answer.documents.setdefault(signature_id, [])
+        if doc_id is not None:
+            documents.append((doc_id, key, batch_id))
+        if form is not None:
+            answer.bodies[signature_id] = (form, body)
+    return answer
