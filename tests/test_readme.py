@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import re
 import shlex
 import sqlite3
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from lshdb import Index
+from tests.cli.conftest import environment
 from tests.conftest import family_corpus
 
 ROOT = Path(__file__).parents[1]
@@ -41,7 +41,7 @@ def run(command: str, folder: Path) -> str:
         words[:1] = [sys.executable, "-m", "lshdb"]
     done = subprocess.run(
         words,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=environment(),
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

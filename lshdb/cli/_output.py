@@ -288,6 +288,7 @@ def _write_all(pieces: Iterable[bytes | None]) -> None:
             held.clear()
             written_at = time.monotonic()
     _write(b"".join(held))
+    flush_output()  # before what is noted of it, where both outputs go to one place
 
 
 def _write(data: bytes) -> None:
