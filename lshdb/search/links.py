@@ -1,8 +1,9 @@
 """Candidate pairs of signatures -> verified pairs of signatures, each once, in bounded memory.
 
-A pair that shares several buckets is taken in the first band in which its signatures agree. That is
-decided from the two rows alone, so nothing has to be remembered, and a pair that shares a bucket
-only by a collision of the bucket's hash is dropped on the way.
+A pair that shares several buckets is taken in the first band in which its signatures agree, or,
+where large buckets are not paired, in the first whose bucket is. That is decided from the two rows
+and those buckets alone, so no pair has to be remembered, and one that shares a bucket only by a
+collision of the bucket's hash is dropped on the way.
 
 Where the signature file lies on another host there are no rows. Pairs are then sorted on disk,
 which gives each once, with the number of buckets that it shares.
@@ -24,6 +25,7 @@ from lshdb.banding import compare_rows
 from lshdb.params import IndexParams
 from lshdb.search.candidates import Candidates, LeftOut, RowSource, candidates
 from lshdb.search.components import component_roots
+from lshdb.search.hot import HotBuckets
 from lshdb.search.resigning import signed_anew
 from lshdb.search.verification import (
     ShingleCache,
@@ -110,7 +112,8 @@ def find_links(
     )
     found: Iterator[Edges]
     if snapshot.has_signatures:
-        check = _SignatureCheck(snapshot, params, method, threshold, memory)
+        hot = None if most is None else HotBuckets(snapshot, params, most)
+        check = _SignatureCheck(snapshot, params, method, threshold, memory, hot)
         found = (check(block) for block in blocks)
     else:
         found = _by_buckets(snapshot, params, blocks, memory)
@@ -158,9 +161,16 @@ class _SignatureCheck:
     """
 
     def __init__(
-        self, snapshot: Snapshot, params: IndexParams, method: str, threshold: float, memory: int
+        self,
+        snapshot: Snapshot,
+        params: IndexParams,
+        method: str,
+        threshold: float,
+        memory: int,
+        hot: HotBuckets | None,
     ) -> None:
         self._snapshot = snapshot
+        self._hot = hot
         self._params = params
         self._method = method
         self._threshold = threshold
@@ -180,6 +190,10 @@ class _SignatureCheck:
             rows, ids[: len(left)], rows, ids[len(left) :], bands=params.bands, rows=params.rows
         )
         keep = (agreement.first == bands) | (bands < 0)
+        later = np.flatnonzero((agreement.first >= 0) & (agreement.first < bands))
+        if self._hot is not None and len(later):
+            one, other = ids[later], ids[len(left) + later]
+            keep[later] = self._hot.are_all_before(rows[one], rows[other], bands[later])
         if self._snapshot.n_signatures <= 2**32:
             self._decided[places[fresh][keep]] = names[fresh][keep]
         estimates, suffices = estimate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from lshdb import DamageError, Index
 from lshdb.params import IndexParams
 from lshdb.search.candidates import LeftOut
+from lshdb.search.links import MEMORY
 from tests.brute import brute_pairs
 from tests.conftest import edited, family_corpus, make_text, pair_set
 
@@ -122,3 +124,47 @@ def test_twins_are_of_the_same_state_or_none(make_index: Make) -> None:
         with snapshot.twins(1) as twins:
             assert twins == []
         assert list(index.pairs()) == []
+
+
+@pytest.mark.parametrize("since", [None, 2])
+@pytest.mark.parametrize("memory", [MEMORY, 2**20])
+def test_a_pair_is_found_by_any_bucket_that_is_not_left_out(
+    make_index: Make, since: int | None, memory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by its first band alone: that one's bucket may be too large, and a later one's not."""
+    monkeypatch.setattr("lshdb.search.candidates._PROBE_SIGNATURES", 7)
+    monkeypatch.setattr("lshdb.search.candidates.BLOCK_PAIRS", 64)
+    index = make_index(threshold=0.5)
+    corpus = family_corpus(3, families=30, size=8)
+    index.add(corpus[:150])
+    index.add(corpus[150:])
+    index.remove([key for key, _ in corpus[::11]])
+    rows = index.sql(
+        "SELECT bucket_key, min(key), batch_id FROM document_bucket GROUP BY 1, signature_id, 3"
+    )
+    buckets: dict[object, set[tuple[object, object]]] = {}
+    for bucket, key, batch in rows.rows:
+        buckets.setdefault(bucket, set()).add((key, batch))
+    small = {
+        tuple(sorted((one[0], two[0])))
+        for members in buckets.values()
+        if len(members) <= 3
+        for one, two in itertools.combinations(sorted(members), 2)
+        if since is None or max(one[1], two[1]) >= since
+    }
+    everything = pair_set(index, since=since)
+    expected = {pair for pair in everything if pair[:2] in small}
+    found = pair_set(index, since=since, max_bucket=3, memory=memory)
+    spoken_for = {key for members in buckets.values() for key, _ in members}
+    assert {pair for pair in found if spoken_for.issuperset(pair[:2])} == expected
+    assert len(everything) > len(expected) > 20
+
+
+def test_clusters_hang_together_by_any_bucket_that_is_not_linked(make_index: Make) -> None:
+    index, other = make_index("a", threshold=0.5), make_index("b", threshold=0.5)
+    for each in (index, other):
+        each.add(family_corpus(3, families=40, size=8))
+    index.update_clusters(max_bucket=3)
+    other.update_clusters()
+    found = [sorted(cluster.keys) for cluster in index.clusters()]
+    assert sorted(found) == sorted(sorted(cluster.keys) for cluster in other.clusters())
