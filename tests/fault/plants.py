@@ -18,12 +18,12 @@ def signatures_unsynced() -> None:
 
 def commits_swapped() -> None:
     """SQL is committed first, and then signature rows are written and synced."""
-    append, transaction = SignatureFile.append, writing.Writer.transaction
+    append, attempt = SignatureFile.append, writing.Writer._attempt
     later: list[Callable[[], None]] = []
 
     @contextlib.contextmanager
     def swapped(writer: writing.Writer) -> Iterator[Any]:
-        with transaction(writer) as running:
+        with attempt(writer) as running:
             yield running
         while later:
             later.pop(0)()
@@ -32,19 +32,19 @@ def commits_swapped() -> None:
         later.append(lambda: append(file, first_row, rows))
 
     SignatureFile.append = postpone  # type: ignore[method-assign]
-    writing.Writer.transaction = swapped  # type: ignore[method-assign]
+    writing.Writer._attempt = swapped  # type: ignore[method-assign]
 
 
 def tail_cut_on_error() -> None:
     """What a batch appended is cut off when its COMMIT reports an error, which yet took effect."""
-    append, transaction = SignatureFile.append, writing.Writer.transaction
+    append, attempt = SignatureFile.append, writing.Writer._attempt
     sizes: list[tuple[SignatureFile, int]] = []
 
     @contextlib.contextmanager
     def cutting(writer: writing.Writer) -> Iterator[Any]:
         sizes.clear()
         try:
-            with transaction(writer) as running:
+            with attempt(writer) as running:
                 yield running
         except BaseException:
             for file, size in sizes:
@@ -56,7 +56,7 @@ def tail_cut_on_error() -> None:
         append(file, first_row, rows)
 
     SignatureFile.append = remember  # type: ignore[method-assign]
-    writing.Writer.transaction = cutting  # type: ignore[method-assign]
+    writing.Writer._attempt = cutting  # type: ignore[method-assign]
 
 
 def _cut(file: SignatureFile, size: int) -> None:
