@@ -1,12 +1,13 @@
 """Does loading postings stay as fast as the index grows?
 
-    python benchmarks/posting_runs.py [--documents 3000000] [--bands 16] [--batch 40000] [PATH]
+    python -m benchmarks.posting_runs [--documents 3000000] [--bands 16] [--batch 40000] [PATH]
 
 Writes the postings of synthetic documents (random bucket keys, as a good hash gives them) through
 the same code and transactions as ``lshdb add``, batch by batch, and prints postings a second for
 each tenth, then the merge at the end of the add, and peak memory. Signatures and documents are left
-out, so that nothing hides what the postings cost. The last line compares with one clustered table
-that takes the same keys as they come (``--table``), at a tenth of the size.
+out, so that nothing hides what the postings cost. ``--table`` loads one clustered table with the
+same keys as they come instead, to compare with at a tenth of the size; ``--both`` an index in
+SQLite and one in Postgres.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks._servers import Place, add_server_option, places
 from lshdb import Index
 from lshdb.storage.writing import Writer
+
+SCHEMA = "lshdb_benchmark"
 
 
 def main() -> None:
@@ -31,9 +35,20 @@ def main() -> None:
     parser.add_argument("--bands", type=int, default=16)
     parser.add_argument("--batch", type=int, default=40_000)
     parser.add_argument("--table", action="store_true", help="one B-tree with random keys instead")
+    parser.add_argument("--both", action="store_true", help="on Postgres as well")
+    add_server_option(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.path) as folder:
-        (load_table if options.table else load_runs)(Path(folder), options)
+        if options.table:
+            load_table(Path(folder), options)
+        elif not options.both:
+            load_runs(Path(folder), options, Place("SQLite", None))
+        else:
+            with places(options.postgres_url) as both:
+                for place in both:
+                    print(f"\n{place.name}")
+                    load_runs(Path(folder), options, place)
+                    place.drop(SCHEMA)
 
 
 def batches(options: argparse.Namespace):  # type: ignore[no-untyped-def]
@@ -45,8 +60,12 @@ def batches(options: argparse.Namespace):  # type: ignore[no-untyped-def]
         yield keys.reshape(-1), np.repeat(np.arange(first, first + count), options.bands)
 
 
-def load_runs(folder: Path, options: argparse.Namespace) -> None:
-    with Index.create(folder / "x.lshdb") as index, Writer(index._store, lock_timeout=0) as writer:
+def load_runs(folder: Path, options: argparse.Namespace, place: Place) -> None:
+    path = folder / f"{place.name}.lshdb"
+    with (
+        Index.create(path, **place.keywords(SCHEMA)) as index,
+        Writer(index._store, lock_timeout=0) as writer,
+    ):
         report = Tenths(options.documents * options.bands)
         for keys, signature_ids in batches(options):
             begun = time.perf_counter()
@@ -61,7 +80,7 @@ def load_runs(folder: Path, options: argparse.Namespace) -> None:
         with writer.transaction() as transaction:
             print(f"runs: {[f'{run.n_rows:,}' for run in transaction.runs.runs()]}")
         report.finish(seconds)
-    size = (folder / "x.lshdb" / "index.db").stat().st_size
+        size = index._store.database.sizes()[0]
     print(f"disk: {size / report.total:.1f} bytes a posting, with the pages that the merge freed")
 
 
