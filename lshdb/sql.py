@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lshdb.errors import QueryError
-from lshdb.storage.dialects.base import GuardedReader, TimedOut
+from lshdb.storage.dialects.base import Database, GuardedReader, TimedOut
 from lshdb.storage.store import Store
 from lshdb.values import check_seconds
 
@@ -47,7 +47,7 @@ def run_sql(
     except store.database.errors(ValueError, OverflowError) as error:
         reader.close()
         raise QueryError(
-            f"the statement was refused: {error}",
+            f"the statement was refused: {store.database.said(error)}",
             hint="one SELECT (or WITH ... SELECT) is run, read-only; the tables and views are in "
             "docs/format.md",
         ) from error
@@ -58,7 +58,7 @@ def run_sql(
         reader.close()
         raise
     columns, taken = found
-    rows = _rows(reader, taken, timeout, store.database.driver_errors)
+    rows = _rows(reader, taken, timeout, store.database)
     next(rows)
     return SqlResult(columns, store.while_open(rows))
 
@@ -67,14 +67,17 @@ def _rows(
     reader: GuardedReader,
     rows: Iterator[tuple[Any, ...]],
     timeout: float | None,
-    driver_errors: tuple[type[Exception], ...],
+    database: Database,
 ) -> Iterator[tuple[Any, ...]]:
     """The rows, after one empty one: only a generator that has begun closes what it holds."""
     try:
         yield ()
         yield from rows
-    except driver_errors as error:
-        raise QueryError(f"the statement failed: {error}") from error
+    except database.driver_errors as error:
+        raise QueryError(
+            f"the statement failed: {database.said(error)}",
+            hint="look at what it computes; only reading is possible, as far as your role may",
+        ) from error
     except TimedOut as error:
         raise _timed_out(timeout) from error
     finally:

@@ -23,8 +23,9 @@ class IndexStats:
 
     Attributes
     ----------
-    path, uuid, created_at, format, schema, library_version, unicode_version
-        Identity and origin; the versions are those of the software that made the index.
+    path, database, uuid, created_at, format, schema, library_version, unicode_version
+        Identity and origin; the database as a path, or as its URL and schema; the versions are
+        those of the software that made the index.
     params : IndexParams
     documents, empty_documents, exact_copies : int
         Documents; those without tokens; those whose content another one before them has.
@@ -58,6 +59,7 @@ class IndexStats:
     """
 
     path: Path
+    database: str
     uuid: str
     created_at: str
     format: int
@@ -116,6 +118,7 @@ def gather_stats(store: Store, snapshot: Snapshot, *, max_bucket: int | None = N
     database_bytes, log_bytes = store.database.sizes()
     return IndexStats(
         path=store.directory.path,
+        database=str(store.database),
         uuid=uuid,
         created_at=created_at,
         format=number,

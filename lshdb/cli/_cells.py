@@ -60,7 +60,7 @@ def text_of(value: Any, decimals: int | None = None) -> str:
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, list | tuple | dict):
-        return orjson.dumps(value).decode()
+        return orjson.dumps(value, default=_json_default).decode()
     return str(value)
 
 

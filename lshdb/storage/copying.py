@@ -38,7 +38,7 @@ def copy_index(store: Store, path: Path, *, place: DatabasePlace) -> None:
             rows = snapshot.signature_file
             rows.copy_to(creation.aside / rows.path.name, snapshot.n_signatures)
             if not snapshot.session.copy_whole(database):
-                _copy_rows(snapshot.session, database)
+                _copy_rows(snapshot.session, database, identity)
         creation.settle()
     except BaseException:
         creation.abandon()
@@ -46,7 +46,7 @@ def copy_index(store: Store, path: Path, *, place: DatabasePlace) -> None:
     creation.lock.release()
 
 
-def _copy_rows(source: Session, target: Database) -> None:
+def _copy_rows(source: Session, target: Database, uuid: str) -> None:
     from lshdb.storage.migrations import upgrade
     from lshdb.storage.transferring import transfer_rows
 
@@ -54,7 +54,7 @@ def _copy_rows(source: Session, target: Database) -> None:
     try:
         with engine.connect() as connection:
             with connection.begin():
-                target.prepare(connection)
+                target.prepare(connection, uuid)
                 upgrade(connection)
                 transfer_rows(source, target.session(connection))
             target.rest(connection)

@@ -198,9 +198,12 @@ class Creation:
                 hint="check that the folder exists, that you may write to it, and its free space",
             ) from error
         except _database_errors(database) as error:
+            said, hint = str(error), "check that its folder exists, that you may write to it, and "
+            hint += "its free space"
+            if database is not None:
+                said, hint = database.said(error), database.hint(error, hint)
             raise DatabaseError(
-                f"cannot make the database {database}: {getattr(error, 'orig', None) or error}",
-                hint="check that its folder exists, that you may write to it, and its free space",
+                f"cannot make the database {database}: {said}", hint=hint
             ) from error
 
 
@@ -241,7 +244,7 @@ def _fill(
     engine = database.open_engine()
     try:
         with engine.begin() as connection:
-            database.prepare(connection)
+            database.prepare(connection, str(row["uuid"]))
             upgrade(connection)
             checksum = row_checksum(tuple(row.values()))
             connection.execute(state.insert().values(**row, checksum=checksum))

@@ -42,9 +42,8 @@ def upgrade_index(path: Path, *, lock_timeout: float) -> tuple[str | None, str]:
                 upgrade(connection)
     except database.errors(SQLAlchemyError) as error:
         raise DatabaseError(
-            f"upgrading {database} failed: {getattr(error, 'orig', None) or error}; "
-            "the schema is as it was",
-            hint="check the free space and the permissions of its folder",
+            f"upgrading {database} failed: {database.said(error)}; the schema is as it was",
+            hint=database.hint(error, "check the free space and the permissions of its folder"),
         ) from error
     finally:
         engine.dispose()

@@ -238,7 +238,8 @@ class Writer:
 
     def _unknown(self, error: Exception) -> DatabaseError:
         return DatabaseError(
-            f"the database {self._store.database} failed while committing: {error}; "
+            f"the database {self._store.database} failed while committing: "
+            f"{self._store.database.said(error)}; "
             "whether the batch is in is not known",
             hint="run the same command again: what is in already will be left unchanged",
         )
@@ -291,7 +292,8 @@ class Writer:
             database.vacuum(self._connection)
         except database.driver_errors as error:
             raise DatabaseError(
-                f"the database {database} could not be made smaller: {error}; nothing is lost",
+                f"the database {database} could not be made smaller: {database.said(error)}; "
+                "nothing is lost",
                 hint="it needs as much free space again as the database takes; "
                 "then run lshdb compact again",
             ) from error
@@ -318,11 +320,13 @@ class Writer:
             try:
                 yield
             except self._driver_errors() as error:
-                cause = getattr(error, "orig", None) or error
+                database = self._store.database
                 raise DatabaseError(
-                    f"the database {self._store.database} failed: {cause}; "
+                    f"the database {database} failed: {database.said(error)}; "
                     "the batch that was being written is not in",
-                    hint="check the free space and the permissions of its folder",
+                    hint=database.hint(
+                        error, "check the free space and the permissions of its folder"
+                    ),
                 ) from error
             except OSError as error:
                 raise DatabaseError(

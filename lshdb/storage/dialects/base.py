@@ -328,8 +328,21 @@ class Database(ABC):
         """Our error for one of the driver's, while reading."""
         kind = DamageError if self.is_damage(error) else DatabaseError
         return kind(
-            f"the database {self} failed: {error}", hint="run lshdb check if this happens again"
+            f"the database {self} failed: {self.said(error)}",
+            hint=self.hint(error, "run lshdb check if this happens again"),
         )
+
+    def said(self, error: BaseException) -> str:
+        """One of the driver's errors, also inside one of SQLAlchemy's, as messages show it."""
+        return str(getattr(error, "orig", None) or error)
+
+    def hint(self, error: BaseException, otherwise: str) -> str:
+        """What to do about such an error, where the database can tell; else what is given."""
+        return otherwise
+
+    def is_absence(self, error: BaseException | None) -> bool:
+        """Whether such an error, at the first look, says that there is no index in it."""
+        return True
 
     @abstractmethod
     def lies_in(self, directory: Path) -> bool:
@@ -341,8 +354,20 @@ class Database(ABC):
     def refuse_existing(self) -> None:
         """Raise an IndexExistsError where there is something already."""
 
-    def prepare(self, connection: Connection) -> None:  # noqa: B027
-        """Make what must be there before tables are, in the transaction that makes them."""
+    def prepare(self, connection: Connection, uuid: str) -> None:  # noqa: B027
+        """Make what must be there before tables are, in the transaction that makes them.
+
+        Parameters
+        ----------
+        connection : Connection
+        uuid : str
+            Of the index that will be in it.
+
+        Raises
+        ------
+        IndexExistsError
+            Something has been made there meanwhile.
+        """
 
     @abstractmethod
     def moved(self, directory: Path, target: Path) -> Database:

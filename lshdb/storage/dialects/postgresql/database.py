@@ -7,10 +7,11 @@ Decisions, with their reasons:
 * libpq reads the URL, so whatever it takes from the environment, a service or ``.pgpass`` counts;
   SQLAlchemy is handed connections that are made here.
 * Readers are REPEATABLE READ and READ ONLY: one state from the beginning to the end.
-* Plans are made once for any parameters, and use indexes wherever there is one. What is asked here
-  is looked up or read in the order of an index; the server's own estimates, made for tables that
-  have just been filled and parameters it does not know, led to scans of whole runs, to helpers that
-  take longer to start than the look-up, and to compilation (280 ms for a query of 0.3).
+* Plans of our own statements are made once for any parameters, and use indexes wherever there is
+  one. What is asked there is looked up or read in the order of an index; the server's own
+  estimates, made for tables that have just been filled and parameters it does not know, led to
+  scans of whole runs, to helpers that take longer to start than the look-up, and to compilation
+  (280 ms for a query of 0.3). Statements of the user's own are planned as the server likes.
 * Writers are READ COMMITTED, and wait for each other before anything else in a transaction
   (``locking.py``): what they read is then what the one before has committed.
 """
@@ -27,12 +28,14 @@ import numpy as np
 import psycopg
 from numpy.typing import NDArray
 
-from lshdb.errors import DatabaseError, IndexExistsError, ParameterError
+from lshdb.errors import DatabaseError, ParameterError
 from lshdb.storage.dialects.base import Answer, Database, Fate, GuardedReader, Reader, Session
 from lshdb.storage.dialects.postgresql.arrays import register
 from lshdb.storage.dialects.postgresql.asking import ask
 from lshdb.storage.dialects.postgresql.locking import take_lock
+from lshdb.storage.dialects.postgresql.making import drop_index, make_schema, refuse_unfit
 from lshdb.storage.dialects.postgresql.retiring import drop_retired
+from lshdb.storage.dialects.postgresql.saying import hint_of, said
 from lshdb.storage.dialects.postgresql.session import PostgresSession
 from lshdb.storage.dialects.urls import hide_passwords
 
@@ -43,14 +46,19 @@ __all__ = ["PostgresDatabase"]
 
 _LONGEST_NAME = 63
 """Bytes of a name in Postgres; what is longer is cut without an error."""
-_CONNECT_SECONDS = 30
-_COMMON = (
-    "SET search_path TO {schema}, pg_temp; SET jit = off; SET max_parallel_workers_per_gather = 0; "
+_CONNECT_SECONDS = 10
+"""Unless the URL or PGCONNECT_TIMEOUT says otherwise."""
+_COMMON = "SET search_path TO {schema}, pg_temp; "
+_PLANNING = (
+    "SET jit = off; SET max_parallel_workers_per_gather = 0; "
     "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; "
     "SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; "
 )
-_READING = "SET default_transaction_read_only = on"
-_WRITING = "SET synchronous_commit = on; SET default_transaction_isolation = 'read committed'"
+_GUARDED = "SET default_transaction_read_only = on; SET standard_conforming_strings = on"
+_READING = f"{_PLANNING}SET default_transaction_read_only = on"
+_WRITING = (
+    f"{_PLANNING}SET synchronous_commit = on; SET default_transaction_isolation = 'read committed'"
+)
 
 
 class PostgresDatabase(Database):
@@ -70,7 +78,7 @@ class PostgresDatabase(Database):
     """
 
     dialect = "postgresql"
-    driver_errors = (psycopg.Error,)
+    driver_errors = (psycopg.Error, UnicodeDecodeError)
     answers_at_once = True
 
     def __init__(self, url: str, schema: str) -> None:
@@ -84,8 +92,9 @@ class PostgresDatabase(Database):
         self.url = url
         self.schema = schema
         self._conninfo = "postgresql://" + url.partition("://")[2]
-        self._has_made_schema = False
+        self._uuid: str | None = None
         _check_name(schema)
+        self._options = _options(self._conninfo, url)
 
     def __str__(self) -> str:
         return f"{self.url} (schema {self.schema})"
@@ -116,6 +125,18 @@ class PostgresDatabase(Database):
             return Fate.LOST
         return Fate.FAILED
 
+    def said(self, error: BaseException) -> str:
+        """The server's first message."""
+        return said(error)
+
+    def hint(self, error: BaseException, otherwise: str) -> str:
+        """What to do, by the error's SQLSTATE."""
+        return hint_of(error, otherwise)
+
+    def is_absence(self, error: BaseException | None) -> bool:
+        """Whether a table, or the schema, is not there, or may not be used."""
+        return isinstance(error, psycopg.errors.UndefinedTable)
+
     def lies_in(self, directory: Path) -> bool:
         """Never: the server has it."""
         return False
@@ -123,51 +144,31 @@ class PostgresDatabase(Database):
     # Making
 
     def refuse_existing(self) -> None:
-        """Raise an IndexExistsError where the schema has tables."""
-        with contextlib.closing(self._connect("looking")) as connection:
-            found = connection.execute(
-                "SELECT relname::text FROM pg_class JOIN pg_namespace ON pg_namespace.oid = "
-                "relnamespace WHERE nspname = %s ORDER BY relname <> 'state' LIMIT 1",
-                (self.schema,),
-            ).fetchone()
-        if found is not None:
-            what = "an index" if found[0] == "state" else f"a table {found[0]!r}"
-            raise IndexExistsError(
-                f"there is {what} in the schema {self.schema} of {self.url} already",
-                hint="give another --schema, or drop that one",
-            )
+        """Raise an IndexExistsError where the schema has anything in it."""
+        with contextlib.closing(self._connect("looking", _READING)) as connection:
+            refuse_unfit(connection, self)
 
-    def prepare(self, connection: Connection) -> None:
+    def prepare(self, connection: Connection, uuid: str) -> None:
         """Make the schema, if it is not there."""
-        there = connection.exec_driver_sql(
-            "SELECT FROM pg_namespace WHERE nspname = %s", (self.schema,)
-        ).fetchone()
-        if there is None:
-            connection.exec_driver_sql(f"CREATE SCHEMA {self.quoted_schema}".replace("%", "%%"))
-            self._has_made_schema = True
+        make_schema(_driver(connection), self)
+        self._uuid = uuid
 
     def moved(self, directory: Path, target: Path) -> PostgresDatabase:
         """The same: it does not lie in the directory."""
         return self
 
     def remove(self) -> None:
-        """Drop the schema; one that was there before and empty stays, and is empty again."""
+        """Drop what was made here, and the schema unless it was there before."""
+        if self._uuid is not None:
+            self.remove_leftover(self._uuid)
+
+    def remove_leftover(self, uuid: str) -> None:
+        """Drop the index of that uuid, which never came to its place, if the schema holds it."""
         with (
             contextlib.suppress(DatabaseError, psycopg.Error),
             contextlib.closing(self._connect("removing", _WRITING)) as connection,
         ):
-            connection.execute(f"DROP SCHEMA IF EXISTS {self.quoted_schema} CASCADE".encode())
-            if not self._has_made_schema:
-                connection.execute(f"CREATE SCHEMA {self.quoted_schema}".encode())
-
-    def remove_leftover(self, uuid: str) -> None:
-        """Drop the schema if it holds the index of that uuid, which never came to its place."""
-        with contextlib.suppress(DatabaseError, psycopg.Error):
-            with contextlib.closing(self._connect("removing")) as connection:
-                found = connection.execute("SELECT uuid FROM state").fetchone()
-            if found == (uuid,):
-                self._has_made_schema = True
-                self.remove()
+            drop_index(connection, self, uuid)
 
     # Connections
 
@@ -179,7 +180,7 @@ class PostgresDatabase(Database):
         """Open a connection for a statement of the user's own."""
         from lshdb.storage.dialects.postgresql.guarding import PostgresGuardedReader
 
-        return PostgresGuardedReader(self._connect("reading", _READING), timeout)
+        return PostgresGuardedReader(self._connect("reading", _GUARDED), timeout)
 
     def open_engine(self) -> Engine:
         """Make an SQLAlchemy engine; its connections are made here."""
@@ -260,15 +261,15 @@ class PostgresDatabase(Database):
             connection: psycopg.Connection[Any] = psycopg.connect(
                 self._conninfo,
                 autocommit=True,
-                connect_timeout=_CONNECT_SECONDS,
                 application_name=f"lshdb {what}, {os.getpid()} on {socket.gethostname()}"[:63],
+                **self._options,
                 client_encoding="utf8",
             )
         except psycopg.Error as error:
             raise DatabaseError(
-                f"cannot reach the database {self}: {_one_line(error)}",
-                hint="check that the server runs, the URL in index.toml, and the password in "
-                "PGPASSWORD, ~/.pgpass or the service file",
+                f"cannot reach the database {self}: {said(error)}",
+                hint="check that the server runs, the URL (--database, or in index.toml), and the "
+                "password in PGPASSWORD, ~/.pgpass or the service file",
             ) from error
         try:
             register(connection)
@@ -322,6 +323,21 @@ def _driver(connection: Connection) -> psycopg.Connection[Any]:
     return driver  # type: ignore[no-any-return]
 
 
+def _options(conninfo: str, url: str) -> dict[str, Any]:
+    """What a connection gets beside the URL: how long to wait, unless that is said."""
+    try:
+        given = psycopg.conninfo.conninfo_to_dict(conninfo)
+    except psycopg.Error as error:
+        raise ParameterError(
+            f"the database URL {url!r} cannot be read: {said(error)}",
+            hint="give postgresql+psycopg://USER@HOST:PORT/NAME; settings of libpq may follow: "
+            "?sslmode=require&connect_timeout=5",
+        ) from error
+    if "connect_timeout" in given or "PGCONNECT_TIMEOUT" in os.environ:
+        return {}
+    return {"connect_timeout": _CONNECT_SECONDS}
+
+
 def _check_name(schema: str) -> None:
     try:
         size = len(schema.encode())
@@ -332,13 +348,9 @@ def _check_name(schema: str) -> None:
         why = "it is empty" if not schema else "it holds a NUL"
     elif size > _LONGEST_NAME:
         why = f"it has {size} bytes, and a name has at most {_LONGEST_NAME}"
-    elif schema.startswith("pg_") or schema == "information_schema":
+    elif schema.startswith("pg_") or schema in ("information_schema", "$user"):
         why = "it is reserved"
     if why:
         raise ParameterError(
             f"the schema {schema!r} cannot be one of Postgres: {why}", hint="give another --schema"
         )
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
