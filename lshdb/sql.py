@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lshdb.errors import QueryError
-from lshdb.storage.dialects.base import Database, GuardedReader, TimedOut
+from lshdb.storage.dialects.base import Database
+from lshdb.storage.dialects.reading import GuardedReader, TimedOut
 from lshdb.storage.store import Store
 from lshdb.values import check_seconds
 

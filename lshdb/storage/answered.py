@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.storage.bodies import unpack_body
-from lshdb.storage.dialects.base import Answer
+from lshdb.storage.dialects.reading import Answer
 from lshdb.storage.postings import Postings
 from lshdb.storage.signature_file import SignatureFile
 from lshdb.storage.snapshot import Snapshot

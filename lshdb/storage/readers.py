@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from lshdb.errors import DatabaseError
-from lshdb.storage.dialects.base import Reader
+from lshdb.storage.dialects.reading import Reader
 
 __all__ = ["Readers"]
 

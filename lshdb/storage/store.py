@@ -35,7 +35,8 @@ from lshdb.storage.answered import AnsweredSnapshot
 from lshdb.storage.creation import Creation
 from lshdb.storage.diagnosis import diagnosed
 from lshdb.storage.dialects import DatabasePlace, database_of
-from lshdb.storage.dialects.base import Database, Reader, Session
+from lshdb.storage.dialects.base import Database, Session
+from lshdb.storage.dialects.reading import Reader
 from lshdb.storage.directory import Description, IndexDirectory, utf8_path
 from lshdb.storage.elsewhere import is_settled, signature_file
 from lshdb.storage.generations import clear_generations

@@ -171,8 +171,9 @@ def test_parameters(index: Index) -> None:
     assert one("SELECT key FROM document WHERE key = ?", ("b",)) == ("b",)
     assert one("SELECT substr(key, ?), ?2 + ?3 FROM document LIMIT :n".replace(":n", "?"),
                (1, 2**40, 1, 1)) == ("a", 2**40 + 1)  # fmt: skip
-    assert one("SELECT :a::text || '?', :b::bytea, :c::text IS NULL", {"a": "x", "b": b"\0", "c": None}
-               ) == ("x?", b"\0", True)  # fmt: skip
+    named = {"a": "x", "b": b"\0", "c": None}
+    given = one("SELECT :a::text || '?', :b::bytea, :c::text IS NULL", named)
+    assert given == ("x?", b"\0", True)
     assert one("SELECT key FROM document WHERE key = ANY(?)", (["b", "c"],)) == ("b",)
     assert one("""SELECT '{"a": 1}'::jsonb ?? ?, '{"a": 1}'::jsonb ?| ARRAY['a']""", ("a",)) == (
         True, True,

@@ -1,7 +1,7 @@
 """What a database must do to hold an index; ``sqlite/`` and ``postgresql/`` do it.
 
     Database     where it is; opens connections, makes and removes it, says its errors
-    Reader       a connection that only reads; used for one transaction after the other
+    Reader       a connection that only reads (``reading.py``)
     Session      one open transaction: statements, and how lists and many rows go in
     RunTables    the posting runs of a session (``run_tables.py``)
 
@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,29 +21,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, DatabaseError, LshdbError
+from lshdb.storage.dialects.reading import GuardedReader, Reader
 from lshdb.storage.dialects.run_tables import RunTables
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 __all__ = [
-    "Answer",
     "Database",
     "Fate",
-    "GuardedReader",
-    "Reader",
     "Rows",
     "Session",
-    "TimedOut",
 ]
 
 _FEW_VALUES = 8
 
 Ids = NDArray[np.int64]
-
-
-class TimedOut(Exception):
-    """A statement of the user's own worked for longer than it was given."""
 
 
 class Fate(enum.Enum):
@@ -214,84 +206,6 @@ class Session(ABC):
     @abstractmethod
     def keys_by_index(self) -> Iterator[tuple[int, str]]:
         """(doc_id, key) from the index of keys, without reading the table of documents."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What one statement says of some buckets, in one state.
-
-    Attributes
-    ----------
-    state : tuple
-        As :meth:`Session.state` gives it.
-    bucket_keys, signature_ids : list of ndarray of int64
-        The postings, in pieces: a bucket key and a candidate each.
-    documents : dict
-        (doc_id, key, batch_id) of the documents of each candidate, in order; empty for one that no
-        document has.
-    bodies : dict
-        Form and packed body of the first document of each candidate, where they were asked for.
-    """
-
-    state: tuple[str, int, int, str, str]
-    bucket_keys: list[Ids]
-    signature_ids: list[Ids]
-    documents: dict[int, list[tuple[int, str, int]]]
-    bodies: dict[int, tuple[str, bytes]]
-
-
-class Reader(ABC):
-    """A connection that only reads.
-
-    Attributes
-    ----------
-    is_fleeting : bool
-        It is good for one transaction and then opened anew.
-    """
-
-    is_fleeting: bool = False
-
-    @abstractmethod
-    def begin(self) -> Session:
-        """Begin a transaction that sees one committed state."""
-
-    def ask(self, keys: Ids, *, with_bodies: bool) -> Answer | None:
-        """What lies in some distinct buckets, with documents and, if wanted, texts.
-
-        None where that is better asked bit by bit, in a transaction: always where the database is
-        in this process.
-        """
-        return None
-
-    @abstractmethod
-    def end(self) -> None:
-        """End the transaction, if there is one."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close the connection."""
-
-
-class GuardedReader(ABC):
-    """One statement of the user's own, on a connection on which reading is all that is possible."""
-
-    @abstractmethod
-    def run(
-        self, statement: str, parameters: Sequence[Any] | Mapping[str, Any]
-    ) -> tuple[tuple[str, ...], Iterator[tuple[Any, ...]]] | None:
-        """Names of the columns, and the rows; None where the statement gives no rows.
-
-        Raises
-        ------
-        TimedOut
-            Also from the rows.
-        Exception
-            One of the driver's: the statement is refused, or fails; also from the rows.
-        """
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close the connection."""
 
 
 class Database(ABC):

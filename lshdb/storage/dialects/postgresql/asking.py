@@ -14,7 +14,7 @@ import numpy as np
 import psycopg
 from numpy.typing import NDArray
 
-from lshdb.storage.dialects.base import Answer
+from lshdb.storage.dialects.reading import Answer
 
 __all__ = ["ask"]
 

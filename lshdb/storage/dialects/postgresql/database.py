@@ -29,7 +29,7 @@ import psycopg
 from numpy.typing import NDArray
 
 from lshdb.errors import DatabaseError, ParameterError
-from lshdb.storage.dialects.base import Answer, Database, Fate, GuardedReader, Reader, Session
+from lshdb.storage.dialects.base import Database, Fate, Session
 from lshdb.storage.dialects.postgresql.arrays import register
 from lshdb.storage.dialects.postgresql.asking import ask
 from lshdb.storage.dialects.postgresql.locking import take_lock
@@ -37,6 +37,7 @@ from lshdb.storage.dialects.postgresql.making import drop_index, make_schema, re
 from lshdb.storage.dialects.postgresql.retiring import drop_retired
 from lshdb.storage.dialects.postgresql.saying import hint_of, said
 from lshdb.storage.dialects.postgresql.session import PostgresSession
+from lshdb.storage.dialects.reading import Answer, GuardedReader, Reader
 from lshdb.storage.dialects.urls import hide_passwords
 
 if TYPE_CHECKING:

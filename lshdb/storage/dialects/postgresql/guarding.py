@@ -24,9 +24,9 @@ from typing import Any
 
 import psycopg
 
-from lshdb.storage.dialects.base import GuardedReader, TimedOut
 from lshdb.storage.dialects.postgresql.placing import numbered_parameters
 from lshdb.storage.dialects.postgresql.values import size_of, use_plain_values
+from lshdb.storage.dialects.reading import GuardedReader, TimedOut
 
 __all__ = ["PostgresGuardedReader"]
 

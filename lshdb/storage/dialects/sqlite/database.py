@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lshdb.errors import DamageError, DatabaseError, IndexExistsError, ParameterError
-from lshdb.storage.dialects.base import Database, GuardedReader, Reader, Session
+from lshdb.storage.dialects.base import Database, Session
+from lshdb.storage.dialects.reading import GuardedReader, Reader
 from lshdb.storage.dialects.sqlite.files import replace_database
 from lshdb.storage.dialects.sqlite.session import SqliteSession
 from lshdb.storage.dialects.urls import hide_passwords

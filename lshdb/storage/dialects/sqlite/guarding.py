@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lshdb.storage.dialects.base import GuardedReader, TimedOut
+from lshdb.storage.dialects.reading import GuardedReader, TimedOut
 
 __all__ = ["LONGEST_VALUE", "SqliteGuardedReader"]
 
