@@ -85,6 +85,9 @@ class PostgresSession(Session):
 
     def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Any]:
         """Run one statement through a cursor of the server's, some thousand rows at a time."""
+        if self._begin:
+            self.connection.execute(self._begin)
+            self._begin = ""
         name = f"lshdb_{next(self._numbers)}"
         with psycopg.RawServerCursor(self.connection, name) as cursor:
             cursor.itersize = _ROWS_A_FETCH
