@@ -565,7 +565,9 @@ class Index(Upkeep):
         """Run one SELECT of your own on the tables and views of ``docs/format.md``.
 
         Reading is all that is possible: the connection is read-only and an authorizer refuses
-        everything but SELECT. No value may be longer than 256 MiB.
+        everything but SELECT. No value may be longer than 256 MiB. On Postgres the statement is
+        that of a cursor in a read-only transaction; ``docs/postgres.md`` says what functions may
+        still do there, and how values come.
 
         Parameters
         ----------

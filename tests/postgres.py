@@ -173,6 +173,12 @@ class PostgresServer:
         self._run("pg_ctl", "start", "--silent", "--wait", f"--timeout={STARTING_SECONDS}",
                   f"--log={log}", *self._data)  # fmt: skip
 
+    def allow(self, line: str) -> None:
+        """Put a line before those of ``pg_hba.conf``, which say how who may come in."""
+        path = self.directory / "data" / "pg_hba.conf"
+        path.write_text(f"{line}\n{path.read_text()}")
+        self._run("pg_ctl", "reload", "--silent", *self._data)
+
     def stop(self, mode: str = "fast") -> None:
         """Stop it, ``fast``: open transactions are rolled back, connections ended."""
         self._run("pg_ctl", "stop", "--silent", "--wait", f"--mode={mode}", *self._data)

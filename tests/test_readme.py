@@ -12,11 +12,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from lshdb import Index
 from tests.cli.conftest import environment
 from tests.conftest import family_corpus
+from tests.postgres import PostgresUrl
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -35,13 +37,13 @@ def matches(expected: str, given: str) -> bool:
     return re.fullmatch(pattern, given.rstrip()) is not None
 
 
-def run(command: str, folder: Path) -> str:
+def run(command: str, folder: Path, **extra: str) -> str:
     words = shlex.split(command)
     if words[0] == "lshdb":
         words[:1] = [sys.executable, "-m", "lshdb"]
     done = subprocess.run(
         words,
-        env=environment(),
+        env=environment(**extra),
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -64,12 +66,27 @@ def run(command: str, folder: Path) -> str:
     ],
 )
 def test_session(tmp_path: Path, name: str, at_least: int) -> None:
-    steps = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block(name), re.MULTILINE)
+    hold_session(block(name), at_least, tmp_path)
+
+
+def test_session_in_postgres(
+    tmp_path: Path, postgres_url: PostgresUrl, postgres_schema: str
+) -> None:
+    """With the README's service file, and a schema of another name."""
+    settings = psycopg.conninfo.conninfo_to_dict(postgres_url.psycopg)
+    lines = [f"{name}={value}" for name, value in settings.items()]
+    (tmp_path / "services").write_text("\n".join(["[press]", *lines, ""]))
+    session = block("postgres").replace("press_week", postgres_schema)
+    hold_session(session, 6, tmp_path, PGSERVICEFILE=str(tmp_path / "services"))
+
+
+def hold_session(session: str, at_least: int, folder: Path, **environment: str) -> None:
+    steps = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", session, re.MULTILINE)
     assert len(steps) >= at_least
     for command, expected in steps:
         if command.startswith("cat "):
-            (tmp_path / command.removeprefix("cat ")).write_text(expected)
-        given = run(command, tmp_path)
+            (folder / command.removeprefix("cat ")).write_text(expected)
+        given = run(command, folder, **environment)
         assert matches(expected, given), f"$ {command}\n{given}"
 
 

@@ -30,7 +30,10 @@ def command(index_path: str, **options: Any) -> None:
     """
     with Index.create(index_path, **given_parameters(options)) as index:
         params = index.params
+        database = index.stats().database if options["database"] is not None else None
     say(f"made the index {index_path}")
+    if database is not None:
+        say(f"  database     {database}")
     for line in _description(params):
         say(line)
 

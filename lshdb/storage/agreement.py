@@ -75,11 +75,8 @@ def _stored(
     try:
         row = snapshot.execute("SELECT version_num FROM alembic_version").fetchone()
     except DatabaseError as error:
-        if not database.is_absence(error.__cause__):
-            raise
         raise FormatError(
-            f"the database {database} holds no lshdb index",
-            hint=database.hint(error.__cause__ or error, "restore it from a copy"),
+            f"the database {database} holds no lshdb index", hint="restore it from a copy"
         ) from error
     check_revision(None if row is None else row[0], path)
     number, identity = snapshot.execute("SELECT format, uuid FROM state").fetchone()

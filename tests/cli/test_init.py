@@ -8,6 +8,7 @@ import pytest
 
 from lshdb import Index, candidate_probability
 from tests.cli.conftest import Run, sound
+from tests.postgres import PostgresUrl
 
 
 def test_says_what_was_chosen_and_what_it_promises(run: Run, tmp_path: Path) -> None:
@@ -52,10 +53,29 @@ def test_the_similarity_above_is_capped(run: Run, tmp_path: Path) -> None:
 
 
 def test_the_database_can_lie_elsewhere(run: Run, tmp_path: Path) -> None:
-    run("init", tmp_path / "a.lshdb", "--database", f"sqlite:///{tmp_path}/elsewhere.db")
+    made = run("init", tmp_path / "a.lshdb", "--database", f"sqlite:///{tmp_path}/elsewhere.db")
+    assert f"  database     {tmp_path}/elsewhere.db\n" in made.stdout
+    assert f"database\t{tmp_path}/elsewhere.db\n" in run("stats", tmp_path / "a.lshdb").stdout
     assert (tmp_path / "elsewhere.db").is_file()
     assert not (tmp_path / "a.lshdb" / "index.db").exists()
     assert sound(tmp_path / "a.lshdb")
+
+
+def test_in_a_schema_of_postgres(
+    run: Run, tmp_path: Path, postgres_url: PostgresUrl, postgres_schema: str
+) -> None:
+    path, place = tmp_path / "a.lshdb", f"{postgres_url.lshdb} (schema {postgres_schema})"
+    options = ("--database", postgres_url.lshdb, "--schema", postgres_schema)
+    assert f"  database     {place}\n" in run("init", path, *options).stdout
+    assert f"database\t{place}\n" in run("stats", path).stdout
+    other = run("init", tmp_path / "b.lshdb", *options, code=1)
+    assert (
+        f"there is an index in the schema {postgres_schema} of {postgres_url.lshdb}" in other.stderr
+    )
+    refused = run("init", tmp_path / "b.lshdb", "--schema", "x", code=2)
+    assert "SQLite" in refused.stderr
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.lshdb"]
+    assert sound(path)
 
 
 @pytest.mark.parametrize(

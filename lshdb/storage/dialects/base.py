@@ -254,10 +254,6 @@ class Database(ABC):
         """What to do about such an error, where the database can tell; else what is given."""
         return otherwise
 
-    def is_absence(self, error: BaseException | None) -> bool:
-        """Whether such an error, at the first look, says that there is no index in it."""
-        return True
-
     @abstractmethod
     def lies_in(self, directory: Path) -> bool:
         """Whether it is a file in that directory."""

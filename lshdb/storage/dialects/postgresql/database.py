@@ -134,10 +134,6 @@ class PostgresDatabase(Database):
         """What to do, by the error's SQLSTATE."""
         return hint_of(error, otherwise)
 
-    def is_absence(self, error: BaseException | None) -> bool:
-        """Whether a table, or the schema, is not there, or may not be used."""
-        return isinstance(error, psycopg.errors.UndefinedTable)
-
     def lies_in(self, directory: Path) -> bool:
         """Never: the server has it."""
         return False
@@ -206,10 +202,11 @@ class PostgresDatabase(Database):
     def rest(self, connection: Connection) -> None:
         """Look at what was loaded, so that look-ups are planned well, and drop merged runs."""
         driver = _driver(connection)
-        for table in ("document", "content", "edge"):
+        for table in ("document", "content", "edge", "run", "batch", "cluster_member"):
             with driver.transaction():
                 self._analyze_grown(driver, table)
         drop_retired(driver)
+        self._analyze_postings(driver)
 
     def vacuum(self, connection: Connection) -> None:
         """Drop merged runs, and give back the ends of tables that hold nothing any more."""
@@ -236,6 +233,23 @@ class PostgresDatabase(Database):
         ).fetchone()
         if row is not None and row[0]:
             driver.execute(f"ANALYZE {table}".encode())
+
+    @staticmethod
+    def _analyze_postings(driver: psycopg.Connection[Any]) -> None:
+        """Look at all runs together where they have grown by a tenth, for the user's statements.
+
+        The server never does that by itself. Without it the postings of 35 buckets were taken for
+        175,000, and documents joined to them by reading the whole table. A few hundred rows of
+        each run tell enough: 50 ms for five runs. Whoever attaches a run is not waited for.
+        """
+        with driver.transaction():
+            row = driver.execute(
+                "SELECT (SELECT sum(n_rows) FROM run) > 1.1 * greatest(reltuples, 0) FROM pg_class "
+                "WHERE oid = to_regclass('stored_posting')"
+            ).fetchone()
+            if row is not None and row[0]:
+                driver.execute("SET LOCAL default_statistics_target = 1")
+                driver.execute("ANALYZE (SKIP_LOCKED) stored_posting")
 
     # Sizes
 

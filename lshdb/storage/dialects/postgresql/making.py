@@ -70,6 +70,8 @@ def make_schema(connection: Connection, database: PostgresDatabase) -> None:
     ------
     IndexExistsError
         Somebody else was faster.
+    DatabaseError
+        The schema is there, and may not be used: its tables would be temporary ones.
     """
     connection.execute(
         "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"lshdb {database.schema}",)
@@ -78,6 +80,11 @@ def make_schema(connection: Connection, database: PostgresDatabase) -> None:
     if not _is_there(connection, database):
         connection.execute(f"CREATE SCHEMA {database.quoted_schema}".encode())
         connection.execute(f"COMMENT ON SCHEMA {database.quoted_schema} IS '{_MADE}'".encode())
+    if connection.execute("SELECT current_schema()").fetchone() != (database.schema,):
+        raise DatabaseError(
+            f"permission denied for schema {database.schema} of {database.url}",
+            hint="ask its owner: GRANT USAGE, CREATE ON SCHEMA ... TO ...",
+        )
 
 
 def drop_index(connection: Connection, database: PostgresDatabase, uuid: str) -> None:
