@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 
 from lshdb import Index
-from tests.postgres import PostgresServer, PostgresUrl, ServerError, described, fresh_schema
+from tests.children import placing
+from tests.postgres import (
+    PostgresServer,
+    PostgresUrl,
+    ServerError,
+    described,
+    drop_schemas,
+    fresh_schema,
+)
 
 WORDS = [
     a + b for a in ("ba", "ke", "lo", "mi", "nu", "ra", "so") for b in ("d", "f", "g", "st", "x")
@@ -37,6 +45,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="a PostgreSQL for the tests, where they make and drop schemas of their own (default: "
         "LSHDB_TEST_POSTGRES, or a private one that they start)",
     )
+    parser.addoption(
+        "--database",
+        choices=("sqlite", "postgres"),
+        default="sqlite",
+        help="where indexes lie for which a test names no database",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "sqlite(reason): about a file of SQLite; skipped with --database=postgres"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--database") == "postgres":
+        for item in items:
+            for mark in item.iter_markers("sqlite"):
+                item.add_marker(pytest.mark.skip(reason=f"SQLite alone: {mark.args[0]}"))
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -125,6 +152,41 @@ def postgres_url(request: pytest.FixtureRequest) -> Iterator[PostgresUrl]:
             yield server.url
         finally:
             server.remove()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def places_made(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path | None]:
+    """With ``--database=postgres``: the file in which new indexes are noted, with their schemas."""
+    if request.config.getoption("--database") != "postgres":
+        yield None
+        return
+    from lshdb.storage import copying, creation, dialects
+
+    url: PostgresUrl = request.getfixturevalue("postgres_url")
+    made = tmp_path_factory.mktemp("places") / "made"
+    made.touch()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv(placing.URL, url.lshdb)
+        patched.setenv(placing.MADE, str(made))
+        patched.setenv("PYTHONPATH", placing.child_path())
+        for module in (dialects, copying, creation):
+            patched.setattr(module, "named_place", module.named_place)  # to be put back
+            placing.patch(module, url.lshdb, made)
+        yield made
+    drop_schemas(url, placing.schemas_made(made, Path("/")))
+
+
+@pytest.fixture(autouse=True)
+def placed(request: pytest.FixtureRequest, places_made: Path | None) -> Iterator[None]:
+    """Drop the schemas of the indexes in the test's folder, when all that used them is closed."""
+    if places_made is None or "tmp_path" not in request.fixturenames:
+        yield
+        return
+    url, folder = request.getfixturevalue("postgres_url"), request.getfixturevalue("tmp_path")
+    yield
+    drop_schemas(url, placing.schemas_made(places_made, folder))
 
 
 @pytest.fixture

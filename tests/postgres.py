@@ -31,7 +31,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,15 +115,24 @@ def fresh_schema(url: PostgresUrl) -> Iterator[str]:
 
     That fails after 10 seconds if a transaction was left open that uses the schema.
     """
+    name = f"Lshdb-test-{uuid.uuid4().hex[:12]}"
+    yield name
+    drop_schemas(url, [name])
+
+
+def drop_schemas(url: PostgresUrl, names: Sequence[str]) -> None:
+    """Drop schemas, where they are; fails after 10 seconds if a transaction uses one of them."""
+    if not names:
+        return
     import psycopg
     from psycopg import sql
 
-    name = f"Lshdb-test-{uuid.uuid4().hex[:12]}"
-    yield name
     with psycopg.connect(url.psycopg, autocommit=True) as connection:
         connection.execute("SET client_min_messages = warning")
         connection.execute("SET lock_timeout = '10s'")
-        connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(name)))
+        for name in names:
+            drop = sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE")
+            connection.execute(drop.format(sql.Identifier(name)))
 
 
 class PostgresServer:

@@ -33,6 +33,8 @@ from benchmarks.peers._pairing import check, distinct
 from benchmarks.peers.pairers import PAIRERS, PairContestant
 from lshdb import Index
 
+pytestmark = pytest.mark.sqlite("benchmarks name their databases themselves")
+
 SMALL = ["--repeats", "1", "--pairs", "100", "--only", "lshdb"]
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from lshdb import DamageError, Index, LshdbError, ParameterMismatchError
 from tests.conftest import family_corpus
+from tests.raw import change, is_sqlite, raw, rows_of
 
 CORPUS = family_corpus(5, families=6)
 
@@ -34,17 +35,8 @@ def findings(path: Path) -> str:
         return "\n".join(f"{finding.where}: {finding.what}" for finding in index.check())
 
 
-def change(path: Path, statement: str, *parameters: object) -> None:
-    database = sqlite3.connect(path / "index.db")
-    assert database.execute(statement, parameters).rowcount > 0
-    database.commit()
-    database.close()
-
-
 def run_table(path: Path) -> str:
-    database = sqlite3.connect(path / "index.db")
-    (table,) = database.execute("SELECT table_name FROM run").fetchone()
-    database.close()
+    ((table,),) = rows_of(path, "SELECT table_name FROM run")
     return str(table)
 
 
@@ -68,7 +60,11 @@ def test_every_flipped_bit_of_a_signature_row_is_found(path: Path) -> None:
         ("DELETE FROM {run} WHERE signature_id = 3", "holds"),
         ("DELETE FROM {run} WHERE signature_id = 3", "signature 3: has 0 postings; expected 17"),
         ("UPDATE {run} SET signature_id = 999 WHERE signature_id = 3", "names signature 999"),
-        ("INSERT INTO {run} VALUES (77, 3)", "signature 3 is not in this bucket"),
+        pytest.param(
+            "INSERT INTO {run} VALUES (77, 3)",
+            "signature 3 is not in this bucket",
+            marks=pytest.mark.sqlite("a run of Postgres has its number in every row"),
+        ),
         (
             "UPDATE {run} SET bucket_key = bucket_key + 1 WHERE signature_id = 3",
             "not in this bucket",
@@ -82,8 +78,8 @@ def test_every_flipped_bit_of_a_signature_row_is_found(path: Path) -> None:
         ("UPDATE state SET next_doc_id = 1000", "table state, row 1"),
         ("UPDATE document SET signature_id = 999 WHERE key = 'u000'", "has signature 999"),
         ("UPDATE document SET signature_id = NULL WHERE key = 'u000'", "and signature None"),
-        ("UPDATE document SET content_hash = x'00' WHERE key = 'u000'", "not in this bucket"),
-        ("UPDATE content SET body = x'28b5' WHERE doc_id = 1", "cannot be decoded"),
+        ("UPDATE document SET content_hash = body_hash WHERE key = 'u000'", "not in this bucket"),
+        ("UPDATE content SET body = CAST('(x' AS {bytes}) WHERE doc_id = 1", "cannot be decoded"),
         ("DELETE FROM content WHERE doc_id = 1", "the text is missing"),
         (
             "UPDATE content SET body = (SELECT body FROM content WHERE doc_id = 2) "
@@ -116,7 +112,8 @@ def test_every_flipped_bit_of_a_signature_row_is_found(path: Path) -> None:
     ],
 )
 def test_changed_rows_are_found(path: Path, statement: str, expected: str) -> None:
-    change(path, statement.format(run=run_table(path)))
+    of_bytes = "BLOB" if is_sqlite(path) else "bytea"
+    change(path, statement.format(run=run_table(path), bytes=of_bytes))
     assert expected in findings(path)
 
 
@@ -161,11 +158,9 @@ def test_a_quick_check_sees_the_first_block_and_no_other(tmp_path: Path) -> None
 
 
 def test_a_run_that_is_not_listed_or_not_there(path: Path) -> None:
-    database = sqlite3.connect(path / "index.db")
-    database.execute("CREATE TABLE posting_run_99 (bucket_key INTEGER, signature_id INTEGER)")
-    database.execute("INSERT INTO run VALUES (98, 'posting_run_98', 0, 0, 0)")
-    database.commit()
-    database.close()
+    with raw(path) as execute:
+        execute("CREATE TABLE posting_run_99 (bucket_key BIGINT, signature_id BIGINT)")
+        execute("INSERT INTO run VALUES (98, 'posting_run_98', 0, 0, CAST(0 AS boolean))")
     with Index.open(path) as index:
         for quick in (True, False):
             found = {one.where: one.what for one in index.check(quick=quick)}
@@ -270,6 +265,7 @@ def test_a_posting_of_no_signature_is_not_answered_from(path: Path) -> None:
                 question(index)
 
 
+@pytest.mark.sqlite("pages of its file")
 def test_a_garbled_database_is_findings_and_no_crash(path: Path) -> None:
     rng = random.Random(2)
     file = path / "index.db"
@@ -299,6 +295,7 @@ def test_missing_state_and_garbled_parameters_are_damage(path: Path, statement: 
         Index.open(path)
 
 
+@pytest.mark.sqlite("texts in its file")
 def test_a_schema_that_is_no_utf8_any_more_is_damage(make_index: Callable[..., Index]) -> None:
     """SQLite's message quotes the schema, and the driver cannot decode that."""
     index = make_index()
@@ -316,6 +313,7 @@ def test_a_schema_that_is_no_utf8_any_more_is_damage(make_index: Callable[..., I
         database.write_bytes(sound)
 
 
+@pytest.mark.sqlite("any column takes any type")
 def test_a_parameter_whose_name_is_no_text_any_more_is_refused(
     make_index: Callable[..., Index],
 ) -> None:

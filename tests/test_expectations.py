@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 from lshdb import Index, ParameterError, ParameterMismatchError
 from tests.conftest import family_corpus, pair_set
+from tests.raw import change
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,12 @@ from tests.conftest import family_corpus, pair_set
             {"stop_tokens": ["a", "B", "b"]},
             {"stop_tokens": ["a"]},
         ),
-        ({}, {"database": None}, {"database": "sqlite:///x.db"}),
+        pytest.param(
+            {},
+            {"database": None},
+            {"database": "sqlite:///x.db"},
+            marks=pytest.mark.sqlite("None is the file in the index"),
+        ),
         ({"database": "sqlite:///x.db"}, {"database": "sqlite:///x.db"}, {"database": None}),
     ],
 )
@@ -35,7 +40,8 @@ def test_options_are_compared(
 ) -> None:
     path = tmp_path / "a.lshdb"
     Index.create(path, **made).close()
-    Index.open(path, **made, **{name: value for name, value in same.items() if name not in made})
+    others = {name: value for name, value in same.items() if name not in made}
+    Index.open(path, **made, **others).close()
     Index.open(path, **same).close()
     with pytest.raises(ParameterMismatchError) as caught:
         Index.open(path, **other)
@@ -53,10 +59,7 @@ def test_a_name_that_is_none(tmp_path: Path) -> None:
 
 def without_new_parameters(path: Path) -> None:
     """Make an index what an earlier version would have written."""
-    database = sqlite3.connect(path / "index.db")
-    database.execute("DELETE FROM parameter WHERE name IN ('stop_tokens', 'tokenizer')")
-    database.commit()
-    database.close()
+    change(path, "DELETE FROM parameter WHERE name IN ('stop_tokens', 'tokenizer')")
     lines = (path / "index.toml").read_text().splitlines(keepends=True)
     kept = [line for line in lines if not line.startswith(("stop_tokens", "tokenizer"))]
     assert len(kept) == len(lines) - 2

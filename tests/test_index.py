@@ -394,7 +394,7 @@ def test_files_of_two_indexes_are_refused(tmp_path: Path) -> None:
     Index.create(other, k=5, num_perm=256).close()
     toml = (one / "index.toml").read_text()
     (one / "index.toml").write_text(toml.replace("k = 4", "k = 5"))
-    with pytest.raises(ParameterMismatchError, match=r"k is 4 in index\.db and 5 in index\.toml"):
+    with pytest.raises(ParameterMismatchError, match=r"k is 4 in .* and 5 in index\.toml"):
         Index.open(one)
     (one / "index.toml").write_text((other / "index.toml").read_text())
     with pytest.raises(ParameterMismatchError, match="uuid is"):
@@ -458,7 +458,7 @@ def test_sql_reads_and_only_reads(make_index: Make, tmp_path: Path) -> None:
         f"ATTACH '{tmp_path / 'new.db'}' AS x",
         f"VACUUM INTO '{tmp_path / 'new.db'}'",
         "PRAGMA journal_mode=DELETE",
-        "CREATE TEMP TABLE t (x)",
+        "CREATE TEMP TABLE t (x bigint)",
         "SELECT 1; SELECT 2",
         "SELECT load_extension('x')",
         "SELECT nonsense FROM document",

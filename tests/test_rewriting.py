@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +16,7 @@ import pytest
 from lshdb import DamageError, Index, LshdbError, ParameterError
 from lshdb.storage.directory import IndexDirectory
 from tests.conftest import family_corpus, pair_set
+from tests.raw import change
 
 Make = Callable[..., Index]
 CORPUS = family_corpus(5, families=25)
@@ -46,7 +46,8 @@ def buckets(index: Index) -> dict[tuple[int, int], tuple[str, ...]]:
 
 
 def files(index: Index) -> set[str]:
-    return {path.name for path in index.path.iterdir() if not path.name.startswith("index.db-")}
+    """Names of the files of an index, without those of its database."""
+    return {path.name for path in index.path.iterdir() if not path.name.startswith("index.db")}
 
 
 def test_a_compacted_index_answers_as_before_and_as_one_made_of_the_rest(
@@ -68,7 +69,7 @@ def test_a_compacted_index_answers_as_before_and_as_one_made_of_the_rest(
     assert result.dropped == stats.unused_signatures
     assert result.signatures == stats.signatures - stats.unused_signatures
     assert result.bytes_after < result.bytes_before
-    assert files(index) == {"index.toml", "index.db", "lock", "signatures.1.npy"}
+    assert files(index) == {"index.toml", "lock", "signatures.1.npy"}
     assert answers(index) == before
     assert index.check() == []
     after = index.stats()
@@ -164,9 +165,7 @@ def test_damage_is_found_before_it_is_sealed(
         list(index.clusters())
         index.remove(["u000"])
     if statement:
-        database = sqlite3.connect(path / "index.db", isolation_level=None)
-        database.execute(statement)
-        database.close()
+        change(path, statement)
     else:
         data = bytearray((path / "signatures.npy").read_bytes())
         data[-600] ^= 4
@@ -228,7 +227,6 @@ def test_killed_it_is_as_before_or_as_after(make_index: Make, where: str, kind: 
         again.add([CORPUS[0]])
         assert files(again) == {
             "index.toml",
-            "index.db",
             "lock",
             "signatures.1.npy" if is_done else "signatures.npy",
         }
@@ -256,7 +254,7 @@ def test_other_bands_are_those_of_an_index_made_with_them(make_index: Make) -> N
         index = Index.open(index.path)
         assert index.params == result.params != before
         assert index.check() == []
-        assert files(index) == {"index.toml", "index.db", "lock", "signatures.1.npy"}
+        assert files(index) == {"index.toml", "lock", "signatures.1.npy"}
         keys = ("threshold", "bands", "rows")
         made = make_index(
             f"{'-'.join(given)}.lshdb",
@@ -276,7 +274,7 @@ def test_a_reband_that_says_nothing_or_cannot_be(make_index: Make) -> None:
         Index.reband(index.path)
     with pytest.raises(ParameterError):
         Index.reband(index.path, threshold=0.9, bands=16, rows=2)
-    assert files(index) == {"index.toml", "index.db", "lock", "signatures.npy"}
+    assert files(index) == {"index.toml", "lock", "signatures.npy"}
     assert index.query("x") == []
 
 

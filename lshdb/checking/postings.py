@@ -103,7 +103,8 @@ def _content_keys(snapshot: Snapshot) -> NDArray[np.int64]:
     """Content bucket key by signature; 0, which is none, where no document has it any longer."""
     keys = np.zeros(snapshot.n_signatures, dtype=np.int64)
     rows = snapshot.stream(
-        "SELECT signature_id, content_hash FROM document WHERE signature_id IS NOT NULL"
+        "SELECT signature_id, content_hash FROM document WHERE signature_id IS NOT NULL "
+        "ORDER BY doc_id"
     )
     while chunk := list(itertools.islice(rows, _CHUNK)):
         ids = np.array([row[0] for row in chunk], dtype=np.int64)

@@ -8,7 +8,6 @@ import json
 import os
 import pty
 import random
-import shutil
 import signal
 import struct
 import subprocess
@@ -25,6 +24,7 @@ import pytest
 import lshdb
 from lshdb import Index
 from lshdb.cli import cli
+from tests.children.placing import child_path
 
 ROOT = Path(lshdb.__file__).parents[1]
 MODULE = [sys.executable, "-m", "lshdb"]
@@ -50,7 +50,7 @@ def environment(**extra: str) -> dict[str, str]:
         if name not in {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TERM"}
         and not name.startswith("PYTHON")
     }
-    return {**kept, "PYTHONPATH": str(ROOT), **extra}
+    return {**kept, "PYTHONPATH": child_path(), **extra}
 
 
 @pytest.fixture(autouse=True)
@@ -190,7 +190,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def index_path(built: Path, tmp_path: Path) -> Path:
     """A copy of it for one test."""
     path = tmp_path / "news.lshdb"
-    shutil.copytree(built, path)
+    with Index.open(built) as index:
+        index.copy(path)
     return path
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from pathlib import Path
 
 from tests.cli.conftest import Run
+from tests.raw import change, rows_of
 
 
 def flip(path: Path, offset: int) -> None:
@@ -81,9 +81,7 @@ def test_upgrade_of_a_current_index(run: Run, index_path: Path) -> None:
 
 
 def test_an_index_of_the_future(run: Run, index_path: Path) -> None:
-    with sqlite3.connect(index_path / "index.db") as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    connection.close()
+    change(index_path, "UPDATE alembic_version SET version_num = '9999'")
     for command in (("stats",), ("upgrade",), ("pairs",)):
         result = run(*command, index_path, code=1)
         assert "9999" in result.stderr and "newer lshdb" in result.stderr
@@ -116,11 +114,9 @@ def test_repair_makes_signatures_again(run: Run, index_path: Path) -> None:
 
 
 def test_repair_names_what_is_lost(run: Run, index_path: Path) -> None:
-    with sqlite3.connect(index_path / "index.db") as connection:
-        (key,) = connection.execute("SELECT key FROM document WHERE doc_id = 2").fetchone()
-        connection.execute("UPDATE document SET source = 'x' WHERE doc_id = 2")
-        connection.execute("UPDATE batch SET n_rejected = 5 WHERE batch_id = 1")
-    connection.close()
+    ((key,),) = rows_of(index_path, "SELECT key FROM document WHERE doc_id = 2")
+    change(index_path, "UPDATE document SET source = 'x' WHERE doc_id = 2")
+    change(index_path, "UPDATE batch SET n_rejected = 5 WHERE batch_id = 1")
     result = run("check", index_path, "--repair", code=4)
     assert f"lost: 1 document: {key}\n" in result.stderr
     assert "worked out from the documents, and not sure: the figures of batch 1" in result.stderr

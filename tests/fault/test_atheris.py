@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.children.placing import child_path
 from tests.fuzz_targets import TARGETS
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +34,7 @@ def run(*command: object, **environment: str) -> subprocess.CompletedProcess[str
         text=True,
         check=False,
         errors="replace",
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([child_path(), *sys.path]), **environment},
     )
 
 

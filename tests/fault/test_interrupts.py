@@ -15,6 +15,7 @@ import pytest
 
 import lshdb
 from lshdb import Index
+from tests.children.placing import child_path
 from tests.conftest import family_corpus
 
 ROOT = Path(lshdb.__file__).parents[1]
@@ -44,7 +45,7 @@ def start(*arguments: object, launcher: str = "module", cwd: Path) -> subprocess
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": child_path()},
         # A test run in the background has Ctrl-C ignored, and children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
@@ -101,7 +102,7 @@ def test_while_the_program_is_being_loaded(launcher: str, tmp_path: Path) -> Non
     child = subprocess.Popen(
         [*LAUNCHERS[launcher], "stats", "no.lshdb"],
         stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), child_path()])},
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert child.stderr is not None
@@ -118,7 +119,7 @@ def test_a_signal_that_was_ignored_stays_ignored(tmp_path: Path, documents: Path
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": child_path()},
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     )
     while child.poll() is None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from lshdb import Index
+from tests.children.placing import child_path
 from tests.fault.history import RULES, SIZE, Step, history
 from tests.fault.reader import Numbers
 
@@ -82,7 +83,7 @@ def start_reader(path: Path, numbers: Path, seconds: float, number: int) -> subp
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "tests.fault.reader", *what],
         cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([child_path(), *sys.path])},
     )  # fmt: skip
 
 

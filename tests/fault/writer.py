@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.children.placing import child_path
 from tests.fault.steps import State
 
 HERE = Path(__file__).parent
@@ -82,7 +83,7 @@ class WriterProcess:
     """A writer process that is ready for tasks; a context manager."""
 
     def __init__(self, layer: Path) -> None:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([child_path(), *sys.path])}
         before = environment.get("LD_PRELOAD")
         environment["LD_PRELOAD"] = f"{before}:{layer}" if before else str(layer)
         self._process = subprocess.Popen(

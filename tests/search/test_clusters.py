@@ -16,6 +16,7 @@ from lshdb import Index, ParameterError
 from lshdb.search import candidates
 from tests.brute import brute_pairs
 from tests.conftest import family_corpus
+from tests.raw import change, rows_of
 
 Make = Callable[..., Index]
 
@@ -278,26 +279,23 @@ def test_without_update_nothing_is_written_and_what_is_missing_is_said(make_inde
 
 def test_only_what_is_touched_changes(make_index: Make) -> None:
     """Rows of other clusters are not even rewritten: a mark set on them survives."""
-    import sqlite3
-
     corpus = dict(family_corpus(16))
     index = sure(make_index, 0.3)
     index.add(corpus.items())
     clusters = listed(index)
     touched, other = clusters[0], clusters[1]
-    database = sqlite3.connect(index.path / "index.db")
     # A wrong label in the other cluster: an update that touched it would put it right.
-    database.execute(
+    change(
+        index.path,
         "UPDATE cluster_member SET label = 999999 WHERE label = "
         "(SELECT doc_id FROM document WHERE key = ?)",
-        (other[0],),
+        other[0],
     )
-    database.commit()
     index.remove([touched[1][0]])
     index.add([("new", corpus[touched[1][1]])])
     index.update_clusters()
-    left = database.execute("SELECT count(*) FROM cluster_member WHERE label = 999999").fetchone()
-    database.close()
+    statement = "SELECT count(*) FROM cluster_member WHERE label = 999999"
+    (left,) = rows_of(index.path, statement)
     assert left[0] > 0
     assert {finding.where.split(",")[0] for finding in index.check()} == {"table cluster_member"}
     index.update_clusters(max_bucket=2000)  # another cap: everything anew

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sqlite3
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +23,7 @@ from lshdb.search import explanation
 from lshdb.shingling import UNITS, Shingler, shingle_hashes, shingle_texts
 from lshdb.signatures import shingle_content
 from tests.conftest import family_corpus, pair_set
+from tests.raw import change
 
 Make = Callable[..., Index]
 
@@ -216,11 +216,8 @@ def test_refusals(make_index: Make) -> None:
 def test_a_lost_text_is_damage(tmp_path: Any) -> None:
     with Index.create(tmp_path / "i.lshdb") as index:
         index.add([("a", "text"), ("b", "other")])
-        database = sqlite3.connect(index.path / "index.db")
-        database.execute("DELETE FROM content")
-        database.execute("UPDATE document SET signature_id = 7 WHERE key = 'b'")
-        database.commit()
-        database.close()
+        change(index.path, "DELETE FROM content")
+        change(index.path, "UPDATE document SET signature_id = 7 WHERE key = 'b'")
         with pytest.raises(DamageError, match="text of the document 'a' is missing"):
             index.explain("a", "b")
         with pytest.raises(DamageError, match=r"row 2 of .* is not as it was written: \(2, 'b', 7"):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 from pathlib import Path
 
 import pytest
 
 from lshdb import DamageError, Index
 from tests.conftest import family_corpus
+from tests.raw import change
 
 CORPUS = family_corpus(3, families=5)
 
@@ -52,14 +52,13 @@ def test_a_new_generation_is_found_by_who_had_the_old_one_open(tmp_path: Path) -
         begun = index.pairs()
         first = next(begun)
         shutil.copy(path / "signatures.npy", path / "signatures.2.npy")
-        with sqlite3.connect(path / "index.db") as database:
-            database.execute("UPDATE state SET signature_file = 'signatures.2.npy'")
-        database.close()
+        change(path, "UPDATE state SET signature_file = 'signatures.2.npy'")
         (path / "signatures.npy").unlink()
         assert [first, *begun] == before
         assert list(index.pairs()) == before
 
 
+@pytest.mark.sqlite("with a database elsewhere the signatures may be on another host")
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
     path = make(tmp_path / "x.lshdb", CORPUS)
     (path / "signatures.npy").rename(tmp_path / "kept.npy")

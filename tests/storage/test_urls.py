@@ -97,6 +97,7 @@ def test_a_refused_url_is_nowhere(
     assert [path.name for path in tmp_path.iterdir()] == ["there.lshdb"]
 
 
+@pytest.mark.sqlite("there is a URL already")
 def test_a_url_in_index_toml_is_not_shown_either(tmp_path: Path) -> None:
     Index.create(tmp_path / "a.lshdb").close()
     toml = tmp_path / "a.lshdb" / "index.toml"

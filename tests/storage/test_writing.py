@@ -15,6 +15,7 @@ import pytest
 from lshdb import ConflictError, DatabaseError, Index
 from lshdb.storage import signature_file, transaction, writing
 from lshdb.storage.dialects.sqlite import SqliteDatabase, session
+from tests.children.placing import child_path
 from tests.conftest import family_corpus, pair_set
 
 Make = Callable[..., Index]
@@ -161,7 +162,7 @@ def test_killed_writer_leaves_all_or_nothing(make_index: Make, where: str) -> No
     process = subprocess.run(
         [sys.executable, "-c", KILLED, str(index.path), where],
         cwd=Path(__file__).parents[2],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": child_path()},
         capture_output=True,
         check=False,
     )
@@ -175,6 +176,7 @@ def test_killed_writer_leaves_all_or_nothing(make_index: Make, where: str) -> No
     assert state_of(index)[2] == state_of(plain)[2]
 
 
+@pytest.mark.sqlite("its settings")
 def test_database_is_durable_as_promised(make_index: Make) -> None:
     index = make_index()
     with writing.Writer(index._store, lock_timeout=1) as writer, writer.transaction() as open_:
@@ -240,7 +242,7 @@ def test_an_error_of_the_driver_is_one_of_ours(make_index: Make) -> None:
     before = state_of(index)
     with writing.Writer(index._store, lock_timeout=1) as writer:
         with (
-            pytest.raises(DatabaseError, match=r"UNIQUE.*; the batch .* is not in"),
+            pytest.raises(DatabaseError, match=r"(?i:unique).*; the batch .* is not in"),
             writer.transaction() as open_,
         ):
             open_.put_bodies([(1, "text", b"twice")])

@@ -37,6 +37,13 @@ class _NumericLoader(Loader):
         return float(text)
 
 
+class _TruthLoader(Loader):
+    """A truth as 1 or 0."""
+
+    def load(self, data: Buffer) -> int:
+        return int(bytes(data) == b"t")
+
+
 def use_plain_values(connection: psycopg.Connection[Any]) -> None:
     """Let a connection give plain values, and take numbers in the smallest type that holds them.
 
@@ -48,6 +55,7 @@ def use_plain_values(connection: psycopg.Connection[Any]) -> None:
         if info.name not in _KEPT:
             adapters.register_loader(info.oid, TextLoader)
     adapters.register_loader("numeric", _NumericLoader)
+    adapters.register_loader("bool", _TruthLoader)
 
 
 def size_of(row: tuple[Any, ...]) -> int:

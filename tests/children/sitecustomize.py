@@ -1,0 +1,5 @@
+"""Run by Python in each child process that has this folder on its ``PYTHONPATH``."""
+
+import placing
+
+placing.install()
