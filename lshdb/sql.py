@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lshdb.errors import QueryError
-from lshdb.storage.dialects.base import Database
+from lshdb.storage.dialects.base import Database, Fate
 from lshdb.storage.dialects.reading import GuardedReader, TimedOut
 from lshdb.storage.store import Store
 from lshdb.values import check_seconds
@@ -47,6 +47,8 @@ def run_sql(
             raise QueryError("the statement gives no rows", hint="write one SELECT")
     except store.database.errors(ValueError, OverflowError) as error:
         reader.close()
+        if store.database.fate(error) is Fate.LOST:
+            raise store.database.translation(error) from error
         raise QueryError(
             f"the statement was refused: {store.database.said(error)}",
             hint="one SELECT (or WITH ... SELECT) is run, read-only; the tables and views are in "
@@ -75,6 +77,8 @@ def _rows(
         yield ()
         yield from rows
     except database.driver_errors as error:
+        if database.fate(error) is Fate.LOST:
+            raise database.translation(error) from error
         raise QueryError(
             f"the statement failed: {database.said(error)}",
             hint="look at what it computes; only reading is possible, as far as your role may",

@@ -57,7 +57,8 @@ def _copy_rows(source: Session, target: Database, uuid: str) -> None:
                 target.prepare(connection, uuid)
                 upgrade(connection)
                 transfer_rows(source, target.session(connection))
-            target.rest(connection)
+            with contextlib.suppress(*target.driver_errors):
+                target.rest(connection)
     finally:
         engine.dispose()
 

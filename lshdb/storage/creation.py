@@ -68,6 +68,7 @@ class Creation:
         self._what = what
         self.aside = self.path.with_name(f".{self.path.name}.new")
         self._database: Database | None = None
+        self._is_settled = False
         self._refuse_existing()
         if not self.path.parent.is_dir():
             raise LshdbError(
@@ -104,7 +105,7 @@ class Creation:
                         self._clear_out(lock)
                         return lock
                 except BaseException:
-                    if lock.is_in_place():
+                    if lock.is_in_place() and self._description() is None:
                         shutil.rmtree(self.aside, ignore_errors=True)
                     lock.release()
                     raise
@@ -112,12 +113,34 @@ class Creation:
                 lock.release()
 
     def _clear_out(self, lock: WriterLock) -> None:
-        with contextlib.suppress(LshdbError):
-            left = IndexDirectory(self.aside).read_description()
-            database_of(left.place, self.path).remove_leftover(left.uuid)
+        """Remove what a killed process left: first what is outside, which its description names.
+
+        Raises
+        ------
+        DatabaseError
+            The database that it was making does not let that be removed.
+        """
+        left = self._description()
+        if left is not None:
+            try:
+                database_of(left.place, self.path).remove_leftover(left.uuid)
+            except DatabaseError as error:
+                raise DatabaseError(
+                    f"an index that was not finished is left in {self.aside}, and what is in its "
+                    f"database cannot be removed: {error.message}",
+                    hint="make the database answer, or remove that directory and, in the database, "
+                    "what is left there",
+                ) from error
         for entry in self.aside.iterdir():
             if entry != lock.path:
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+
+    def _description(self) -> Description | None:
+        """The description in the directory aside, where there is one."""
+        try:
+            return IndexDirectory(self.aside).read_description()
+        except LshdbError:
+            return None
 
     def fill(
         self,
@@ -177,15 +200,29 @@ class Creation:
                 self.lock.path.unlink()
             sync_directory(self.aside)
             os.rename(self.aside, self.path)
+            self._is_settled = True
             self.lock.path = IndexDirectory(self.path).lock
             sync_directory(self.path.parent)
 
     def abandon(self) -> None:
-        """Remove what was made and give the lock back; nothing is there after that."""
-        if self._database is not None:
-            self._database.remove()
-        shutil.rmtree(self.aside, ignore_errors=True)
+        """Remove what was made and give the lock back; nothing is there after that.
+
+        Where the database cannot be reached the directory aside stays: the next one who makes an
+        index there removes both. What has come to its place is an index, and stays.
+        """
+        if not self._is_settled and self._is_removed():
+            shutil.rmtree(self.aside, ignore_errors=True)
         self.lock.release()
+
+    def _is_removed(self) -> bool:
+        """Remove the database, and say whether nothing is left of it."""
+        made = self._description()
+        if self._database is not None and made is not None:
+            try:
+                self._database.remove(made.uuid)
+            except DatabaseError:
+                return False
+        return True
 
     @contextlib.contextmanager
     def _said(self, database: Database | None = None) -> Iterator[None]:

@@ -130,8 +130,8 @@ class SignatureFile:
             weakref.finalize(self, os.close, self._reader)
         return self._reader
 
-    def check_header(self, n_committed: int, *, is_writer: bool = False) -> None:
-        """Compare the header and the length with what the database says.
+    def check_header(self, n_committed: int, *, is_writer: bool = False) -> int:
+        """Compare the header and the length with what the database says; the header's rows.
 
         Parameters
         ----------
@@ -163,6 +163,7 @@ class SignatureFile:
                 hint="the file belongs to another index or to a later copy of this one",
             )
         self._check_length(n_committed)
+        return n_rows
 
     def check_block(self, first_row: int, n_rows: int, crc32: int) -> NDArray[np.uint32]:
         """Read some rows, and compare them with the CRC-32 that was written for them.

@@ -118,6 +118,29 @@ class Snapshot(RowReader):
         if not self.has_signatures:
             self.signature_file.open()
 
+    def check_signature_file(self, *, is_writer: bool = False) -> None:
+        """Compare the signature file with this state, as far as its header tells.
+
+        The header follows each commit. Where it counts fewer rows than are committed, the writer
+        was killed in between, or the file is a copy that a writer of another host has left behind:
+        the rows that it does not count are compared with their CRC-32.
+
+        Raises
+        ------
+        DamageError
+            It is damaged, or not the file of this state.
+        """
+        counted = self.signature_file.check_header(self.n_signatures, is_writer=is_writer)
+        if counted >= self.n_signatures:
+            return
+        blocks = self.execute(
+            "SELECT first_row, n_rows, crc32 FROM signature_block WHERE first_row + n_rows > ? "
+            "ORDER BY first_row",
+            (counted,),
+        ).fetchall()
+        for block in blocks:
+            self.signature_file.check_block(*block)
+
     def _recognise(self) -> None:
         """Tell this index's signature file from another's, by the CRC-32 of its first block."""
         file = self.signature_file

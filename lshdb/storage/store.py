@@ -224,7 +224,7 @@ class Store:
         )
         self._banding = snapshot.banding
         if not self._is_damaged and snapshot.has_signatures:
-            snapshot.signature_file.check_header(snapshot.n_signatures)
+            snapshot.check_signature_file()
 
     def describe_next(self, params: IndexParams) -> None:
         """Put a description with other parameters beside the one that there is."""

@@ -54,6 +54,8 @@ class WriteTransaction:
         if not len(rows):
             return
         first = self.snapshot.n_signatures
+        if self.session.database.serves_hosts:  # one of which may have written since the last batch
+            self.snapshot.check_signature_file(is_writer=True)
         self.snapshot.signature_file.append(first, rows)
         self.record_blocks(rows)
         self.n_signatures = first + len(rows)

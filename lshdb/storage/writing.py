@@ -87,7 +87,7 @@ class Writer:
                 check_revision(revision[0] if revision else None, self._store.directory.path)
                 self._store.check_banding(snapshot)
                 if self._needs_signatures or snapshot.has_signatures:
-                    snapshot.signature_file.check_header(snapshot.n_signatures, is_writer=True)
+                    snapshot.check_signature_file(is_writer=True)
             if snapshot.has_signatures:
                 with self.translated():
                     self._store.clear_leftovers(snapshot.signature_file)
@@ -127,14 +127,14 @@ class Writer:
         """Bring a new index to its place, with its first commit in it.
 
         Nobody else can have opened the database, and it is closed for the renaming: SQLite knows
-        its files by their names.
+        its files by their names. The commit has taken effect: nothing here may look like its error.
         """
         self._usable = False
-        self._store.database.rest(self._connection)
+        with contextlib.suppress(Exception):
+            self._store.database.rest(self._connection)
         self._disconnect()
         self._store.settle()
-        self._connect()
-        self._usable = True
+        self._reconnect()
 
     def run(self, work: Callable[[WriteTransaction], _Result]) -> _Result:
         """Do some work in one transaction, and again where the database wants it done again.
@@ -224,17 +224,25 @@ class Writer:
             It cannot be known.
         """
         database = self._store.database
-        if mark is None or database.fate(error) is not Fate.LOST:
+        fate = database.fate(error)
+        if mark is None or fate is Fate.FAILED:
             raise self._unknown(error) from error
         try:
             self._reconnect(error)
-            with self._connection.begin():
-                # Whoever has the lock now may be the lost connection, still at work.
-                self._lock_database()
-                return database.session(self._connection).has_mark(mark)
+            return fate is Fate.LOST and self._is_marked(mark)
         except self._driver_errors(LshdbError) as failure:
             self._usable = False
             raise self._unknown(error) from failure
+
+    def _is_marked(self, mark: str) -> bool:
+        """Whether a transaction of that mark is committed, and not only not yet."""
+        database = self._store.database
+        with self._connection.begin():
+            if database.session(self._connection).has_mark(mark):
+                return True
+            # Whoever has the lock now may be the lost connection, still at work.
+            self._lock_database()
+            return database.session(self._connection).has_mark(mark)
 
     def _unknown(self, error: Exception) -> DatabaseError:
         return DatabaseError(
@@ -244,13 +252,13 @@ class Writer:
             hint="run the same command again: what is in already will be left unchanged",
         )
 
-    def _reconnect(self, error: Exception) -> None:
+    def _reconnect(self, error: Exception | None = None) -> None:
         """Connect again, trying for as long as one waits for a lock.
 
         Raises
         ------
         Exception
-            The error that made it necessary, where there is no connection to be had.
+            The error that made it necessary, if there was one, where no connection is to be had.
         """
         deadline = time.monotonic() + self._lock.timeout
         with contextlib.suppress(Exception):
@@ -259,9 +267,9 @@ class Writer:
             try:
                 self._connect()
                 break
-            except DatabaseError:
+            except DatabaseError as failure:
                 if time.monotonic() >= deadline:
-                    raise error from None
+                    raise error or failure from None
                 time.sleep(_PAUSE_SECONDS)
         self._usable = True
 
@@ -311,6 +319,8 @@ class Writer:
         try:
             rollback()
         except Exception:
+            self._usable = False
+        if self._connection.invalidated:
             self._usable = False
 
     @contextlib.contextmanager

@@ -28,6 +28,8 @@ def preload() -> None:
         "alembic.command",
         "alembic.config",
         "numpy.ma",
+        "psycopg",
+        "sqlalchemy.dialects.postgresql.psycopg",
         "sqlalchemy.dialects.sqlite",
         "lshdb.adding",
         "lshdb.checking",
@@ -39,6 +41,7 @@ def preload() -> None:
         "lshdb.repairing",
         "lshdb.rewriting",
         "lshdb.storage.copying",
+        "lshdb.storage.dialects.postgresql",
         "lshdb.storage.schema",
         "lshdb.storage.upgrading",
         "tests.fault.plants",
@@ -99,7 +102,7 @@ def perform(task: dict[str, Any]) -> dict[str, Any]:
         elif "cut" in task:
             outcome |= cut_meanwhile(path, task["cut"], task["texts"], task["size"], task["moment"])
         else:
-            run_steps(task["steps"], Work(path, task["documents"], say))
+            run_steps(task["steps"], Work(path, task["documents"], say, task.get("place")))
     except LshdbError as error:
         outcome = {"outcome": type(error).__name__, "message": error.message, "hint": error.hint}
     except BaseException:

@@ -61,12 +61,21 @@ class Work:
         What it holds now.
     say : callable
         Takes ``("intend", states)`` and ``("done", number of states reached)``.
+    place : dict, optional
+        Where the database of a new index is: ``database`` and ``schema``.
     """
 
-    def __init__(self, path: Path, documents: State, say: Callable[[str, Any], None]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        documents: State,
+        say: Callable[[str, Any], None],
+        place: dict[str, str] | None = None,
+    ) -> None:
         self.path = path
         self.documents = documents
         self.say = say
+        self.place = place or {}
         self.held: list[Any] = []
 
     def change(
@@ -147,7 +156,7 @@ def create(work: Work) -> None:
 
     def do(_committed: Callable[[], None]) -> None:
         if not work.path.exists():
-            Index.create(work.path, **PARAMETERS).close()
+            Index.create(work.path, **PARAMETERS, **work.place).close()
 
     work.change([{}], do)
 
@@ -285,13 +294,24 @@ def reband(work: Work) -> None:
     work.change([work.documents or {}], do)
 
 
+def add_new(work: Work) -> None:
+    """The index comes into being with its first batch."""
+    documents = work.texts(2 * BATCH)
+
+    def do(committed: Callable[[], None]) -> None:
+        with Index.create(work.path, deferred=True, **PARAMETERS, **work.place) as index:
+            index.add(documents.items(), workers=1, on_commit=lambda _: committed())
+
+    work.change(work.states_of(documents), do)
+
+
 def copy(work: Work) -> None:
     """The index comes into being as the copy of another one."""
     documents = work.texts(2 * BATCH)
 
     def do(_committed: Callable[[], None]) -> None:
         with work.other(documents) as other:
-            other.copy(work.path)
+            other.copy(work.path, **work.place)
 
     work.change([documents], do)
 
@@ -333,7 +353,7 @@ STEPS: dict[str, Callable[[Work], None]] = {
     step.__name__: step
     for step in (
         create, add_few, add_batches, add_again, replace, remove, cluster, commit_fails,
-        hold, let_go, merge, expire, compact, reband, copy, export_import, upgrade, repair,
+        hold, let_go, merge, expire, compact, reband, add_new, copy, export_import, upgrade, repair,
     )
 }  # fmt: skip
 
@@ -343,17 +363,23 @@ def run_steps(names: Iterable[str], work: Work) -> None:
         STEPS[name](work)
 
 
-def make_tiny() -> None:
-    """Lower the sizes at which batches, blocks and runs begin, so that little data makes many."""
+def make_tiny(put: Callable[[Any, str, Any], None] = setattr) -> None:
+    """Lower the sizes at which batches, blocks and runs begin, so that little data makes many.
+
+    ``put`` sets an attribute; pytest's takes it back at the end of a test.
+    """
     from lshdb import adding, merging, posted
     from lshdb.storage import blocks, runs
     from lshdb.storage.dialects.sqlite import SqliteDatabase
 
-    adding.BATCH_DOCUMENTS = merging.BATCH_DOCUMENTS = BATCH
-    blocks.BLOCK_ROWS = BLOCK_ROWS
-    runs.RUN_ROWS = runs.LEVEL_ROWS = 20
-    runs.SEAL_ROWS = 60
-    posted.PostedContents.__init__.__kwdefaults__["bits"] = 12  # 16 MiB take 50 ms to come
+    put(adding, "BATCH_DOCUMENTS", BATCH)
+    put(merging, "BATCH_DOCUMENTS", BATCH)
+    put(blocks, "BLOCK_ROWS", BLOCK_ROWS)
+    put(runs, "RUN_ROWS", 20)
+    put(runs, "LEVEL_ROWS", 20)
+    put(runs, "SEAL_ROWS", 60)
+    known = posted.PostedContents.__init__.__kwdefaults__
+    put(posted.PostedContents.__init__, "__kwdefaults__", {**known, "bits": 12})  # 16 MiB: 50 ms
     open_engine = SqliteDatabase.open_engine
 
     def open_tiny_engine(database: SqliteDatabase) -> Any:
@@ -367,4 +393,4 @@ def make_tiny() -> None:
 
         return engine
 
-    SqliteDatabase.open_engine = open_tiny_engine  # type: ignore[method-assign]
+    put(SqliteDatabase, "open_engine", open_tiny_engine)

@@ -25,6 +25,7 @@ from tests.fault.writer import (
     WRITE,
     WriterProcess,
 )
+from tests.postgres import PostgresUrl, fresh_schema
 
 KILLS = 500
 FIRST = ("create", "add_few")
@@ -76,15 +77,18 @@ ORDINARY = (
 
 def kill_and_repeat(
     writer: WriterProcess, path: Path, documents: State, steps: tuple[str, ...], **task: Any
-) -> bool:
-    """Kill a writer, look at what it left, let another do the same; whether it was killed."""
+) -> tuple[bool, State]:
+    """Kill a writer, look at what it left, let another do the same.
+
+    Whether it was killed, and what the index holds in the end.
+    """
     killed = writer.run(path, documents, steps=steps, **task)
     assert killed.outcome in ("killed", "done"), killed.result
     assert faults_of(path, killed.allowed) == [], task
-    again = writer.run(path, documents, steps=steps)
+    again = writer.run(path, documents, steps=steps, place=task.get("place"))
     assert again.outcome == "done", (task, again.result)
     assert faults_of(path, again.allowed[:1], asks=True) == [], task
-    return killed.outcome == "killed"
+    return killed.outcome == "killed", again.allowed[0]
 
 
 @pytest.mark.parametrize("where", NAMED)
@@ -97,7 +101,7 @@ def test_a_writer_is_killed(
 ) -> None:
     if not (is_long or where in ORDINARY):
         pytest.skip("with --faults=long")
-    assert kill_and_repeat(writer, copy_grown(), grown[1], WORK, **NAMED[where])
+    assert kill_and_repeat(writer, copy_grown(), grown[1], WORK, **NAMED[where])[0]
 
 
 @pytest.mark.parametrize("where", NAMED_FIRST)
@@ -108,7 +112,7 @@ def test_a_writer_is_killed_while_the_index_is_made(
         pytest.skip("with --faults=long")
     path = tmp_path / "root" / INDEX
     path.parent.mkdir()
-    assert kill_and_repeat(writer, path, None, FIRST, **NAMED_FIRST[where])
+    assert kill_and_repeat(writer, path, None, FIRST, **NAMED_FIRST[where])[0]
 
 
 def random_kills(rng: random.Random, calls: int) -> Iterator[dict[str, Any]]:
@@ -142,4 +146,83 @@ def test_a_writer_is_killed_anywhere(
     kills = random_kills(random.Random(5), calls)
     done, wanted = 0, (KILLS // 2 if is_long else 2)
     while done < wanted:
-        done += kill_and_repeat(writer, prepared(), documents, steps, **next(kills))
+        done += kill_and_repeat(writer, prepared(), documents, steps, **next(kills))[0]
+
+
+POSTGRES = {
+    **{name: how for name, how in NAMED.items() if "log" not in name and "checkpoint" not in name},
+    "when the commit is durable": {
+        "killed_at": {"name": "sqlalchemy.engine:RootTransaction.commit", "when": "after", "nth": 4}
+    },
+    "before a commit": function("storage.transaction:WriteTransaction.seal", "after", 3),
+    "before merged runs are dropped": function(
+        "storage.dialects.postgresql.database:drop_retired", "before"
+    ),
+    "after some are": function("storage.dialects.postgresql.retiring:_drop", "after"),
+}
+ORDINARY_POSTGRES = ("before a commit", "after a merge, before its commit", "after some are")
+
+
+@pytest.fixture
+def place(postgres_url: PostgresUrl, postgres_schema: str) -> dict[str, str]:
+    return {"database": postgres_url.lshdb, "schema": postgres_schema}
+
+
+@pytest.fixture
+def grown_postgres(
+    writer: WriterProcess, tmp_path: Path, place: dict[str, str]
+) -> tuple[Path, State]:
+    """An index with runs; it goes on from one kill to the next, as making one takes a while."""
+    path = tmp_path / "root" / INDEX
+    path.parent.mkdir()
+    outcome = writer.run(path, None, steps=("create", "add_few", "add_batches"), place=place)
+    assert outcome.outcome == "done", outcome.result
+    return path, outcome.allowed[0]
+
+
+@pytest.mark.parametrize("where", POSTGRES)
+def test_a_writer_of_postgres_is_killed(
+    where: str, writer: WriterProcess, grown_postgres: tuple[Path, State], is_long: bool
+) -> None:
+    if not (is_long or where in ORDINARY_POSTGRES):
+        pytest.skip("with --faults=long")
+    assert kill_and_repeat(writer, *grown_postgres, WORK, **POSTGRES[where])[0]
+
+
+@pytest.mark.parametrize("where", NAMED_FIRST)
+def test_a_writer_is_killed_while_an_index_of_postgres_is_made(
+    where: str, writer: WriterProcess, tmp_path: Path, place: dict[str, str], is_long: bool
+) -> None:
+    if not (is_long or where in ("in the schema", "before the rename")):
+        pytest.skip("with --faults=long")
+    path = tmp_path / "root" / INDEX
+    path.parent.mkdir()
+    assert kill_and_repeat(writer, path, None, FIRST, place=place, **NAMED_FIRST[where])[0]
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_writer_of_postgres_is_killed_anywhere(
+    is_first: bool,
+    writer: WriterProcess,
+    grown_postgres: tuple[Path, State],
+    postgres_url: PostgresUrl,
+    tmp_path: Path,
+    is_long: bool,
+) -> None:
+    """At any moment: what it sent last may still take effect when the next one comes."""
+    rng = random.Random(6)
+    path, documents = grown_postgres
+    killed = 0
+    while killed < (KILLS // 5 if is_long else 1):
+        moment = {"kill_after_seconds": rng.uniform(0, 1.5)}
+        if not is_first:
+            work = (rng.choice(WORK),) if len(documents or {}) < 150 else ("expire", "compact")
+            was_killed, documents = kill_and_repeat(writer, path, documents, work, **moment)
+        else:
+            with fresh_schema(postgres_url) as schema:
+                place = {"database": postgres_url.lshdb, "schema": schema}
+                made = tmp_path / "made" / INDEX
+                made.parent.mkdir()
+                was_killed, _ = kill_and_repeat(writer, made, None, FIRST, place=place, **moment)
+                shutil.rmtree(made.parent)
+        killed += was_killed

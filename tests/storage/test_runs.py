@@ -107,7 +107,7 @@ def test_merging_many_runs_at_once(writer: Writer, monkeypatch: pytest.MonkeyPat
     with writer.transaction() as transaction:
         (run,) = transaction.runs.runs()
         rows = transaction.execute(
-            f"SELECT bucket_key, signature_id FROM {run.table_name} ORDER BY bucket_key, signature_id"
+            f"SELECT bucket_key, signature_id FROM {run.table_name} ORDER BY 1, 2"
         ).fetchall()
         assert [tuple(row) for row in rows] == sorted(expected)
         assert run.n_rows == 800

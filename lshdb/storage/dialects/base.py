@@ -214,6 +214,8 @@ class Database(ABC):
     dialect: ClassVar[str]
     """SQLAlchemy's name of it."""
     driver_errors: ClassVar[tuple[type[Exception], ...]]
+    serves_hosts: ClassVar[bool] = False
+    """Whether hosts may write in turn, each with a directory, and a writer lock, of its own."""
     answers_at_once: ClassVar[bool] = False
     """Whether :meth:`Reader.ask` does anything."""
 
@@ -284,11 +286,19 @@ class Database(ABC):
         """The same database, in an index whose directory is renamed."""
 
     @abstractmethod
-    def remove(self) -> None:
-        """Remove what was made; not an error where nothing is there."""
+    def remove(self, uuid: str) -> None:
+        """Remove what was made for an index that does not come to its place.
+
+        Not an error where nothing is there, or what is there is another index.
+
+        Raises
+        ------
+        DatabaseError
+            The database cannot be reached, or does not let it be removed.
+        """
 
     def remove_leftover(self, uuid: str) -> None:  # noqa: B027
-        """Remove what a killed process made for an index that never came to its place."""
+        """Remove what a killed process made outside the index's directory, in the same way."""
 
     # Connections
 

@@ -19,6 +19,7 @@ Decisions, with their reasons:
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
 from pathlib import Path
@@ -28,7 +29,7 @@ import numpy as np
 import psycopg
 from numpy.typing import NDArray
 
-from lshdb.errors import DatabaseError, ParameterError
+from lshdb.errors import DatabaseError, LshdbError, ParameterError
 from lshdb.storage.dialects.base import Database, Fate, Session
 from lshdb.storage.dialects.postgresql.arrays import register
 from lshdb.storage.dialects.postgresql.asking import ask
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresDatabase"]
 
+# What it says of a lost connection comes as an error, too; without a handler it goes to stderr.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
+
 _LONGEST_NAME = 63
 """Bytes of a name in Postgres; what is longer is cut without an error."""
 _CONNECT_SECONDS = 10
@@ -58,8 +62,11 @@ _PLANNING = (
 _GUARDED = "SET default_transaction_read_only = on; SET standard_conforming_strings = on"
 _READING = f"{_PLANNING}SET default_transaction_read_only = on"
 _WRITING = (
-    f"{_PLANNING}SET synchronous_commit = on; SET default_transaction_isolation = 'read committed'"
+    f"{_PLANNING}SET synchronous_commit = on; "
+    "SET default_transaction_isolation = 'read committed'; "
+    "SET tcp_keepalives_idle = 60; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 6"
 )
+"""A writer whose host is gone without a word keeps its lock for two minutes, and not for hours."""
 
 
 class PostgresDatabase(Database):
@@ -80,6 +87,7 @@ class PostgresDatabase(Database):
 
     dialect = "postgresql"
     driver_errors = (psycopg.Error, UnicodeDecodeError)
+    serves_hosts = True
     answers_at_once = True
 
     def __init__(self, url: str, schema: str) -> None:
@@ -93,7 +101,6 @@ class PostgresDatabase(Database):
         self.url = url
         self.schema = schema
         self._conninfo = "postgresql://" + url.partition("://")[2]
-        self._uuid: str | None = None
         _check_name(schema)
         self._options = _options(self._conninfo, url)
 
@@ -134,6 +141,15 @@ class PostgresDatabase(Database):
         """What to do, by the error's SQLSTATE."""
         return hint_of(error, otherwise)
 
+    def translation(self, error: Exception) -> LshdbError:
+        """Our error for one of the driver's, while reading."""
+        if self.fate(error) is Fate.LOST:
+            return DatabaseError(
+                f"the connection to the database {self} was lost: {said(error)}",
+                hint=hint_of(error, "check that the server runs, and ask again"),
+            )
+        return super().translation(error)
+
     def lies_in(self, directory: Path) -> bool:
         """Never: the server has it."""
         return False
@@ -146,26 +162,27 @@ class PostgresDatabase(Database):
             refuse_unfit(connection, self)
 
     def prepare(self, connection: Connection, uuid: str) -> None:
-        """Make the schema, if it is not there."""
+        """Make the schema, if it is not there; nobody else makes or removes it meanwhile."""
         make_schema(_driver(connection), self)
-        self._uuid = uuid
 
     def moved(self, directory: Path, target: Path) -> PostgresDatabase:
         """The same: it does not lie in the directory."""
         return self
 
-    def remove(self) -> None:
-        """Drop what was made here, and the schema unless it was there before."""
-        if self._uuid is not None:
-            self.remove_leftover(self._uuid)
+    def remove(self, uuid: str) -> None:
+        """Drop what was made of the index of that uuid; with the schema, if that was made for it.
+
+        A schema that was there before stays, and is empty again.
+        """
+        with contextlib.closing(self._connect("removing", _WRITING)) as connection:
+            try:
+                drop_index(connection, self, uuid)
+            except psycopg.Error as error:
+                raise self.translation(error) from error
 
     def remove_leftover(self, uuid: str) -> None:
-        """Drop the index of that uuid, which never came to its place, if the schema holds it."""
-        with (
-            contextlib.suppress(DatabaseError, psycopg.Error),
-            contextlib.closing(self._connect("removing", _WRITING)) as connection,
-        ):
-            drop_index(connection, self, uuid)
+        """Drop what a killed process made; see :meth:`remove`."""
+        self.remove(uuid)
 
     # Connections
 
@@ -189,7 +206,13 @@ class PostgresDatabase(Database):
             connection.autocommit = False
             return connection
 
-        return create_engine("postgresql+psycopg://", creator=connect, poolclass=NullPool)
+        # Whatever is open when a connection is closed is rolled back by that: nothing is to reset.
+        return create_engine(
+            "postgresql+psycopg://",
+            creator=connect,
+            poolclass=NullPool,
+            pool_reset_on_return=None,
+        )
 
     def session(self, connection: Connection) -> Session:
         """The transaction that a writer's connection has open."""

@@ -76,6 +76,8 @@ class PostgresGuardedReader(GuardedReader):
         with contextlib.suppress(psycopg.Error):
             self._cursor.close()
         self._connection.close()
+        if self._cursor is not None:
+            self._cursor.close()
 
     def _rows(self) -> Iterator[tuple[Any, ...]]:
         cursor = self._cursor

@@ -73,9 +73,7 @@ def make_schema(connection: Connection, database: PostgresDatabase) -> None:
     DatabaseError
         The schema is there, and may not be used: its tables would be temporary ones.
     """
-    connection.execute(
-        "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"lshdb {database.schema}",)
-    )
+    _reserve(connection, database)
     refuse_unfit(connection, database)
     if not _is_there(connection, database):
         connection.execute(f"CREATE SCHEMA {database.quoted_schema}".encode())
@@ -90,6 +88,7 @@ def make_schema(connection: Connection, database: PostgresDatabase) -> None:
 def drop_index(connection: Connection, database: PostgresDatabase, uuid: str) -> None:
     """Drop the index of that uuid, if the schema holds it; not one that has taken its place."""
     with connection.transaction():
+        _reserve(connection, database)
         if connection.execute("SELECT FROM pg_class WHERE oid = to_regclass('state')").rowcount < 1:
             return
         if connection.execute("SELECT uuid FROM state").fetchone() != (uuid,):
@@ -109,6 +108,16 @@ def drop_index(connection: Connection, database: PostgresDatabase, uuid: str) ->
         ).fetchone()
         if names is not None and names[0]:
             connection.execute(f"DROP TABLE {names[0]} CASCADE".encode())
+
+
+def _reserve(connection: Connection, database: PostgresDatabase) -> None:
+    """Wait until nobody makes or removes an index in the schema, to the transaction's end.
+
+    Whoever lost the connection to the server may still be at it there.
+    """
+    connection.execute(
+        "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"lshdb {database.schema}",)
+    )
 
 
 def _is_there(connection: Connection, database: PostgresDatabase) -> bool:

@@ -47,11 +47,13 @@ def drop_retired(connection: psycopg.Connection[Any]) -> int:
     with connection.transaction():
         if connection.execute("SELECT FROM retired_run LIMIT 1").fetchone() is None:
             return 0
-        alive = set(_alive(connection))
         free = []
-        for table, seen_by in connection.execute(
-            "SELECT table_name, seen_by FROM retired_run ORDER BY table_name FOR UPDATE"
-        ).fetchall():
+        retired = connection.execute(
+            "SELECT table_name, seen_by FROM retired_run ORDER BY table_name FOR UPDATE SKIP LOCKED"
+        ).fetchall()
+        # After these rows were seen: a writer of another host may have committed them just now.
+        alive = set(_alive(connection))
+        for table, seen_by in retired:
             noted = alive if seen_by is None else alive & set(seen_by.split(","))
             if not noted:
                 free.append(table)
@@ -76,6 +78,11 @@ def _drop(connection: psycopg.Connection[Any], table: str) -> bool:
     """Drop a partition, unless somebody has the table of all of them open."""
     try:
         with connection.transaction():
+            ours = connection.execute(
+                "SELECT FROM retired_run WHERE table_name = %s FOR UPDATE SKIP LOCKED", (table,)
+            )
+            if ours.fetchone() is None:  # a writer of another host is at it, or has done it
+                return False
             # ONLY: the server may be looking through another partition for statistics.
             connection.execute(
                 f"LOCK TABLE ONLY stored_posting, ONLY {table} IN ACCESS EXCLUSIVE MODE "

@@ -19,7 +19,7 @@ import numpy as np
 import psycopg
 from numpy.typing import NDArray
 
-from lshdb.storage.dialects.base import Database, Rows, Session
+from lshdb.storage.dialects.base import Database, Session
 from lshdb.storage.dialects.postgresql.inspecting import misplaced_values, structure
 from lshdb.storage.dialects.postgresql.runs import PostgresRunTables
 
@@ -88,17 +88,17 @@ class PostgresSession(Session):
         if self._begin:
             self.connection.execute(self._begin)
             self._begin = ""
-        name = f"lshdb_{next(self._numbers)}"
-        with psycopg.RawServerCursor(self.connection, name) as cursor:
-            cursor.itersize = _ROWS_A_FETCH
-            if not self._is_reader:
+        cursor = psycopg.RawServerCursor(self.connection, f"lshdb_{next(self._numbers)}")
+        try:
+            with cursor:
+                cursor.itersize = _ROWS_A_FETCH
                 yield from cursor.execute(numbered(sql), parameters, binary=True)
-                return
-            try:
-                cursor.execute(numbered(sql), parameters, binary=True)
-            except psycopg.Error as error:
-                raise self.database.translation(error) from error
-            yield from Rows(cursor, self.database)
+        except psycopg.Error as error:  # from closing the cursor, too
+            if self.connection.closed:
+                cursor.close()
+            if not self._is_reader:
+                raise
+            raise self.database.translation(error) from error
 
     def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         """Run one statement once for each row of parameters, without waiting in between."""

@@ -126,7 +126,7 @@ class SqliteDatabase(Database):
             return SqliteDatabase(target / self.path.relative_to(directory))
         return self
 
-    def remove(self) -> None:
+    def remove(self, uuid: str) -> None:
         """Remove the file and what belongs to it."""
         for suffix in _SUFFIXES:
             with contextlib.suppress(OSError):
