@@ -22,6 +22,7 @@ import contextlib
 import logging
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -158,7 +159,7 @@ class PostgresDatabase(Database):
 
     def refuse_existing(self) -> None:
         """Raise an IndexExistsError where the schema has anything in it."""
-        with contextlib.closing(self._connect("looking", _READING)) as connection:
+        with self._looking() as connection:
             refuse_unfit(connection, self)
 
     def prepare(self, connection: Connection, uuid: str) -> None:
@@ -170,9 +171,9 @@ class PostgresDatabase(Database):
         return self
 
     def remove(self, uuid: str) -> None:
-        """Drop what was made of the index of that uuid; with the schema, if that was made for it.
+        """Drop the index of that uuid, if the schema holds it, and the schema if it came with it.
 
-        A schema that was there before stays, and is empty again.
+        Whose connection was lost may still be making it, and is waited for.
         """
         with contextlib.closing(self._connect("removing", _WRITING)) as connection:
             try:
@@ -283,7 +284,7 @@ class PostgresDatabase(Database):
 
     def sizes(self) -> tuple[int, int]:
         """Bytes of all tables and indexes of the schema; its log is the server's."""
-        with contextlib.closing(self._connect("reading", _READING)) as connection:
+        with self._looking() as connection:
             row = connection.execute(
                 "SELECT coalesce(sum(pg_total_relation_size(pg_class.oid)), 0)::int8 FROM pg_class "
                 "JOIN pg_namespace ON pg_namespace.oid = relnamespace "
@@ -292,6 +293,15 @@ class PostgresDatabase(Database):
         return (int(row[0]) if row else 0), 0
 
     # One connection
+
+    @contextlib.contextmanager
+    def _looking(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection for a look at something, whose errors are ours."""
+        with contextlib.closing(self._connect("looking", _READING)) as connection:
+            try:
+                yield connection
+            except psycopg.Error as error:
+                raise self.translation(error) from error
 
     def _connect(self, what: str, settings: str = "") -> psycopg.Connection[Any]:
         """Open a connection of ours; ``what`` is what the server's lists show of it."""

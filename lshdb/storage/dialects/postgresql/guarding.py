@@ -17,7 +17,6 @@ asks a role that may not. What a single value takes is bounded by the server alo
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -73,11 +72,8 @@ class PostgresGuardedReader(GuardedReader):
 
     def close(self) -> None:
         """Close the connection; what its transaction did is undone."""
-        with contextlib.suppress(psycopg.Error):
-            self._cursor.close()
         self._connection.close()
-        if self._cursor is not None:
-            self._cursor.close()
+        self._cursor.close()
 
     def _rows(self) -> Iterator[tuple[Any, ...]]:
         cursor = self._cursor

@@ -86,7 +86,10 @@ def make_schema(connection: Connection, database: PostgresDatabase) -> None:
 
 
 def drop_index(connection: Connection, database: PostgresDatabase, uuid: str) -> None:
-    """Drop the index of that uuid, if the schema holds it; not one that has taken its place."""
+    """Drop the index of that uuid, if the schema holds it; not one that has taken its place.
+
+    Whoever lost the connection on which it was made may still be making it, and is waited for.
+    """
     with connection.transaction():
         _reserve(connection, database)
         if connection.execute("SELECT FROM pg_class WHERE oid = to_regclass('state')").rowcount < 1:
