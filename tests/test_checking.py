@@ -78,7 +78,10 @@ def test_every_flipped_bit_of_a_signature_row_is_found(path: Path) -> None:
         ("UPDATE state SET next_doc_id = 1000", "table state, row 1"),
         ("UPDATE document SET signature_id = 999 WHERE key = 'u000'", "has signature 999"),
         ("UPDATE document SET signature_id = NULL WHERE key = 'u000'", "and signature None"),
-        ("UPDATE document SET content_hash = body_hash WHERE key = 'u000'", "not in this bucket"),
+        (
+            "UPDATE document SET content_hash = CAST('x' AS {bytes}) WHERE key = 'u000'",
+            "not in this bucket",
+        ),
         ("UPDATE content SET body = CAST('(x' AS {bytes}) WHERE doc_id = 1", "cannot be decoded"),
         ("DELETE FROM content WHERE doc_id = 1", "the text is missing"),
         (

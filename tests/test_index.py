@@ -388,6 +388,7 @@ def test_create_and_open_refusals(tmp_path: Path, make_index: Make) -> None:
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "test.lshdb"]
 
 
+@pytest.mark.sqlite("elsewhere the description says which database is meant")
 def test_files_of_two_indexes_are_refused(tmp_path: Path) -> None:
     one, other = tmp_path / "one.lshdb", tmp_path / "other.lshdb"
     Index.create(one, k=4).close()

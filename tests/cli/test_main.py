@@ -62,6 +62,7 @@ def test_no_arguments_show_the_help(run: Run) -> None:
     assert "Commands:" in run(code=2).stderr
 
 
+@pytest.mark.sqlite("Postgres needs psycopg, and what that imports")
 def test_what_a_query_imports(index_path: Path) -> None:
     """A cold query has 0.3 s; each of the modules left out would take a good part of it."""
     program = (

@@ -19,7 +19,7 @@ Ask = Callable[[Index], Any]
 def numbers(index: Index) -> list[str]:
     """The counts that an index says of itself; sizes are the database's own."""
     stats = index.stats(max_bucket=2)
-    own = {"path", "database_bytes", "log_bytes", "reclaimable_bytes"}
+    own = {"path", "database", "database_bytes", "log_bytes", "reclaimable_bytes"}
     return [f"{name} {getattr(stats, name)}" for name in type(stats).__slots__ if name not in own
             and name not in ("uuid", "created_at")]  # fmt: skip
 
