@@ -73,7 +73,7 @@ class PostgresGuardedReader(GuardedReader):
     def close(self) -> None:
         """Close the connection; what its transaction did is undone."""
         self._connection.close()
-        self._cursor.close()
+        self._cursor.close()  # without a word to the server, which may have no time left for it
 
     def _rows(self) -> Iterator[tuple[Any, ...]]:
         cursor = self._cursor
@@ -88,9 +88,10 @@ class PostgresGuardedReader(GuardedReader):
         if self._left is None:
             return work()
         milliseconds = max(1, round(self._left * 1000))
-        self._connection.execute(f"SET LOCAL statement_timeout = {milliseconds}".encode())
         begun = time.monotonic()
         try:
+            # Also this, which what was left before is the timeout of.
+            self._connection.execute(f"SET LOCAL statement_timeout = {milliseconds}".encode())
             result = work()
         except psycopg.errors.QueryCanceled as error:
             if time.monotonic() - begun < self._left / 2:  # by somebody, and not by the clock
