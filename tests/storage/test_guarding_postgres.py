@@ -185,7 +185,7 @@ VALUES = {
     "1": 1, "-9223372036854775808": -(2**63), "1.5": 1.5, "1e30::numeric": 1e30, "-0.25": -0.25,
     "sum(1::int8)": 1, "avg(x)": 1.0,
     "'Infinity'::float8": math.inf, "'-Infinity'::numeric": -math.inf,
-    "NULL": None, "true": True, "'text'::text": "text", "'ab'::char(3)": "ab ", "''": "",
+    "NULL": None, "true": 1, "'text'::text": "text", "'ab'::char(3)": "ab ", "''": "",
     r"'\x00ff'::bytea": b"\x00\xff", "'a'::name": "a", "17::oid": 17, "1::float4": 1.0,
     "'infinity'::timestamptz": "infinity", "'-infinity'::date": "-infinity",
     "'2026-11-21 10:00'::timestamp": "2026-11-21 10:00:00", "date '0044-03-15 BC'": "0044-03-15 BC",
