@@ -7,12 +7,11 @@ from lshdb.storage.schema import RUN_TABLE_PREFIX, metadata
 connection = context.config.attributes["connection"]
 
 
-def _is_ours(table, name, type_, _reflected, _compare_to):  # type: ignore[no-untyped-def]
-    """Posting runs come and go with the index, and some tables are one database's alone."""
-    if type_ != "table":
-        return True
-    only = table.info.get("dialect", connection.dialect.name)
-    return only == connection.dialect.name and not name.startswith(RUN_TABLE_PREFIX)
+def _is_ours(item, name, type_, _reflected, _compare_to):  # type: ignore[no-untyped-def]
+    """Posting runs come and go with the index, and some things are one database's alone."""
+    if item.info.get("dialect", connection.dialect.name) != connection.dialect.name:
+        return False
+    return type_ != "table" or not name.startswith(RUN_TABLE_PREFIX)
 
 
 # Alembic takes SQLite for a database that cannot roll DDL back, because the driver commits before

@@ -78,6 +78,7 @@ def test_every_flipped_bit_of_a_signature_row_is_found(path: Path) -> None:
         ("UPDATE state SET next_doc_id = 1000", "table state, row 1"),
         ("UPDATE document SET signature_id = 999 WHERE key = 'u000'", "has signature 999"),
         ("UPDATE document SET signature_id = NULL WHERE key = 'u000'", "and signature None"),
+        ("UPDATE document SET batch_id = 77 WHERE key = 'u000'", "is of batch 77, which is not"),
         (
             "UPDATE document SET content_hash = CAST('x' AS {bytes}) WHERE key = 'u000'",
             "not in this bucket",

@@ -35,18 +35,21 @@ def row_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def document_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
-    """Documents without their signature or text, and texts without a document."""
+    """Documents without their signature, batch or text, and texts without a document."""
+    batches = {batch_id for (batch_id,) in snapshot.execute("SELECT batch_id FROM batch")}
     rows = snapshot.stream(
-        "SELECT document.doc_id, key, signature_id, n_shingles, body_hash, form, body "
+        "SELECT document.doc_id, key, signature_id, n_shingles, batch_id, body_hash, form, body "
         "FROM document LEFT JOIN content ON content.doc_id = document.doc_id"
     )
-    for doc_id, key, signature_id, n_shingles, body_hash, form, packed in rows:
+    for doc_id, key, signature_id, n_shingles, batch_id, body_hash, form, packed in rows:
         affected = f"document {key}"
         what = ""
         if (signature_id is None) != (n_shingles == 0):
             what = f"has {n_shingles} shingles and signature {signature_id}"
         elif signature_id is not None and not 0 <= signature_id < snapshot.n_signatures:
             what = f"has signature {signature_id}; there are {snapshot.n_signatures}"
+        elif batch_id not in batches:
+            what = f"is of batch {batch_id}, which is not there"
         if what:
             yield Finding("document", f"table document, doc_id {doc_id}", what, affected)
         what = _text_finding(form, packed, body_hash) if params.store_text else ""

@@ -63,7 +63,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("key", name="uq_document_key"),
         sa.ForeignKeyConstraint(
             ["batch_id"], ["batch.batch_id"], name="fk_document_batch_id_batch"
-        ),
+        ).ddl_if(dialect="sqlite"),
     )
     op.create_index("ix_document_signature_id", "document", ["signature_id"])
     op.create_index("ix_document_batch_id", "document", ["batch_id"])
@@ -73,7 +73,9 @@ def upgrade() -> None:
         sa.Column("form", Words, nullable=False),
         sa.Column("body", sa.LargeBinary, nullable=False),
         sa.PrimaryKeyConstraint("doc_id", name="pk_content"),
-        sa.ForeignKeyConstraint(["doc_id"], ["document.doc_id"], name="fk_content_doc_id_document"),
+        sa.ForeignKeyConstraint(
+            ["doc_id"], ["document.doc_id"], name="fk_content_doc_id_document"
+        ).ddl_if(dialect="sqlite"),
         sa.CheckConstraint("form IN ('text', 'tokens')", name="ck_content_form"),
     )
     op.create_table(
