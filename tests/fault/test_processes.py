@@ -228,9 +228,12 @@ def test_two_threads_want_the_last_idle_connection(index: Index) -> None:
             self.clear()
             return super().pop()
 
-    index._store._idle = Taken(index._store._idle)
+    readers = index._store._readers
+    taken = Taken(readers._idle)
+    assert taken
+    readers._idle = taken
     assert index.stats().documents == len(family_corpus(7))
-    index._store._idle = [*index._store._idle]
+    readers._idle = [*taken]
 
 
 def test_two_threads_hold_the_signatures(tmp_path: Path) -> None:
