@@ -1,6 +1,6 @@
 """How long do queries take while others query and one adds? On SQLite and on Postgres.
 
-    python -m benchmarks.concurrent_queries [--generated 1000000] [--clients 8] [--seconds 30]
+    python -m benchmarks.concurrent_queries [--corpus FILE] [--clients 8] [--seconds 30]
 
 An index is filled on each database in turn. One process alone asks for near-duplicates of stored
 documents; then so many processes do while another one adds batch after batch. Every answer is
@@ -31,6 +31,7 @@ from lshdb import Index
 _SCHEMA = "lshdb_benchmark"
 _METHODS = ["signature", "exact"]
 _BATCH = 1000
+_TEXTS = 300
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -41,17 +42,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(facts(PAIRERS[:1]))
     with tempfile.TemporaryDirectory() as name, places(options.postgres_url) as both:
         print(disk(Path(name)))
-        corpus, _ = short_corpus(Path(name), options.generated, options.words)
+        corpus = options.corpus
+        if corpus is None:
+            corpus = short_corpus(Path(name), options.generated, options.words)[0].path
         body = []
         for place in both:
             index = Path(name) / f"{place.name}.lshdb"
-            _run("add", str(index), str(corpus.path), *place.arguments(_SCHEMA))
+            _run("add", str(index), str(corpus), *place.arguments(_SCHEMA))
             for method in _METHODS:
                 body += _compare(index, place, method, options)
             place.drop(_SCHEMA)
         head = ["database", "verify", "processes", "queries", "median us", "99 % us", "signing us",
                 "batches beside"]  # fmt: skip
-        print(f"\n{options.generated:,} documents, {options.seconds:g} s each\n")
+        print(f"\n{corpus.name}, {options.seconds:g} s each\n")
         print(table(head, body, markdown=options.markdown))
 
 
@@ -59,6 +62,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.concurrent_queries", description=__doc__.splitlines()[0]
     )
+    parser.add_argument("--corpus", type=Path, help="JSONL, fields id and text")
     parser.add_argument("--generated", type=int, default=1_000_000, help="documents")
     parser.add_argument("--words", type=int, default=WORDS, help="words a generated document")
     parser.add_argument("--clients", type=int, default=8)
@@ -104,7 +108,7 @@ def _ask(path: Path, method: str, seconds: float, seed: int) -> dict[str, list[f
     times, signing = [], []
     with Index.open(path) as index:
         [[most]] = index.sql("SELECT max(doc_id) FROM document").rows
-        texts = _texts(index, rng.integers(1, most, 2000).tolist())
+        texts = _texts(index, rng.integers(1, most, _TEXTS).tolist())
         for _, text in texts[:50]:
             index.query(text, verify=method)
         end = time.perf_counter() + seconds
@@ -124,11 +128,11 @@ def _ask(path: Path, method: str, seconds: float, seed: int) -> dict[str, list[f
 
 def _texts(index: Index, doc_ids: list[int]) -> list[tuple[str, str]]:
     found = []
-    for doc_id in doc_ids:
-        for (key,) in index.sql("SELECT key FROM document WHERE doc_id = ?", [doc_id]).rows:
-            body = str(index.show(str(key)).body)
-            if len(body.split()) > 12:
-                found.append((str(key), body.split(maxsplit=1)[-1]))
+    chosen = ", ".join(map(str, doc_ids))
+    for (key,) in index.sql(f"SELECT key FROM document WHERE doc_id IN ({chosen})").rows:
+        body = str(index.show(str(key)).body)
+        if len(body.split()) > 12:
+            found.append((str(key), body.split(maxsplit=1)[-1]))
     return found
 
 
