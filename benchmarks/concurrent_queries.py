@@ -78,28 +78,39 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 def _compare(
     index: Path, place: Place, method: str, options: argparse.Namespace
 ) -> list[list[str]]:
-    alone = [_client(index, method, options.seconds, 0)]
-    rows = [_row(place, method, [json.loads(one.communicate()[0]) for one in alone], 0)]
-    clients = [_client(index, method, options.seconds, seed) for seed in range(options.clients)]
+    alone = [_Client(index, method, options.seconds, 0)]
+    rows = [_row(place, method, [one.result() for one in alone], 0)]
+    clients = [_Client(index, method, options.seconds, seed) for seed in range(options.clients)]
     batches = 0
     with Index.open(index) as writer:
-        while any(one.poll() is None for one in clients):
+        while any(one.process.poll() is None for one in clients):
             number = f"{method}{batches}"
             writer.add(
                 (f"new-{number}-{place_}", f"text {number} number {place_} of the batch beside")
                 for place_ in range(_BATCH)
             )
             batches += 1
-    found = [one.communicate()[0] for one in clients]
-    if any(one.returncode for one in clients):
-        raise SystemExit("a client failed")
-    return [*rows, _row(place, method, [json.loads(one) for one in found], batches)]
+    rows.append(_row(place, method, [one.result() for one in clients], batches))
+    for row in rows:
+        print(*row, flush=True)
+    return rows
 
 
-def _client(index: Path, method: str, seconds: float, seed: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "benchmarks.concurrent_queries", "--client", str(index),
-               "--method", method, "--seconds", str(seconds), "--seed", str(seed)]  # fmt: skip
-    return subprocess.Popen(command, stdout=subprocess.PIPE)
+class _Client:
+    """A process that asks; what it says goes to a file, as a pipe would fill."""
+
+    def __init__(self, index: Path, method: str, seconds: float, seed: int) -> None:
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115
+        command = [sys.executable, "-m", "benchmarks.concurrent_queries", "--client", str(index),
+                   "--method", method, "--seconds", str(seconds), "--seed", str(seed)]  # fmt: skip
+        self.process = subprocess.Popen(command, stdout=self._said)
+
+    def result(self) -> dict[str, list[float]]:
+        if self.process.wait():
+            raise SystemExit("a client failed")
+        self._said.seek(0)
+        found: dict[str, list[float]] = json.loads(self._said.read())
+        return found
 
 
 def _ask(path: Path, method: str, seconds: float, seed: int) -> dict[str, list[float]]:
