@@ -87,9 +87,11 @@ class Questions:
         signatures = self._maker.signatures(shingles) if len(shingles[0]) else None
         is_exact = verify == "exact" or (verify is None and self.params.store_text)
         keys = self._keys(signatures)
-        answering = self._store.answering(keys, with_bodies=is_exact)
+        answering = self._store.answering(keys.reshape(-1), with_bodies=is_exact)
         with self._searcher(answering, top, threshold, verify) as searcher:
-            return [] if signatures is None else searcher.search(signatures, shingles)[0]
+            if signatures is None:
+                return []
+            return searcher.search(signatures, shingles, keys=keys)[0]
 
     def query_many(
         self,
@@ -193,9 +195,8 @@ class Questions:
 
     def _keys(self, signatures: NDArray[np.uint32] | None) -> NDArray[np.int64]:
         if signatures is None:
-            return np.empty(0, dtype=np.int64)
-        params = self.params
-        return bucket_keys(signatures, bands=params.bands, rows=params.rows).reshape(-1)
+            return np.empty((0, self.params.bands), dtype=np.int64)
+        return bucket_keys(signatures, bands=self.params.bands, rows=self.params.rows)
 
 
 def _query_key(searcher: Searcher, key: str) -> list[Hit]:

@@ -92,6 +92,7 @@ class Searcher:
         signatures: NDArray[np.uint32],
         shingles: Sequence[NDArray[np.uint64] | None],
         *,
+        keys: NDArray[np.int64] | None = None,
         leave_out: int | None = None,
     ) -> list[list[Hit]]:
         """The documents most similar to each query, best first; ties in order of key.
@@ -104,10 +105,14 @@ class Searcher:
             One row a query.
         shingles : sequence of ndarray of uint64 or None, length n
             Sorted shingle hashes of each query; needed for method ``exact``.
+        keys : ndarray of int64, shape (n, bands), optional
+            Their bucket keys, where they have been worked out.
         leave_out : int, optional
             doc_id of the document that asks, where it is one of the index.
         """
-        found = list(self._estimated(signatures))
+        if keys is None:
+            keys = bucket_keys(signatures, bands=self._params.bands, rows=self._params.rows)
+        found = list(self._estimated(signatures, keys))
         documents = self.snapshot.documents_of_signatures(_all_candidates(found))
         if self._method == "exact":
             self._cache.prepare(list(documents))
@@ -130,18 +135,16 @@ class Searcher:
         return answers
 
     def _estimated(
-        self, signatures: NDArray[np.uint32]
+        self, signatures: NDArray[np.uint32], keys: NDArray[np.int64]
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
         """For each query the candidates worth a further look, with what bands or slots say."""
-        params = self._params
-        keys = bucket_keys(signatures, bands=params.bands, rows=params.rows)
         # The keys of one query are of different bands, and so distinct as they are.
         asked = keys.reshape(-1) if len(keys) == 1 else distinct(keys.reshape(-1))
         found, postings = self.snapshot.postings.of(asked)
         for number, members in enumerate(_shared_out(keys, found, postings)):
             if not self.snapshot.has_signatures:
                 candidates, shared = np.unique(members, return_counts=True)
-                yield candidates, band_similarity(shared, params)
+                yield candidates, band_similarity(shared, self._params)
                 continue
             candidates = distinct(members)
             parts = [

@@ -235,8 +235,8 @@ class Creation:
                 hint="check that the folder exists, that you may write to it, and its free space",
             ) from error
         except _database_errors(database) as error:
-            said, hint = str(error), "check that its folder exists, that you may write to it, and "
-            hint += "its free space"
+            said = str(error)
+            hint = "check that its folder exists, that you may write to it, and its free space"
             if database is not None:
                 said, hint = database.said(error), database.hint(error, hint)
             raise DatabaseError(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 __all__ = [
+    "NUMBERS",
     "Database",
     "Fate",
     "Rows",
@@ -35,6 +36,13 @@ __all__ = [
 ]
 
 _FEW_VALUES = 8
+
+NUMBERS = {
+    **dict.fromkeys(("signature_id", "signature1", "signature2"), ("0", "n_signatures - 1")),
+    **dict.fromkeys(("doc_id", "label"), ("1", "next_doc_id - 1")),
+}
+"""Columns that hold the number of a signature or a document, in whatever table: the first and the
+last that there can be, by the row of ``state``."""
 
 Ids = NDArray[np.int64]
 
@@ -211,8 +219,6 @@ class Session(ABC):
 class Database(ABC):
     """A database by its place; nothing is open yet."""
 
-    dialect: ClassVar[str]
-    """SQLAlchemy's name of it."""
     driver_errors: ClassVar[tuple[type[Exception], ...]]
     serves_hosts: ClassVar[bool] = False
     """Whether hosts may write in turn, each with a directory, and a writer lock, of its own."""

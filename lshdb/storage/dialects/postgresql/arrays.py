@@ -58,18 +58,8 @@ class _ArrayLoader(Loader):
         return np.frombuffer(data, dtype=_ELEMENT, offset=20)["value"].astype(np.int64)
 
 
-class _NumericLoader(Loader):
+class _NumericLoader(NumericBinaryLoader):
     """A numeric, which sums of whole numbers are, as an int where it is whole."""
-
-    format = Format.TEXT
-
-    def load(self, data: Buffer) -> int | float:
-        text = bytes(data).decode()
-        return int(text) if text.lstrip("-").isdecimal() else float(text)
-
-
-class _BinaryNumericLoader(NumericBinaryLoader):
-    """The same of its binary form."""
 
     def load(self, data: Buffer) -> Any:
         value = super().load(data)
@@ -88,7 +78,6 @@ def register(context: AdaptContext | Connection[Any]) -> None:
         adapters.register_dumper(int, Int8BinaryDumper)
         adapters.register_loader(_INT8_ARRAY, _ArrayLoader)
         adapters.register_loader("numeric", _NumericLoader)
-        adapters.register_loader("numeric", _BinaryNumericLoader)
 
 
 def copy_rows(columns: Sequence[NDArray[np.int64] | int]) -> bytes:

@@ -14,6 +14,7 @@ import numpy as np
 import psycopg
 from numpy.typing import NDArray
 
+from lshdb.storage.dialects.postgresql.session import STATE_COLUMNS
 from lshdb.storage.dialects.reading import Answer
 
 __all__ = ["ask"]
@@ -32,10 +33,7 @@ WITH hit AS MATERIALIZED (
 ), counted AS MATERIALIZED (
     SELECT count(*) <= {_MOST_CANDIDATES} AS is_few FROM candidate
 )
-SELECT signature_file, n_signatures, next_doc_id,
-    coalesce((SELECT string_agg(table_name, ',' ORDER BY run_id) FROM run), ''),
-    (SELECT string_agg(value, ',' ORDER BY name) FROM parameter
-     WHERE name IN ('bands', 'recall', 'rows', 'threshold')),
+SELECT {STATE_COLUMNS},
     (SELECT is_few FROM counted), one.signature_id, one.bucket_keys, one.doc_id, one.key,
     one.batch_id, one.form, one.body
 FROM state LEFT JOIN (

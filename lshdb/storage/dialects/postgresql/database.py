@@ -86,7 +86,6 @@ class PostgresDatabase(Database):
         The URL holds a password, or the name cannot be one of a schema.
     """
 
-    dialect = "postgresql"
     driver_errors = (psycopg.Error, UnicodeDecodeError)
     serves_hosts = True
     answers_at_once = True

@@ -9,15 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lshdb.storage.dialects.base import Session
+from lshdb.storage.dialects.base import NUMBERS, Session
 
 __all__ = ["misplaced_values", "structure"]
-
-_NUMBERS = {
-    **dict.fromkeys(("signature_id", "signature1", "signature2"), "0 AND n_signatures - 1"),
-    **dict.fromkeys(("doc_id", "label"), "1 AND next_doc_id - 1"),
-}
-"""Columns that hold the number of a signature or a document, in whatever table."""
 
 
 def structure(session: Session) -> Iterator[str]:
@@ -42,11 +36,11 @@ def misplaced_values(session: Session) -> Iterator[str]:
         "JOIN information_schema.tables USING (table_schema, table_name) "
         "WHERE table_schema = current_schema() AND table_type = 'BASE TABLE' "
         "AND column_name = ANY(?) AND table_name <> 'stored_posting' ORDER BY 1, 2",
-        (list(_NUMBERS),),
+        (list(NUMBERS),),
     ).fetchall()
     for table, column in columns:
-        wrong = f"{column} NOT BETWEEN (SELECT {_NUMBERS[column].split(' AND ')[0]}) AND "
-        wrong += f"(SELECT {_NUMBERS[column].split(' AND ')[1]} FROM state)"
+        first, last = NUMBERS[column]
+        wrong = f"{column} NOT BETWEEN {first} AND (SELECT {last} FROM state)"
         (count,) = session.execute(f'SELECT count(*) FROM "{table}" WHERE {wrong}').fetchone()
         if count:
             yield f"{count} of the values in the column {column} of the table {table} cannot be"

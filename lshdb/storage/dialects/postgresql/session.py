@@ -26,17 +26,18 @@ from lshdb.storage.dialects.postgresql.runs import PostgresRunTables
 if TYPE_CHECKING:
     from lshdb.storage.dialects.postgresql.database import PostgresDatabase
 
-__all__ = ["PostgresSession"]
+__all__ = ["STATE_COLUMNS", "PostgresSession"]
 
 _ROWS_A_FETCH = 20_000
 _ROWS_AN_INSERT = 10_000
 
-_STATE_SQL = (
-    "SELECT signature_file, n_signatures, next_doc_id, "
+STATE_COLUMNS = (
+    "signature_file, n_signatures, next_doc_id, "
     "coalesce((SELECT string_agg(table_name, ',' ORDER BY run_id) FROM run), ''), "
     "(SELECT string_agg(value, ',' ORDER BY name) FROM parameter "
-    "WHERE name IN ('bands', 'recall', 'rows', 'threshold')) FROM state"
+    "WHERE name IN ('bands', 'recall', 'rows', 'threshold'))"
 )
+"""What :meth:`PostgresSession.state` gives, of the table ``state``."""
 _PLACE = re.compile(r"\?(\d*)")
 _TYPES = {"BIGINT": "int8", "TEXT": "text", "BLOB": "bytea", "FLOAT": "float8", "BOOLEAN": "bool"}
 
@@ -154,7 +155,9 @@ class PostgresSession(Session):
 
     def state(self) -> tuple[str, int, int, str, str] | None:
         """What a snapshot begins with, in one statement."""
-        row: tuple[str, int, int, str, str] | None = self.execute(_STATE_SQL).fetchone()
+        row: tuple[str, int, int, str, str] | None = self.execute(
+            f"SELECT {STATE_COLUMNS} FROM state"
+        ).fetchone()
         return row
 
     def leave_mark(self) -> str:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from lshdb.storage.dialects.base import NUMBERS
+
 __all__ = ["misplaced_values"]
 
 _TYPES = {
     "INTEGER": "'integer'", "BOOLEAN": "'integer'", "TEXT": "'text'", "VARCHAR(32)": "'text'",
     "BLOB": "'blob'", "FLOAT": "'real', 'integer'",
 }  # fmt: skip
-_NUMBERS = {
-    **dict.fromkeys(("signature_id", "signature1", "signature2"), "0 AND n_signatures - 1"),
-    **dict.fromkeys(("doc_id", "label"), "1 AND next_doc_id - 1"),
-}
-"""Columns that hold the number of a signature or a document, in whatever table."""
 
 
 def misplaced_values(execute: Callable[..., Any]) -> Iterator[str]:
@@ -46,6 +43,7 @@ def misplaced_values(execute: Callable[..., Any]) -> Iterator[str]:
 def _is_wrong(name: str, declared: str, *, may_be_null: bool) -> str:
     types = _TYPES[declared] + (", 'null'" if may_be_null else "")
     wrong = f"typeof({name}) NOT IN ({types})"
-    if name in _NUMBERS:
-        wrong += f" OR coalesce((SELECT {name} NOT BETWEEN {_NUMBERS[name]} FROM state), 0)"
+    if name in NUMBERS:
+        first, last = NUMBERS[name]
+        wrong += f" OR coalesce((SELECT {name} NOT BETWEEN {first} AND {last} FROM state), 0)"
     return wrong

@@ -51,7 +51,6 @@ class SqliteDatabase(Database):
     path : Path
     """
 
-    dialect = "sqlite"
     driver_errors = (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError)
     # The driver decodes SQLite's messages, which quote a damaged schema as it lies.
 
