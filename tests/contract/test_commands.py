@@ -62,7 +62,7 @@ SESSION: list[list[str]] = [
     ["show", "a", "f000-0"],
 ]
 _SIZE = re.compile(r"[\d,.]+ ([kM]|[KM]i)?B\b|[\d,.]+ bytes|[\d,]+ (?=after)")
-_SPEED = re.compile(r"in [\d.]+ s\b|[\d.,]+/s|\d+ documents/s|[\d.]+ s\b")
+_SPEED = re.compile(r"in [\d.]+ s\b|[\d.,]+( documents)?/s|[\d.]+ s\b")
 
 
 @pytest.fixture
