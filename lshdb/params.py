@@ -1,28 +1,20 @@
-"""Index parameters: what is stored with an index, the S-curve, and the choice of bands.
+"""Index parameters: what is stored with an index.
 
 Parameters are part of the data. They are fixed when an index is made; everything that opens it
-compares and refuses what differs (:class:`lshdb.errors.ParameterMismatchError`).
-
-The S-curve: with b bands of r rows, two documents of similarity s become a candidate pair with
-probability 1 - (1 - s^r)^b (Mining of Massive Datasets, section 3.4.2).
+compares and refuses what differs (:class:`lshdb.errors.ParameterMismatchError`). How they are
+completed from what a user gives is said in ``choosing.py``, how bands are chosen in ``tuning.py``.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from lshdb.errors import ParameterError
-from lshdb.shingling import (
-    DEFAULT_STOP_TOKENS,
-    NORMALISATION,
-    UNITS,
-    join_steps,
-    parse_steps,
-    stop_token_list,
-)
+from lshdb.shingling import NORMALISATION, UNITS, parse_steps
+from lshdb.signatures.curves import Curve, curve_of
+from lshdb.signatures.metrics import DTYPES, METRICS, ONE_BIT_SCHEMES, Metric
+from lshdb.tuning import MAX_BANDS, candidate_probability, choose_bands
 from lshdb.values import check_flag
 
 __all__ = ["FORMAT", "IndexParams", "candidate_probability", "choose_bands"]
@@ -30,101 +22,11 @@ __all__ = ["FORMAT", "IndexParams", "candidate_probability", "choose_bands"]
 FORMAT = 1
 """Number of the on-disk format that this version writes and reads."""
 
-_MAX_BANDS = 255
-_MAX_NUM_PERM = 4096
-
-# The corpus that the choice of bands has in mind: a million documents whose unrelated pairs have
-# similarities that fall off exponentially with mean 0.05. Shingles of common phrases and
-# boilerplate make such pairs; it is their number that r rows a band cut down.
-_TYPICAL_DOCUMENTS = 1e6
-_TYPICAL_BACKGROUND = 0.05
-
-
-def candidate_probability(similarity: float, bands: int, rows: int) -> float:
-    """Probability 1 - (1 - s^r)^b that a pair of that similarity shares a bucket.
-
-    Parameters
-    ----------
-    similarity : float
-        s, 0 to 1.
-    bands, rows : int
-        b and r.
-
-    Returns
-    -------
-    float
-        Exact to rounding also where s^r is tiny.
-    """
-    if similarity >= 1.0:
-        return 1.0
-    return -math.expm1(bands * math.log1p(-(similarity**rows)))
-
-
-def _false_candidates(threshold: float, bands: int, rows: int, steps: int = 200) -> float:
-    """Expected candidates below the threshold, for one document of the typical corpus."""
-    width = threshold / steps
-    mass = 0.0
-    for step in range(steps):
-        s = (step + 0.5) * width
-        density = math.exp(-s / _TYPICAL_BACKGROUND) / _TYPICAL_BACKGROUND
-        mass += candidate_probability(s, bands, rows) * density * width
-    return _TYPICAL_DOCUMENTS * mass
-
-
-def choose_bands(threshold: float, recall: float, num_perm: int) -> tuple[int, int]:
-    """Choose (bands, rows) so that a pair at the threshold is found with probability >= recall.
-
-    Among all (b, r) with b r <= num_perm and 1 - (1 - t^r)^b >= R, take the one with the lowest
-    cost a document: b postings, and the false candidates expected in a corpus of a million
-    documents whose unrelated pairs have exponentially distributed similarity with mean 0.05. A
-    candidate counts as much as a posting. The index verifies its candidates, so recall is a
-    condition and not a term of the cost: an optimiser that weighs misses against false candidates
-    finds only 40 % of the pairs at exactly t = 0.8 (9 bands of 13 rows).
-
-    Parameters
-    ----------
-    threshold : float
-        t, above 0 and up to 1.
-    recall : float
-        R, above 0 and below 1.
-    num_perm : int
-        Slots of a signature.
-
-    Returns
-    -------
-    tuple of int
-        bands, rows.
-
-    Raises
-    ------
-    ParameterError
-        Where no choice reaches the recall.
-    """
-    best: tuple[float, int, int] | None = None
-    for rows in range(1, num_perm + 1):
-        agree = threshold**rows
-        if agree >= 1.0:
-            bands = 1
-        elif agree < 1e-12:
-            break
-        else:
-            bands = max(1, math.ceil(math.log1p(-recall) / math.log1p(-agree) - 1e-9))
-        if bands * rows > num_perm or bands > _MAX_BANDS:
-            continue
-        if candidate_probability(threshold, bands, rows) < recall:
-            bands += 1
-            if bands * rows > num_perm or bands > _MAX_BANDS:
-                continue
-        cost = bands + _false_candidates(threshold, bands, rows)
-        if best is None or cost < best[0]:
-            best = (cost, bands, rows)
-    if best is None:
-        raise ParameterError(
-            f"no bands and rows within {num_perm} slots find a pair at similarity {threshold:g} "
-            f"with probability {recall:g}",
-            hint="raise --num-perm, or lower --recall, or raise --threshold",
-        )
-    return best[1], best[2]
+MAX_WORDS = 4096
+"""Words of 32 bits that a signature may have."""
+MAX_DIM = 2**20
+_OF_TEXTS = frozenset({"unit", "k", "bag", "normalisation", "stop_tokens", "tokenizer"})
+_OF_VECTORS = frozenset({"dim", "dtype", "width"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,17 +36,18 @@ class IndexParams:
     Attributes
     ----------
     metric : str
-        ``"jaccard"``.
-    scheme : {"fss", "universal"}
-        Min-hash scheme.
+        What similarity is; one of ``lshdb.signatures.METRICS``.
+    scheme : str
+        Family of hash functions, one of the metric's.
     num_perm : int
-        Slots of a signature, 1 to 4096.
+        Slots of a signature, from 1 on: up to 4096, or 131,072 where a slot is a bit, and then a
+        multiple of 32.
     seed : int
         Of the scheme's hash functions, 0 to 2^63 - 1.
     bands, rows : int
         b and r; bands 1 to 255, bands * rows at most num_perm.
     threshold : float
-        Similarity from which on pairs are near-duplicates, inclusive; above 0, up to 1.
+        Similarity from which on pairs are near-duplicates, or distance up to which, inclusive.
     recall : float
         Probability that a pair at the threshold is found.
     unit : {"word", "char", "byte", "line", "token", "url", "tokenizer"}
@@ -161,7 +64,15 @@ class IndexParams:
         Name and version of the tokenizer, with a blank between; empty unless the unit is
         ``tokenizer``.
     store_text : bool
-        Whether texts are kept for exact verification.
+        Whether texts, or vectors, are kept for exact verification.
+    dim : int
+        Dimension of vectors, or number of bits; 0 for texts and weights.
+    dtype : str
+        Of vectors as they are kept: ``float32``, ``float64``, ``float16`` or ``uint8``; ``bits``
+        for bits; empty for texts and weights.
+    width : float
+        Of the pieces that projections are cut into; for scheme ``unary`` the largest number; 0
+        for all others.
     """
 
     metric: str = "jaccard"
@@ -179,20 +90,25 @@ class IndexParams:
     stop_tokens: str = ""
     tokenizer: str = ""
     store_text: bool = True
+    dim: int = 0
+    dtype: str = ""
+    width: float = 0.0
 
     def __post_init__(self) -> None:
-        _check("metric", self.metric, self.metric == "jaccard", '"jaccard"')
-        _check("scheme", self.scheme, self.scheme in ("fss", "universal"), '"fss" or "universal"')
+        _check("metric", self.metric, self.metric in METRICS, f"one of {', '.join(METRICS)}")
+        schemes = self.kind.schemes
+        _check("scheme", self.scheme, self.scheme in schemes, " or ".join(map(repr, schemes)))
         _check_unit(self.unit)
         parse_steps(self.normalisation)
         _check_stop_tokens(self.unit, self.stop_tokens)
         _check_tokenizer(self.unit, self.tokenizer)
-        _check_integer("num_perm", self.num_perm, 1, _MAX_NUM_PERM)
+        check_num_perm(self.num_perm, self.scheme)
         _check_integer("seed", self.seed, 0, 2**63 - 1)
-        _check_integer("bands", self.bands, 1, _MAX_BANDS)
-        _check_integer("rows", self.rows, 1, _MAX_NUM_PERM)
+        _check_integer("bands", self.bands, 1, MAX_BANDS)
+        _check_integer("rows", self.rows, 1, MAX_WORDS)
         _check_integer("k", self.k, 1, 255)
-        _check_threshold(self.threshold)
+        self._check_vectors()
+        check_threshold(self.metric, self.threshold)
         good = _is_number(self.recall) and 0.0 <= self.recall <= 1.0
         _check("recall", self.recall, good, "a number from 0 to 1")
         check_flag("bag", self.bag)
@@ -204,114 +120,82 @@ class IndexParams:
                 hint="raise --num-perm, or lower --bands or --rows",
             )
 
+    def _check_vectors(self) -> None:
+        if not self.kind.is_dense:
+            for name, value in (("dim", self.dim), ("dtype", self.dtype), ("width", self.width)):
+                if value:
+                    raise ParameterError(f"{name} is for vectors, and the metric is {self.metric}")
+            return
+        check_dim(self.dim)
+        choices = ("bits",) if self.kind.body == "bits" else DTYPES
+        _check("dtype", self.dtype, self.dtype in choices, " or ".join(choices))
+        check_width(self.scheme, self.width)
+
     @classmethod
-    def choose(
-        cls,
-        *,
-        threshold: float = 0.8,
-        recall: float | None = None,
-        bands: int | None = None,
-        rows: int | None = None,
-        num_perm: int = 128,
-        unit: str | None = None,
-        k: int | None = None,
-        scheme: str = "fss",
-        seed: int = 1,
-        bag: bool = False,
-        lowercase: bool | None = None,
-        strip_accents: bool = False,
-        strip_punctuation: bool = False,
-        digits: str = "keep",
-        stop_tokens: Iterable[str] | None = None,
-        tokenizer: str = "",
-        store_text: bool = True,
-    ) -> IndexParams:
-        """Complete parameters from what a user gives: bands from threshold and recall, k from unit.
+    def choose(cls, **options: Any) -> IndexParams:
+        """Complete parameters from what a user gives; see :func:`lshdb.choosing.choose_params`."""
+        from lshdb.choosing import choose_params
 
-        Parameters
-        ----------
-        threshold : float
-            Above 0, up to 1.
-        recall : float, optional
-            Promised probability of finding a pair at the threshold; 0.99 unless bands are given.
-        bands, rows : int, optional
-            Both or neither, and not together with recall; the recall is then what they give.
-        num_perm, scheme, seed, bag, tokenizer, store_text
-            As the attributes.
-        unit, k : optional
-            As the attributes. The unit is ``word``, or ``tokenizer`` where one is given; k goes by
-            the unit (``lshdb.shingling.UNITS``).
-        lowercase : bool, optional
-            Whether letter case is folded; by default for word, char, line and url.
-        strip_accents, strip_punctuation : bool
-            Whether accents are dropped, and punctuation and symbols turned into blanks.
-        digits : {"keep", "zero"}
-            Whether every number becomes 0.
-        stop_tokens : iterable of str, optional
-            For unit ``url``: in place of the default list.
+        return choose_params(**options)
 
-        Raises
-        ------
-        ParameterError
-            A value is out of range, or no bands reach the recall.
-        """
-        _check_threshold(threshold)
-        _check_integer("num_perm", num_perm, 1, _MAX_NUM_PERM)
-        unit = ("tokenizer" if tokenizer else "word") if unit is None else unit
-        _check_unit(unit)
-        normalisation = _normalisation(unit, lowercase, strip_accents, strip_punctuation, digits)
-        if stop_tokens is not None and unit != "url":
-            raise ParameterError(
-                f"stop_tokens are for unit url, and the unit is {unit}",
-                hint="leave --stop-tokens out, or make an index of --unit url",
-            )
-        if unit == "url":
-            given = DEFAULT_STOP_TOKENS if stop_tokens is None else stop_tokens
-            recorded_stop_tokens = stop_token_list(given, normalisation)
-        else:
-            recorded_stop_tokens = ""
-        if (bands is None) != (rows is None):
-            raise ParameterError("bands and rows are given together or not at all")
-        if bands is not None and rows is not None:
-            if recall is not None:
-                raise ParameterError(
-                    "recall chooses bands and rows, so it cannot be given together with them"
-                )
-            _check_integer("bands", bands, 1, _MAX_BANDS)
-            _check_integer("rows", rows, 1, _MAX_NUM_PERM)
-            recall = candidate_probability(threshold, bands, rows)
-        else:
-            recall = 0.99 if recall is None else recall
-            good = _is_number(recall) and 0.0 < recall < 1.0
-            _check("recall", recall, good, "a number above 0 and below 1")
-            bands, rows = choose_bands(threshold, recall, num_perm)
-        return cls(
-            scheme=scheme,
-            num_perm=num_perm,
-            seed=seed,
-            bands=bands,
-            rows=rows,
-            threshold=float(threshold),
-            recall=float(recall),
-            unit=unit,
-            k=UNITS[unit].k if k is None else k,
-            bag=bag,
-            normalisation=normalisation,
-            stop_tokens=recorded_stop_tokens,
-            tokenizer=tokenizer,
-            store_text=store_text,
-        )
+    @property
+    def kind(self) -> Metric:
+        """What there is to know of the metric."""
+        return METRICS[self.metric]
 
-    def recall_at(self, similarity: float) -> float:
-        """Probability that a pair of that similarity is found."""
-        return candidate_probability(similarity, self.bands, self.rows)
+    @property
+    def curve(self) -> Curve:
+        """How probably a slot is equal, by level of similarity."""
+        return curve_of(self.metric, self.scheme, dim=self.dim, width=self.width)
+
+    @property
+    def level(self) -> float:
+        """The threshold as a level: larger is more similar, so minus a distance."""
+        return self.curve.level(self.threshold)
+
+    @property
+    def slot_bits(self) -> int:
+        """Bits of a slot: 32, or 1."""
+        return slot_bits(self.scheme)
+
+    @property
+    def row_words(self) -> int:
+        """Words of 32 bits of a signature row."""
+        return self.num_perm * self.slot_bits // 32
+
+    @property
+    def keeps_texts(self) -> bool:
+        """Whether bodies are kept in the table ``content``."""
+        return self.store_text and not self.kind.is_dense
+
+    @property
+    def keeps_vectors(self) -> bool:
+        """Whether bodies are kept in the file of vectors."""
+        return self.store_text and self.kind.is_dense
+
+    @property
+    def vector_columns(self) -> int:
+        """Numbers of a row of that file: the dimension, or bytes that hold the bits."""
+        return -(-self.dim // 8) if self.dtype == "bits" else self.dim
+
+    def recall_at(self, value: float) -> float:
+        """Probability that a pair of that similarity, or at that distance, is found."""
+        curve = self.curve
+        return candidate_probability(curve.probability(curve.level(value)), self.bands, self.rows)
 
     def items(self) -> dict[str, str | int | float | bool]:
-        """Name to value, in the order of the attributes."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        """Name to value of what there is for the metric, in the order of the attributes."""
+        absent = _OF_TEXTS if self.kind.is_dense else _OF_VECTORS
+        return {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name not in absent
+        }
 
     def options(self) -> dict[str, str | bool]:
         """The options of :meth:`choose` that are recorded as steps of the normalisation."""
+        if self.kind.is_dense:
+            return {}
         steps = parse_steps(self.normalisation)
         return {
             "lowercase": "casefold" in steps,
@@ -321,21 +205,50 @@ class IndexParams:
         }
 
 
-def _normalisation(
-    unit: str, lowercase: bool | None, strip_accents: bool, strip_punctuation: bool, digits: str
-) -> str:
-    """The unit's own steps, with those that options add and without those they take away."""
-    _check("digits", digits, digits in ("keep", "zero"), '"keep" or "zero"')
-    steps = set(parse_steps(UNITS[unit].normalisation))
-    if lowercase is not None:
-        check_flag("lowercase", lowercase)
-        steps = steps | {"casefold"} if lowercase else steps - {"casefold"}
-    added = {
-        "accents": check_flag("strip_accents", strip_accents),
-        "punctuation": check_flag("strip_punctuation", strip_punctuation),
-        "digits": digits == "zero",
-    }
-    return join_steps(steps | {step for step, wanted in added.items() if wanted})
+def slot_bits(scheme: str) -> int:
+    """Bits of a slot of a scheme: 32, or 1."""
+    return 1 if scheme in ONE_BIT_SCHEMES else 32
+
+
+def check_num_perm(value: object, scheme: str) -> None:
+    """Refuse a number of slots that a signature of the scheme cannot have."""
+    bits = slot_bits(scheme)
+    _check_integer("num_perm", value, 1, MAX_WORDS * 32 // bits)
+    if bits == 1 and isinstance(value, int) and value % 32:
+        raise ParameterError(
+            f"num_perm is {value}, and slots of scheme {scheme} are single bits, in words of 32",
+            hint=f"give a multiple of 32, such as {-(-value // 32) * 32}",
+        )
+
+
+def check_threshold(metric: str, value: object) -> None:
+    """Refuse a threshold that the metric cannot have."""
+    good, expected = _is_number(value) and 0.0 < value <= 1.0, "a number above 0, up to 1"
+    if metric == "cosine":
+        good, expected = _is_number(value) and -1.0 < value <= 1.0, "a number above -1, up to 1"
+    elif metric == "hamming":
+        good, expected = _is_number(value) and value >= 0.0, "a number of bits, from 0 on"
+    elif METRICS[metric].is_distance:
+        good = _is_number(value) and 0.0 < value < float("inf")
+        expected = "a distance above 0"
+    _check("threshold", value, good, expected)
+
+
+def check_dim(value: object) -> None:
+    """Refuse what is no dimension."""
+    _check_integer("dim", value, 1, MAX_DIM)
+
+
+def check_width(scheme: str, value: object) -> None:
+    """Refuse a width that the scheme cannot have."""
+    if scheme == "unary":
+        good = _is_number(value) and 1 <= value <= 2**16 and value == int(value)
+        _check("width", value, good, "the largest number, a whole one from 1 to 65536")
+    elif scheme in ("cauchy", "gaussian"):
+        good = _is_number(value) and 0.0 < value < float("inf")
+        _check("width", value, good, "a number above 0")
+    elif value:
+        raise ParameterError(f"width is for projections, and the scheme is {scheme}")
 
 
 def _check(name: str, value: object, good: bool, expected: str) -> None:
@@ -346,11 +259,6 @@ def _check(name: str, value: object, good: bool, expected: str) -> None:
 def _check_integer(name: str, value: object, low: int, high: int) -> None:
     good = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
     _check(name, value, good, f"a whole number from {low} to {high}")
-
-
-def _check_threshold(value: object) -> None:
-    good = _is_number(value) and 0.0 < value <= 1.0
-    _check("threshold", value, good, "a number above 0, up to 1")
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

@@ -320,7 +320,7 @@ NAN = math.nan
 @pytest.mark.parametrize(
     ("name", "values"),
     [
-        ("metric", ["cosine", "", "Jaccard", None]),
+        ("metric", ["angle", "", "Jaccard", None]),
         ("scheme", ["minhash", "", "FSS", None, 1]),
         ("unit", ["bytes", "", "words", None, 5]),
         (

@@ -1,0 +1,183 @@
+"""How probably two signatures agree in a slot: one curve for each family of hash functions.
+
+A family h is chosen so that Pr[h(x) = h(y)] depends on how similar x and y are, and on nothing
+else. That function of the similarity is the curve, exact to rounding. From it follow all other
+figures: what bands find, the estimate that a share of equal slots gives, and for two levels of
+similarity that the family is (d1, d2, p1, p2)-sensitive with p1 and p2 the curve's values there.
+
+A *level* says how similar two points are, and the larger it is, the more similar they are. Where a
+metric is a similarity the level is that; where it is a distance d, the level is -d. So one order
+serves every metric, and a threshold is always the lowest level that counts.
+
+    jaccard, weighted-jaccard, jaccard-bits    J                          min-hash
+    cosine    1 - arccos(s) / pi                                  sign of a random projection
+    hamming   1 - d / n                                           a sampled bit of n
+    l1        2 atan(u) / pi - ln(1 + u^2) / (pi u),  u = a / d   Cauchy projection, cut at width a
+    l1        1 - d / (n m)                            a sampled bit of the unary code of 0 to m
+    l2        1 - 2 Phi(-u) - 2 (1 - exp(-u^2 / 2)) / (sqrt(2 pi) u),  u = a / d   the Gaussian one
+
+Sources: Mining of Massive Datasets, sections 3.3 and 3.7; Charikar, STOC 2002 (cosine); Datar,
+Immorlica, Indyk, Mirrokni, SoCG 2004 (l1 and l2).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["JACCARD", "Curve", "curve_of", "projection_curve"]
+
+Floats = NDArray[np.float64]
+
+
+class Curve(ABC):
+    """Probability of an equal slot as a function of the level, which it rises with.
+
+    Attributes
+    ----------
+    is_distance : bool
+        Whether the level is minus a distance.
+    best : float
+        The level of two equal points.
+    """
+
+    is_distance: bool = False
+    best: float = 1.0
+
+    @abstractmethod
+    def probability(self, level: float) -> float:
+        """Probability that a slot is equal, 0 to 1."""
+
+    @abstractmethod
+    def levels(self, shares: Floats) -> Floats:
+        """The levels at which slots are equal with these probabilities: estimates from shares."""
+
+    def level(self, value: float) -> float:
+        """The level of a similarity or distance, as a user says it."""
+        return 0.0 - value if self.is_distance else value
+
+    def value(self, level: float) -> float:
+        """The similarity or distance that a level stands for."""
+        return 0.0 - level if self.is_distance else level
+
+
+class _Equal(Curve):
+    """Min-hash: slots are equal with probability J."""
+
+    def probability(self, level: float) -> float:
+        return min(1.0, max(0.0, level))
+
+    def levels(self, shares: Floats) -> Floats:
+        return shares
+
+
+class _Angle(Curve):
+    """Signs of random projections differ with probability angle / pi."""
+
+    def probability(self, level: float) -> float:
+        return 1.0 - math.acos(min(1.0, max(-1.0, level))) / math.pi
+
+    def levels(self, shares: Floats) -> Floats:
+        return np.cos(np.pi * (1.0 - np.clip(shares, 0.0, 1.0)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sampled(Curve):
+    """Of n bits, d differ; a sampled one is equal with probability 1 - d / n."""
+
+    n_bits: float
+    is_distance = True
+    best = 0.0
+
+    def probability(self, level: float) -> float:
+        return min(1.0, max(0.0, 1.0 + level / self.n_bits))
+
+    def levels(self, shares: Floats) -> Floats:
+        return (shares - 1.0) * self.n_bits
+
+
+@dataclass(frozen=True, slots=True)
+class _Projected(Curve):
+    """Projections by a p-stable distribution, cut into pieces of one width."""
+
+    width: float
+    is_distance = True
+    best = 0.0
+
+    def probability(self, level: float) -> float:
+        if level >= 0.0:
+            return 1.0
+        return self._at(-level / self.width)
+
+    def levels(self, shares: Floats) -> Floats:
+        values = sorted(set(shares.tolist()))  # of a count of slots there are few
+        found = np.array([self._level(share) for share in values])
+        return found[np.searchsorted(values, shares)] if values else shares
+
+    def _level(self, share: float) -> float:
+        """By bisection of the logarithm of the distance, to 12 digits."""
+        if share >= 1.0:
+            return 0.0
+        low, high = -40.0, 40.0
+        while high - low > 1e-12:
+            middle = (low + high) / 2
+            low, high = (middle, high) if self._at(math.exp(middle)) > share else (low, middle)
+        return 0.0 - math.exp(low) * self.width
+
+    @abstractmethod
+    def _at(self, distance: float) -> float:
+        """The probability at a distance, above 0, in widths."""
+
+
+class _Cauchy(_Projected):
+    def _at(self, distance: float) -> float:
+        if distance > 1e5:  # 1 / (pi c): both terms round to nearly the same
+            return 1.0 / (math.pi * distance)
+        u = 1.0 / distance
+        return max(0.0, 2.0 * math.atan(u) / math.pi - math.log1p(u * u) / (math.pi * u))
+
+
+class _Gaussian(_Projected):
+    def _at(self, distance: float) -> float:
+        if distance > 1e3:  # u / sqrt(2 pi) (1 - u^2 / 12): the sum rounds to nothing
+            u = 1.0 / distance
+            return u / math.sqrt(2.0 * math.pi) * (1.0 - u * u / 12.0)
+        u = 1.0 / distance
+        tail = math.erfc(u / math.sqrt(2.0))
+        return 1.0 - tail + 2.0 * math.expm1(-u * u / 2.0) / (math.sqrt(2.0 * math.pi) * u)
+
+
+JACCARD: Curve = _Equal()
+"""Of min-hash."""
+
+
+def projection_curve(scheme: str, width: float) -> Curve:
+    """The curve of projections that are cut at a width, by scheme ``cauchy`` or ``gaussian``."""
+    return _Cauchy(width) if scheme == "cauchy" else _Gaussian(width)
+
+
+def curve_of(metric: str, scheme: str, *, dim: int, width: float) -> Curve:
+    """The curve of a family.
+
+    Parameters
+    ----------
+    metric, scheme : str
+        As in ``metrics.METRICS``.
+    dim : int
+        Dimension, of bit strings their number of bits.
+    width : float
+        Width of the pieces of a projection; for scheme ``unary`` the largest number.
+    """
+    if metric == "cosine":
+        return _Angle()
+    if metric == "hamming":
+        return _Sampled(float(dim))
+    if scheme == "unary":
+        return _Sampled(dim * width)
+    if scheme in ("cauchy", "gaussian"):
+        return projection_curve(scheme, width)
+    return JACCARD
