@@ -1,4 +1,4 @@
-"""What a user gives -> complete parameters: bands from threshold and recall, k from the unit, ..."""
+"""What a user gives -> complete parameters: bands from threshold and recall, k from the unit."""
 
 from __future__ import annotations
 
