@@ -141,6 +141,7 @@ def watched(stages: Stages) -> Iterator[None]:
     from benchmarks.peers import lshdb_
     from lshdb import Index, adding
     from lshdb.documents import jsonl
+    from lshdb.signatures.sets import SetFamily
     from lshdb.storage.dialects.sqlite import SqliteDatabase
     from lshdb.storage.dialects.sqlite.runs import SqliteRunTables
     from lshdb.storage.runs import PostingRuns
@@ -159,7 +160,7 @@ def watched(stages: Stages) -> Iterator[None]:
         (jsonl, "validate_key", checking),
         (adding.Addition, "_classify", classifying),
         (Snapshot, "documents_of_keys", classifying),
-        (adding, "canonical_contents", "normalising"),
+        (SetFamily, "contents", "normalising"),
         (adding.Addition, "_hash_contents", "hashing contents"),
         (adding.Addition, "_share_signatures", knowing),
         (Snapshot, "signatures_of_contents", knowing),

@@ -131,7 +131,7 @@ def _ask(path: Path, method: str, seconds: float, seed: int) -> dict[str, list[f
             if not any(hit.key == key for hit in hits):
                 raise SystemExit(f"{key} was not found")
             begun = time.perf_counter()
-            shingles = index._maker.shingles([text])
+            shingles = index._maker.points([text])
             index._maker.signatures(shingles)
             signing.append(1e6 * (time.perf_counter() - begun))
     return {"times": times, "signing": signing}

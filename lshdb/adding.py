@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.committing import AddResult, Change, Committer, check_on_conflict
-from lshdb.documents import Document, Rejected, validate_body, validate_key
+from lshdb.documents import Document, Rejected, validate_key
 from lshdb.errors import InputError, TooManyRejectedError
 from lshdb.params import IndexParams
-from lshdb.shingling import Content, Shingler, count_unassigned
-from lshdb.signatures import canonical_contents
+from lshdb.signatures.family import Family
 from lshdb.signing import sign_in_threads
 from lshdb.storage.bodies import hash_body, pack_body, raw_body
 from lshdb.storage.records import StoredDocument
@@ -44,7 +44,7 @@ def add_documents(
     store: Store,
     items: Iterable[Item],
     *,
-    shingler: Shingler,
+    family: Family,
     source: str,
     on_conflict: str,
     max_errors: int | None,
@@ -65,18 +65,18 @@ def add_documents(
             result,
             source=source,
             on_conflict=on_conflict,
-            shingler=shingler,
+            family=family,
             workers=workers,
         )
         run.max_errors = max_errors
         run.on_reject = on_reject
-        run.take(in_batches(items, run.reject), begun=begun, on_commit=on_commit)
+        run.take(in_batches(items, family, run.reject), begun=begun, on_commit=on_commit)
     result.seconds = time.perf_counter() - begun
     return result
 
 
 def in_batches(
-    items: Iterable[Item], reject: Callable[[Rejected], None]
+    items: Iterable[Item], family: Family, reject: Callable[[Rejected], None]
 ) -> Iterator[list[Document]]:
     """Cut a stream into batches that fit in memory, without what is unusable, which is reported."""
     batch: list[Document] = []
@@ -86,7 +86,7 @@ def in_batches(
             reject(item)
             continue
         document = item if isinstance(item, Document) else _document(item)
-        reason = validate_key(document.key) or validate_body(document.body)
+        reason = validate_key(document.key) or family.refusal(document.body)
         if reason is not None:
             reject(Rejected(document.source or f"key {document.key!r}"[:200], reason))
             continue
@@ -110,14 +110,14 @@ class Addition(Committer):
         *,
         source: str,
         on_conflict: str,
-        shingler: Shingler,
+        family: Family,
         workers: int,
         after: str = "",
     ) -> None:
         super().__init__(
             writer, params, result, source=source, on_conflict=on_conflict, after=after
         )
-        self.shingler = shingler
+        self.family = family
         self.workers = workers
         self.max_errors: int | None = None
         self.on_reject: Callable[[Rejected], None] | None = None
@@ -180,15 +180,15 @@ class Addition(Committer):
 
     def _hash_contents(self, changes: list[Change]) -> None:
         documents = [change.content for change in changes]
-        with naming_text(documents, self.shingler.canonical):
-            contents = canonical_contents(self.shingler, [each.body for each in documents])
+        with naming_text(documents, self.family.content):
+            contents = self.family.contents([each.body for each in documents])
         for change, content in zip(changes, contents, strict=True):
             change.content = content
-            change.n_unassigned = count_unassigned(change.content)
+            change.n_unassigned = self.family.n_unassigned(content)
             change.content_hash = hash_body(*raw_body(change.content))
 
-    def _sign(self, contents: list[Content]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        return sign_in_threads(contents, self.params, workers=self.workers)
+    def _sign(self, contents: list[Any]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        return sign_in_threads(contents, self.family, workers=self.workers)
 
     def _packed(self, change: Change) -> bytes:
         return pack_body(change.body)

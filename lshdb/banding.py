@@ -6,6 +6,10 @@ and its r slots below, so one integer column, sorted, keeps the postings of a ba
     h = mix64(band + 1);  for each of the r slots, in order:  h = mix64(h xor slot)
     bucket = low 56 bits of h;  bucket key = band * 2^56 + bucket, as two's complement
 
+Where slots are single bits, slot j is bit j mod 32 of word j / 32 of the row, from the least
+significant one on. The r bits of a band are then put into words in the same way, the first one into
+bit 0 of the first word, and each word takes the part of a slot.
+
 Band 255 is not a band of slots: its buckets are the first 56 bits of content hashes, by which exact
 copies are found (see ``docs/format.md``). That leaves 255 bands, 0 to 254.
 """
@@ -25,10 +29,12 @@ __all__ = [
     "CONTENT_BAND",
     "MAX_BANDS",
     "Agreement",
+    "band_words",
     "bands_of",
     "bucket_keys",
     "compare_rows",
     "content_keys",
+    "count_bits",
     "key_ranges",
     "matching_bands",
     "reference_agreement",
@@ -38,25 +44,31 @@ BUCKET_BITS = 56
 CONTENT_BAND = 255
 MAX_BANDS = CONTENT_BAND
 
+_BITS_OF_BYTE = np.array([byte.bit_count() for byte in range(256)], dtype=np.uint8)
 _BUCKET_MASK = np.uint64(2**BUCKET_BITS - 1)
 _BAND_SHIFT = np.uint64(BUCKET_BITS)
 
 
-def bucket_keys(signatures: NDArray[np.uint32], *, bands: int, rows: int) -> NDArray[np.int64]:
+def bucket_keys(
+    signatures: NDArray[np.uint32], *, bands: int, rows: int, slot_bits: int = 32
+) -> NDArray[np.int64]:
     """Bucket keys of signature rows.
 
     Parameters
     ----------
-    signatures : ndarray of uint32, shape (n, num_perm)
-        num_perm at least bands * rows; slots past that are not used.
+    signatures : ndarray of uint32, shape (n, row_words)
+        At least bands * rows slots; those past that are not used.
     bands, rows : int
         b and r.
+    slot_bits : {32, 1}
 
     Returns
     -------
     ndarray of int64, shape (n, bands)
         Column j is the key of band j. O(n b r).
     """
+    if slot_bits == 1:
+        signatures, rows = band_words(signatures, bands=bands, rows=rows), -(-rows // 32)
     kernel = compiled()
     if kernel is None:
         return reference_keys(signatures, bands=bands, rows=rows)
@@ -75,6 +87,35 @@ def reference_keys(signatures: NDArray[np.uint32], *, bands: int, rows: int) -> 
     for row in range(rows):
         hashed = mix64(hashed ^ slots[:, :, row])
     return ((hashed & _BUCKET_MASK) | (numbers << _BAND_SHIFT)).view(np.int64)
+
+
+def band_words(signatures: NDArray[np.uint32], *, bands: int, rows: int) -> NDArray[np.uint32]:
+    """The bits of each band, put into words of their own.
+
+    Parameters
+    ----------
+    signatures : ndarray of uint32, shape (n, row_words)
+        Slots of single bits.
+    bands, rows : int
+        b and r.
+
+    Returns
+    -------
+    ndarray of uint32, shape (n, bands * ceil(rows / 32))
+        Those of band 0, of band 1, and so on. O(n b r / 32).
+    """
+    row_words = signatures.shape[1]
+    words = -(-rows // 32)
+    starts = np.arange(bands)[:, None] * rows + np.arange(words) * 32
+    lengths = np.minimum(rows - np.arange(words) * 32, 32)
+    first, shift = np.divmod(starts.reshape(-1), 32)
+    # A word's bits lie in two words of the row; past the last one there are none that count.
+    following = np.minimum(first + 1, row_words - 1)
+    pairs = signatures[:, following].astype(np.uint64) << np.uint64(32)
+    pairs |= signatures[:, first]
+    pairs >>= shift.astype(np.uint64)
+    pairs &= np.tile((np.uint64(1) << lengths.astype(np.uint64)) - np.uint64(1), bands)
+    return pairs.astype(np.uint32)
 
 
 def content_keys(content_hashes: list[bytes]) -> NDArray[np.int64]:
@@ -121,9 +162,18 @@ class Agreement:
 
 
 def matching_bands(
-    left: NDArray[np.uint32], right: NDArray[np.uint32], *, bands: int, rows: int
+    left: NDArray[np.uint32],
+    right: NDArray[np.uint32],
+    *,
+    bands: int,
+    rows: int,
+    slot_bits: int = 32,
 ) -> NDArray[np.bool_]:
     """Which bands agree in all slots, for pairs of signature rows (bool, shape (n, bands))."""
+    if slot_bits == 1:
+        differing = band_words(left ^ right, bands=bands, rows=rows)
+        agree: NDArray[np.bool_] = (differing.reshape(len(left), bands, -1) == 0).all(axis=2)
+        return agree
     used = bands * rows
     equal = left[:, :used] == right[:, :used]
     matching: NDArray[np.bool_] = equal.reshape(len(left), bands, rows).all(axis=2)
@@ -138,20 +188,22 @@ def compare_rows(
     *,
     bands: int,
     rows: int,
+    slot_bits: int = 32,
 ) -> Agreement:
     """Compare row left[i] of some signatures with row right[i] of others.
 
     Parameters
     ----------
-    left_rows, right_rows : ndarray of uint32, shape (any, num_perm)
+    left_rows, right_rows : ndarray of uint32, shape (any, row_words)
         In C order; read in place.
     left, right : ndarray of int64, shape (n,)
     bands, rows : int
+    slot_bits : {32, 1}
 
     Returns
     -------
     Agreement
-        O(n num_perm).
+        O(n row_words).
 
     Raises
     ------
@@ -159,8 +211,10 @@ def compare_rows(
         There is no such row.
     """
     kernel = compiled()
-    if kernel is None:
-        return reference_agreement(left_rows[left], right_rows[right], bands=bands, rows=rows)
+    if kernel is None or slot_bits == 1:
+        return reference_agreement(
+            left_rows[left], right_rows[right], bands=bands, rows=rows, slot_bits=slot_bits
+        )
     found = Agreement(*(np.empty(len(left), dtype=np.int32) for _ in range(3)))
     kernel.compare_rows(
         left_rows, np.ascontiguousarray(left, dtype=np.int64),
@@ -171,10 +225,29 @@ def compare_rows(
 
 
 def reference_agreement(
-    left: NDArray[np.uint32], right: NDArray[np.uint32], *, bands: int, rows: int
+    left: NDArray[np.uint32],
+    right: NDArray[np.uint32],
+    *,
+    bands: int,
+    rows: int,
+    slot_bits: int = 32,
 ) -> Agreement:
     """Compare rows of the same place by NumPy alone; what :func:`compare_rows` must equal."""
-    agree = matching_bands(left, right, bands=bands, rows=rows)
+    agree = matching_bands(left, right, bands=bands, rows=rows, slot_bits=slot_bits)
     first = np.where(agree.any(axis=1), agree.argmax(axis=1), -1)
-    counts = ((left == right).sum(axis=1), agree.sum(axis=1), first)
+    if slot_bits == 1:
+        equal = 32 * left.shape[1] - count_bits(left ^ right)
+    else:
+        equal = (left == right).sum(axis=1)
+    counts = (equal, agree.sum(axis=1), first)
     return Agreement(*(column.astype(np.int32) for column in counts))
+
+
+def count_bits(words: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """Bits that are set in each row of words (int64, shape (n,))."""
+    if hasattr(np, "bitwise_count"):  # NumPy 2
+        counts: NDArray[np.uint8] = np.bitwise_count(words)
+    else:
+        counts = _BITS_OF_BYTE[np.ascontiguousarray(words).view(np.uint8)]
+    total: NDArray[np.int64] = counts.sum(axis=1, dtype=np.int64)
+    return total

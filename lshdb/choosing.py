@@ -193,7 +193,7 @@ def _vector_options(
     metric: str, dim: int | None, dtype: str | None, of_texts: dict[str, Any]
 ) -> dict[str, Any]:
     for name, value in of_texts.items():
-        if value is not None and value is not False and value not in ("", "keep"):
+        if value not in (None, False, "", "keep"):
             raise ParameterError(
                 f"{name} is for texts, and the metric is {metric}", hint=f"leave {name} out"
             )

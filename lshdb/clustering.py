@@ -25,7 +25,7 @@ from lshdb.params import IndexParams
 from lshdb.search.candidates import LeftOut, contains
 from lshdb.search.components import connect
 from lshdb.search.links import MEMORY, find_links
-from lshdb.shingling import Shingler
+from lshdb.signatures.family import Family
 from lshdb.storage.edges import EdgeState, EdgeTables
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
@@ -49,7 +49,7 @@ def is_current(snapshot: Snapshot, wanted: EdgeState) -> bool:
 
 def update_clusters(
     store: Store,
-    shingler: Shingler,
+    family: Family,
     *,
     threshold: float,
     method: str,
@@ -63,7 +63,7 @@ def update_clusters(
     Parameters
     ----------
     store : Store
-    shingler : Shingler
+    family : Family
     threshold : float
         At least down to it.
     method : {"signature", "exact"}
@@ -93,7 +93,7 @@ def update_clusters(
             if state is not None and not _serves(state, wanted):
                 transaction.edges.clear()
                 state = None
-            update = _Update(transaction, snapshot, store.params, shingler, wanted, memory, workers)
+            update = _Update(transaction, snapshot, store.params, family, wanted, memory, workers)
             reached = update.from_scratch() if state is None else update.catch_up(state)
         transaction.edges.put_state(reached)
     return reached
@@ -130,7 +130,7 @@ class _Update:
         transaction: WriteTransaction,
         snapshot: Snapshot,
         params: IndexParams,
-        shingler: Shingler,
+        family: Family,
         wanted: EdgeState,
         memory: int,
         workers: int,
@@ -138,7 +138,7 @@ class _Update:
         self._tables: EdgeTables = transaction.edges
         self._snapshot = snapshot
         self._params = params
-        self._shingler = shingler
+        self._family = family
         self._wanted = wanted
         self._memory = memory
         self._workers = workers
@@ -184,7 +184,7 @@ class _Update:
         found = find_links(
             self._snapshot,
             self._params,
-            self._shingler,
+            self._family,
             threshold=self._wanted.threshold,
             method=self._wanted.method,
             new=new,

@@ -371,7 +371,7 @@ class Committer(ABC):
         bands = self.params.bands
         ids = np.arange(len(digests), dtype=np.int64) + transaction.snapshot.n_signatures
         transaction.append_signatures(rows)
-        keys = bucket_keys(rows, bands=bands, rows=self.params.rows)
+        keys = bucket_keys(rows, **self.params.cut)
         of_contents = content_keys(digests)
         self.posted.remember(of_contents)
         transaction.runs.add(

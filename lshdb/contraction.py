@@ -237,7 +237,7 @@ def _clustered(
     """An index of the sources by their targets, with its clusters, for as long as it is asked."""
     from lshdb.adding import add_documents
     from lshdb.clustering import update_clusters
-    from lshdb.shingling import Shingler
+    from lshdb.signatures.families import family_of
     from lshdb.storage.store import Store
 
     with tempfile.TemporaryDirectory(prefix="lshdb-") as folder:
@@ -245,11 +245,11 @@ def _clustered(
         Store.create(path, params).close()
         store = Store.open(path)
         try:
-            shingler = Shingler.of(params)
+            family = family_of(params)
             add_documents(
                 store,
                 _hosts(links),
-                shingler=shingler,
+                family=family,
                 source="contract",
                 on_conflict="error",
                 max_errors=0,
@@ -260,7 +260,7 @@ def _clustered(
             )
             update_clusters(
                 store,
-                shingler,
+                family,
                 threshold=threshold,
                 method=state.method,
                 max_bucket=state.max_bucket,

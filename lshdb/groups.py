@@ -92,7 +92,7 @@ class Groups(Questions):
                 pairs = find_pairs(
                     snapshot,
                     self.params,
-                    self._shingler,
+                    self._family,
                     threshold=threshold,
                     method=method,
                     since=_batch(snapshot, since),
@@ -150,8 +150,8 @@ class Groups(Questions):
         check_limits(max_bucket, memory)
         return update_clusters(
             self._store,
-            self._shingler,
-            threshold=min(self._threshold(threshold), self.params.threshold),
+            self._family,
+            threshold=min(self._threshold(threshold), self.params.level),
             method=self._linking(verify),
             max_bucket=max_bucket,
             lock_timeout=lock_timeout,
@@ -351,7 +351,8 @@ class Groups(Questions):
 
         check_whole("top", top, 1)
         with self._linked(threshold, update, lock_timeout) as (snapshot, lowest, method):
-            found = find_neighbors(snapshot, threshold=lowest, method=method, top=top)
+            best = self.params.curve.best
+            found = find_neighbors(snapshot, threshold=lowest, best=best, method=method, top=top)
             yield from self._store.while_open(found)
 
     # Inside

@@ -12,9 +12,10 @@ from lshdb.documents import Document, Rejected
 from lshdb.expectations import check_expected
 from lshdb.groups import check_limits
 from lshdb.params import IndexParams
+from lshdb.sampling import sample_levels
 from lshdb.search.pairs import Pair
-from lshdb.shingling import Shingler
 from lshdb.showing import ShownDocument, show_document
+from lshdb.signatures.families import family_of
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.records import StoredBatch
 from lshdb.storage.store import Store
@@ -54,20 +55,25 @@ class Index(Upkeep):
     def __init__(self, store: Store, tokenizer: Tokenizer | None = None) -> None:
         name = store.params.tokenizer
         split = splitter(name, tokenizer) if name else None
-        super().__init__(store, Shingler.of(store.params, split))
+        super().__init__(store, family_of(store.params, split))
 
     @classmethod
     def create(
         cls,
         path: Path_,
         *,
-        threshold: float = 0.8,
+        metric: str = "jaccard",
+        threshold: float | None = None,
         recall: float | None = None,
         bands: int | None = None,
         rows: int | None = None,
-        num_perm: int = 128,
-        scheme: str = "fss",
+        num_perm: int | None = None,
+        scheme: str | None = None,
         seed: int = 1,
+        dim: int | None = None,
+        dtype: str | None = None,
+        width: float | None = None,
+        sample: Sequence[Any] | None = None,
         unit: str | None = None,
         k: int | None = None,
         bag: bool = False,
@@ -89,18 +95,32 @@ class Index(Upkeep):
         ----------
         path : path-like
             Directory to be made; its parent must exist.
-        threshold : float
-            Jaccard similarity from which on documents are near-duplicates, inclusive.
+        metric : {"jaccard", "cosine", "hamming", "l1", "l2", "weighted-jaccard", "jaccard-bits"}
+            What similarity is; ``docs/families.md`` has them all.
+        threshold : float, optional
+            Similarity from which on documents are near-duplicates, or distance up to which,
+            inclusive. 0.8 for similarities; for distances it must be given.
         recall : float, optional
             Probability that a pair at the threshold is found; 0.99 unless bands are given.
         bands, rows : int, optional
             Override the choice made from threshold and recall.
-        num_perm : int
-            Slots of a signature; 4 bytes each on disk.
-        scheme : {"fss", "universal"}
-            Min-hash scheme.
+        num_perm : int, optional
+            Slots of a signature, of 4 bytes or of one bit each on disk. 128 for sets; for vectors
+            and bits as many as the bands use.
+        scheme : str, optional
+            Family of hash functions; the metric's first by default (``fss`` for jaccard).
         seed : int
             Of the hash functions; indexes with equal parameters are comparable.
+        dim : int, optional
+            For vectors and bits: how many numbers, or bits.
+        dtype : {"float32", "float64", "float16", "uint8"}, optional
+            In which vectors are kept; others are converted.
+        width : float, optional
+            For l1 and l2: of the pieces that projections are cut into; chosen by default. For
+            scheme ``unary``: the largest number.
+        sample : sequence, optional
+            Some hundred bodies that are like those that will come. Bands and width are chosen for
+            the similarities among them, and not for those of a typical corpus.
         unit : {"word", "char", "byte", "line", "token", "url", "tokenizer"}, optional
             What shingles are made of; words, unless a tokenizer is given.
         k : int, optional
@@ -118,7 +138,7 @@ class Index(Upkeep):
         tokenizer : Tokenizer or str, optional
             What cuts texts into tokens, or the name of one that is installed.
         store_text : bool
-            Keep texts, for exact verification; without, similarities are estimates.
+            Keep texts, or vectors, for exact verification; without, similarities are estimates.
         database : str, optional
             URL of the database, where it is not ``index.db`` in the directory:
             ``sqlite:///PATH`` or ``postgresql+psycopg://HOST/NAME``, without a password.
@@ -144,25 +164,17 @@ class Index(Upkeep):
             The directory cannot be made.
         """
         tokenizer = given_tokenizer(tokenizer)
-        params = IndexParams.choose(
-            threshold=threshold,
-            recall=recall,
-            bands=bands,
-            rows=rows,
-            num_perm=num_perm,
-            scheme=scheme,
-            seed=seed,
-            unit=unit,
-            k=k,
-            bag=bag,
-            lowercase=lowercase,
-            strip_accents=strip_accents,
-            strip_punctuation=strip_punctuation,
-            digits=digits,
-            stop_tokens=stop_tokens,
-            tokenizer=tokenizer.recorded if tokenizer is not None else "",
-            store_text=store_text,
-        )
+        options: dict[str, Any] = {
+            "metric": metric, "threshold": threshold, "recall": recall, "bands": bands,
+            "rows": rows, "num_perm": num_perm, "scheme": scheme, "seed": seed, "dim": dim,
+            "dtype": dtype, "width": width, "unit": unit, "k": k, "bag": bag,
+            "lowercase": lowercase, "strip_accents": strip_accents,
+            "strip_punctuation": strip_punctuation, "digits": digits, "stop_tokens": stop_tokens,
+            "tokenizer": tokenizer.recorded if tokenizer is not None else "",
+            "store_text": store_text,
+        }  # fmt: skip
+        levels = None if sample is None else sample_levels(sample, options)
+        params = IndexParams.choose(**options, levels=levels)
         store = Store.create(
             Path(path),
             params,
@@ -358,7 +370,7 @@ class Index(Upkeep):
         return add_documents(
             self._store,
             documents,
-            shingler=self._shingler,
+            family=self._family,
             source=source,
             on_conflict=on_conflict,
             max_errors=max_errors,
@@ -522,7 +534,7 @@ class Index(Upkeep):
 
         threshold = self._threshold(threshold)
         found = join_stores(
-            self._store, other._store, self._shingler, threshold=threshold, verify=verify
+            self._store, other._store, self._family, threshold=threshold, verify=verify
         )
         return self._store.while_open(other._store.while_open(found))
 

@@ -8,7 +8,7 @@ completed from what a user gives is said in ``choosing.py``, how bands are chose
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, TypeGuard
+from typing import Any, TypedDict, TypeGuard
 
 from lshdb.errors import ParameterError
 from lshdb.shingling import NORMALISATION, UNITS, parse_steps
@@ -27,6 +27,14 @@ MAX_WORDS = 4096
 MAX_DIM = 2**20
 _OF_TEXTS = frozenset({"unit", "k", "bag", "normalisation", "stop_tokens", "tokenizer"})
 _OF_VECTORS = frozenset({"dim", "dtype", "width"})
+
+
+class Cut(TypedDict):
+    """How signature rows are cut into bands."""
+
+    bands: int
+    rows: int
+    slot_bits: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +160,11 @@ class IndexParams:
     def level(self) -> float:
         """The threshold as a level: larger is more similar, so minus a distance."""
         return self.curve.level(self.threshold)
+
+    @property
+    def cut(self) -> Cut:
+        """How rows are cut into bands, as the functions of ``banding.py`` take it."""
+        return {"bands": self.bands, "rows": self.rows, "slot_bits": self.slot_bits}
 
     @property
     def slot_bits(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +16,16 @@ from numpy.typing import NDArray
 from lshdb.banding import bucket_keys
 from lshdb.documents import Document
 from lshdb.errors import ParameterError
-from lshdb.params import IndexParams
+from lshdb.params import IndexParams, check_threshold
 from lshdb.search.bulk import QueryMaker, search_documents
 from lshdb.search.explanation import Explanation, explain_pair
 from lshdb.search.query import Hit, Searcher
 from lshdb.search.verification import choose_method
-from lshdb.shingling import Shingler
+from lshdb.signatures.family import Family
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
 from lshdb.threads import choose_workers
-from lshdb.values import check_share, check_whole
+from lshdb.values import check_whole
 
 __all__ = ["Questions"]
 
@@ -32,10 +33,10 @@ __all__ = ["Questions"]
 class Questions:
     """Questions about one document or a few."""
 
-    def __init__(self, store: Store, shingler: Shingler) -> None:
+    def __init__(self, store: Store, family: Family) -> None:
         self._store = store
-        self._shingler = shingler
-        self._maker = QueryMaker(shingler, store.params)
+        self._family = family
+        self._maker = QueryMaker(family)
 
     @property
     def params(self) -> IndexParams:
@@ -83,15 +84,15 @@ class Questions:
         if body is None:
             with self._searcher(self._store.reading(), top, threshold, verify) as searcher:
                 return _query_key(searcher, key or "")
-        shingles = self._maker.shingles([body])
-        signatures = self._maker.signatures(shingles) if len(shingles[0]) else None
-        is_exact = verify == "exact" or (verify is None and self.params.store_text)
+        points = self._maker.points([body])
+        signatures = self._maker.signatures(points) if self._maker.size(points[0]) else None
+        is_exact = verify == "exact" or (verify is None and self.params.keeps_texts)
         keys = self._keys(signatures)
         answering = self._store.answering(keys.reshape(-1), with_bodies=is_exact)
         with self._searcher(answering, top, threshold, verify) as searcher:
             if signatures is None:
                 return []
-            return searcher.search(signatures, shingles, keys=keys)[0]
+            return searcher.search(signatures, points, keys=keys)[0]
 
     def query_many(
         self,
@@ -141,7 +142,7 @@ class Questions:
         if (key2 is None) == (body is None):
             raise ParameterError("a document is compared with either a second key or a body")
         with self._store.reading() as snapshot:
-            return explain_pair(snapshot, self.params, self._shingler, key1, key2, body)
+            return explain_pair(snapshot, self.params, self._family, key1, key2, body)
 
     @property
     def has_signatures(self) -> bool:
@@ -163,7 +164,7 @@ class Questions:
 
     def count_shingles(self, body: str | list[str]) -> int:
         """How many shingles a text, or ready tokens, would have here; of 0 nothing is similar."""
-        return len(self._maker.shingles([body])[0])
+        return self._maker.size(self._maker.points([body])[0])
 
     @contextlib.contextmanager
     def _searcher(
@@ -181,7 +182,7 @@ class Questions:
             searcher = Searcher(
                 snapshot,
                 self.params,
-                self._shingler,
+                self._family,
                 threshold=threshold,
                 top=top,
                 method=method,
@@ -189,14 +190,18 @@ class Questions:
             yield searcher
 
     def _threshold(self, threshold: float | None) -> float:
+        """The level of a threshold, the index's own where none is given."""
         if threshold is None:
-            return self.params.threshold
-        return check_share("threshold", threshold)
+            return self.params.level
+        if isinstance(threshold, Real) and not isinstance(threshold, bool):
+            threshold = float(threshold)
+        check_threshold(self.params.metric, threshold)
+        return self.params.curve.level(threshold)
 
     def _keys(self, signatures: NDArray[np.uint32] | None) -> NDArray[np.int64]:
         if signatures is None:
             return np.empty((0, self.params.bands), dtype=np.int64)
-        return bucket_keys(signatures, bands=self.params.bands, rows=self.params.rows)
+        return bucket_keys(signatures, **self.params.cut)
 
 
 def _query_key(searcher: Searcher, key: str) -> list[Hit]:

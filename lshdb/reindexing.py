@@ -18,7 +18,8 @@ from lshdb.committing import AddResult, Change
 from lshdb.documents import Document
 from lshdb.errors import DamageError, ParameterError, TextNotStoredError
 from lshdb.params import IndexParams
-from lshdb.shingling import Shingler
+from lshdb.signatures.families import family_of
+from lshdb.signatures.family import Family
 from lshdb.storage.bodies import unpack_body
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.snapshot import Snapshot
@@ -40,7 +41,7 @@ def reindex_store(
     store: Store,
     path: Path,
     *,
-    shingler: Shingler,
+    family: Family,
     tokenizer: Tokenizer | None,
     place: DatabasePlace,
     workers: int | None,
@@ -57,8 +58,9 @@ def reindex_store(
     params = changed_params(store.params, given, tokenizer)
     split = None
     if params.tokenizer:
-        is_same = tokenizer is None and shingler.split is not None
-        split = shingler.split if is_same else splitter(params.tokenizer, tokenizer)
+        is_same = tokenizer is None and family.split is not None
+        split = family.split if is_same else splitter(params.tokenizer, tokenizer)
+    changed = family_of(params, split)
     workers = choose_workers(workers)
     begun = time.perf_counter()
     result = AddResult()
@@ -74,12 +76,14 @@ def reindex_store(
             result,
             source=f"reindex of {store.directory.path}",
             on_conflict="error",
-            shingler=Shingler.of(params, split),
+            family=changed,
             workers=workers,
             after=last.started_at if last else "",
         )
         run.max_errors = 0
-        run.take(in_batches(_documents(snapshot), run.reject), begun=begun, on_commit=on_commit)
+        run.take(
+            in_batches(_documents(snapshot), changed, run.reject), begun=begun, on_commit=on_commit
+        )
     result.seconds = time.perf_counter() - begun
     return result
 

@@ -189,7 +189,7 @@ class _Rewriting:
 
     def _kept(self, columns: KeyColumns) -> Iterator[NDArray[np.uint32]]:
         """The rows that stay, whose keys are put into the columns on the way."""
-        bands, rows_a_band = self._params.bands, self._params.rows
+        bands = self._params.bands
         # Columns are in the order of their keys as signed numbers: band 128 is the lowest.
         order = np.argsort(np.array([*range(bands), CONTENT_BAND], dtype=np.uint8).view(np.int8))
         seen = written = 0
@@ -198,7 +198,7 @@ class _Rewriting:
             seen += len(rows)
             stays = contents != 0
             kept = rows[stays]
-            keys = bucket_keys(kept, bands=bands, rows=rows_a_band)
+            keys = bucket_keys(kept, **self._params.cut)
             columns.put(written, np.column_stack([keys, contents[stays]])[:, order])
             written += len(kept)
             yield kept

@@ -154,7 +154,7 @@ class Transfers(Groups):
         return reindex_store(
             self._store,
             Path(path),
-            shingler=self._shingler,
+            family=self._family,
             tokenizer=given_tokenizer(tokenizer),
             place=DatabasePlace(database, schema),
             workers=workers,

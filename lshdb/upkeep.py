@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lshdb.shingling import Shingler
+from lshdb.signatures.families import family_of
 from lshdb.storage.store import Store
 from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
 from lshdb.transfers import Transfers
@@ -190,6 +190,6 @@ class Upkeep(Transfers):
         with contextlib.closing(Store.open(Path(path), is_damaged=True)) as store:
             name = store.params.tokenizer
             split = splitter(name, tokenizer) if name else None
-            shingler = Shingler.of(store.params, split)
+            family = family_of(store.params, split)
             workers = choose_workers(workers)
-            return repair_store(store, shingler, lock_timeout=lock_timeout, workers=workers)
+            return repair_store(store, family, lock_timeout=lock_timeout, workers=workers)

@@ -6,7 +6,7 @@ from numbers import Integral, Real
 
 from lshdb.errors import ParameterError
 
-__all__ = ["check_flag", "check_seconds", "check_share", "check_whole"]
+__all__ = ["check_flag", "check_seconds", "check_whole", "lone_surrogate", "validate_body"]
 
 
 def check_whole(name: str, value: object, low: int, *, unit: str = "") -> int:
@@ -16,13 +16,6 @@ def check_whole(name: str, value: object, low: int, *, unit: str = "") -> int:
     if value < low:
         raise ParameterError(f"{name} is {int(value)}{unit}; expected at least {low}{unit}")
     return int(value)
-
-
-def check_share(name: str, value: object) -> float:
-    """The value as a float; a ParameterError unless it is a number above 0 and up to 1."""
-    if isinstance(value, Real) and not isinstance(value, bool) and 0.0 < float(value) <= 1.0:
-        return float(value)
-    raise ParameterError(f"{name} is {value!r:.80}; expected a number above 0, up to 1")
 
 
 def check_seconds(name: str, value: object) -> float:
@@ -37,3 +30,42 @@ def check_flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise ParameterError(f"{name} is {value!r:.80}; expected True or False")
     return value
+
+
+def validate_body(body: object) -> str | None:
+    """Say why a body cannot be used.
+
+    Parameters
+    ----------
+    body : str or list of str
+        A text or ready tokens; anything else is a reason.
+
+    Returns
+    -------
+    str or None
+        The reason in one line, or None if the body is good. Costs one pass over the text.
+    """
+    if isinstance(body, str):
+        position = lone_surrogate(body)
+        if position is not None:
+            return f"the text holds a lone surrogate at character {position + 1}"
+        return None
+    if not isinstance(body, list):
+        return f"the text is of type {type(body).__name__}, expected a string or a list of strings"
+    for number, token in enumerate(body, start=1):
+        if not isinstance(token, str):
+            return f"token {number} is of type {type(token).__name__}, expected a string"
+        if lone_surrogate(token) is not None:
+            return f"token {number} holds a lone surrogate"
+    return None
+
+
+def lone_surrogate(text: str) -> int | None:
+    """Index of the first lone surrogate."""
+    if text.isascii():
+        return None
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        return error.start
+    return None

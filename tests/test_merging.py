@@ -36,7 +36,7 @@ def no_signing(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a document was signed")
 
     monkeypatch.setattr("lshdb.adding.sign_in_threads", fail)
-    monkeypatch.setattr("lshdb.adding.canonical_contents", fail)
+    monkeypatch.setattr("lshdb.adding.Addition._hash_contents", fail)
 
 
 @pytest.mark.parametrize("store_text", [True, False])

@@ -25,7 +25,7 @@ def drained(found: object) -> object:
         ("bag", "x"), ("bag", 1), ("store_text", 0), ("store_text", None), ("lowercase", 1),
         ("strip_accents", "no"), ("strip_punctuation", 0), ("recall", "x"), ("recall", True),
         ("recall", float("nan")), ("threshold", "0.5"), ("threshold", float("nan")), ("k", 1.5),
-        ("num_perm", "128"), ("seed", True), ("stop_tokens", ["a"]), ("scheme", None),
+        ("num_perm", "128"), ("seed", True), ("stop_tokens", ["a"]), ("scheme", 1),
     ],
 )  # fmt: skip
 def test_of_an_index(name: str, value: Any, tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def check_index(
             ("text", document_findings(snapshot, params)),
             ("bucket size", bucket_findings(snapshot)),
             ("release", release_findings(snapshot)),
-            ("edge", edge_findings(snapshot)),
+            ("edge", edge_findings(snapshot, params)),
             ("cluster", cluster_findings(snapshot)),
         ]
     for kind, step in steps:

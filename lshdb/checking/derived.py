@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.checking.findings import Finding, counted, documents_affected
+from lshdb.params import IndexParams
 from lshdb.search.clusters import clusters_of_edges
 from lshdb.storage.snapshot import Snapshot
 
@@ -56,21 +57,22 @@ def release_findings(snapshot: Snapshot) -> Iterator[Finding]:
         yield Finding("release", f"table signature_release, row {release_id}", what, "1 row")
 
 
-def edge_findings(snapshot: Snapshot) -> Iterator[Finding]:
+def edge_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
     """Edges that cannot be, and those of signatures that no document has."""
     state, n = snapshot.edges.state(), snapshot.n_signatures
-    lowest = 2.0 if state is None else state.threshold
+    best = params.curve.best
+    lowest = best + 1.0 if state is None else state.threshold
     rows = snapshot.execute(
         "SELECT signature1, signature2, similarity FROM edge WHERE NOT (signature1 >= 0 "
-        "AND signature1 < signature2 AND signature2 < ? AND similarity BETWEEN ? AND 1.0)",
-        (n, lowest),
+        "AND signature1 < signature2 AND signature2 < ? AND similarity BETWEEN ? AND ?)",
+        (n, lowest, best),
     )
     for one, other, similarity in rows:
         yield Finding(
             "edge",
             f"table edge, signatures {one} and {other}",
             f"has similarity {similarity}; expected two of {n} signatures, the "
-            f"smaller first, and from {lowest:g} to 1",
+            f"smaller first, and from {lowest:g} to {best:g}",
             documents_affected(snapshot, "signature_id IN (?, ?)", (one, other)),
         )
     if state is None:

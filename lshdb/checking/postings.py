@@ -122,7 +122,7 @@ def _expected_keys(
 ) -> NDArray[np.int64]:
     """The key each posting should have, by its band; its own where nothing says otherwise."""
     band = (keys >> 56) & 255
-    of_slots = bucket_keys(rows, bands=params.bands, rows=params.rows)
+    of_slots = bucket_keys(rows, **params.cut)
     inside = band < params.bands
     expected = np.where(
         inside, of_slots[np.arange(len(keys)), np.where(inside, band, 0)], np.int64(-1)

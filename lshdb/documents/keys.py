@@ -10,6 +10,8 @@ The answers are reasons, not exceptions, because a bad document is counted and s
 
 from __future__ import annotations
 
+from lshdb.values import lone_surrogate, validate_body
+
 __all__ = ["MAX_KEY_BYTES", "validate_body", "validate_key"]
 
 MAX_KEY_BYTES = 1024
@@ -35,7 +37,7 @@ def validate_key(key: str) -> str | None:
         return f"the key is of type {type(key).__name__}, expected a string"
     if not key:
         return "the key is empty"
-    position = _lone_surrogate(key)
+    position = lone_surrogate(key)
     if position is not None:
         return f"the key holds a lone surrogate at character {position + 1}"
     if "\0" in key:
@@ -43,43 +45,4 @@ def validate_key(key: str) -> str | None:
     size = len(key.encode("utf-8"))
     if size > MAX_KEY_BYTES:
         return f"the key has {size:,} bytes in UTF-8, at most {MAX_KEY_BYTES:,} are allowed"
-    return None
-
-
-def validate_body(body: object) -> str | None:
-    """Say why a body cannot be used.
-
-    Parameters
-    ----------
-    body : str or list of str
-        A text or ready tokens; anything else is a reason.
-
-    Returns
-    -------
-    str or None
-        The reason in one line, or None if the body is good. Costs one pass over the text.
-    """
-    if isinstance(body, str):
-        position = _lone_surrogate(body)
-        if position is not None:
-            return f"the text holds a lone surrogate at character {position + 1}"
-        return None
-    if not isinstance(body, list):
-        return f"the text is of type {type(body).__name__}, expected a string or a list of strings"
-    for number, token in enumerate(body, start=1):
-        if not isinstance(token, str):
-            return f"token {number} is of type {type(token).__name__}, expected a string"
-        if _lone_surrogate(token) is not None:
-            return f"token {number} holds a lone surrogate"
-    return None
-
-
-def _lone_surrogate(text: str) -> int | None:
-    """Index of the first lone surrogate."""
-    if text.isascii():
-        return None
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        return error.start
     return None

@@ -32,7 +32,7 @@ from lshdb.checking import Finding, check_index
 from lshdb.errors import DamageError, DatabaseError
 from lshdb.repairing.building import Rebuild
 from lshdb.repairing.quarantine import Quarantine
-from lshdb.shingling import Shingler
+from lshdb.signatures.family import Family
 from lshdb.storage.copying import replace_database
 from lshdb.storage.directory import sync_directory
 from lshdb.storage.generations import next_generation
@@ -83,7 +83,7 @@ class RepairResult:
 
 
 def repair_store(
-    store: Store, shingler: Shingler, *, lock_timeout: float, workers: int
+    store: Store, family: Family, *, lock_timeout: float, workers: int
 ) -> RepairResult:
     """Repair an index; see :meth:`lshdb.Index.repair`."""
     with _said(store), store.reading() as snapshot:
@@ -97,7 +97,7 @@ def repair_store(
         with _said(store), store.reading() as snapshot:
             result = RepairResult(list(check_index(snapshot, store.params)))
             if result.findings:
-                _repair(store, snapshot, shingler, workers, result, lock_timeout)
+                _repair(store, snapshot, family, workers, result, lock_timeout)
     finally:
         lock.release()
     return result
@@ -106,7 +106,7 @@ def repair_store(
 def _repair(
     store: Store,
     snapshot: Snapshot,
-    shingler: Shingler,
+    family: Family,
     workers: int,
     result: RepairResult,
     lock_timeout: float,
@@ -116,7 +116,7 @@ def _repair(
     state, file = _state(store, snapshot)
     with Quarantine(store.path) as quarantine:
         try:
-            rebuild = Rebuild(snapshot, store.params, shingler, file, quarantine, workers)
+            rebuild = Rebuild(snapshot, store.params, family, file, quarantine, workers)
             with (
                 Store.making(aside, store.params, state=state) as made,
                 Writer(made, lock_timeout=0.0) as writer,

@@ -14,7 +14,7 @@ from lshdb.params import IndexParams
 from lshdb.repairing.evidence import Evidence, Text
 from lshdb.repairing.history import History
 from lshdb.repairing.quarantine import Quarantine
-from lshdb.shingling import Shingler
+from lshdb.signatures.family import Family
 from lshdb.storage.checksums import row_checksum
 from lshdb.storage.documents import DOCUMENT_COLUMNS
 from lshdb.storage.loading import load_batches
@@ -42,7 +42,7 @@ class Rebuild:
     snapshot : Snapshot
         Of the damaged index.
     params : IndexParams
-    shingler : Shingler
+    family : Family
     file : SignatureFile
         Of the damaged index; it may be missing.
     quarantine : Quarantine
@@ -60,7 +60,7 @@ class Rebuild:
         self,
         snapshot: Snapshot,
         params: IndexParams,
-        shingler: Shingler,
+        family: Family,
         file: SignatureFile,
         quarantine: Quarantine,
         workers: int,
@@ -69,7 +69,7 @@ class Rebuild:
         self._params = params
         self._file = file
         self._quarantine = quarantine
-        self.evidence = Evidence(snapshot, params, shingler, file, workers)
+        self.evidence = Evidence(snapshot, params, family, file, workers)
         self.history = History(snapshot)
         self.documents = 0
         self._sound = sound_rows(snapshot.session, file)
@@ -248,7 +248,7 @@ class Rebuild:
         stacked = np.stack([rows[old] for old in olds]).astype(np.uint32)
         transaction.append_signatures(stacked)
         bands = self._params.bands
-        keys = bucket_keys(stacked, bands=bands, rows=self._params.rows)
+        keys = bucket_keys(stacked, **self._params.cut)
         contents = content_keys([firsts[old].content_hash for old in olds])
         transaction.runs.add(
             np.concatenate([keys.reshape(-1), contents]),

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from lshdb.banding import bucket_keys, content_keys
 from lshdb.errors import LshdbError
 from lshdb.params import IndexParams
-from lshdb.shingling import Shingler, count_unassigned
-from lshdb.signatures import canonical_contents
+from lshdb.signatures.family import Family
 from lshdb.signing import sign_in_threads
 from lshdb.storage.bodies import hash_body, raw_body, unpack_body
 from lshdb.storage.checksums import row_checksum
@@ -41,7 +40,7 @@ class Evidence:
     snapshot : Snapshot
         Of the damaged index; any of its tables may fail to be read.
     params : IndexParams
-    shingler : Shingler
+    family : Family
     file : SignatureFile
     workers : int
         Threads that sign.
@@ -56,13 +55,13 @@ class Evidence:
         self,
         snapshot: Snapshot,
         params: IndexParams,
-        shingler: Shingler,
+        family: Family,
         file: SignatureFile,
         workers: int,
     ) -> None:
         self._snapshot = snapshot
         self._params = params
-        self._shingler = shingler
+        self._family = family
         self._file = file
         self._workers = workers
         self.signed = 0
@@ -123,14 +122,14 @@ class Evidence:
         derived: dict[str, set[Any]] = {}
         if text is not None:
             (content,) = self._contents([text.body])
-            _, counts = sign_in_threads([content], self._params, workers=1)
+            _, counts = sign_in_threads([content], self._family, workers=1)
             content_hash = hash_body(*raw_body(content))
             derived = {
                 "content_hash": {content_hash},
                 "body_hash": {text.body_hash},
                 "n_shingles": {int(counts[0])},
                 "n_chars": {_n_chars(text.body)},
-                "n_unassigned": {count_unassigned(content), None},
+                "n_unassigned": {self._family.n_unassigned(content), None},
             }
         derived["key"] = {key} if key is not None else set()
         derived["signature_id"] = {None, *self._signatures_with(content_hash)}
@@ -157,7 +156,7 @@ class Evidence:
     # Signatures
 
     def _contents(self, bodies: Sequence[str | list[str]]) -> list[str | list[str]]:
-        contents = canonical_contents(self._shingler, bodies)
+        contents = self._family.contents(bodies)
         return [one if isinstance(one, str) else list(one) for one in contents]
 
     def signatures(
@@ -181,7 +180,7 @@ class Evidence:
                 self._vouch(one, found)
         bodies = [texts[one.doc_id].body for one in readable]
         contents = self._contents(bodies)
-        rows, _ = sign_in_threads(contents, self._params, workers=self._workers)
+        rows, _ = sign_in_threads(contents, self._family, workers=self._workers)
         for one, content, row in zip(readable, contents, rows, strict=True):
             if one.signature_id is None:
                 continue
@@ -202,7 +201,7 @@ class Evidence:
             return
         try:
             row = self._file.take(np.array([signature_id], dtype=np.int64))
-            keys = bucket_keys(row, bands=params.bands, rows=params.rows).reshape(-1)
+            keys = bucket_keys(row, **params.cut).reshape(-1)
             posted, ids = self._snapshot.postings.of(np.unique(keys))
         except (LshdbError, OSError, ValueError, TypeError, OverflowError):
             return

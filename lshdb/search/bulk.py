@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.documents import Document, validate_body
+from lshdb.documents import Document
 from lshdb.errors import InputError, LshdbError
-from lshdb.params import IndexParams
 from lshdb.search.query import Hit, Searcher
-from lshdb.shingling import Content, Shingler
-from lshdb.signatures import canonical_contents, compare_contents, shingle_content, sign
+from lshdb.signatures.family import Family, Point
 from lshdb.threads import in_chunks, work_ahead
 from lshdb.tokenizers import UnsplitTextError
 
@@ -20,62 +19,50 @@ __all__ = ["QueryMaker", "search_documents"]
 
 _QUERIES_A_CHUNK = 64
 
-Shingles = NDArray[np.uint64]
-
 
 class QueryMaker:
     """Bodies -> what a searcher asks with; knows nothing of storage, and may run in threads."""
 
-    def __init__(self, shingler: Shingler, params: IndexParams) -> None:
-        self._shingler = shingler
-        self._params = params
+    def __init__(self, family: Family) -> None:
+        self._family = family
 
-    def shingles(self, bodies: list[Content]) -> list[Shingles]:
-        """Sorted shingle hashes of each body.
+    def points(self, bodies: Sequence[Any]) -> list[Point]:
+        """What is compared of each body.
 
         Raises
         ------
         InputError
-            A body is no text that could be a document's.
+            A body could be no document's.
         """
-        _check(bodies)
-        params = self._params
-        return [
-            shingle_content(content, unit=params.unit, k=params.k, bag=params.bag)
-            for content in canonical_contents(self._shingler, bodies)
-        ]
+        return self._family.points(self._contents(bodies))
 
-    def shingles_or_errors(self, bodies: list[Content]) -> list[Shingles | LshdbError]:
-        """The same, with the error of a body in the place of its hashes."""
+    def points_or_errors(self, bodies: Sequence[Any]) -> list[Point | LshdbError]:
+        """The same, with the error of a body in the place of its point."""
         try:
-            return list(self.shingles(bodies))
+            return list(self.points(bodies))
         except LshdbError as error:
             if len(bodies) == 1:
                 return [error]
-            return [found for body in bodies for found in self.shingles_or_errors([body])]
+            return [found for body in bodies for found in self.points_or_errors([body])]
 
-    def similarity(self, left: Content, right: Content) -> float:
-        """Exact Jaccard similarity of two bodies; 0 where neither has a shingle."""
-        _check([left, right])
-        params = self._params
-        common, n_left, n_right = compare_contents(
-            *canonical_contents(self._shingler, [left, right]),
-            unit=params.unit, k=params.k, bag=params.bag,
-        )  # fmt: skip
-        either = n_left + n_right - common
-        return common / either if either else 0.0
+    def size(self, point: Point) -> int:
+        """Elements of a point; of 0 nothing is similar."""
+        return self._family.size(point)
 
-    def signatures(self, shingles: list[Shingles]) -> NDArray[np.uint32]:
-        """One row for each set, none of them empty."""
-        params = self._params
-        return sign(shingles, scheme=params.scheme, num_perm=params.num_perm, seed=params.seed)
+    def similarity(self, left: Any, right: Any) -> float:
+        """Exact level of two bodies; for sets 0 where neither has an element."""
+        return self._family.compare(*self._contents([left, right]))
 
+    def signatures(self, points: Sequence[Point]) -> NDArray[np.uint32]:
+        """One row for each point, none of them empty."""
+        return self._family.sign(points)
 
-def _check(bodies: Sequence[Content]) -> None:
-    for body in bodies:
-        reason = validate_body(body)
-        if reason is not None:
-            raise InputError(f"the query cannot be used: {reason}")
+    def _contents(self, bodies: Sequence[Any]) -> list[Any]:
+        for body in bodies:
+            reason = self._family.refusal(body)
+            if reason is not None:
+                raise InputError(f"the query cannot be used: {reason}")
+        return self._family.contents(bodies)
 
 
 def search_documents(
@@ -88,18 +75,18 @@ def search_documents(
     an error, which names the query, comes after those before it.
     """
 
-    def work(chunk: list[Document]) -> tuple[list[str], list[Shingles | LshdbError]]:
+    def work(chunk: list[Document]) -> tuple[list[str], list[Point | LshdbError]]:
         keys = [document.key for document in chunk]
-        return keys, maker.shingles_or_errors([document.body for document in chunk])
+        return keys, maker.points_or_errors([document.body for document in chunk])
 
     chunks = in_chunks(documents, 1 if workers == 1 else _QUERIES_A_CHUNK)
-    for keys, shingles in work_ahead(work, chunks, workers=workers):
-        filled = [each for each in shingles if not isinstance(each, LshdbError) and len(each)]
+    for keys, points in work_ahead(work, chunks, workers=workers):
+        filled = [one for one in points if not isinstance(one, LshdbError) and maker.size(one)]
         found = iter(searcher.search(maker.signatures(filled), filled) if filled else [])
-        for key, each in zip(keys, shingles, strict=True):
+        for key, each in zip(keys, points, strict=True):
             if isinstance(each, LshdbError):
                 if key and isinstance(each, InputError | UnsplitTextError):
                     each.message = f"query {key!r}: {each.message}"
                     each.args = (each.message,)
                 raise each
-            yield key, next(found) if len(each) else []
+            yield key, next(found) if maker.size(each) else []

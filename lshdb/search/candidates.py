@@ -78,12 +78,13 @@ class LeftOut:
         """How much less likely a pair at the threshold is found, as estimated.
 
         Of the n signatures a share f of band i lay in buckets that were left out; a pair agrees in
-        that band with probability s^r and is found by it with s^r (1 - f). The bands are taken
+        that band with probability p^r and is found by it with p^r (1 - f). The bands are taken
         as independent, and the pair as any.
         """
         if not self._signatures:
             return 0.0
-        agree = (params.threshold if threshold is None else threshold) ** params.rows
+        level = params.level if threshold is None else threshold
+        agree = params.curve.probability(level) ** params.rows
         missed = 1.0
         for band in range(params.bands):
             share = min(1.0, self._postings.get(band, 0) / self._signatures)
@@ -140,7 +141,7 @@ def candidates(
     most : int, optional
         The largest bucket of which all pairs are candidates; larger ones are left out.
     like : float, optional
-        Link larger buckets by pairs whose signatures agree so far, instead.
+        Link larger buckets by pairs of which that share of slots is equal, instead.
     left_out : LeftOut
         Filled on the way.
     row_source : callable, optional
@@ -220,7 +221,7 @@ def _buckets_of(
 
     def read(reader: Snapshot, start: int) -> Buckets:
         rows = row_source(reader, new[start : start + _PROBE_SIGNATURES])
-        keys = bucket_keys(rows, bands=params.bands, rows=params.rows)
+        keys = bucket_keys(rows, **params.cut)
         found = reader.postings.shared_of(distinct(keys.reshape(-1)))
         if not len(found.keys):
             return found
@@ -358,9 +359,12 @@ def _links(
         for start in range(0, len(right), _COMPARED):
             rows, places = signatures.among(right[start : start + _COMPARED])
             agreement = compare_rows(
-                leader, np.zeros(len(places), dtype=np.int64), rows, places,
-                bands=params.bands, rows=params.rows,
-            )  # fmt: skip
+                leader,
+                np.zeros(len(places), dtype=np.int64),
+                rows,
+                places,
+                **params.cut,
+            )
             equal.append(agreement.equal)
         alike = np.concatenate(equal) >= like * params.num_perm
         if alike.any():

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.banding import matching_bands
-from lshdb.documents import validate_body
+from lshdb.banding import compare_rows, matching_bands
 from lshdb.errors import DamageError, InputError
 from lshdb.params import IndexParams
-from lshdb.search.verification import prefilter
-from lshdb.shingling import Content, Shingler, shingle_texts
-from lshdb.signatures import sign_contents
+from lshdb.search.verification import least_share
+from lshdb.signatures.family import Family
 from lshdb.storage.bodies import hash_body, raw_body
 from lshdb.storage.snapshot import Snapshot
 
@@ -37,13 +36,13 @@ class Explanation:
     key2 : str or None
         None where a text was given.
     threshold : float
-        The index's own, by which the pair is judged.
+        The index's own, by which the pair is judged; minus it where it is a distance.
     exact : float or None
-        Jaccard similarity of the shingles; 0 where one of the two has none. None where texts are
-        not stored, unless they are known to be copies or empty.
+        Similarity of the two, or minus their distance; 0 where one of them has no shingle. None
+        where texts, or vectors, are not stored, unless they are known to be copies or empty.
     estimate : float or None
-        Fraction of equal slots, equal_slots / num_perm; None where one has no shingle, and so no
-        signature.
+        What the fraction of equal slots, equal_slots / num_perm, says of it; for sets that fraction
+        itself. None where one has no shingle, and so no signature.
     equal_slots, num_perm : int
     matched_bands : tuple of int
         Bands that agree in all slots, counted from 0. One suffices to make the pair a candidate.
@@ -60,7 +59,8 @@ class Explanation:
     shared, only1, only2 : tuple of str or None
         Shingles of both, of the first alone, of the second alone, each once, or in a bag as often
         as it counts; in the order of the first document, and of the second. As
-        :func:`lshdb.shingling.shingle_texts` gives them. None where texts are not stored.
+        :func:`lshdb.shingling.shingle_texts` gives them. None where texts are not stored, and for
+        vectors.
     """
 
     key1: str
@@ -103,20 +103,20 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One of the two: signature row, None without shingles; shingles, None without text."""
+    """One of the two: signature row, None where it is empty; content, None where none is stored."""
 
     content_hash: bytes
     row: NDArray[np.uint32] | None
-    shingles: list[str] | None
+    content: Any = None
 
 
 def explain_pair(
     snapshot: Snapshot,
     params: IndexParams,
-    shingler: Shingler,
+    family: Family,
     key1: str,
     key2: str | None,
-    body: str | list[str] | None,
+    body: Any,
 ) -> Explanation:
     """Compare a document with another one, or where ``key2`` is None with a body.
 
@@ -124,7 +124,7 @@ def explain_pair(
     ----------
     snapshot : Snapshot
     params : IndexParams
-    shingler : Shingler
+    family : Family
         Of the same parameters.
     key1, key2, body
         As for :meth:`lshdb.Index.explain`.
@@ -134,47 +134,44 @@ def explain_pair(
     Explanation
         O(both texts) in time, and about 100 bytes a shingle in memory.
     """
-    one = _stored(snapshot, params, shingler, key1)
+    one = _stored(snapshot, family, key1)
     if key2 is not None:
-        other = _stored(snapshot, params, shingler, key2)
+        other = _stored(snapshot, family, key2)
     else:
-        other = _given(params, shingler, body if body is not None else "")
+        other = _given(family, body if body is not None else "")
 
     estimate: float | None = None
     matched: tuple[int, ...] = ()
     equal_slots = 0
     if one.row is not None and other.row is not None:
-        equal_slots = int(np.count_nonzero(one.row == other.row))
-        agree = matching_bands(one.row, other.row, bands=params.bands, rows=params.rows)
+        place = np.zeros(1, dtype=np.int64)
+        equal_slots = int(compare_rows(one.row, place, other.row, place, **params.cut).equal[0])
+        agree = matching_bands(one.row, other.row, **params.cut)
         matched = tuple(np.flatnonzero(agree[0]).tolist())
-        estimate = equal_slots / params.num_perm
+        estimate = float(params.curve.levels(np.array([equal_slots / params.num_perm]))[0])
 
     are_copies = estimate is not None and one.content_hash == other.content_hash
-    shared = only1 = only2 = None
-    if one.shingles is not None and other.shingles is not None:
-        shared, only1, only2 = _split(one.shingles, other.shingles)
-    exact: float | None
+    shared, only1, only2 = _elements(family, one.content, other.content)
+    exact: float | None = None
     if estimate is None:
         exact = 0.0
     elif are_copies:
-        exact = 1.0
-    elif shared is None or only1 is None or only2 is None:
-        exact = None
-    else:
-        exact = len(shared) / (len(shared) + len(only1) + len(only2))
+        exact = params.curve.best
+    elif one.content is not None and other.content is not None:
+        exact = family.compare(one.content, other.content)
 
     similarity = exact if exact is not None else estimate or 0.0
-    least = params.threshold if exact is None else prefilter(params.threshold, params.num_perm)
+    method = "signature" if exact is None else "exact"
     is_found = (
         key1 != key2
         and bool(matched)
-        and (estimate or 0.0) >= least
-        and similarity >= params.threshold
+        and equal_slots / params.num_perm >= least_share(params, method, params.level)
+        and similarity >= params.level
     )
     return Explanation(
         key1=key1,
         key2=key2,
-        threshold=params.threshold,
+        threshold=params.level,
         exact=exact,
         estimate=estimate,
         equal_slots=equal_slots,
@@ -182,7 +179,8 @@ def explain_pair(
         matched_bands=matched,
         bands=params.bands,
         rows=params.rows,
-        recall=params.recall_at(similarity) + 0.0,  # the sum of -0.0, at similarity 0, and 0.0 is 0
+        recall=params.recall_at(params.curve.value(similarity))
+        + 0.0,  # the sum of -0.0, at similarity 0, and 0.0 is 0
         are_copies=are_copies,
         is_found=is_found,
         shared=shared,
@@ -191,53 +189,49 @@ def explain_pair(
     )
 
 
-def _stored(snapshot: Snapshot, params: IndexParams, shingler: Shingler, key: str) -> _Side:
+def _stored(snapshot: Snapshot, family: Family, key: str) -> _Side:
     """A document of the index."""
-    document = snapshot.document(key)
+    document, params = snapshot.document(key), family.params
     number = document.signature_id
     if number is not None and not 0 <= number < snapshot.n_signatures:
         raise DamageError(
             f"the document {key!r} names signature {number}; the index has {snapshot.n_signatures}",
             hint="run lshdb check",
         )
-    if not params.store_text:
+    if not params.keeps_texts:
         snapshot.require_signatures()
-    row = None
+    row = content = None
     if number is not None and snapshot.has_signatures:
         row = snapshot.signatures[number : number + 1]
-    shingles = None
-    if params.store_text:
+    if params.keeps_texts:
         body = snapshot.body(document.doc_id)
         if body is None:
             raise DamageError(
                 f"the text of the document {key!r} is missing", hint="run lshdb check"
             )
-        content = shingler.canonical(body)
-        shingles = shingle_texts(content, unit=params.unit, k=params.k, bag=params.bag)
+        content = family.content(body)
         if number is not None and row is None:
-            row, _ = _signed(params, content)
-    return _Side(document.content_hash, row, shingles)
+            row, _ = family.sign_contents([content])
+    return _Side(document.content_hash, row, content)
 
 
-def _given(params: IndexParams, shingler: Shingler, body: str | list[str]) -> _Side:
+def _given(family: Family, body: Any) -> _Side:
     """A body that is in no index."""
-    reason = validate_body(body)
+    reason = family.refusal(body)
     if reason is not None:
         raise InputError(f"the text to compare with cannot be used: {reason}")
-    content = shingler.canonical(body)
-    row, n_shingles = _signed(params, content)
-    shingles = shingle_texts(content, unit=params.unit, k=params.k, bag=params.bag)
-    content_hash = hash_body(*raw_body(content if isinstance(content, str) else list(content)))
-    return _Side(content_hash, row if n_shingles else None, shingles)
+    content = family.content(body)
+    row, sizes = family.sign_contents([content])
+    return _Side(hash_body(*raw_body(content)), row if sizes[0] else None, content)
 
 
-def _signed(params: IndexParams, content: Content) -> tuple[NDArray[np.uint32], int]:
-    """The signature row of a content, and its number of shingles."""
-    rows, counts = sign_contents(
-        [content], unit=params.unit, k=params.k, bag=params.bag,
-        scheme=params.scheme, num_perm=params.num_perm, seed=params.seed,
-    )  # fmt: skip
-    return rows, int(counts[0])
+def _elements(
+    family: Family, left: Any, right: Any
+) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None, tuple[str, ...] | None]:
+    """Elements of both contents, of the left alone, of the right alone, where there are such."""
+    one = None if left is None else family.elements(left)
+    other = None if right is None else family.elements(right)
+    return (None, None, None) if one is None or other is None else _split(one, other)
 
 
 def _split(

@@ -41,7 +41,7 @@ class HotBuckets:
 
         Parameters
         ----------
-        left, right : ndarray of uint32, shape (n, num_perm)
+        left, right : ndarray of uint32, shape (n, row_words)
             Their signatures.
         bands : ndarray of int64, shape (n,)
             The band of each.
@@ -51,10 +51,9 @@ class HotBuckets:
         ndarray of bool, shape (n,)
             One look-up for each bucket that is met for the first time.
         """
-        n_bands, rows = self._params.bands, self._params.rows
-        agree = matching_bands(left, right, bands=n_bands, rows=rows)
-        before = agree & (np.arange(n_bands) < bands[:, None])
-        keys = bucket_keys(left, bands=n_bands, rows=rows)
+        agree = matching_bands(left, right, **self._params.cut)
+        before = agree & (np.arange(self._params.bands) < bands[:, None])
+        keys = bucket_keys(left, **self._params.cut)
         is_hot = np.zeros_like(before)
         is_hot[before] = self._are(keys[before])
         result: NDArray[np.bool_] = (is_hot == before).all(axis=1)

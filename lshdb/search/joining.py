@@ -26,15 +26,10 @@ from numpy.typing import NDArray
 from lshdb.banding import bands_of, compare_rows
 from lshdb.errors import TextNotStoredError
 from lshdb.expectations import check_equal
-from lshdb.params import IndexParams
 from lshdb.search.pairs import Pair
-from lshdb.search.verification import (
-    ShingleCache,
-    choose_method,
-    estimate,
-    exact_similarity,
-)
-from lshdb.shingling import Shingler
+from lshdb.search.points import points_of
+from lshdb.search.verification import choose_method, estimate
+from lshdb.signatures.family import Family, Point
 from lshdb.storage.buckets import Buckets
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
@@ -56,7 +51,7 @@ Ids = NDArray[np.int64]
 
 
 def join_stores(
-    here: Store, there: Store, shingler: Shingler, *, threshold: float, verify: str | None
+    here: Store, there: Store, family: Family, *, threshold: float, verify: str | None
 ) -> Iterator[Pair]:
     """All pairs of a document here and one there, at or above the threshold, each once.
 
@@ -64,7 +59,7 @@ def join_stores(
     ----------
     here, there : Store
         With equal parameters, but for threshold, recall and whether texts are stored; may be one.
-    shingler : Shingler
+    family : Family
         Of those parameters.
     threshold : float
         Does not apply to method ``none``.
@@ -93,7 +88,7 @@ def join_stores(
     method = _method(verify, here, there)
     for store in (here, there):
         store.require_signatures()
-    return _join(here, there, shingler, threshold=threshold, method=method)
+    return _join(here, there, family, threshold=threshold, method=method)
 
 
 def _method(verify: str | None, here: Store, there: Store) -> str:
@@ -111,11 +106,10 @@ def _method(verify: str | None, here: Store, there: Store) -> str:
 
 
 def _join(
-    here: Store, there: Store, shingler: Shingler, *, threshold: float, method: str
+    here: Store, there: Store, family: Family, *, threshold: float, method: str
 ) -> Iterator[Pair]:
-    params = here.params
     with here.reading() as one, there.reading() as other:
-        verifier = _Verifier(one, other, params, shingler, threshold=threshold, method=method)
+        verifier = _Verifier(one, other, family, threshold=threshold, method=method)
         for mine, theirs in _common_buckets(one, other):
             for left, right, bands in _candidates(mine, theirs):
                 yield from _documents(one, other, verifier.verify(left, right, bands), method)
@@ -199,31 +193,27 @@ class _Verifier:
         self,
         here: Snapshot,
         there: Snapshot,
-        params: IndexParams,
-        shingler: Shingler,
+        family: Family,
         *,
         threshold: float,
         method: str,
     ) -> None:
-        self._params = params
+        self._family = family
         self._threshold = threshold
         self._method = method
         self._snapshots = (here, there)
         self._rows = (here.signatures, there.signatures)
-        self._caches = [
-            ShingleCache(snapshot, params, shingler, most_bytes=_CACHE_BYTES)
-            for snapshot in self._snapshots
+        self._points = [
+            points_of(snapshot, family, most_bytes=_CACHE_BYTES) for snapshot in self._snapshots
         ]
 
     def verify(self, left: Ids, right: Ids, bands: Ids) -> _Found:
         """Keep the pairs whose first agreeing band this is and whose similarity suffices."""
-        params = self._params
+        params = self._family.params
         (mine, left_places), (theirs, right_places) = (
             rows.among(ids) for rows, ids in zip(self._rows, (left, right), strict=True)
         )
-        agreement = compare_rows(
-            mine, left_places, theirs, right_places, bands=params.bands, rows=params.rows
-        )
+        agreement = compare_rows(mine, left_places, theirs, right_places, **params.cut)
         estimates, suffices = estimate(
             agreement, params, method=self._method, threshold=self._threshold
         )
@@ -232,27 +222,29 @@ class _Verifier:
         return self._check_exactly(found) if self._method == "exact" else found
 
     def _check_exactly(self, found: _Found) -> _Found:
-        similarities = np.empty(len(found.left))
+        levels = np.full(len(found.left), -np.inf)
         # In order of the left text, a few at a time: the caches then hold what the next ones need.
         order = np.lexsort((found.right, found.left))
         for start in range(0, len(order), _EXACT_PAIRS):
             places = order[start : start + _EXACT_PAIRS]
             left, right = found.left[places].tolist(), found.right[places].tolist()
             mine, theirs = (
-                self._sets(number, ids) for number, ids in enumerate((set(left), set(right)))
+                self._of(number, ids) for number, ids in enumerate((set(left), set(right)))
             )
-            similarities[places] = [
-                exact_similarity(mine[one], theirs[other])
+            both = [
+                (place, mine[one], theirs[other])
+                for place, one, other in zip(places.tolist(), left, right, strict=True)
                 if one in mine and other in theirs
-                else -1.0
-                for one, other in zip(left, right, strict=True)
             ]
-        keep = similarities >= self._threshold
-        return _Found(found.left[keep], found.right[keep], similarities[keep])
+            if both:
+                held, ones, others = zip(*both, strict=True)
+                levels[list(held)] = self._family.levels(ones, others)
+        keep = levels >= self._threshold
+        return _Found(found.left[keep], found.right[keep], levels[keep])
 
-    def _sets(self, number: int, ids: set[int]) -> dict[int, NDArray[np.uint64]]:
-        """Shingles of one index's signatures; those whose documents were all replaced have none."""
-        return self._caches[number].get(list(self._snapshots[number].documents_of_signatures(ids)))
+    def _of(self, number: int, ids: set[int]) -> dict[int, Point]:
+        """Points of one index's signatures; none where all documents of one were replaced."""
+        return self._points[number].get(list(self._snapshots[number].documents_of_signatures(ids)))
 
 
 def _documents(here: Snapshot, there: Snapshot, found: _Found, method: str) -> Iterator[Pair]:

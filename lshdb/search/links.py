@@ -26,15 +26,10 @@ from lshdb.params import IndexParams
 from lshdb.search.candidates import Candidates, LeftOut, RowSource, candidates
 from lshdb.search.components import component_roots
 from lshdb.search.hot import HotBuckets
+from lshdb.search.points import Points, points_of
 from lshdb.search.resigning import signed_anew
-from lshdb.search.verification import (
-    ShingleCache,
-    band_similarity,
-    estimate,
-    exact_similarity,
-    prefilter,
-)
-from lshdb.shingling import Shingler
+from lshdb.search.verification import band_levels, estimate, least_share
+from lshdb.signatures.family import Family
 from lshdb.storage.edges import Edges
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.tallies import PairTally
@@ -62,7 +57,7 @@ Ids = NDArray[np.int64]
 def find_links(
     snapshot: Snapshot,
     params: IndexParams,
-    shingler: Shingler,
+    family: Family,
     *,
     threshold: float,
     method: str,
@@ -80,7 +75,7 @@ def find_links(
     snapshot : Snapshot
         Open for as long as the iteration lasts.
     params : IndexParams
-    shingler : Shingler
+    family : Family
         Of the same parameters.
     threshold : float
         Does not apply to method ``none``.
@@ -99,15 +94,14 @@ def find_links(
     workers : int
         Threads that read buckets.
     """
-    lowest = prefilter(threshold, params.num_perm) if method == "exact" else threshold
     blocks = candidates(
         snapshot,
         params,
         new=new,
         most=most,
-        like=lowest if link else None,
+        like=least_share(params, method, threshold) if link else None,
         left_out=left_out,
-        row_source=None if new is None else _row_source(snapshot, params, shingler, new),
+        row_source=None if new is None else _row_source(snapshot, family, new),
         workers=workers,
     )
     found: Iterator[Edges]
@@ -120,20 +114,18 @@ def find_links(
     if method != "exact":
         yield from (links for links in found if len(links))
         return
-    cache = ShingleCache(snapshot, params, shingler, most_bytes=memory // 2)
+    points = points_of(snapshot, family, most_bytes=memory // 2)
     for gathered in _gathered(found, memory // 4 // _PAIR_BYTES):
-        yield from _check_texts(cache, gathered, threshold)
+        yield from _check_exactly(points, family, gathered, threshold)
 
 
-def _row_source(
-    snapshot: Snapshot, params: IndexParams, shingler: Shingler, new: Ids
-) -> RowSource | None:
+def _row_source(snapshot: Snapshot, family: Family, new: Ids) -> RowSource | None:
     """Where rows of new signatures come from; None where reading all postings is the best way."""
     if snapshot.has_signatures:
         signatures = snapshot.signatures
         return lambda _, ids: signatures[ids]
-    if params.store_text and len(new) * _SIGNING_COST < snapshot.n_signatures:
-        return lambda reader, ids: signed_anew(reader, params, shingler, ids)
+    if family.params.keeps_texts and len(new) * _SIGNING_COST < snapshot.n_signatures:
+        return lambda reader, ids: signed_anew(reader, family, ids)
     return None
 
 
@@ -148,7 +140,7 @@ def _by_buckets(
         for block in blocks:
             tally.put(block.left, block.right)
         for left, right, shared in tally.in_order():
-            yield Edges(left, right, band_similarity(shared, params))
+            yield Edges(left, right, band_levels(shared, params))
 
 
 class _SignatureCheck:
@@ -186,9 +178,7 @@ class _SignatureCheck:
         left, right, bands = left[fresh], right[fresh], bands[fresh]
         rows, ids = self._snapshot.signatures.among(np.concatenate([left, right]))
         params = self._params
-        agreement = compare_rows(
-            rows, ids[: len(left)], rows, ids[len(left) :], bands=params.bands, rows=params.rows
-        )
+        agreement = compare_rows(rows, ids[: len(left)], rows, ids[len(left) :], **params.cut)
         keep = (agreement.first == bands) | (bands < 0)
         later = np.flatnonzero((agreement.first >= 0) & (agreement.first < bands))
         if self._hot is not None and len(later):
@@ -227,15 +217,17 @@ def _joined(held: list[Edges]) -> Edges:
     )
 
 
-def _check_texts(cache: ShingleCache, links: Edges, threshold: float) -> Iterator[Edges]:
-    """The pairs that hold by their texts, group by group."""
+def _check_exactly(
+    points: Points, family: Family, links: Edges, threshold: float
+) -> Iterator[Edges]:
+    """The pairs that hold by their texts or vectors, group by group."""
     order = np.lexsort((links.right, links.left, component_roots(links.left, links.right)))
     for start in range(0, len(order), _EXACT_PAIRS):
         places = order[start : start + _EXACT_PAIRS]
         left, right = links.left[places], links.right[places]
-        pairs = list(zip(left.tolist(), right.tolist(), strict=True))
-        sets = cache.get(list(dict.fromkeys(one for pair in pairs for one in pair)))
-        similarities = np.array([exact_similarity(sets[one], sets[two]) for one, two in pairs])
-        keep = similarities >= threshold
+        ids = np.stack([left, right], axis=1).reshape(-1).tolist()
+        found = points.get(list(dict.fromkeys(ids)))
+        levels = family.levels([found[one] for one in ids[0::2]], [found[one] for one in ids[1::2]])
+        keep = levels >= threshold
         if keep.any():
-            yield Edges(left[keep], right[keep], similarities[keep])
+            yield Edges(left[keep], right[keep], levels[keep])

@@ -37,21 +37,27 @@ class Neighbor:
 
 
 def find_neighbors(
-    snapshot: Snapshot, *, threshold: float, method: str, top: int
+    snapshot: Snapshot, *, threshold: float, best: float, method: str, top: int
 ) -> Iterator[Neighbor]:
     """The ``top`` most similar documents of each, those that came in first among equals.
 
     Documents come in order of signature, a range of signatures at a time; memory does not grow with
-    the index. A document without a neighbour is not listed.
+    the index. A document without a neighbour is not listed. ``best`` is the level of exact copies.
     """
     if top < 1:
         raise ParameterError(f"top is {top}; expected at least 1")
     for start in range(0, snapshot.n_signatures, _SIGNATURES):
-        yield from _of_range(snapshot, start, start + _SIGNATURES - 1, threshold, method, top)
+        yield from _of_range(snapshot, start, start + _SIGNATURES - 1, threshold, best, method, top)
 
 
 def _of_range(
-    snapshot: Snapshot, first: int, last: int, threshold: float, method: str, top: int
+    snapshot: Snapshot,
+    first: int,
+    last: int,
+    threshold: float,
+    best: float,
+    method: str,
+    top: int,
 ) -> Iterator[Neighbor]:
     similar: dict[int, list[tuple[float, int]]] = {}
     for edges in snapshot.edges.edges_between(first, last, threshold):
@@ -64,7 +70,7 @@ def _of_range(
     wanted.update(other for found in similar.values() for _, other in found)
     documents = snapshot.documents_of_signatures(sorted(wanted))
     for one in sorted(similar):
-        found = [(1.0, one), *sorted(similar[one], key=lambda each: -each[0])]
+        found = [(best, one), *sorted(similar[one], key=lambda each: -each[0])]
         # One more than is asked for, for among its own copies is the document itself.
         nearest = [
             (doc_id, key, similarity)

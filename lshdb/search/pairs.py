@@ -15,7 +15,7 @@ import numpy as np
 from lshdb.params import IndexParams
 from lshdb.search.candidates import LeftOut
 from lshdb.search.links import MEMORY, find_links
-from lshdb.shingling import Shingler
+from lshdb.signatures.family import Family
 from lshdb.storage.edges import Edges
 from lshdb.storage.snapshot import Snapshot
 
@@ -31,6 +31,7 @@ class Pair:
     key1, key2 : str
         The one that came in first, and the other.
     similarity : float
+        Minus the distance where the metric is one.
     method : {"none", "signature", "exact"}
         What gave the similarity.
     """
@@ -64,13 +65,13 @@ class PairSearch(Iterator[Pair]):
     @property
     def recall_lost(self) -> float:
         """By how much ``left_out`` makes it less likely that a pair is found, as estimated."""
-        return self.left_out.recall_lost(self._params, max(self._threshold, self._params.threshold))
+        return self.left_out.recall_lost(self._params, max(self._threshold, self._params.level))
 
 
 def find_pairs(
     snapshot: Snapshot,
     params: IndexParams,
-    shingler: Shingler,
+    family: Family,
     *,
     threshold: float,
     method: str,
@@ -87,7 +88,7 @@ def find_pairs(
     snapshot : Snapshot
         Open for as long as the iteration lasts.
     params : IndexParams
-    shingler : Shingler
+    family : Family
         Of the same parameters.
     threshold : float
         Does not apply to method ``none``.
@@ -102,11 +103,12 @@ def find_pairs(
         See :func:`~lshdb.search.links.find_links`.
     """
     left_out = LeftOut() if left_out is None else left_out
-    yield from _copies(snapshot, method, since, most, left_out)
+    for key1, key2 in _copies(snapshot, since, most, left_out):
+        yield Pair(key1, key2, params.curve.best, method)
     found = find_links(
         snapshot,
         params,
-        shingler,
+        family,
         threshold=threshold,
         method=method,
         new=None if since is None else snapshot.new_signatures(since),
@@ -120,9 +122,9 @@ def find_pairs(
 
 
 def _copies(
-    snapshot: Snapshot, method: str, since: int | None, most: int | None, left_out: LeftOut
-) -> Iterator[Pair]:
-    """Pairs of documents that share a signature."""
+    snapshot: Snapshot, since: int | None, most: int | None, left_out: LeftOut
+) -> Iterator[tuple[str, str]]:
+    """Keys of documents that share a signature."""
     groups = itertools.groupby(snapshot.copies(since), key=lambda row: row[0])
     for _, group in groups:
         members = [row[1:] for row in group]
@@ -134,7 +136,7 @@ def _copies(
         for place, (_, key1, batch1) in enumerate(members):
             for _, key2, batch2 in members[place + 1 :]:
                 if since is None or batch1 >= since or batch2 >= since:
-                    yield Pair(key1, key2, 1.0, method)
+                    yield key1, key2
 
 
 def _n_pairs(size: int) -> int:

@@ -16,20 +16,18 @@ from lshdb.arrays import distinct
 from lshdb.banding import bucket_keys, compare_rows
 from lshdb.errors import SignaturesElsewhereError
 from lshdb.params import IndexParams
+from lshdb.search.points import points_of
 from lshdb.search.resigning import signed_anew
-from lshdb.search.verification import (
-    ShingleCache,
-    band_similarity,
-    estimate,
-    exact_similarity,
-)
-from lshdb.shingling import Shingler
+from lshdb.search.verification import band_levels, estimate
+from lshdb.signatures.family import Family, Point
 from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["Hit", "Searcher"]
 
 _CANDIDATES = 16_384
 """So many candidates of a query are compared at a time, which bounds the memory for their rows."""
+_CHECKED = 64
+"""So many texts of candidates are held at a time, whatever memory they take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +38,7 @@ class Hit:
     ----------
     key : str
     similarity : float
+        Minus the distance where the metric is one.
     method : {"none", "signature", "exact"}
         What gave the similarity.
     """
@@ -56,10 +55,10 @@ class Searcher:
     ----------
     snapshot : Snapshot
     params : IndexParams
-    shingler : Shingler
+    family : Family
         Of the same parameters.
     threshold : float
-        Lowest similarity of an answer; does not apply to method ``none``.
+        Lowest level of an answer; does not apply to method ``none``.
     top : int or None
         Most answers a query.
     method : {"none", "signature", "exact"}
@@ -73,7 +72,7 @@ class Searcher:
         self,
         snapshot: Snapshot,
         params: IndexParams,
-        shingler: Shingler,
+        family: Family,
         *,
         threshold: float,
         top: int | None,
@@ -81,16 +80,16 @@ class Searcher:
     ) -> None:
         self.snapshot = snapshot
         self._params = params
-        self._shingler = shingler
+        self._family = family
         self._threshold = threshold
         self._top = top
         self._method = method
-        self._cache = ShingleCache(snapshot, params, shingler)
+        self._points = points_of(snapshot, family)
 
     def search(
         self,
         signatures: NDArray[np.uint32],
-        shingles: Sequence[NDArray[np.uint64] | None],
+        points: Sequence[Point | None],
         *,
         keys: NDArray[np.int64] | None = None,
         leave_out: int | None = None,
@@ -101,35 +100,32 @@ class Searcher:
 
         Parameters
         ----------
-        signatures : ndarray of uint32, shape (n, num_perm)
+        signatures : ndarray of uint32, shape (n, row_words)
             One row a query.
-        shingles : sequence of ndarray of uint64 or None, length n
-            Sorted shingle hashes of each query; needed for method ``exact``.
+        points : sequence, length n
+            What is compared of each query; needed for method ``exact``.
         keys : ndarray of int64, shape (n, bands), optional
             Their bucket keys, where they have been worked out.
         leave_out : int, optional
             doc_id of the document that asks, where it is one of the index.
         """
         if keys is None:
-            keys = bucket_keys(signatures, bands=self._params.bands, rows=self._params.rows)
+            keys = bucket_keys(signatures, **self._params.cut)
         found = list(self._estimated(signatures, keys))
         documents = self.snapshot.documents_of_signatures(_all_candidates(found))
         if self._method == "exact":
-            self._cache.prepare(list(documents))
+            self._points.prepare(list(documents))
         answers = []
-        for (candidates, estimates), query in zip(found, shingles, strict=True):
-            hits: list[Hit] = []
-            for one, estimated in zip(candidates.tolist(), estimates.tolist(), strict=True):
-                # A signature whose documents were all replaced has postings but no document.
-                if one not in documents:
-                    continue
-                similarity = self._check(one, estimated, query)
-                if similarity is not None:
-                    hits += [
-                        Hit(key, similarity, self._method)
-                        for doc_id, key, _ in documents[one]
-                        if doc_id != leave_out
-                    ]
+        for (candidates, estimates), query in zip(found, points, strict=True):
+            estimated = zip(candidates.tolist(), estimates.tolist(), strict=True)
+            # A signature whose documents were all replaced has postings but no document.
+            there = [(one, level) for one, level in estimated if one in documents]
+            hits = [
+                Hit(key, level, self._method)
+                for one, level in self._checked(there, query)
+                for doc_id, key, _ in documents[one]
+                if doc_id != leave_out
+            ]
             hits.sort(key=lambda hit: (-hit.similarity, hit.key))
             answers.append(hits if self._top is None else hits[: self._top])
         return answers
@@ -144,7 +140,7 @@ class Searcher:
         for number, members in enumerate(_shared_out(keys, found, postings)):
             if not self.snapshot.has_signatures:
                 candidates, shared = np.unique(members, return_counts=True)
-                yield candidates, band_similarity(shared, self._params)
+                yield candidates, band_levels(shared, self._params)
                 continue
             candidates = distinct(members)
             parts = [
@@ -160,9 +156,12 @@ class Searcher:
         params = self._params
         rows, places = self.snapshot.signatures.among(candidates)
         agreement = compare_rows(
-            signatures, np.full(len(candidates), number), rows, places,
-            bands=params.bands, rows=params.rows,
-        )  # fmt: skip
+            signatures,
+            np.full(len(candidates), number),
+            rows,
+            places,
+            **params.cut,
+        )
         # Sharing a bucket by the chance of its hash alone is no agreement.
         keep = agreement.matched > 0
         estimates, suffices = estimate(
@@ -171,14 +170,20 @@ class Searcher:
         keep &= suffices
         return candidates[keep], estimates[keep]
 
-    def _check(
-        self, candidate: int, estimated: float, shingles: NDArray[np.uint64] | None
-    ) -> float | None:
-        """The similarity by the method asked for; None where it does not suffice."""
-        if self._method != "exact" or shingles is None:
-            return estimated
-        similarity = exact_similarity(shingles, self._cache.get([candidate])[candidate])
-        return similarity if similarity >= self._threshold else None
+    def _checked(
+        self, candidates: list[tuple[int, float]], query: Point | None
+    ) -> Iterator[tuple[int, float]]:
+        """(signature, level by the method asked for) of the candidates that suffice."""
+        if self._method != "exact" or query is None:
+            yield from candidates
+            return
+        for start in range(0, len(candidates), _CHECKED):
+            ids = [one for one, _ in candidates[start : start + _CHECKED]]
+            found = self._points.get(ids)
+            levels = self._family.levels([query] * len(ids), [found[one] for one in ids])
+            for one, level in zip(ids, levels.tolist(), strict=True):
+                if level >= self._threshold:
+                    yield one, level
 
     def search_stored(self, signature_id: int, *, leave_out: int) -> list[Hit]:
         """The documents most similar to one of the index, itself left out.
@@ -188,22 +193,20 @@ class Searcher:
         SignaturesElsewhereError
             Its signature lies on another host, and there is no text to sign anew.
         """
-        shingles = (
-            self._cache.get([signature_id])[signature_id] if self._method == "exact" else None
-        )
-        return self.search(self._row(signature_id), [shingles], leave_out=leave_out)[0]
+        point = self._points.get([signature_id])[signature_id] if self._method == "exact" else None
+        return self.search(self._row(signature_id), [point], leave_out=leave_out)[0]
 
     def _row(self, signature_id: int) -> NDArray[np.uint32]:
         if self.snapshot.has_signatures:
             return self.snapshot.signatures[signature_id : signature_id + 1]
-        if not self._params.store_text:
+        if not self._params.keeps_texts:
             raise SignaturesElsewhereError(
                 "a query by key needs the document's signature, which lies on the host that "
-                "writes the index, or its text, and this index was made with --no-text",
-                hint="query by the text itself, or run it on that host",
+                "writes the index, or its text, and this index has none",
+                hint="query by the text or vector itself, or run it on that host",
             )
         wanted = np.array([signature_id])
-        return signed_anew(self.snapshot, self._params, self._shingler, wanted)
+        return signed_anew(self.snapshot, self._family, wanted)
 
 
 def _all_candidates(found: list[tuple[NDArray[np.int64], NDArray[np.float64]]]) -> list[int]:

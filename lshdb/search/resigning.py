@@ -10,10 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.params import IndexParams
-from lshdb.search.verification import ShingleCache
-from lshdb.shingling import Shingler
-from lshdb.signatures import sign
+from lshdb.search.points import points_of
+from lshdb.signatures.family import Family
 from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["signed_anew"]
@@ -23,23 +21,21 @@ _TEXTS = 64
 
 
 def signed_anew(
-    snapshot: Snapshot, params: IndexParams, shingler: Shingler, signature_ids: NDArray[np.int64]
+    snapshot: Snapshot, family: Family, signature_ids: NDArray[np.int64]
 ) -> NDArray[np.uint32]:
     """The rows of some signatures, from the texts of documents that have them.
 
     Parameters
     ----------
     snapshot : Snapshot
-    params : IndexParams
-        With stored texts.
-    shingler : Shingler
-        Of the same parameters.
+    family : Family
+        Of an index with stored texts.
     signature_ids : ndarray of int64, shape (n,)
         Each of a document that is there.
 
     Returns
     -------
-    ndarray of uint32, shape (n, num_perm)
+    ndarray of uint32, shape (n, row_words)
         Reading, shingling and signing each text: some 0.1 ms a KB.
 
     Raises
@@ -47,15 +43,10 @@ def signed_anew(
     DamageError
         A text is missing or cannot be decoded.
     """
-    rows = [np.empty((0, params.num_perm), dtype=np.uint32)]
-    cache = ShingleCache(snapshot, params, shingler, most_bytes=0)
+    rows = [np.empty((0, family.params.row_words), dtype=np.uint32)]
+    points = points_of(snapshot, family, most_bytes=0)
     for start in range(0, len(signature_ids), _TEXTS):
         some = signature_ids[start : start + _TEXTS].tolist()
-        shingles = cache.get(some)
-        rows.append(
-            sign(
-                [shingles[one] for one in some],
-                scheme=params.scheme, num_perm=params.num_perm, seed=params.seed,
-            )
-        )  # fmt: skip
+        found = points.get(some)
+        rows.append(family.sign([found[one] for one in some]))
     return np.concatenate(rows)

@@ -11,7 +11,7 @@ How similar two points are is said by a level (``curves.py``): larger is more si
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,14 @@ class Family(ABC):
     Parameters
     ----------
     params : IndexParams
+
+    Attributes
+    ----------
+    split : callable or None
+        What cuts texts into tokens, where that is a function of the user's own.
     """
+
+    split: Callable[[str], list[str]] | None = None
 
     def __init__(self, params: IndexParams) -> None:
         self.params = params
@@ -63,6 +70,10 @@ class Family(ABC):
     @abstractmethod
     def refusal(self, body: object) -> str | None:
         """Why a body cannot be one of this index, in one line; None where it can."""
+
+    def content(self, body: Any) -> Any:
+        """The canonical content of one body."""
+        return self.contents([body])[0]
 
     @abstractmethod
     def contents(self, bodies: Sequence[Any]) -> list[Any]:
@@ -112,6 +123,14 @@ class Family(ABC):
     @abstractmethod
     def levels(self, left: Sequence[Point], right: Sequence[Point]) -> NDArray[np.float64]:
         """Exact levels of point left[i] and point right[i] (float64, shape (n,))."""
+
+    def compare(self, left: Any, right: Any) -> float:
+        """Exact level of two contents; 0 for two that have no element."""
+        return float(self.levels(self.points([left]), self.points([right]))[0])
+
+    def elements(self, content: Any) -> list[str] | None:
+        """The elements of a content as texts, for people; None where it is no set of such."""
+        return None
 
     def alternatives(self, point: Point, level: float) -> Alternatives | None:
         """What points at a level from a query have in their slots; None where nothing is next.

@@ -123,7 +123,7 @@ def test_every_unit(make_index: Make, unit: str, bag: bool) -> None:
         said = index.explain(key1, key2)
         assert said.shared is not None and said.only1 is not None and said.only2 is not None
         for own, key in ((said.only1, key1), (said.only2, key2)):
-            own_hashes = index._maker.shingles([bodies[key]])[0].tolist()
+            own_hashes = index._maker.points([bodies[key]])[0].tolist()
             assert hashed([*said.shared, *own], bag=bag) == own_hashes
         if not bag:
             assert not set(said.only1) & set(said.only2)
@@ -191,7 +191,7 @@ def test_a_replaced_text_counts_no_longer(make_index: Make) -> None:
 def test_a_pair_below_the_prefilter_is_not_found(
     make_index: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explanation, "prefilter", lambda threshold, num_perm: 0.9)
+    monkeypatch.setattr(explanation, "least_share", lambda params, method, threshold: 0.9)
     index = make_index(threshold=0.3, k=1)
     index.add([("a", "a b c d"), ("b", "a b c x")])
     said = index.explain("a", "b")

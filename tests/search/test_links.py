@@ -67,18 +67,18 @@ def test_pairs_come_once_however_few_are_remembered(
 
 
 def test_each_text_is_shingled_once(make_index: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lshdb.search import verification
+    from lshdb.signatures import sets
 
     index = make_index(threshold=0.3)
     index.add(family_corpus(43))
-    plain = verification.shingle_content
+    plain = sets.shingle_content
     shingled: list[object] = []
 
     def counted(content, **how):  # type: ignore[no-untyped-def]
         shingled.append(content)
         return plain(content, **how)
 
-    monkeypatch.setattr(verification, "shingle_content", counted)
+    monkeypatch.setattr(sets, "shingle_content", counted)
     keys = {key for pair in pair_set(index) for key in pair[:2]}
     assert len(keys) < 2 * len(shingled)
     assert len(shingled) == len(set(map(str, shingled)))

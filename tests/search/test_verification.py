@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from lshdb import Index
-from lshdb.search.verification import ShingleCache, prefilter
-from lshdb.shingling import Shingler
+from lshdb.search.points import TextPoints
+from lshdb.search.verification import prefilter
+from lshdb.signatures.families import family_of
 
 
 @pytest.mark.parametrize("num_perm", [1, 8, 16, 32, 64, 100, 128, 256, 1024])
@@ -26,15 +27,15 @@ def test_the_prefilter_loses_fewer_than_one_in_ten_thousand(num_perm: int) -> No
 def test_getting_ready_takes_no_more_memory_than_it_may(tmp_path: Path) -> None:
     with Index.create(tmp_path / "i.lshdb", k=1) as index:
         index.add((f"d{i}", " ".join(f"w{i}x{j}" for j in range(1000))) for i in range(40))
-        shingler = Shingler.of(index.params)
+        family = family_of(index.params)
         with index._store.reading() as snapshot:
-            cache = ShingleCache(snapshot, index.params, shingler, most_bytes=100_000)
+            cache = TextPoints(snapshot, family, most_bytes=100_000)
             cache.prepare(list(range(40)))
-            ready = list(cache._arrays)
+            ready = list(cache._points)
             assert 5 <= len(ready) <= 8  # half of the memory, 8,000 bytes each
             assert ready == list(range(len(ready)))
             for one in range(40):
                 assert len(cache.get([one])[one]) == 1000
-                held = sum(array.nbytes + 256 for array in cache._arrays.values())
+                held = sum(array.nbytes + 256 for array in cache._points.values())
                 assert held <= 100_000
                 assert cache._bytes == held

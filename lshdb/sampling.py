@@ -1,0 +1,61 @@
+"""A sample of documents -> levels of pairs of them, which a choice of bands has to hold apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lshdb.choosing import choose_params
+from lshdb.errors import InputError
+from lshdb.signatures.families import family_of
+from lshdb.signatures.mixing import key_stream
+
+__all__ = ["sample_levels"]
+
+MOST_BODIES = 2_000
+_PAIRS = 20_000
+
+
+def sample_levels(sample: Sequence[Any], options: Mapping[str, Any]) -> list[float]:
+    """Exact levels of random pairs of a sample.
+
+    Parameters
+    ----------
+    sample : sequence
+        Bodies; of more than 2,000 the first ones are taken.
+    options : mapping
+        Of the index that is to be made, as :func:`~lshdb.choosing.choose_params` takes them; those
+        that only decide what is found make no difference.
+
+    Returns
+    -------
+    list of float
+        Of up to 20,000 pairs, the same each time; none for fewer than two bodies.
+
+    Raises
+    ------
+    InputError
+        A body could be no document's.
+    ParameterError
+        An option cannot be used.
+    """
+    some = list(sample[:MOST_BODIES])
+    plain = {**options, "bands": 1, "rows": 1, "recall": None, "num_perm": None}
+    if plain.get("metric") in ("l1", "l2"):
+        plain["width"] = plain.get("width") or 1.0
+    family = family_of(choose_params(**plain))
+    for number, body in enumerate(some):
+        reason = family.refusal(body)
+        if reason is not None:
+            raise InputError(f"body {number} of the sample cannot be used: {reason}")
+    points = [point for point in family.points(family.contents(some)) if family.size(point)]
+    if len(points) < 2:
+        return []
+    n = np.uint64(len(points))
+    left = (key_stream(0, 0, _PAIRS) % n).astype(np.int64)
+    other = (key_stream(0, _PAIRS, _PAIRS) % (n - np.uint64(1))).astype(np.int64)
+    right = (left + 1 + other) % len(points)
+    levels = family.levels([points[one] for one in left], [points[one] for one in right])
+    return [float(level) for level in levels]
