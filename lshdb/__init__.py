@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lshdb.params import IndexParams, candidate_probability, choose_bands
     from lshdb.repairing import RepairResult
     from lshdb.search.explanation import Explanation
+    from lshdb.search.nearest import Answer
     from lshdb.search.pairs import Pair, PairSearch
     from lshdb.search.query import Hit
     from lshdb.showing import ShownDocument
@@ -54,6 +55,7 @@ _HOMES = {
     "repairing": "RepairResult",
     "search.explanation": "Explanation",
     "search.pairs": "Pair PairSearch",
+    "search.nearest": "Answer",
     "search.query": "Hit",
     "showing": "ShownDocument",
     "signatures": "KernelWarning kernel_name",
@@ -65,6 +67,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "Answer",
     "ConflictError",
     "DamageError",
     "DatabaseError",

@@ -36,6 +36,7 @@ __all__ = [
     "content_keys",
     "count_bits",
     "key_ranges",
+    "keys_of_bands",
     "matching_bands",
     "reference_agreement",
 ]
@@ -81,11 +82,28 @@ def bucket_keys(
 def reference_keys(signatures: NDArray[np.uint32], *, bands: int, rows: int) -> NDArray[np.int64]:
     """Bucket keys by NumPy alone; what :func:`bucket_keys` must equal."""
     n = len(signatures)
-    slots = signatures[:, : bands * rows].reshape(n, bands, rows).astype(np.uint64)
-    numbers = np.arange(bands, dtype=np.uint64)
-    hashed = np.broadcast_to(mix64(numbers + np.uint64(1)), (n, bands))
-    for row in range(rows):
-        hashed = mix64(hashed ^ slots[:, :, row])
+    words = signatures[:, : bands * rows].reshape(n * bands, rows)
+    return keys_of_bands(words, np.tile(np.arange(bands), n)).reshape(n, bands)
+
+
+def keys_of_bands(words: NDArray[np.uint32], bands: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Bucket keys of single bands.
+
+    Parameters
+    ----------
+    words : ndarray of uint32, shape (n, words)
+        The slots of each, or the words that hold its bits (:func:`band_words`).
+    bands : ndarray of int64, shape (n,)
+        Its number.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+    """
+    numbers = bands.astype(np.uint64)
+    hashed = mix64(numbers + np.uint64(1))
+    for word in words.T.astype(np.uint64):
+        hashed = mix64(hashed ^ word)
     return ((hashed & _BUCKET_MASK) | (numbers << _BAND_SHIFT)).view(np.int64)
 
 

@@ -33,7 +33,7 @@ from lshdb.tuning import (
 )
 from lshdb.values import check_flag
 
-__all__ = ["choose_params"]
+__all__ = ["check_recall", "choose_params"]
 
 _NUM_PERM = 128
 _LEAST_BITS = 256
@@ -115,7 +115,7 @@ def choose_params(
         fixed |= _text_options(metric, **of_texts)
     most = num_perm or _most_slots(metric, scheme)
     promised = 0.99 if recall is None else recall
-    _check_recall(promised)
+    check_recall(promised)
     is_projected = scheme in ("cauchy", "gaussian")
     if width is not None or not is_projected:
         check_width(scheme, width or 0.0)
@@ -158,7 +158,8 @@ def _threshold(metric: str, threshold: float | None) -> float:
     return threshold
 
 
-def _check_recall(recall: object) -> None:
+def check_recall(recall: object) -> None:
+    """Refuse what is no promised probability."""
     good = isinstance(recall, int | float) and not isinstance(recall, bool) and 0.0 < recall < 1.0
     if not good:
         raise ParameterError(f"recall is {recall!r}; expected a number above 0 and below 1")

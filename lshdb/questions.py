@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.banding import bucket_keys
+from lshdb.choosing import check_recall
 from lshdb.documents import Document
 from lshdb.errors import ParameterError
 from lshdb.params import IndexParams, check_threshold
 from lshdb.search.bulk import QueryMaker, search_documents
 from lshdb.search.explanation import Explanation, explain_pair
+from lshdb.search.nearest import Answer, NearestSearch
 from lshdb.search.query import Hit, Searcher
 from lshdb.search.verification import choose_method
 from lshdb.signatures.family import Family
@@ -51,27 +53,38 @@ class Questions:
         top: int | None = 10,
         threshold: float | None = None,
         verify: str | None = None,
+        recall: float | None = None,
+        probe_limit: int | bool = False,
     ) -> list[Hit]:
         """The documents most similar to a text, to ready tokens, or to a document of the index.
 
         Parameters
         ----------
-        body : str or list of str, optional
+        body : str, list of str or other, optional
+            As for :meth:`add`.
         key : str, optional
             Instead of a body: a document of the index, which is left out of the answer itself.
         top : int or None
             Most answers; None for all.
         threshold : float, optional
-            Lowest similarity; the index's own by default.
+            Lowest similarity, or largest distance; the index's own by default, but with ``recall``
+            none.
         verify : {"none", "signature", "exact"}, optional
             How candidates are checked; exact by default where texts are stored, else signature,
             or none where the signatures lie on another host (``docs/elsewhere.md``).
+        recall : float, optional
+            Look also into buckets next to the query's own, until each of the ``top`` nearest
+            documents was to be found with this probability. The answer says what was reached: of
+            sets no bucket is next to another, so there its own buckets have to suffice.
+        probe_limit : int or bool
+            Compare so many candidates at most, far ones included; with True twice as many as there
+            are bands.
 
         Returns
         -------
         list of Hit
             Best first. A document of similarity s is found with probability
-            ``params.recall_at(s)``.
+            ``params.recall_at(s)``. With ``recall`` or ``probe_limit`` an :class:`~lshdb.Answer`.
 
         Raises
         ------
@@ -82,10 +95,16 @@ class Questions:
         if (body is None) == (key is None):
             raise ParameterError("a query has either a body or a key")
         if body is None:
+            if recall is not None or probe_limit is not False:
+                with self._nearest(top, threshold, verify, recall, probe_limit) as nearest:
+                    return nearest.search_key(key or "")
             with self._searcher(self._store.reading(), top, threshold, verify) as searcher:
                 return _query_key(searcher, key or "")
         points = self._maker.points([body])
         signatures = self._maker.signatures(points) if self._maker.size(points[0]) else None
+        if recall is not None or probe_limit is not False:
+            with self._nearest(top, threshold, verify, recall, probe_limit) as nearest:
+                return Answer() if signatures is None else nearest.search(signatures, points[0])
         is_exact = verify == "exact" or (verify is None and self.params.keeps_texts)
         keys = self._keys(signatures)
         answering = self._store.answering(keys.reshape(-1), with_bodies=is_exact)
@@ -188,6 +207,43 @@ class Questions:
                 method=method,
             )
             yield searcher
+
+    @contextlib.contextmanager
+    def _nearest(
+        self,
+        top: int | None,
+        threshold: float | None,
+        verify: str | None,
+        recall: float | None,
+        probe_limit: int | bool,
+    ) -> Iterator[NearestSearch]:
+        if top is not None:
+            check_whole("top", top, 1)
+        if recall is not None:
+            check_recall(recall)
+        limit: int | None = None
+        if probe_limit is True:
+            limit = 2 * self.params.bands
+        elif probe_limit is not False:
+            limit = check_whole("probe_limit", probe_limit, 1)
+        level = None if threshold is None and recall is not None else self._threshold(threshold)
+        if level is None and top is None:
+            raise ParameterError(
+                "neither top nor threshold says which documents are wanted",
+                hint="give one of the two",
+            )
+        with self._store.reading() as snapshot:
+            snapshot.require_signatures()
+            method = choose_method(verify, self.params)
+            if method == "none":
+                raise ParameterError(
+                    "the nearest are found by comparing candidates, which verify 'none' does not",
+                    hint="use 'signature' or 'exact'",
+                )
+            yield NearestSearch(
+                snapshot, self._family,
+                top=top, threshold=level, recall=recall, limit=limit, method=method,
+            )  # fmt: skip
 
     def _threshold(self, threshold: float | None) -> float:
         """The level of a threshold, the index's own where none is given."""

@@ -1,0 +1,253 @@
+"""A query -> its nearest documents: bucket by bucket, until one as near would have been found.
+
+The query's own buckets are looked into first, then those next to them, the likeliest first
+(``probing.py``). Candidates are compared in order of equal slots and, where originals are stored,
+exactly. What is known then is the level of the worst answer that is still wanted; the search goes
+on until the probability that a document of that level would have been met by now reaches the recall
+asked for. The truly nearest are at least as similar as that, so each of them is found with that
+probability, over the random choice of the hash functions: of the neighbourhood of the query nothing
+has to be known beforehand.
+
+The probe rule of the c-approximate r-range query (Indyk, Motwani, STOC 1998; Datar and others,
+SoCG 2004) is the other way to end: after so many candidates were compared, far ones included.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.arrays import distinct
+from lshdb.banding import compare_rows
+from lshdb.search.points import points_of
+from lshdb.search.probing import Probes
+from lshdb.search.query import Hit
+from lshdb.search.verification import least_share
+from lshdb.signatures.family import Family, Point
+from lshdb.storage.snapshot import Snapshot
+
+__all__ = ["Answer", "NearestSearch"]
+
+_CHECKED = 64
+_MORE = 1.5
+"""By so much the number of buckets grows before what was found is looked at again."""
+
+Ids = NDArray[np.int64]
+
+
+class Answer(list[Hit]):
+    """The hits of a query, best first, and how they were found.
+
+    Attributes
+    ----------
+    buckets : int
+        Buckets that were looked into.
+    checked : int
+        Candidates that were compared by their signatures.
+    left : int
+        Candidates that were met and not compared, because of the probe limit.
+    recall : float or None
+        Probability with which a document exactly as similar as the last hit was to be found; one
+        that is more similar is found more likely. None where there are fewer hits than were asked
+        for and no threshold says how similar documents were to be.
+    """
+
+    def __init__(
+        self,
+        hits: Iterable[Hit] = (),
+        *,
+        buckets: int = 0,
+        checked: int = 0,
+        left: int = 0,
+        recall: float | None = None,
+    ) -> None:
+        super().__init__(hits)
+        self.buckets, self.checked, self.left = buckets, checked, left
+        self.recall = recall
+
+
+@dataclass(slots=True)
+class _Found:
+    """What one query has found so far."""
+
+    hits: list[Hit]
+    checked: int = 0
+    left: int = 0
+
+
+class NearestSearch:
+    """Nearest documents from one snapshot.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        With its signature file.
+    family : Family
+    top : int or None
+        Most answers; with None the threshold decides.
+    threshold : float or None
+        Lowest level of an answer; None for any.
+    recall : float or None
+        Go on until a document as similar as the worst wanted answer is found so likely; None for
+        the query's own buckets alone.
+    limit : int or None
+        Most candidates that are compared.
+    method : {"signature", "exact"}
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        family: Family,
+        *,
+        top: int | None,
+        threshold: float | None,
+        recall: float | None,
+        limit: int | None,
+        method: str,
+    ) -> None:
+        self._snapshot = snapshot
+        self._family = family
+        self._params = family.params
+        self._top = top
+        self._threshold = -math.inf if threshold is None else threshold
+        self._recall = recall
+        self._limit = limit
+        self._method = method
+        self._points = points_of(snapshot, family)
+
+    def search(
+        self, row: NDArray[np.uint32], point: Point | None, *, leave_out: int | None = None
+    ) -> Answer:
+        """The nearest documents of one query.
+
+        Parameters
+        ----------
+        row : ndarray of uint32, shape (1, row_words)
+        point : Point or None
+            The query itself; without it nothing is known of the buckets next to its own.
+        leave_out : int, optional
+            doc_id of the document that asks, where it is one of the index.
+        """
+        probes = Probes(self._family, row, point, max(self._params.level, self._threshold))
+        found = _Found([])
+        met = np.empty(0, dtype=np.int64)
+        done, wanted = 0, self._params.bands
+        while done < wanted and not found.left:
+            keys = probes.keys(done, wanted)
+            _, members = self._snapshot.postings.of(np.sort(keys))
+            candidates = distinct(members)
+            fresh = candidates[~_contained(candidates, met)]
+            met = distinct(np.concatenate([met, fresh]))
+            self._check(found, row, point, fresh, leave_out)
+            done, wanted = wanted, self._next(probes, wanted, found)
+        worst = self._worst(found)
+        recall = None if worst == -math.inf else probes.recall(worst, [done])[0]
+        return Answer(
+            found.hits, buckets=done, checked=found.checked, left=found.left, recall=recall
+        )
+
+    def search_key(self, key: str) -> Answer:
+        """The nearest documents of one of the index, which is left out itself.
+
+        Raises
+        ------
+        KeyNotFoundError
+        """
+        document = self._snapshot.document(key)
+        number = document.signature_id
+        if number is None:
+            return Answer()
+        row = self._snapshot.signatures[number : number + 1]
+        is_stored = self._params.store_text
+        point = self._points.get([number])[number] if is_stored else None
+        return self.search(row, point, leave_out=document.doc_id)
+
+    def _next(self, probes: Probes, done: int, found: _Found) -> int:
+        """How many buckets are to be looked into before what is found is looked at again."""
+        if self._recall is None or done >= probes.n:
+            return done
+        worst, most = self._worst(found), min(probes.n, math.ceil(done * _MORE))
+        if worst == -math.inf:
+            return most
+        counts = [*range(done, most, max(1, (most - done) // 8)), most]
+        recalls = probes.recall(worst, counts)
+        reached = [n for n, recall in zip(counts, recalls, strict=True) if recall >= self._recall]
+        return reached[0] if reached else most
+
+    def _worst(self, found: _Found) -> float:
+        """The level that an answer has to have to be wanted still."""
+        if self._top is None or len(found.hits) < self._top:
+            return self._threshold
+        return found.hits[-1].similarity
+
+    def _check(
+        self,
+        found: _Found,
+        row: NDArray[np.uint32],
+        point: Point | None,
+        candidates: Ids,
+        leave_out: int | None,
+    ) -> None:
+        """Compare candidates, the most promising first, and take those that belong to it."""
+        if self._limit is not None and found.checked + len(candidates) > self._limit:
+            found.left = found.checked + len(candidates) - self._limit
+            candidates = candidates[: self._limit - found.checked]
+        found.checked += len(candidates)
+        if not len(candidates):
+            return
+        rows, places = self._snapshot.signatures.among(candidates)
+        agreement = compare_rows(
+            row, np.zeros(len(places), dtype=np.int64), rows, places, **self._params.cut
+        )
+        order = np.argsort(-agreement.equal, kind="stable")
+        shares = agreement.equal[order] / self._params.num_perm
+        candidates = candidates[order]
+        for start in range(0, len(candidates), _CHECKED):
+            worst = self._worst(found)
+            if worst > -math.inf and shares[start] < least_share(self._params, self._method, worst):
+                return
+            part = slice(start, start + _CHECKED)
+            self._take(found, point, candidates[part], shares[part], leave_out)
+
+    def _take(
+        self,
+        found: _Found,
+        point: Point | None,
+        candidates: Ids,
+        shares: NDArray[np.float64],
+        leave_out: int | None,
+    ) -> None:
+        # A signature whose documents were all replaced has postings but no document.
+        documents = self._snapshot.documents_of_signatures(candidates.tolist())
+        there = np.array([one in documents for one in candidates.tolist()], dtype=bool)
+        ids = candidates[there].tolist()
+        if not ids:
+            return
+        if self._method == "exact":
+            points = self._points.get(ids)
+            levels = self._family.levels([point] * len(ids), [points[one] for one in ids])
+        else:
+            levels = self._params.curve.levels(shares[there])
+        hits = found.hits + [
+            Hit(key, level, self._method)
+            for one, level in zip(ids, levels.tolist(), strict=True)
+            if level >= self._threshold
+            for doc_id, key, _ in documents[one]
+            if doc_id != leave_out
+        ]
+        hits.sort(key=lambda hit: (-hit.similarity, hit.key))
+        found.hits = hits[: self._top]
+
+
+def _contained(values: Ids, among: Ids) -> NDArray[np.bool_]:
+    """Which values are among others; both are sorted."""
+    if not len(among):
+        return np.zeros(len(values), dtype=bool)
+    places = np.minimum(np.searchsorted(among, values), len(among) - 1)
+    contained: NDArray[np.bool_] = among[places] == values
+    return contained

@@ -1,0 +1,182 @@
+"""A query's row -> its own buckets and those next to them, in order of how likely they help.
+
+A point that is similar to the query and not in one of its buckets mostly misses it by a slot or
+two: a bit whose projection was near 0, a projection near the border of its piece. Given the query,
+the probability of every value of a slot in a point at some level is known exactly
+(``Family.alternatives``), slots are independent, and so is what the buckets of a band hold: they
+exclude each other. So the probability that some buckets hold the point is
+
+    1 - product over bands of (1 - sum over the band's buckets of the bucket's probability)
+
+Buckets are taken in order of their probability at one level, a perturbed one of a band where slots
+lie near a border before one of a band where they do not (Lv, Josephson, Wang, Charikar, Li,
+"Multi-probe LSH", VLDB 2007, with the conditional probability in place of their score).
+
+Limits: in each band single changes of a slot, the 48 likeliest, pairs of the 16 likeliest, triples
+of the 10 and fours of the 7 likeliest: some 300 buckets a band.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.banding import band_words, bucket_keys, keys_of_bands
+from lshdb.signatures.family import Alternatives, Family, Point
+
+__all__ = ["Probes"]
+
+_LIKELIEST = (48, 16, 10, 7)
+"""Of so many changes sets of one, of two, of three and of four are made."""
+_LEAST = 1e-300
+"""Stands for a probability of 0, whose logarithm there is none of."""
+
+Floats = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+
+class Probes:
+    """The buckets that a query may look into, the likeliest first.
+
+    Parameters
+    ----------
+    family : Family
+    row : ndarray of uint32, shape (1, row_words)
+        Signature of the query.
+    point : Point or None
+        The query, where it is known.
+    level : float
+        Of the points that are looked for.
+
+    Attributes
+    ----------
+    n : int
+        How many there are: the query's own alone, where the family knows none next to them.
+    """
+
+    def __init__(
+        self, family: Family, row: NDArray[np.uint32], point: Point | None, level: float
+    ) -> None:
+        self._family, self._row, self._point = family, row, point
+        params = family.params
+        self._bands, self._rows = params.bands, params.rows
+        alternatives = self._at(level)
+        own = np.arange(self._bands)
+        self._of_band, self._sets = own, np.zeros(self._bands, dtype=np.int64)
+        self._alternatives: Alternatives
+        if alternatives is not None:
+            self._alternatives = alternatives
+            self._choose()
+        self.n = len(self._of_band)
+
+    def _at(self, level: float) -> Alternatives | None:
+        return None if self._point is None else self._family.alternatives(self._point, level)
+
+    def _choose(self) -> None:
+        """Put all sets of changes of all bands in order."""
+        ratios = self._ratios(self._alternatives)
+        n_changes = min(_LIKELIEST[0], ratios.shape[1])
+        self._changes = np.argsort(-ratios, axis=1, kind="stable")[:, :n_changes]
+        self._members = _sets(n_changes)
+        logs = self._log_probabilities(self._alternatives)
+        # The query's own buckets first, all of them.
+        logs[:, 0] = np.inf
+        order = np.argsort(-logs, axis=None, kind="stable")
+        order = order[logs.reshape(-1)[order] > -np.inf]
+        self._of_band, self._sets = np.divmod(order, len(self._members))
+
+    def _ratios(self, alternatives: Alternatives) -> Floats:
+        """Probability of each change of a band over that of no change (bands, rows * m)."""
+        used = self._bands * self._rows
+        same = np.maximum(alternatives.same[:used], _LEAST)
+        ratios: Floats = (alternatives.others[:used] / same[:, None]).reshape(self._bands, -1)
+        return ratios
+
+    def _log_probabilities(self, alternatives: Alternatives) -> Floats:
+        """Logarithm of the probability of each set of changes of each band (bands, sets)."""
+        used = self._bands * self._rows
+        same = np.log(np.maximum(alternatives.same[:used], _LEAST)).reshape(self._bands, -1)
+        chosen = np.take_along_axis(self._ratios(alternatives), self._changes, axis=1)
+        logs: Floats = (
+            same.sum(axis=1)[:, None] + np.log(np.maximum(chosen, _LEAST)) @ self._members.T
+        )
+        m = alternatives.others.shape[1]
+        if m > 1:
+            logs[self._clashing(m)] = -np.inf
+        return logs
+
+    def _clashing(self, m: int) -> NDArray[np.bool_]:
+        """Sets that change one slot twice (bands, sets)."""
+        slots = self._changes // m
+        clashes = np.zeros((self._bands, len(self._members)), dtype=bool)
+        for one in range(1, min(slots.shape[1], _LIKELIEST[1])):
+            for other in range(one):
+                both = self._members[:, one] & self._members[:, other]
+                clashes |= (slots[:, one] == slots[:, other])[:, None] & both
+        return clashes
+
+    def keys(self, first: int, last: int) -> Ids:
+        """Bucket keys of some of them, from one place in their order up to another (int64)."""
+        params = self._family.params
+        if last <= self._bands:
+            own: Ids = bucket_keys(self._row, **params.cut)[0, self._of_band[first:last]]
+            return own
+        bands, sets = self._of_band[first:last], self._sets[first:last]
+        if params.slot_bits == 1:
+            words = band_words(self._row, bands=self._bands, rows=self._rows)
+        else:
+            words = self._row[:, : self._bands * self._rows]
+        words = words.reshape(self._bands, -1)[bands].copy()
+        for place in range(self._changes.shape[1]):
+            changed = np.flatnonzero(self._members[sets, place])
+            change = self._changes[bands[changed], place]
+            slot, which = np.divmod(change, self._alternatives.others.shape[1])
+            if params.slot_bits == 1:
+                words[changed, slot // 32] ^= np.uint32(1) << (slot % 32).astype(np.uint32)
+            else:
+                values = self._alternatives.values[bands[changed] * self._rows + slot, which]
+                words[changed, slot] = values
+        return keys_of_bands(words, bands)
+
+    def recall(self, level: float, counts: list[int]) -> list[float]:
+        """Probability that the first buckets hold a point at a level, for several numbers of them.
+
+        Parameters
+        ----------
+        level : float
+        counts : list of int
+            Each at least the number of bands.
+
+        Returns
+        -------
+        list of float
+        """
+        params = self._family.params
+        alternatives = self._at(level)
+        if alternatives is None:
+            return [params.recall_at(params.curve.value(level))] * len(counts)
+        every = np.exp(self._log_probabilities(alternatives))
+        each = every[self._of_band, self._sets]
+        found = []
+        for count in counts:
+            sums = np.bincount(self._of_band[:count], each[:count], minlength=self._bands)
+            found.append(float(1.0 - np.prod(1.0 - np.minimum(sums, 1.0))))
+        return found
+
+
+@functools.cache
+def _sets(n_changes: int) -> NDArray[np.bool_]:
+    """Sets of changes, of none, one, two, ... of them (bool, (sets, n_changes))."""
+    sets = [()] + [
+        chosen
+        for size, likeliest in enumerate(_LIKELIEST, start=1)
+        for chosen in itertools.combinations(range(min(likeliest, n_changes)), size)
+    ]
+    members = np.zeros((len(sets), n_changes), dtype=bool)
+    for number, chosen in enumerate(sets):
+        members[number, list(chosen)] = True
+    members.flags.writeable = False
+    return members
