@@ -144,8 +144,8 @@ def watched(stages: Stages) -> Iterator[None]:
     from lshdb.signatures.sets import SetFamily
     from lshdb.storage.dialects.sqlite import SqliteDatabase
     from lshdb.storage.dialects.sqlite.runs import SqliteRunTables
+    from lshdb.storage.row_file import RowFile
     from lshdb.storage.runs import PostingRuns
-    from lshdb.storage.signature_file import SignatureFile
     from lshdb.storage.snapshot import Snapshot
     from lshdb.storage.transaction import WriteTransaction
     from lshdb.storage.writing import Writer
@@ -168,7 +168,7 @@ def watched(stages: Stages) -> Iterator[None]:
         (adding.Addition, "_add_signatures", banding),
         (PostingRuns, "add", banding),
         (WriteTransaction, "append_signatures", synced),
-        (SignatureFile, "append", synced),
+        (RowFile, "append", synced),
         (SqliteRunTables, "insert", "posting rows"),
         (adding.Addition, "_write_documents", documents),
         (WriteTransaction, "insert_documents", documents),

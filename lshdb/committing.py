@@ -37,12 +37,7 @@ from lshdb.storage.times import timestamp, timestamp_after
 from lshdb.storage.transaction import WriteTransaction
 from lshdb.storage.writing import Writer
 
-__all__ = [
-    "AddResult",
-    "Change",
-    "Committer",
-    "check_on_conflict",
-]
+__all__ = ["AddResult", "Change", "Committer", "check_on_conflict"]
 
 logger = logging.getLogger("lshdb")
 
@@ -180,8 +175,6 @@ class Committer(ABC):
             self.started_at = timestamp_after(max(after, last.started_at if last else "") or None)
         self.add_id: int | None = None
 
-    # What each way in does on its own
-
     @abstractmethod
     def _change(self, item: Any) -> Change:
         """What comes in of one item; called for each in turn."""
@@ -189,6 +182,10 @@ class Committer(ABC):
     @abstractmethod
     def _sign(self, contents: list[Any]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """Signature rows and numbers of shingles of contents that the index has not."""
+
+    def _vectors(self, contents: list[Any]) -> NDArray[Any]:
+        """The rows of the vector file of contents that have been signed: those contents."""
+        return np.stack(contents)
 
     @abstractmethod
     def _packed(self, change: Change) -> bytes:
@@ -261,11 +258,11 @@ class Committer(ABC):
     def _write(self, transaction: WriteTransaction, items: Sequence[Any]) -> dict[str, int]:
         changes, seen_again, unchanged = self._classify(transaction, items)
         self._hash_contents(changes)
-        digests, rows = self._share_signatures(transaction, changes)
+        digests, parts = self._share_signatures(transaction, changes)
         batch_id = transaction.open_batch(
             started_at=self.started_at, source=self.source, add_id=self.add_id
         )
-        self._add_signatures(transaction, digests, rows)
+        self._add_signatures(transaction, digests, parts)
         self._write_documents(transaction, changes, batch_id)
         for seen_at, some in seen_again.items():
             transaction.touch_documents(some, seen_at)
@@ -320,15 +317,15 @@ class Committer(ABC):
 
     def _share_signatures(
         self, transaction: WriteTransaction, changes: list[Change]
-    ) -> tuple[list[bytes], NDArray[np.uint32]]:
+    ) -> tuple[list[bytes], list[NDArray[Any]]]:
         """Give each change the signature that its content has, or will have.
 
         Returns
         -------
         digests : list of bytes
             Hashes of the contents that need a new signature, in the order of their ids.
-        rows : ndarray of uint32, shape (len(digests), num_perm)
-            Their signatures.
+        parts : list of ndarray
+            Their signature rows, and where those are kept their vectors.
         """
         contents = {change.content_hash: change.content for change in changes}
         there = self._known(transaction, contents)
@@ -350,7 +347,10 @@ class Committer(ABC):
             known = there.get(digest) or new.get(digest)
             change.signature_id, change.n_shingles = known or (None, 0)
             change.content = None
-        return digests, rows[filled]
+        parts: list[NDArray[Any]] = [rows[filled]]
+        if digests and self.params.keeps_vectors:
+            parts += [self._vectors([contents[digest] for digest in digests])]
+        return digests, parts
 
     def _known(
         self, transaction: WriteTransaction, hashes: dict[bytes, Any]
@@ -363,15 +363,15 @@ class Committer(ABC):
         return found | snapshot.signatures_of_contents(hashes, keys[suspected])
 
     def _add_signatures(
-        self, transaction: WriteTransaction, digests: list[bytes], rows: NDArray[np.uint32]
+        self, transaction: WriteTransaction, digests: list[bytes], parts: list[NDArray[Any]]
     ) -> None:
         """Write new signature rows and add their postings."""
         if not digests:
             return
         bands = self.params.bands
         ids = np.arange(len(digests), dtype=np.int64) + transaction.snapshot.n_signatures
-        transaction.append_signatures(rows)
-        keys = bucket_keys(rows, **self.params.cut)
+        transaction.append_signatures(*parts)
+        keys = bucket_keys(parts[0], **self.params.cut)
         of_contents = content_keys(digests)
         self.posted.remember(of_contents)
         transaction.runs.add(
@@ -408,7 +408,7 @@ class Committer(ABC):
         transaction.insert_documents(inserted)
         transaction.replace_documents(replaced)
         transaction.release_signatures(_left(changes), batch_id)
-        if self.params.store_text:
+        if self.params.keeps_texts:
             transaction.put_bodies(
                 (
                     (doc_id, change.form, self._packed(change))

@@ -15,6 +15,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,7 @@ __all__ = ["merge_stores"]
 
 BATCH_DOCUMENTS = 40_000
 BATCH_BYTES = 32 * 2**20
-"""Of texts as they are stored."""
+"""Of texts as they are stored, and of vectors."""
 _MAY_DIFFER = frozenset({"bands", "rows", "threshold", "recall", "store_text"})
 
 
@@ -106,14 +107,17 @@ class _Merge(Committer):
     def batches(self) -> Iterator[list[WholeDocument]]:
         """The documents of all, one index after the other, in batches that fit in memory."""
         for path, snapshot in self._sources:
-            for _ in verified_rows(snapshot):
-                pass
+            for file in snapshot.generation.files[: 1 + self.params.keeps_vectors]:
+                for _ in verified_rows(snapshot, file):
+                    pass
             self.source, self._reading = str(path), snapshot
             batch: list[WholeDocument] = []
-            size = 0
+            size, vector_bytes = 0, 0
+            if self.params.keeps_vectors:
+                vector_bytes = snapshot.vector_file.row_bytes
             for document in snapshot.whole_documents():
                 batch.append(document)
-                size += len(document.body or b"")
+                size += len(document.body or b"") + vector_bytes
                 if len(batch) >= BATCH_DOCUMENTS or size >= BATCH_BYTES:
                     yield batch
                     batch, size = [], 0
@@ -121,7 +125,7 @@ class _Merge(Committer):
                 yield batch
 
     def _change(self, item: WholeDocument) -> Change:
-        if self.params.store_text and (item.form is None or item.body is None):
+        if self.params.keeps_texts and (item.form is None or item.body is None):
             raise DamageError(
                 f"the text of {item.key!r} is missing in {self.source}", hint="run lshdb check"
             )
@@ -143,10 +147,14 @@ class _Merge(Committer):
         self, contents: list[tuple[int | None, int]]
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """The rows of those signatures; zeros where there is none."""
-        rows = np.zeros((len(contents), self.params.num_perm), dtype=np.uint32)
+        rows = np.zeros((len(contents), self.params.row_words), dtype=np.uint32)
         ids = np.array([-1 if one is None else one for one, _ in contents], dtype=np.int64)
         rows[ids >= 0] = self._reading.signatures[ids[ids >= 0]]
         return rows, np.array([count for _, count in contents], dtype=np.int64)
+
+    def _vectors(self, contents: list[tuple[int | None, int]]) -> NDArray[Any]:
+        """The vectors of those signatures."""
+        return self._reading.vectors[np.array([one for one, _ in contents], dtype=np.int64)]
 
     def _packed(self, change: Change) -> bytes:
         return change.body

@@ -2,13 +2,13 @@
 
     documents  -> which signatures are still anybody's, and the content keys of those
     signature rows, each block compared with its CRC-32
-               -> the rows that stay, in a new generation of the file
+               -> the rows that stay, in a new generation of the file; vectors likewise
                -> their bucket keys, in columns on disk, sorted column by column -> one posting run
     documents, edges, clusters -> the same under the new numbers of their signatures
 
 All of it is one transaction: killed at any moment, the index is as it was, and running the same
 command again begins anew. Readers go on with the state that they see. The commit names the new
-generation of the signature file, which is synced before; the old one is removed after it.
+generation of the row files, which are synced before; the old one is removed after it.
 
 Nothing is hashed but bands: no text is read. What is written anew is compared with its checksum
 before, for afterwards nothing would tell.
@@ -31,7 +31,7 @@ from lshdb.errors import ParameterError
 from lshdb.params import IndexParams
 from lshdb.reindexing import changed_params
 from lshdb.storage.columns import KeyColumns
-from lshdb.storage.generations import clear_generations, next_generation, write_generation
+from lshdb.storage.generations import clear_generations
 from lshdb.storage.renumbering import Renumbering, document_rows, renumber
 from lshdb.storage.store import Store
 from lshdb.storage.transaction import WriteTransaction
@@ -83,7 +83,7 @@ def compact_store(store: Store, *, lock_timeout: float) -> RewriteResult:
                 rewriting.run()
             elif len(transaction.snapshot.run_tables) > 1:
                 transaction.runs.merge(transaction.runs.runs())
-        clear_generations(rewriting.file)
+        clear_generations(rewriting.generation)
         writer.vacuum()
         result.bytes_after = store.bytes_on_disk()
     result.seconds = time.perf_counter() - begun
@@ -115,7 +115,7 @@ def reband_index(path: Path, given: Mapping[str, Any], *, lock_timeout: float) -
             transaction.name_banding({name: getattr(params, name) for name in sorted(_REBAND)})
         with contextlib.suppress(OSError):  # it is committed; the next writer does the renaming
             store.directory.settle_description()
-        clear_generations(rewriting.file)
+        clear_generations(rewriting.generation)
         writer.vacuum()
         result.bytes_after = store.bytes_on_disk()
     result.seconds = time.perf_counter() - begun
@@ -137,8 +137,8 @@ class _Rewriting:
     ----------
     dropped : ndarray of int64
         Signatures that no document has, sorted.
-    file : SignatureFile
-        The generation that the index refers to when the transaction is committed.
+    generation : Generation
+        The row files that the index refers to when the transaction is committed.
 
     Raises
     ------
@@ -153,7 +153,7 @@ class _Rewriting:
         self._folder = folder
         self._contents = self._content_keys()
         self.dropped = np.flatnonzero(self._contents == 0)
-        self.file = self._snapshot.signature_file
+        self.generation = self._snapshot.generation
 
     def _content_keys(self) -> Ids:
         """Content bucket key by signature; 0, which is none, where no document has it."""
@@ -178,9 +178,12 @@ class _Rewriting:
         with KeyColumns(self._folder, n_kept, n_columns, memory=MEMORY) as columns:
             kept = self._kept(columns)
             if len(self.dropped):
-                self.file = next_generation(self.file)
-                blocks = write_generation(self.file, n_kept, kept)
-                self._transaction.replace_signatures(self.file.path.name, blocks)
+                of_files = (
+                    [kept] if self.generation.vectors is None else [kept, self._kept_vectors()]
+                )
+                self.generation = self.generation.following()
+                blocks = self.generation.write(n_kept, of_files)
+                self._transaction.replace_signatures(self.generation.name, blocks)
                 renumber(self._transaction, Renumbering(self.dropped))
             else:
                 for _ in kept:
@@ -193,7 +196,7 @@ class _Rewriting:
         # Columns are in the order of their keys as signed numbers: band 128 is the lowest.
         order = np.argsort(np.array([*range(bands), CONTENT_BAND], dtype=np.uint8).view(np.int8))
         seen = written = 0
-        for rows in verified_rows(self._snapshot):
+        for rows in verified_rows(self._snapshot, self._snapshot.signature_file):
             contents = self._contents[seen : seen + len(rows)]
             seen += len(rows)
             stays = contents != 0
@@ -202,3 +205,11 @@ class _Rewriting:
             columns.put(written, np.column_stack([keys, contents[stays]])[:, order])
             written += len(kept)
             yield kept
+
+    def _kept_vectors(self) -> Iterator[NDArray[Any]]:
+        """The vectors of the rows that stay."""
+        seen = 0
+        for vectors in verified_rows(self._snapshot, self._snapshot.vector_file):
+            stays = self._contents[seen : seen + len(vectors)] != 0
+            seen += len(vectors)
+            yield vectors[stays]

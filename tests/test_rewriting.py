@@ -182,13 +182,13 @@ def test_damage_is_found_before_it_is_sealed(
 KILLED = """
 import os, sys
 from lshdb import Index, rewriting
-from lshdb.storage import directory, signature_file, transaction, writing
+from lshdb.storage import directory, row_file, transaction, writing
 where, path = sys.argv[1:3]
 def die(*_, **__):
     os.kill(os.getpid(), 9)
 if where == "rows":
-    write = signature_file.SignatureFile.write
-    signature_file.SignatureFile.write = lambda *a: (write(*a), die())
+    write = row_file.RowFile.write
+    row_file.RowFile.write = lambda *a: (write(*a), die())
 elif where == "commit":
     transaction.WriteTransaction.seal = die
 elif where == "removal":

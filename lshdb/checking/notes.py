@@ -27,7 +27,7 @@ def notes(store: Store, snapshot: Snapshot, *, quick: bool = False) -> Iterator[
     if not quick:
         yield from _unassigned(snapshot)
     own = {store.directory.description.name, store.directory.lock.name}
-    own |= {snapshot.signature_file.path.name}
+    own |= {file.path.name for file in snapshot.generation.files}
     own |= set(store.database.file_names)
     for entry in sorted(store.directory.path.iterdir()):
         if entry.name not in own:

@@ -12,7 +12,7 @@ from lshdb.banding import CONTENT_BAND, bucket_keys, content_keys
 from lshdb.checking.findings import Finding, counted, documents_affected
 from lshdb.params import IndexParams
 from lshdb.storage.dialects.run_tables import NOT_CONTENT_SQL
-from lshdb.storage.signature_file import HEADER_BYTES
+from lshdb.storage.layouts import HEADER_BYTES
 from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["block_findings", "posting_findings", "run_findings", "signature_findings"]

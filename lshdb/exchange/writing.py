@@ -85,7 +85,10 @@ def _write(
     shape = (snapshot.n_signatures, store.params.num_perm)
     files.append("signatures.npy")
     counts["signatures"] = _write_array(
-        folder / files[-1], verified_rows(snapshot), dtype="<u4", shape=shape
+        folder / files[-1],
+        verified_rows(snapshot, snapshot.signature_file),
+        dtype="<u4",
+        shape=shape,
     )
     (n_postings,) = snapshot.execute("SELECT coalesce(sum(n_rows), 0) FROM run").fetchone()
     postings = snapshot.postings.with_contents()

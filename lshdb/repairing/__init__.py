@@ -11,7 +11,7 @@ Decided: what is damaged is not mended where it lies. The index is built anew be
     edges and clusters    left out: they are found again when somebody asks
 
 and checked in full. Only then it takes the old one's place, in one transaction of the database
-whose signature file is another generation. So a repair that is killed or fails changes nothing, and
+whose row files are another generation. So a repair that is killed or fails changes nothing, and
 readers go on meanwhile. It takes the room of a second index, and its write-ahead log.
 
 ``evidence.py`` proves documents, ``history.py`` batches, ``quarantine.py`` writes what is lost.
@@ -35,9 +35,10 @@ from lshdb.repairing.quarantine import Quarantine
 from lshdb.signatures.family import Family
 from lshdb.storage.copying import replace_database
 from lshdb.storage.directory import sync_directory
-from lshdb.storage.generations import next_generation
+from lshdb.storage.generations import Generation
+from lshdb.storage.layouts import row_layouts
 from lshdb.storage.lock import WriterLock
-from lshdb.storage.salvaging import find_signature_file, state_is_sound
+from lshdb.storage.salvaging import find_generation, state_is_sound
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
 from lshdb.storage.writing import Writer
@@ -113,10 +114,10 @@ def _repair(
 ) -> None:
     aside = store.directory.path / _ASIDE
     shutil.rmtree(aside, ignore_errors=True)
-    state, file = _state(store, snapshot)
+    state, old = _state(store, snapshot)
     with Quarantine(store.path) as quarantine:
         try:
-            rebuild = Rebuild(snapshot, store.params, family, file, quarantine, workers)
+            rebuild = Rebuild(snapshot, store.params, family, old, quarantine, workers)
             with (
                 Store.making(aside, store.params, state=state) as made,
                 Writer(made, lock_timeout=0.0) as writer,
@@ -124,7 +125,7 @@ def _repair(
                 rebuild.build(writer, next_doc_id=state["next_doc_id"])
             _prove(aside)
             quarantine.keep()
-            _publish(store, made, state["signature_file"], file.path, lock_timeout)
+            _publish(store, made, old, lock_timeout)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     result.documents, result.signed = rebuild.documents, rebuild.evidence.signed
@@ -132,19 +133,20 @@ def _repair(
     result.lost, result.quarantine = quarantine.keys, quarantine.path
 
 
-def _state(store: Store, snapshot: Snapshot) -> tuple[dict[str, Any], Any]:
-    """Columns of the new table ``state``, and the signature file that there is."""
+def _state(store: Store, snapshot: Snapshot) -> tuple[dict[str, Any], Generation]:
+    """Columns of the new table ``state``, and the row files that there are."""
     row = snapshot.execute(f"SELECT {_STATE} FROM state").fetchone()
     found = dict(zip(_STATE.split(", "), row, strict=True))
     is_sound = state_is_sound(snapshot.session)
-    file = find_signature_file(store.directory.path, found["signature_file"], store.params.num_perm)
+    layouts = row_layouts(store.params)
+    old = find_generation(store.directory.path, found["signature_file"], layouts)
     return {
         "uuid": store.directory.read_description().uuid,
         **{name: str(found[name]) for name in ("created_at", "library_version")},
         "unicode_version": str(found["unicode_version"] or unicodedata.unidata_version),
-        "signature_file": next_generation(file).path.name,
+        "signature_file": old.following().name,
         "next_doc_id": found["next_doc_id"] if is_sound else 1,
-    }, file
+    }, old
 
 
 def _prove(aside: Path) -> None:
@@ -158,20 +160,18 @@ def _prove(aside: Path) -> None:
         )
 
 
-def _publish(
-    store: Store, made: Store, file_name: str, old_file: Path, lock_timeout: float
-) -> None:
+def _publish(store: Store, made: Store, old: Generation, lock_timeout: float) -> None:
     """Put what was made in the place of what was there.
 
-    The new signature file is there, and synced, before the database names it, and the old one until
-    nothing names it any more.
+    The new row files are there, and synced, before the database names them, and the old ones until
+    nothing names them any more.
     """
-    new_file = store.directory.path / file_name
-    os.replace(made.directory.path / file_name, new_file)
+    for file in old.following().files:
+        os.replace(made.directory.path / file.path.name, file.path)
     sync_directory(store.directory.path)
     replace_database(store, made, lock_timeout=lock_timeout)
-    if old_file != new_file:
-        old_file.unlink(missing_ok=True)
+    for file in old.files:
+        file.path.unlink(missing_ok=True)
 
 
 def _errors(store: Store) -> tuple[type[Exception], ...]:

@@ -17,10 +17,10 @@ from lshdb.repairing.quarantine import Quarantine
 from lshdb.signatures.family import Family
 from lshdb.storage.checksums import row_checksum
 from lshdb.storage.documents import DOCUMENT_COLUMNS
+from lshdb.storage.generations import Generation
 from lshdb.storage.loading import load_batches
 from lshdb.storage.records import StoredDocument
 from lshdb.storage.salvaging import keys_by_index, salvaged, sound_rows
-from lshdb.storage.signature_file import SignatureFile
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.transaction import WriteTransaction
 from lshdb.storage.writing import Writer
@@ -43,8 +43,8 @@ class Rebuild:
         Of the damaged index.
     params : IndexParams
     family : Family
-    file : SignatureFile
-        Of the damaged index; it may be missing.
+    generation : Generation
+        Of the damaged index; files may be missing.
     quarantine : Quarantine
         Takes what is not proved.
     workers : int
@@ -61,18 +61,18 @@ class Rebuild:
         snapshot: Snapshot,
         params: IndexParams,
         family: Family,
-        file: SignatureFile,
+        generation: Generation,
         quarantine: Quarantine,
         workers: int,
     ) -> None:
         self._snapshot = snapshot
         self._params = params
-        self._file = file
+        self._file = generation.signatures
         self._quarantine = quarantine
-        self.evidence = Evidence(snapshot, params, family, file, workers)
+        self.evidence = Evidence(snapshot, params, family, generation, workers)
         self.history = History(snapshot)
         self.documents = 0
-        self._sound = sound_rows(snapshot.session, file)
+        self._sound = sound_rows(snapshot.session, self._file)
         self._new_ids = np.full(len(self._sound), -1, dtype=np.int64)
         self._keys: dict[int, str] = {}
         """By doc_id, those of the documents whose row is not proved, from the index of keys."""

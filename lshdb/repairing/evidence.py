@@ -16,8 +16,8 @@ from lshdb.signatures.family import Family
 from lshdb.signing import sign_in_threads
 from lshdb.storage.bodies import hash_body, raw_body, unpack_body
 from lshdb.storage.checksums import row_checksum
+from lshdb.storage.generations import Generation
 from lshdb.storage.records import StoredDocument
-from lshdb.storage.signature_file import SignatureFile
 from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["Evidence", "Text"]
@@ -41,7 +41,7 @@ class Evidence:
         Of the damaged index; any of its tables may fail to be read.
     params : IndexParams
     family : Family
-    file : SignatureFile
+    generation : Generation
     workers : int
         Threads that sign.
 
@@ -56,13 +56,13 @@ class Evidence:
         snapshot: Snapshot,
         params: IndexParams,
         family: Family,
-        file: SignatureFile,
+        generation: Generation,
         workers: int,
     ) -> None:
         self._snapshot = snapshot
         self._params = params
         self._family = family
-        self._file = file
+        self._file = generation.signatures
         self._workers = workers
         self.signed = 0
         self.vouched = 0

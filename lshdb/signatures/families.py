@@ -25,6 +25,40 @@ def family_of(params: IndexParams, split: Callable[[str], list[str]] | None = No
     ParameterError
         The unit is ``tokenizer`` and there is no function that splits.
     """
+    if params.kind.is_dense:
+        return _dense_family(params)
+    shingler = Shingler.of(params, split)
+    if params.metric == "weighted-jaccard":
+        from lshdb.signatures.weighted import WeightedFamily
+
+        return WeightedFamily(params, shingler)
     from lshdb.signatures.sets import SetFamily
 
-    return SetFamily(params, Shingler.of(params, split))
+    return SetFamily(params, shingler)
+
+
+def _dense_family(params: IndexParams) -> Family:
+    """The family of vectors or bits; modules are imported as they are needed."""
+    if params.metric == "hamming":
+        from lshdb.signatures.bits import SampledBitFamily
+
+        return SampledBitFamily(params)
+    if params.metric == "jaccard-bits":
+        from lshdb.signatures.bit_sets import BitSetFamily
+
+        return BitSetFamily(params)
+    if params.scheme == "hyperplane":
+        from lshdb.signatures.hyperplanes import HyperplaneFamily
+
+        return HyperplaneFamily(params)
+    if params.scheme == "hadamard":
+        from lshdb.signatures.hadamard import HadamardFamily
+
+        return HadamardFamily(params)
+    if params.scheme == "unary":
+        from lshdb.signatures.unary import UnaryFamily
+
+        return UnaryFamily(params)
+    from lshdb.signatures.stable import StableFamily
+
+    return StableFamily(params)

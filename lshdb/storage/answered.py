@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from lshdb.storage.bodies import unpack_body
 from lshdb.storage.dialects.reading import Answer
+from lshdb.storage.generations import Generation
 from lshdb.storage.postings import Postings
-from lshdb.storage.signature_file import SignatureFile
 from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["AnsweredSnapshot"]
@@ -24,13 +24,13 @@ class AnsweredSnapshot(Snapshot):
     Parameters
     ----------
     answer : Answer
-    signature_file : callable
-        Signature file of a given name.
+    generation : callable
+        Row files by the name of the signature file.
     """
 
-    def __init__(self, answer: Answer, signature_file: Callable[[str], SignatureFile]) -> None:
+    def __init__(self, answer: Answer, generation: Callable[[str], Generation]) -> None:
         self._answer = answer
-        self._take_state(answer.state, signature_file)
+        self._take_state(answer.state, generation)
 
     @property
     def postings(self) -> Postings:

@@ -1,19 +1,25 @@
-"""CRC-32 of signature rows, block by block: blocks start at multiples of ``BLOCK_ROWS``."""
+"""CRC-32 of rows, block by block: blocks start at multiples of ``BLOCK_ROWS``."""
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BLOCK_ROWS", "Block", "cover", "extend_blocks"]
+from lshdb.storage.layouts import RowLayout
+
+__all__ = ["BLOCK_ROWS", "Block", "StoredBlock", "block_rows", "cover", "extend_blocks"]
 
 BLOCK_ROWS = 1024
-"""Signature rows under one CRC-32."""
+"""Rows under one CRC-32."""
 
 Block = tuple[int, int, int]
-"""First row, number of rows, CRC-32: a row of the table ``signature_block``."""
+"""First row, number of rows, CRC-32 of them in one file."""
+StoredBlock = tuple[int, int, int, int | None]
+"""A row of the table ``signature_block``: first row, number of rows, their CRC-32 in the signature
+file, and in the vector file where there is one."""
 
 
 def cover(blocks: list[Block], n_rows: int) -> bool:
@@ -22,14 +28,15 @@ def cover(blocks: list[Block], n_rows: int) -> bool:
     return 0 <= count <= BLOCK_ROWS and first + count == n_rows
 
 
-def extend_blocks(blocks: list[Block], rows: NDArray[np.uint32]) -> None:
+def extend_blocks(blocks: list[Block], rows: NDArray[Any], layout: RowLayout) -> None:
     """Extend the last block by rows, and begin new ones.
 
     Parameters
     ----------
     blocks : list of Block
         The last one at least, if it is not whole; empty where the file begins. Changed in place.
-    rows : ndarray of uint32, shape (n, num_perm)
+    rows : ndarray, shape (n, n_columns)
+    layout : RowLayout
     """
     first, count, crc = blocks[-1] if blocks else (0, 0, 0)
     start = 0
@@ -37,7 +44,7 @@ def extend_blocks(blocks: list[Block], rows: NDArray[np.uint32]) -> None:
         if count == BLOCK_ROWS:
             first, count, crc = first + BLOCK_ROWS, 0, 0
         taken = min(BLOCK_ROWS - count, len(rows) - start)
-        data = np.ascontiguousarray(rows[start : start + taken], dtype="<u4").tobytes()
+        data = layout.data(rows[start : start + taken])
         block = (first, count + taken, zlib.crc32(data, crc))
         if count:
             blocks[-1] = block
@@ -45,3 +52,16 @@ def extend_blocks(blocks: list[Block], rows: NDArray[np.uint32]) -> None:
             blocks.append(block)
         _, count, crc = block
         start += taken
+
+
+def block_rows(of_files: Sequence[Sequence[Block]]) -> list[StoredBlock]:
+    """Rows of the table ``signature_block`` of the blocks of each file.
+
+    Parameters
+    ----------
+    of_files : sequence
+        Of the signature file, and of the vector file where there is one: of the same rows.
+    """
+    signatures, *others = of_files
+    vectors = [crc for _, _, crc in others[0]] if others else [None] * len(signatures)
+    return [(*block, crc) for block, crc in zip(signatures, vectors, strict=True)]

@@ -2,7 +2,7 @@
 
 A reading transaction decides the state. The database is copied through the connection that holds
 it, as a whole where it is a file and becomes one, else row by row (``transferring.py``); the
-signature file as far as it is committed there. Readers and the writer go on meanwhile; what is
+row files as far as they are committed there. Readers and the writer go on meanwhile; what is
 committed after the transaction began is not in the copy.
 
 The copy keeps the uuid: it is the same index at one moment. Whoever writes to both must not
@@ -35,8 +35,9 @@ def copy_index(store: Store, path: Path, *, place: DatabasePlace) -> None:
             IndexDirectory(creation.aside).write_description(
                 Description(FORMAT, identity, place, store.params.items())
             )
-            rows = snapshot.signature_file
-            rows.copy_to(creation.aside / rows.path.name, snapshot.n_signatures)
+            snapshot.require_signatures()
+            for file in snapshot.generation.files:
+                file.copy_to(creation.aside / file.path.name, snapshot.n_signatures)
             if not snapshot.session.copy_whole(database):
                 _copy_rows(snapshot.session, database, identity)
         creation.settle()

@@ -25,14 +25,13 @@ from lshdb.params import FORMAT, IndexParams
 from lshdb.storage.checksums import row_checksum
 from lshdb.storage.dialects import Database, DatabasePlace, database_of, named_place
 from lshdb.storage.directory import Description, IndexDirectory, sync_directory, utf8_path
+from lshdb.storage.generations import FIRST_NAME, Generation
+from lshdb.storage.layouts import row_layouts
 from lshdb.storage.lock import WriterLock
-from lshdb.storage.signature_file import SignatureFile
 from lshdb.storage.times import timestamp
 from lshdb.version import __version__
 
 __all__ = ["Creation"]
-
-SIGNATURE_FILE = "signatures.npy"
 
 
 class Creation:
@@ -267,13 +266,13 @@ def _fill(
         "created_at": timestamp(),
         "library_version": __version__,
         "unicode_version": unicodedata.unidata_version,
-        "signature_file": SIGNATURE_FILE,
+        "signature_file": FIRST_NAME,
         "n_signatures": 0,
         "next_doc_id": 1,
         "next_run_id": 1,
         **given,
     }
-    SignatureFile(aside / str(row["signature_file"]), params.num_perm).create()
+    Generation(aside, str(row["signature_file"]), row_layouts(params)).create()
     # Before the database is there: who clears this out is to know what else there may be.
     IndexDirectory(aside).write_description(
         Description(FORMAT, str(row["uuid"]), place, params.items())

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
-__all__ = ["read_at", "write_at"]
+__all__ = ["copy_range", "read_at", "write_at"]
+
+_BLOCK_BYTES = 2**20
+_CANNOT_COPY = frozenset({errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
+"""What ``copy_file_range`` says where the file systems or the kernel cannot do it."""
 
 
 def read_at(descriptor: int, size: int, offset: int) -> bytes:
@@ -21,7 +26,7 @@ def read_at(descriptor: int, size: int, offset: int) -> bytes:
     return b"".join(parts)
 
 
-def write_at(descriptor: int, data: bytes, offset: int) -> None:
+def write_at(descriptor: int, data: bytes | memoryview, offset: int) -> None:
     """Write all bytes from an offset on.
 
     Raises
@@ -33,3 +38,14 @@ def write_at(descriptor: int, data: bytes, offset: int) -> None:
     while rest:
         written = os.pwrite(descriptor, rest, offset)
         rest, offset = rest[written:], offset + written
+
+
+def copy_range(source: int, copy: int, offset: int, size: int) -> int:
+    """Copy bytes at an offset to the same offset of another file; how many, 0 at the end."""
+    if hasattr(os, "copy_file_range"):
+        try:
+            return os.copy_file_range(source, copy, size, offset, offset)
+        except OSError as error:
+            if error.errno not in _CANNOT_COPY:
+                raise
+    return os.pwrite(copy, os.pread(source, min(size, _BLOCK_BYTES), offset), offset)

@@ -6,42 +6,50 @@ what can be answered from SQL alone is answered anywhere.
 
 Decided here, and nowhere else: signatures lie elsewhere where the database is not inside the index
 directory and the file that the committed state names is not there. Where the database lies inside,
-a file that is missing is damage.
+a file that is missing is damage. The vector file lies where the signature file does: where only one
+of the two is there, that is damage, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from lshdb.errors import SignaturesElsewhereError
 from lshdb.storage.dialects.base import Database
-from lshdb.storage.signature_file import SignatureFile
+from lshdb.storage.generations import Generation
+from lshdb.storage.layouts import RowLayout
+from lshdb.storage.row_file import RowFile
 
-__all__ = ["OutlyingFile", "is_settled", "signature_file"]
+__all__ = ["OutlyingFile", "generation_of", "is_settled"]
 
 
-def signature_file(path: Path, num_perm: int, database: Database) -> SignatureFile:
-    """A signature file; where the database is not in its directory, it may be on another host.
+def generation_of(
+    directory: Path, name: str, layouts: Sequence[RowLayout], database: Database
+) -> Generation:
+    """Row files; where the database is not in their directory, they may be on another host.
 
     Parameters
     ----------
-    path : Path
-    num_perm : int
-        Slots a row.
+    directory : Path
+    name : str
+        Of the signature file.
+    layouts : sequence of RowLayout
     database : Database
     """
-    is_beside = database.lies_in(path.parent)
-    return (SignatureFile if is_beside else OutlyingFile)(path, num_perm)
+    kind = RowFile if database.lies_in(directory) else OutlyingFile
+    return Generation(directory, name, layouts, kind=kind)
 
 
-def is_settled(file: SignatureFile | None) -> bool:
-    """Whether a file has been recognised as the index's, or is known to lie on another host."""
-    if file is None or file.is_recognised:
-        return file is not None
+def is_settled(generation: Generation | None) -> bool:
+    """Whether files have been recognised as the index's, or are known to lie on another host."""
+    if generation is None or generation.is_recognised:
+        return generation is not None
+    file = generation.signatures
     return isinstance(file, OutlyingFile) and not file.is_here()
 
 
-class OutlyingFile(SignatureFile):
+class OutlyingFile(RowFile):
     """A signature file of an index whose database lies outside its directory."""
 
     def open(self) -> int:

@@ -1,4 +1,8 @@
-"""Generations of the signature file: ``signatures.npy``, ``signatures.1.npy``, and so on.
+"""Generations of the row files: ``signatures.npy``, ``signatures.1.npy``, and so on.
+
+Where vectors are kept they lie in a second file, row by row beside the signatures: ``vectors.npy``
+belongs to ``signatures.npy``, ``vectors.1.npy`` to ``signatures.1.npy``. So the one name in the
+committed state refers to both, and what is written of one is written of the other.
 
 Rows below the committed count are never changed, so what is to lose rows is written anew, under the
 next name, and the commit that refers to it makes it the index's. What lies there under another
@@ -10,67 +14,150 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.storage.blocks import Block, extend_blocks
+from lshdb.storage.blocks import Block, StoredBlock, block_rows, extend_blocks
 from lshdb.storage.directory import sync_directory
-from lshdb.storage.signature_file import SignatureFile
+from lshdb.storage.layouts import RowLayout
+from lshdb.storage.row_file import RowFile
 
-__all__ = ["clear_generations", "next_generation", "write_generation"]
+__all__ = ["FIRST_NAME", "Generation", "clear_generations"]
 
-_NAME = re.compile(r"signatures(?:\.(\d{1,18}))?\.npy")
-
-
-def next_generation(current: SignatureFile) -> SignatureFile:
-    """The generation after one, which does not exist yet."""
-    found = _NAME.fullmatch(current.path.name)
-    number = int(found[1] or 0) + 1 if found else 1
-    return SignatureFile(current.path.with_name(f"signatures.{number}.npy"), current.num_perm)
+FIRST_NAME = "signatures.npy"
+"""Name of the signature file of a new index."""
+_NAME = re.compile(r"(signature|vector)s(?:\.(\d{1,18}))?\.npy")
 
 
-def write_generation(
-    file: SignatureFile, n_rows: int, blocks: Iterable[NDArray[np.uint32]]
-) -> list[Block]:
-    """Write a whole signature file, and make it and its name durable.
+class Generation:
+    """The row files of one generation; row i of each is of signature i.
 
     Parameters
     ----------
-    file : SignatureFile
-        What lies there already is replaced: nothing refers to it.
-    n_rows : int
-    blocks : iterable of ndarray of uint32, shape (any, num_perm)
-        n_rows rows in all.
+    directory : Path
+    name : str
+        Of the signature file.
+    layouts : sequence of RowLayout
+        Of the signature file, and of the vector file where there is one.
+    kind : type of RowFile
+        Of the signature file: one that may lie on another host, where the vectors then lie too.
 
-    Returns
-    -------
-    list of Block
-        CRC-32 of what was to be written.
-
-    Raises
-    ------
-    OSError
-        The disk is full or failed.
+    Attributes
+    ----------
+    signatures : RowFile
+    vectors : RowFile or None
+        None where vectors are not kept.
+    files : tuple of RowFile
+        Those that there are, the signature file first.
+    is_recognised : bool
+        Whether they have been told from those of another index.
     """
-    found: list[Block] = []
 
-    def counted() -> Iterator[NDArray[np.uint32]]:
-        for rows in blocks:
-            extend_blocks(found, rows)
-            yield rows
+    def __init__(
+        self,
+        directory: Path,
+        name: str,
+        layouts: Sequence[RowLayout],
+        *,
+        kind: type[RowFile] = RowFile,
+    ) -> None:
+        self._directory = directory
+        self._layouts = layouts
+        self.name = name
+        self.signatures = kind(directory / name, layouts[0])
+        suffix = name.removeprefix("signatures")
+        others = (RowFile(directory / f"{one.kind}s{suffix}", one) for one in layouts[1:])
+        self.vectors = next(others, None)
+        self.files = (self.signatures,) if self.vectors is None else (self.signatures, self.vectors)
+        self.is_recognised = False
 
-    file.write(n_rows, counted())
-    sync_directory(file.path.parent)
-    return found
+    def following(self) -> Generation:
+        """The generation after this one, which does not exist yet."""
+        found = _NAME.fullmatch(self.name)
+        number = int(found[2] or 0) + 1 if found else 1
+        return Generation(self._directory, f"signatures.{number}.npy", self._layouts)
+
+    def create(self) -> None:
+        """Make empty files; they must not exist."""
+        for file in self.files:
+            file.create()
+
+    def append(self, first_row: int, parts: Sequence[NDArray[Any]]) -> None:
+        """Write rows of each file from ``first_row`` on, and make them durable.
+
+        Parameters
+        ----------
+        first_row : int
+            The committed count; what lies from there on is overwritten.
+        parts : sequence of ndarray
+            Signature rows, and vectors where they are kept: as many.
+
+        Raises
+        ------
+        ValueError
+            They are not rows of these files.
+        OSError
+            The disk is full or failed; nothing that was committed is touched.
+        """
+        for file, rows in zip(self.files, parts, strict=True):
+            expected = (len(parts[0]), file.layout.n_columns)
+            if rows.shape != expected or rows.dtype != file.layout.dtype:
+                raise ValueError(f"{rows.dtype} of shape {rows.shape} for a {file.what}")
+        for file, rows in zip(self.files, parts, strict=True):
+            file.append(first_row, rows)
+
+    def set_header(self, n_committed: int) -> None:
+        """Bring the headers' number of rows up to date."""
+        for file in self.files:
+            file.set_header(n_committed)
+
+    def write(self, n_rows: int, of_files: Sequence[Iterable[NDArray[Any]]]) -> list[StoredBlock]:
+        """Write whole files, one after the other, and make them and their names durable.
+
+        What lies there already is replaced: nothing refers to it.
+
+        Parameters
+        ----------
+        n_rows : int
+        of_files : sequence of iterable of ndarray
+            For each file n_rows rows in all.
+
+        Returns
+        -------
+        list of StoredBlock
+            CRC-32 of what was to be written.
+
+        Raises
+        ------
+        OSError
+            The disk is full or failed.
+        """
+        written = []
+        for file, rows in zip(self.files, of_files, strict=True):
+            found: list[Block] = []
+            file.write(n_rows, _counted(rows, found, file.layout))
+            written.append(found)
+        sync_directory(self._directory)
+        return block_rows(written)
 
 
-def clear_generations(current: SignatureFile) -> None:
-    """Remove all generations but the one that the committed state refers to."""
-    folder: Path = current.path.parent
-    for path in folder.glob("signatures*.npy"):
-        if path.name != current.path.name and _NAME.fullmatch(path.name):
-            with contextlib.suppress(OSError):
-                path.unlink()
+def _counted(
+    blocks: Iterable[NDArray[Any]], found: list[Block], layout: RowLayout
+) -> Iterator[NDArray[Any]]:
+    """The same rows, whose CRC-32 are put into ``found``."""
+    for rows in blocks:
+        extend_blocks(found, rows, layout)
+        yield rows
+
+
+def clear_generations(current: Generation) -> None:
+    """Remove the files of all generations but the one that the committed state refers to."""
+    folder = current.signatures.path.parent
+    for file in current.files:
+        for path in folder.glob(f"{file.layout.kind}s*.npy"):
+            if path.name != file.path.name and _NAME.fullmatch(path.name):
+                with contextlib.suppress(OSError):
+                    path.unlink()

@@ -6,7 +6,7 @@ tried further and further on until one can be read, and the gap is narrowed from
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from lshdb.errors import DamageError, LshdbError
 from lshdb.storage.checksums import row_checksum
 from lshdb.storage.dialects.base import Session
-from lshdb.storage.signature_file import HEADER_BYTES, SignatureFile
+from lshdb.storage.generations import FIRST_NAME, Generation
+from lshdb.storage.layouts import HEADER_BYTES, RowLayout
+from lshdb.storage.row_file import RowFile
 
 __all__ = [
-    "find_signature_file",
+    "find_generation",
     "keys_by_index",
     "salvaged",
     "sound_rows",
@@ -102,17 +104,17 @@ def keys_by_index(session: Session) -> Iterator[tuple[int, str]]:
         return
 
 
-def find_signature_file(directory: Path, name: object, num_perm: int) -> SignatureFile:
-    """The file that the state names; where that is not there, the only one that is."""
+def find_generation(directory: Path, name: object, layouts: Sequence[RowLayout]) -> Generation:
+    """The files that the state names; where they are not there, the only ones that are."""
     path = directory / str(name)
     if not (isinstance(name, str) and path.parent == directory and path.is_file()):
         others = list(directory.glob("signatures*.npy"))
-        path = others[0] if len(others) == 1 else directory / "signatures.npy"
-    return SignatureFile(path, num_perm)
+        path = others[0] if len(others) == 1 else directory / FIRST_NAME
+    return Generation(directory, path.name, layouts)
 
 
-def sound_rows(session: Session, file: SignatureFile) -> NDArray[np.bool_]:
-    """Which rows of a signature file are in a block that has its CRC-32; by row, as far as it goes.
+def sound_rows(session: Session, file: RowFile) -> NDArray[np.bool_]:
+    """Which rows of a file are in a block that has its CRC-32; by row, as far as it goes.
 
     Neither the header nor the state is looked at.
     """
@@ -121,7 +123,8 @@ def sound_rows(session: Session, file: SignatureFile) -> NDArray[np.bool_]:
     except OSError:
         n_rows = 0
     sound = np.zeros(n_rows, dtype=bool)
-    for first, count, crc in salvaged(session, "signature_block", "first_row", "n_rows", "crc32"):
+    columns = ("first_row", "n_rows", file.layout.checksum)
+    for first, count, crc in salvaged(session, "signature_block", *columns):
         if type(count) is not int or not 0 < count <= n_rows - first:
             continue
         if file.block_crc(first, count) == crc:

@@ -143,6 +143,7 @@ signature_block = Table(
     Column("first_row", Whole, primary_key=True, autoincrement=False),
     Column("n_rows", Whole, nullable=False),
     Column("crc32", Whole, nullable=False),
+    Column("vector_crc32", Whole),
 )
 
 run = Table(

@@ -15,13 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
-from lshdb.errors import DamageError
+from lshdb.errors import DamageError, TextNotStoredError
 from lshdb.storage.dialects.base import Session
 from lshdb.storage.documents import CHUNK, RowReader, chunks, is_utf8
 from lshdb.storage.edges import EdgeTables
 from lshdb.storage.elsewhere import OutlyingFile
+from lshdb.storage.generations import Generation
 from lshdb.storage.postings import Postings
-from lshdb.storage.signature_file import SignatureFile, SignatureRows
+from lshdb.storage.row_file import RowFile
+from lshdb.storage.rows import Rows
 
 __all__ = ["Snapshot"]
 
@@ -37,8 +39,8 @@ class Snapshot(RowReader):
     Parameters
     ----------
     session : Session
-    signature_file : callable
-        Signature file of a given name.
+    generation : callable
+        Row files by the name of the signature file.
     more : callable, optional
         Opens another snapshot, which may be of a later state; see :meth:`twins`.
 
@@ -46,8 +48,10 @@ class Snapshot(RowReader):
     ----------
     n_signatures : int
         Committed rows of the signature file.
-    signatures : SignatureRows
+    signatures : Rows
         Those rows, read as they are asked for.
+    vectors : Rows
+        Those of the vector file, where vectors are kept.
     banding : str
         The parameters that can change in the life of an index, as stored.
     """
@@ -55,7 +59,7 @@ class Snapshot(RowReader):
     def __init__(
         self,
         session: Session,
-        signature_file: Callable[[str], SignatureFile],
+        generation: Callable[[str], Generation],
         *,
         more: Callable[[], AbstractContextManager[Snapshot]] | None = None,
     ) -> None:
@@ -67,14 +71,14 @@ class Snapshot(RowReader):
                 "the table state has no row, so nothing says how much is committed",
                 hint="restore the index from a copy",
             )
-        self._take_state(state, signature_file)
+        self._take_state(state, generation)
 
     def _take_state(
         self,
         state: tuple[str, int, int, str, str],
-        signature_file: Callable[[str], SignatureFile],
+        generation: Callable[[str], Generation],
     ) -> None:
-        self._open_file = signature_file
+        self._open_generation = generation
         self._file_name, self.n_signatures, self.next_doc_id, tables, self.banding = state
         self.run_tables: list[str] = tables.split(",") if tables else []
 
@@ -89,12 +93,33 @@ class Snapshot(RowReader):
         return EdgeTables(self.session)
 
     @functools.cached_property
-    def signature_file(self) -> SignatureFile:
-        """The generation of the signature file that this state refers to."""
-        return self._open_file(self._file_name)
+    def generation(self) -> Generation:
+        """The row files that this state refers to."""
+        return self._open_generation(self._file_name)
 
     @property
-    def signatures(self) -> SignatureRows:
+    def signature_file(self) -> RowFile:
+        """The signature file that this state refers to."""
+        return self.generation.signatures
+
+    @property
+    def vector_file(self) -> RowFile:
+        """The vector file that this state refers to.
+
+        Raises
+        ------
+        TextNotStoredError
+            Vectors are not kept.
+        """
+        if self.generation.vectors is None:
+            raise TextNotStoredError(
+                "this needs the vectors, and the index keeps none",
+                hint="add them to an index that keeps them",
+            )
+        return self.generation.vectors
+
+    @property
+    def signatures(self) -> Rows:
         """The committed signature rows, to be read from.
 
         Raises
@@ -107,9 +132,25 @@ class Snapshot(RowReader):
         self._recognise()
         return self.signature_file.rows(self.n_signatures)
 
+    @property
+    def vectors(self) -> Rows:
+        """The committed rows of the vector file, to be read from.
+
+        Raises
+        ------
+        TextNotStoredError
+            Vectors are not kept.
+        SignaturesElsewhereError, DamageError
+            As for :attr:`signatures`.
+        """
+        file = self.vector_file
+        self.require_signatures()
+        self._recognise()
+        return file.rows(self.n_signatures)
+
     @functools.cached_property
     def has_signatures(self) -> bool:
-        """Whether the signature rows are here and not on another host; see ``elsewhere.py``."""
+        """Whether the row files are here and not on another host; see ``elsewhere.py``."""
         file = self.signature_file
         return not isinstance(file, OutlyingFile) or file.is_here()
 
@@ -118,39 +159,39 @@ class Snapshot(RowReader):
         if not self.has_signatures:
             self.signature_file.open()
 
-    def check_signature_file(self, *, is_writer: bool = False) -> None:
-        """Compare the signature file with this state, as far as its header tells.
+    def check_row_files(self, *, is_writer: bool = False) -> None:
+        """Compare the row files with this state, as far as their headers tell.
 
-        The header follows each commit. Where it counts fewer rows than are committed, the writer
+        A header follows each commit. Where it counts fewer rows than are committed, the writer
         was killed in between, or the file is a copy that a writer of another host has left behind:
         the rows that it does not count are compared with their CRC-32.
 
         Raises
         ------
         DamageError
-            It is damaged, or not the file of this state.
+            One is damaged, or not the file of this state.
         """
-        counted = self.signature_file.check_header(self.n_signatures, is_writer=is_writer)
-        if counted >= self.n_signatures:
-            return
-        blocks = self.execute(
-            "SELECT first_row, n_rows, crc32 FROM signature_block WHERE first_row + n_rows > ? "
-            "ORDER BY first_row",
-            (counted,),
-        ).fetchall()
-        for block in blocks:
-            self.signature_file.check_block(*block)
+        for file in self.generation.files:
+            counted = file.check_header(self.n_signatures, is_writer=is_writer)
+            if counted < self.n_signatures:
+                self._check_blocks(file, "first_row + n_rows > ? ORDER BY first_row", counted)
 
     def _recognise(self) -> None:
-        """Tell this index's signature file from another's, by the CRC-32 of its first block."""
-        file = self.signature_file
-        if not file.is_recognised:
-            block = self.execute(
-                "SELECT first_row, n_rows, crc32 FROM signature_block WHERE first_row = 0"
-            ).fetchone()
-            if block is not None:
-                file.check_block(*block)
-            file.is_recognised = True
+        """Tell this index's row files from another's, by the CRC-32 of their first block."""
+        generation = self.generation
+        if not generation.is_recognised:
+            for file in generation.files:
+                self._check_blocks(file, "first_row = ?", 0)
+            generation.is_recognised = True
+
+    def _check_blocks(self, file: RowFile, condition: str, value: int) -> None:
+        blocks = self.execute(
+            f"SELECT first_row, n_rows, {file.layout.checksum} FROM signature_block "
+            f"WHERE {condition}",
+            (value,),
+        ).fetchall()
+        for block in blocks:
+            file.check_block(*block)
 
     @contextmanager
     def twins(self, n: int) -> Iterator[list[Snapshot]]:

@@ -3,7 +3,8 @@
     news.lshdb/
       index.toml        copy of the parameters          (directory.py)
       index.db          SQLite: everything that is SQL  (schema.py, runs.py, snapshot.py)
-      signatures.npy    signature rows                  (signature_file.py)
+      signatures.npy    signature rows                  (row_file.py, generations.py)
+      vectors.npy       what was signed, where the metric is of vectors or bits
       lock              single-writer lock              (lock.py)
 
 It is made in ``creation.py``; the commit protocol is in ``writing.py``. A reading transaction has
@@ -23,12 +24,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.errors import (
-    DamageError,
-    FormatError,
-    LshdbError,
-    SignaturesElsewhereError,
-)
+from lshdb.errors import DamageError, FormatError, LshdbError, SignaturesElsewhereError
 from lshdb.params import FORMAT, IndexParams
 from lshdb.storage.agreement import agreed_params
 from lshdb.storage.answered import AnsweredSnapshot
@@ -38,12 +34,12 @@ from lshdb.storage.dialects import DatabasePlace, database_of
 from lshdb.storage.dialects.base import Database, Session
 from lshdb.storage.dialects.reading import Reader
 from lshdb.storage.directory import Description, IndexDirectory, utf8_path
-from lshdb.storage.elsewhere import is_settled, signature_file
-from lshdb.storage.generations import clear_generations
+from lshdb.storage.elsewhere import generation_of, is_settled
+from lshdb.storage.generations import Generation, clear_generations
+from lshdb.storage.layouts import described_layouts
 from lshdb.storage.lock import WriterLock
 from lshdb.storage.readers import Readers
 from lshdb.storage.salvaging import state_is_sound
-from lshdb.storage.signature_file import SignatureFile
 from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["Store"]
@@ -64,7 +60,7 @@ class Store:
         self.directory = directory
         self._place = description.place
         self.uuid = description.uuid
-        self._num_perm = description.parameters.get("num_perm", 1)
+        self._layouts = described_layouts(description.parameters)
         self._banding: str | None = None
         self._is_damaged = is_damaged
         self.database: Database = self.database_of(description.place)
@@ -73,7 +69,7 @@ class Store:
         self._readers = Readers(lambda: self.database.open_reader())
         self._closed = False
         self._process = os.getpid()
-        self._file: SignatureFile | None = None
+        self._generation: Generation | None = None
         self._absent: Path | None = None
 
     # Making
@@ -172,7 +168,7 @@ class Store:
         if creation is None:
             return None
         self._readers.close_idle()
-        self._file = None
+        self._generation = None
         creation.settle()
         self.directory = IndexDirectory(creation.path)
         self.database = self.database_of(self._place)
@@ -224,7 +220,7 @@ class Store:
         )
         self._banding = snapshot.banding
         if not self._is_damaged and snapshot.has_signatures:
-            snapshot.check_signature_file()
+            snapshot.check_row_files()
 
     def describe_next(self, params: IndexParams) -> None:
         """Put a description with other parameters beside the one that there is."""
@@ -232,12 +228,12 @@ class Store:
             Description(FORMAT, self.uuid, self._place, params.items()), is_next=True
         )
 
-    def clear_leftovers(self, current: SignatureFile) -> None:
+    def clear_leftovers(self, current: Generation) -> None:
         """Finish or undo what a killed writer left half done; under the writer lock.
 
         Parameters
         ----------
-        current : SignatureFile
+        current : Generation
             What the committed state refers to.
         """
         clear_generations(current)
@@ -263,8 +259,9 @@ class Store:
             )
 
     def bytes_on_disk(self) -> int:
-        """Size of the files of signatures and of the database, its log included."""
-        paths = self.directory.path.glob("signatures*.npy")
+        """Size of the row files and of the database, its log included."""
+        patterns = (f"{layout.kind}s*.npy" for layout in self._layouts)
+        paths = (path for one in patterns for path in self.directory.path.glob(one))
         return sum(path.stat().st_size for path in paths) + sum(self.database.sizes())
 
     @property
@@ -320,17 +317,17 @@ class Store:
             yield snapshot
 
     def _answered(self, keys: NDArray[np.int64], *, with_bodies: bool) -> Snapshot | None:
-        file = self._file
-        if not self.database.answers_at_once or not is_settled(file):
+        generation = self._generation
+        if not self.database.answers_at_once or not is_settled(generation):
             return None
         reader, answer = self._readers.begin(lambda one: one.ask(keys, with_bodies=with_bodies))
         self._readers.put_back(reader)
         if answer is None:
             return None
-        snapshot = AnsweredSnapshot(answer, self.signature_file)
+        snapshot = AnsweredSnapshot(answer, self.generation)
         self.check_banding(snapshot)
         # Another generation is looked at before it is used.
-        return snapshot if snapshot.signature_file is file else None
+        return snapshot if snapshot.generation is generation else None
 
     def diagnosed(self) -> AbstractContextManager[None]:
         """Turn an error that damaged rows are behind into one that names them."""
@@ -371,18 +368,19 @@ class Store:
                 items.close()
 
     def _begin(self, reader: Reader) -> Snapshot:
-        """Begin a transaction and open the signature file of its state.
+        """Begin a transaction and open the row files of its state.
 
-        A compaction may remove the file between the two. The next state then names another one, or
-        the file lies elsewhere, which is remembered.
+        A compaction may remove one between the two. The next state then names others, or the
+        files lie elsewhere, which is remembered.
         """
         missing = self._absent
         while True:
-            snapshot = Snapshot(reader.begin(), self.signature_file, more=self.reading)
+            snapshot = Snapshot(reader.begin(), self.generation, more=self.reading)
             file = snapshot.signature_file
             try:
                 if not self._is_damaged:
-                    file.open()
+                    for file in snapshot.generation.files:
+                        file.open()
             except (FileNotFoundError, SignaturesElsewhereError) as error:
                 if file.path != missing:
                     missing = file.path
@@ -390,20 +388,20 @@ class Store:
                     continue
                 if not isinstance(error, SignaturesElsewhereError):
                     raise DamageError(
-                        f"the signature file {missing} is not there",
+                        f"the {file.what} {missing} is not there",
                         hint="put it back, or restore the index from a copy",
                     ) from error
                 self._absent = missing
             self.check_banding(snapshot)
             return snapshot
 
-    def signature_file(self, name: str) -> SignatureFile:
-        """The signature file of a generation; the newest that was asked for is kept open."""
-        file = self._file
-        if file is None or file.path.name != name:
-            path = self.directory.path / name
-            file = self._file = signature_file(path, self._num_perm, self.database)
-        return file
+    def generation(self, name: str) -> Generation:
+        """The row files of a generation; those that were asked for last are kept open."""
+        found = self._generation
+        if found is None or found.name != name:
+            directory = self.directory.path
+            found = self._generation = generation_of(directory, name, self._layouts, self.database)
+        return found
 
     def require_signatures(self) -> None:
         """Raise SignaturesElsewhereError where the signature rows lie on another host."""
@@ -421,7 +419,7 @@ class Store:
         if self._process != os.getpid():
             _FORKED.append(self.creation)
             return
-        self._file = None
+        self._generation = None
         if self.creation is not None:
             self.creation.abandon()
             self.creation = None

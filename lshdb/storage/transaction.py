@@ -16,7 +16,7 @@ import orjson
 from numpy.typing import NDArray
 
 from lshdb.errors import DamageError
-from lshdb.storage.blocks import Block, cover, extend_blocks
+from lshdb.storage.blocks import StoredBlock, block_rows, cover, extend_blocks
 from lshdb.storage.checksums import row_checksum, verified_row, with_checksums
 from lshdb.storage.edges import EdgeTables
 from lshdb.storage.records import StoredDocument
@@ -40,7 +40,7 @@ class WriteTransaction:
         self._connection = connection
         self.session = store.database.session(connection)
         self.execute = self.session.execute
-        self.snapshot = Snapshot(self.session, store.signature_file)
+        self.snapshot = Snapshot(self.session, store.generation)
         self.runs = PostingRuns(self.session)
         self.edges = EdgeTables(self.session)
         # A commit gives the row a new checksum, which must not make damage good.
@@ -49,15 +49,25 @@ class WriteTransaction:
         self.batch_id: int | None = None
         self.mark: str | None = None
 
-    def append_signatures(self, rows: NDArray[np.uint32]) -> None:
-        """Write and sync signature rows; they get the ids from ``snapshot.n_signatures`` on."""
+    def append_signatures(
+        self, rows: NDArray[np.uint32], vectors: NDArray[Any] | None = None
+    ) -> None:
+        """Write and sync signature rows; they get the ids from ``snapshot.n_signatures`` on.
+
+        Parameters
+        ----------
+        rows : ndarray of uint32, shape (n, row_words)
+        vectors : ndarray, shape (n, vector_columns), optional
+            What was signed, in the index's dtype; given where vectors are kept, and only there.
+        """
         if not len(rows):
             return
+        parts = (rows,) if vectors is None else (rows, vectors)
         first = self.snapshot.n_signatures
         if self.session.database.serves_hosts:  # one of which may have written since the last batch
-            self.snapshot.check_signature_file(is_writer=True)
-        self.snapshot.signature_file.append(first, rows)
-        self.record_blocks(rows)
+            self.snapshot.check_row_files(is_writer=True)
+        self.snapshot.generation.append(first, parts)
+        self.record_blocks(parts)
         self.n_signatures = first + len(rows)
         changed = self.execute(
             "UPDATE state SET n_signatures = ? WHERE n_signatures = ?", (self.n_signatures, first)
@@ -68,8 +78,8 @@ class WriteTransaction:
                 hint="something else wrote to the database; run lshdb check",
             )
 
-    def record_blocks(self, rows: NDArray[np.uint32]) -> None:
-        """Put the CRC-32 of rows that were appended into their blocks.
+    def record_blocks(self, parts: Sequence[NDArray[Any]]) -> None:
+        """Put the CRC-32 of rows that were appended, a part to each file, into their blocks.
 
         Raises
         ------
@@ -77,29 +87,35 @@ class WriteTransaction:
             The last block does not end where the rows begin.
         """
         last = self.execute(
-            "SELECT first_row, n_rows, crc32 FROM signature_block ORDER BY first_row DESC LIMIT 1"
+            "SELECT first_row, n_rows, crc32, vector_crc32 FROM signature_block "
+            "ORDER BY first_row DESC LIMIT 1"
         ).fetchone()
-        blocks = [] if last is None else [tuple(last)]
-        if not cover(blocks, self.snapshot.n_signatures):
-            raise DamageError(
-                f"the last checksum of signatures (first row, rows, CRC-32) is {last}; "
-                f"{self.snapshot.n_signatures} rows are committed",
-                hint="run lshdb check, and then lshdb check --repair",
-            )
-        extend_blocks(blocks, rows)
+        written = []
+        for file, rows, crc in zip(
+            self.snapshot.generation.files, parts, last[2:] if last else (0, 0), strict=False
+        ):
+            blocks = [] if last is None else [(*last[:2], crc)]
+            if crc is None or not cover(blocks, self.snapshot.n_signatures):
+                raise DamageError(
+                    f"the last checksum of signatures (first row, rows, CRC-32, of vectors) is "
+                    f"{last}; {self.snapshot.n_signatures} rows are committed",
+                    hint="run lshdb check, and then lshdb check --repair",
+                )
+            extend_blocks(blocks, rows, file.layout)
+            written.append(blocks)
         if last is not None:
             self.execute("DELETE FROM signature_block WHERE first_row = ?", (last[0],))
-        self._insert_blocks(blocks)
+        self._insert_blocks(block_rows(written))
 
-    def replace_signatures(self, name: str, blocks: list[Block]) -> None:
-        """Refer to another generation of the signature file, which is whole and synced."""
+    def replace_signatures(self, name: str, blocks: list[StoredBlock]) -> None:
+        """Refer to another generation of the row files, which is whole and synced."""
         self.execute("DELETE FROM signature_block")
         self._insert_blocks(blocks)
-        n_signatures = sum(count for _, count, _ in blocks)
+        n_signatures = sum(block[1] for block in blocks)
         self.execute("UPDATE state SET signature_file = ?, n_signatures = ?", (name, n_signatures))
 
-    def _insert_blocks(self, blocks: Iterable[Block]) -> None:
-        names = ("first_row", "n_rows", "crc32")
+    def _insert_blocks(self, blocks: Iterable[StoredBlock]) -> None:
+        names = ("first_row", "n_rows", "crc32", "vector_crc32")
         self.session.insert_rows("signature_block", names, blocks)
 
     def insert_documents(self, rows: Sequence[tuple[Any, ...]]) -> None:

@@ -2,7 +2,8 @@
 
 Under the writer lock, for each batch:
 
-1. the new signature rows are written past the committed count, and the file is synced (fdatasync);
+1. the new signature rows, and their vectors where those are kept, are written past the committed
+   count of their files, and each file is synced (fdatasync);
 2. one SQL transaction brings documents, texts, postings, the blocks' CRC-32 and the new committed
    count, which replaces the old one only if that is still what it was;
 3. COMMIT, in WAL mode with synchronous=FULL.
@@ -87,10 +88,10 @@ class Writer:
                 check_revision(revision[0] if revision else None, self._store.directory.path)
                 self._store.check_banding(snapshot)
                 if self._needs_signatures or snapshot.has_signatures:
-                    snapshot.check_signature_file(is_writer=True)
+                    snapshot.check_row_files(is_writer=True)
             if snapshot.has_signatures:
                 with self.translated():
-                    self._store.clear_leftovers(snapshot.signature_file)
+                    self._store.clear_leftovers(snapshot.generation)
             self._exits = exits.pop_all()
         return self
 
@@ -203,7 +204,7 @@ class Writer:
                 raise
         if transaction.n_signatures != transaction.snapshot.n_signatures:
             with contextlib.suppress(OSError):
-                transaction.snapshot.signature_file.set_header(transaction.n_signatures)
+                transaction.snapshot.generation.set_header(transaction.n_signatures)
         creation = self._store.creation
         if creation and transaction.batch_id is not None and not creation.is_whole_only:
             self._settle()

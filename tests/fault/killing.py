@@ -19,7 +19,7 @@ import pytest
 
 from lshdb import rewriting
 from lshdb.storage import store
-from lshdb.storage.signature_file import SignatureFile
+from lshdb.storage.row_file import RowFile
 from lshdb.storage.transaction import WriteTransaction
 
 __all__ = ["MOMENTS", "REWRITING", "Killed", "Killing", "copy_files"]
@@ -84,9 +84,9 @@ class Killing:
 
     def __enter__(self) -> Killing:
         if self._at is not None:
-            self._wrap(SignatureFile, "append", self._append)
-            self._wrap(SignatureFile, "set_header", self._set_header)
-            self._wrap(SignatureFile, "write", self._write)
+            self._wrap(RowFile, "append", self._append)
+            self._wrap(RowFile, "set_header", self._set_header)
+            self._wrap(RowFile, "write", self._write)
             self._wrap(WriteTransaction, "seal", self._seal)
             self._wrap(rewriting, "clear_generations", self._clear)
             self._wrap(store, "clear_generations", self._clear)

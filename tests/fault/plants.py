@@ -7,18 +7,19 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from lshdb.storage import signature_file, writing
-from lshdb.storage.signature_file import SignatureFile
+from lshdb.storage import row_file, writing
+from lshdb.storage.layouts import HEADER_BYTES
+from lshdb.storage.row_file import RowFile
 
 
 def signatures_unsynced() -> None:
     """The fdatasync of the signature file is left out."""
-    signature_file._sync_data = lambda descriptor: None
+    row_file._sync_data = lambda descriptor: None
 
 
 def commits_swapped() -> None:
     """SQL is committed first, and then signature rows are written and synced."""
-    append, attempt = SignatureFile.append, writing.Writer._attempt
+    append, attempt = RowFile.append, writing.Writer._attempt
     later: list[Callable[[], None]] = []
 
     @contextlib.contextmanager
@@ -28,17 +29,17 @@ def commits_swapped() -> None:
         while later:
             later.pop(0)()
 
-    def postpone(file: SignatureFile, first_row: int, rows: Any) -> None:
+    def postpone(file: RowFile, first_row: int, rows: Any) -> None:
         later.append(lambda: append(file, first_row, rows))
 
-    SignatureFile.append = postpone  # type: ignore[method-assign]
+    RowFile.append = postpone  # type: ignore[method-assign]
     writing.Writer._attempt = swapped  # type: ignore[method-assign]
 
 
 def tail_cut_on_error() -> None:
     """What a batch appended is cut off when its COMMIT reports an error, which yet took effect."""
-    append, attempt = SignatureFile.append, writing.Writer._attempt
-    sizes: list[tuple[SignatureFile, int]] = []
+    append, attempt = RowFile.append, writing.Writer._attempt
+    sizes: list[tuple[RowFile, int]] = []
 
     @contextlib.contextmanager
     def cutting(writer: writing.Writer) -> Iterator[Any]:
@@ -51,15 +52,15 @@ def tail_cut_on_error() -> None:
                 _cut(file, size)
             raise
 
-    def remember(file: SignatureFile, first_row: int, rows: Any) -> None:
-        sizes.append((file, signature_file.HEADER_BYTES + first_row * file.row_bytes))
+    def remember(file: RowFile, first_row: int, rows: Any) -> None:
+        sizes.append((file, HEADER_BYTES + first_row * file.row_bytes))
         append(file, first_row, rows)
 
-    SignatureFile.append = remember  # type: ignore[method-assign]
+    RowFile.append = remember  # type: ignore[method-assign]
     writing.Writer._attempt = cutting  # type: ignore[method-assign]
 
 
-def _cut(file: SignatureFile, size: int) -> None:
+def _cut(file: RowFile, size: int) -> None:
     with open(file.path, "r+b") as opened:
         opened.truncate(size)
         os.fsync(opened.fileno())

@@ -22,7 +22,7 @@ import pytest
 from lshdb import Index, LockedError, LshdbError
 from lshdb.storage.dialects.sqlite import SqliteDatabase
 from lshdb.storage.lock import WriterLock
-from lshdb.storage.signature_file import SignatureFile
+from lshdb.storage.row_file import RowFile
 from tests.conftest import family_corpus, pair_set
 
 Make = Callable[..., Index]
@@ -237,7 +237,7 @@ def test_two_threads_want_the_last_idle_connection(index: Index) -> None:
 
 
 def test_two_threads_hold_the_signatures(tmp_path: Path) -> None:
-    class Overtaken(SignatureFile):
+    class Overtaken(RowFile):
         """A thread that reads an older state puts its fewer rows in the place of any other."""
 
         @property

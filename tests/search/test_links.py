@@ -25,10 +25,10 @@ def test_rows_are_read_some_at_a_time_where_all_would_take_too_much(
     index.add(family_corpus(41))
     expected = pair_set(index)
     assert len(expected) > 50
-    monkeypatch.setattr("lshdb.storage.signature_file.MOST_HELD_BYTES", 0)
+    monkeypatch.setattr("lshdb.storage.row_file.MOST_HELD_BYTES", 0)
     monkeypatch.setattr("lshdb.search.query._CANDIDATES", 2)
     monkeypatch.setattr("lshdb.search.candidates._COMPARED", 2)
-    monkeypatch.setattr("lshdb.storage.signature_file.SignatureFile.take_between", None)
+    monkeypatch.setattr("lshdb.storage.row_file.RowFile.take_between", None)
     assert pair_set(index) == expected
 
 
@@ -37,7 +37,7 @@ def test_a_file_that_ends_too_early_is_damage(
 ) -> None:
     index = make_index(threshold=0.5)
     index.add(family_corpus(42))
-    monkeypatch.setattr("lshdb.storage.signature_file.MOST_HELD_BYTES", 0)
+    monkeypatch.setattr("lshdb.storage.row_file.MOST_HELD_BYTES", 0)
     assert list(index.pairs())
     file = index.path / "signatures.npy"
     whole = file.read_bytes()

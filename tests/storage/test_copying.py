@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lshdb import DamageError, Index, IndexExistsError, LshdbError, ParameterError
-from lshdb.storage.signature_file import SignatureFile
+from lshdb.storage.row_file import RowFile
 from tests.answers import answers, lively_index
 from tests.children.placing import child_path
 from tests.conftest import family_corpus
@@ -66,15 +66,15 @@ def test_a_commit_in_the_middle_is_not_in_the_copy(
 ) -> None:
     index = lively_index(make_index, "a")
     before = answers(index)
-    copy_to = SignatureFile.copy_to
+    copy_to = RowFile.copy_to
 
-    def and_then_commit(self: SignatureFile, target: Path, n_committed: int) -> None:
+    def and_then_commit(self: RowFile, target: Path, n_committed: int) -> None:
         copy_to(self, target, n_committed)
         with Index.open(index.path) as other:
             other.add([("meanwhile", "a text that comes in while the index is being copied")])
             other.remove([before["order"][0]])
 
-    monkeypatch.setattr(SignatureFile, "copy_to", and_then_commit)
+    monkeypatch.setattr(RowFile, "copy_to", and_then_commit)
     index.copy(tmp_path / "copy")
     with Index.open(tmp_path / "copy") as copy:
         assert answers(copy) == before
@@ -145,7 +145,7 @@ def test_rows_are_copied_in_blocks_where_the_system_does_not(
         raise OSError(18, "Invalid cross-device link")
 
     monkeypatch.setattr(os, "copy_file_range", refuse, raising=False)
-    monkeypatch.setattr("lshdb.storage.signature_file._BLOCK_BYTES", 1001)
+    monkeypatch.setattr("lshdb.storage.descriptors._BLOCK_BYTES", 1001)
     index.copy(tmp_path / "copy")
     both = [(tmp_path / name / "signatures.npy").read_bytes() for name in ("a", "copy")]
     assert both[0] == both[1]

@@ -95,7 +95,7 @@ def test_a_life_of_every_command_leaves_nothing_outside(
             index.compact()
         Index.reband(path, threshold=0.6)
         with Index.open(path) as index:
-            assert Index.upgrade(path) == ("0003", "0003")
+            assert Index.upgrade(path) == ("0004", "0004")
             assert list(index.sql("SELECT current_schema()").rows) == [(schema,)]
             with pytest.raises(QueryError):
                 index.sql("SELECT lo_create(0), 1/0")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lshdb import ConflictError, DatabaseError, Index
-from lshdb.storage import signature_file, transaction, writing
+from lshdb.storage import row_file, transaction, writing
 from lshdb.storage.dialects.sqlite import SqliteDatabase, session
 from tests.children.placing import child_path
 from tests.conftest import family_corpus, pair_set
@@ -38,8 +38,8 @@ def failing(error: BaseException) -> Callable[..., None]:
 @pytest.mark.parametrize(
     ("owner", "name"),
     [
-        (signature_file.SignatureFile, "append"),
-        (signature_file, "_sync_data"),
+        (row_file.RowFile, "append"),
+        (row_file, "_sync_data"),
         (transaction.WriteTransaction, "record_blocks"),
         (transaction.WriteTransaction, "insert_documents"),
         (transaction.WriteTransaction, "put_bodies"),
@@ -140,8 +140,8 @@ if where == "append":
 elif where == "before commit":
     transaction.WriteTransaction.update_batch = lambda *a: os.kill(os.getpid(), 9)
 elif where == "after commit":
-    from lshdb.storage.signature_file import SignatureFile
-    SignatureFile.set_header = lambda *a: os.kill(os.getpid(), 9)
+    from lshdb.storage.row_file import RowFile
+    RowFile.set_header = lambda *a: os.kill(os.getpid(), 9)
 elif where == "merge":
     from lshdb.storage import runs
     runs.RUN_ROWS = runs.LEVEL_ROWS = 1

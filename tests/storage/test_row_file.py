@@ -1,4 +1,4 @@
-"""The signature file: a plain .npy that grows in place, and every way in which it can be wrong."""
+"""Files of rows: plain .npy files that grow in place, and every way in which one can be wrong."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from lshdb.errors import DamageError
-from lshdb.storage.signature_file import HEADER_BYTES, SignatureFile
+from lshdb.storage.layouts import HEADER_BYTES, RowLayout
+from lshdb.storage.row_file import RowFile
+
+LAYOUT = RowLayout("signature", np.dtype("<u4"), 8)
 
 
 def rows(first: int, count: int, num_perm: int = 8) -> np.ndarray:
@@ -19,13 +22,13 @@ def rows(first: int, count: int, num_perm: int = 8) -> np.ndarray:
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> SignatureFile:
-    file = SignatureFile(tmp_path / "signatures.npy", 8)
+def file(tmp_path: Path) -> RowFile:
+    file = RowFile(tmp_path / "signatures.npy", LAYOUT)
     file.create()
     return file
 
 
-def test_grows_in_place_and_numpy_opens_it(file: SignatureFile) -> None:
+def test_grows_in_place_and_numpy_opens_it(file: RowFile) -> None:
     assert np.load(file.path, allow_pickle=False).shape == (0, 8)
     file.append(0, rows(0, 3))
     file.set_header(3)
@@ -39,7 +42,7 @@ def test_grows_in_place_and_numpy_opens_it(file: SignatureFile) -> None:
     assert file.path.stat().st_size == HEADER_BYTES + 100_003 * 32
 
 
-def test_header_keeps_its_length_up_to_huge_numbers(file: SignatureFile) -> None:
+def test_header_keeps_its_length_up_to_huge_numbers(file: RowFile) -> None:
     for count in (0, 9, 10, 10**9, 10**15):
         file.set_header(count)
         with open(file.path, "rb") as opened:
@@ -48,7 +51,7 @@ def test_header_keeps_its_length_up_to_huge_numbers(file: SignatureFile) -> None
             assert (shape, opened.tell()) == ((count, 8), HEADER_BYTES)
 
 
-def test_rows_past_the_committed_count_do_not_exist(file: SignatureFile) -> None:
+def test_rows_past_the_committed_count_do_not_exist(file: RowFile) -> None:
     file.append(0, rows(0, 5))
     file.append(2, rows(50, 1))
     assert np.array_equal(file.rows(2)[:], rows(0, 2))
@@ -64,9 +67,9 @@ def test_rows_past_the_committed_count_do_not_exist(file: SignatureFile) -> None
 
 @pytest.mark.parametrize("most_held", [0, 2**20])
 def test_some_rows_are_read_and_all_of_a_small_file_held_in_time(
-    file: SignatureFile, monkeypatch: pytest.MonkeyPatch, most_held: int
+    file: RowFile, monkeypatch: pytest.MonkeyPatch, most_held: int
 ) -> None:
-    monkeypatch.setattr("lshdb.storage.signature_file.MOST_HELD_BYTES", most_held)
+    monkeypatch.setattr("lshdb.storage.row_file.MOST_HELD_BYTES", most_held)
     file.append(0, rows(0, 1000))
     stored = file.rows(1000)
     ids = np.array([7, 999, 7, 0, 8, 9])
@@ -81,7 +84,7 @@ def test_some_rows_are_read_and_all_of_a_small_file_held_in_time(
     assert np.array_equal(stored[ids], rows(0, 1000)[ids])
 
 
-def test_short_file_is_damage_and_not_a_crash(file: SignatureFile) -> None:
+def test_short_file_is_damage_and_not_a_crash(file: RowFile) -> None:
     file.append(0, rows(0, 5))
     with open(file.path, "r+b") as opened:
         opened.truncate(HEADER_BYTES + 5 * 32 - 1)
@@ -101,13 +104,13 @@ def test_short_file_is_damage_and_not_a_crash(file: SignatureFile) -> None:
         b"PK\x03\x04" + bytes(200),
     ],
 )
-def test_file_that_is_no_npy(file: SignatureFile, content: bytes) -> None:
+def test_file_that_is_no_npy(file: RowFile, content: bytes) -> None:
     file.path.write_bytes(content)
     with pytest.raises(DamageError, match="the header of"):
         file.check_header(0)
 
 
-def test_every_flipped_bit_of_the_header_is_found(file: SignatureFile) -> None:
+def test_every_flipped_bit_of_the_header_is_found(file: RowFile) -> None:
     """But for digits of the row count that stay below the committed number."""
     file.append(0, rows(0, 5))
     file.set_header(0)
@@ -120,9 +123,9 @@ def test_every_flipped_bit_of_the_header_is_found(file: SignatureFile) -> None:
             file.check_header(0, is_writer=True)
 
 
-def test_file_with_other_rows(file: SignatureFile, tmp_path: Path) -> None:
+def test_file_with_other_rows(file: RowFile, tmp_path: Path) -> None:
     np.save(file.path, np.zeros((3, 9), np.uint32))
-    with pytest.raises(DamageError, match=r"\(3, 9\).*num_perm = 8"):
+    with pytest.raises(DamageError, match=r"\(3, 9\).*rows of 8 uint32 \(<u4\)"):
         file.check_header(3)
     np.save(file.path, np.zeros((3, 8), np.int64))
     with pytest.raises(DamageError, match="i8"):
@@ -138,10 +141,10 @@ def test_file_with_other_rows(file: SignatureFile, tmp_path: Path) -> None:
     file.path.unlink()
     file.check_header(3)
     with pytest.raises(DamageError, match="cannot be read"):
-        SignatureFile(file.path, 8).check_header(0)
+        RowFile(file.path, LAYOUT).check_header(0)
 
 
-def test_a_file_that_is_cut_while_it_is_read_is_refused(file: SignatureFile) -> None:
+def test_a_file_that_is_cut_while_it_is_read_is_refused(file: RowFile) -> None:
     """It may have lost its name by then."""
     file.append(0, rows(0, 1000))
     stored = file.rows(1000)
@@ -158,9 +161,7 @@ def test_a_file_that_is_cut_while_it_is_read_is_refused(file: SignatureFile) -> 
     assert np.array_equal(stored[np.array([5, 9])], rows(0, 10)[[5, 9]])
 
 
-def test_less_is_read_than_was_asked_for(
-    file: SignatureFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_less_is_read_than_was_asked_for(file: RowFile, monkeypatch: pytest.MonkeyPatch) -> None:
     pread = os.pread
     file.append(0, rows(0, 1000))
     monkeypatch.setattr(os, "pread", lambda fd, size, offset: pread(fd, (size + 1) // 2, offset))

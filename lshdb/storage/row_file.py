@@ -1,11 +1,12 @@
-"""The signature file: a plain ``.npy`` of shape (n_signatures, num_perm), uint32, C order.
+"""Files of rows: plain ``.npy`` files of shape (n_signatures, n_columns), C order.
 
-Stored: a version 1.0 header of 128 bytes, then the rows, 4 * num_perm bytes each, little-endian.
-The header is padded, so the first number of the shape grows in place.
+Two of them belong together, row by row: the signatures, and the vectors that were signed, where
+those are kept (``generations.py``). Stored: a version 1.0 header of 128 bytes, then the rows,
+little-endian. The header is padded, so the first number of the shape grows in place.
 
 Decisions:
 
-* Anyone can map it (``np.load(mmap_mode="r")``); here it is written with pwrite and read with
+* Anyone can map one (``np.load(mmap_mode="r")``); here it is written with pwrite and read with
   pread. Under a map, a full disk and a file that another program cuts are SIGBUS, which ends the
   process; so they are errors. A row that is not in the page cache also comes 20 to 50 times sooner
   (through a map the system reads up to 2 MiB around it); one that is takes 1 us more.
@@ -17,76 +18,70 @@ Decisions:
 from __future__ import annotations
 
 import contextlib
-import errno
-import io
 import os
 import re
 import weakref
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.arrays import distinct
 from lshdb.errors import DamageError, LshdbError
-from lshdb.storage.descriptors import read_at, write_at
+from lshdb.storage.descriptors import copy_range, read_at, write_at
+from lshdb.storage.layouts import HEADER_BYTES, RowLayout
+from lshdb.storage.rows import Rows
 
-__all__ = ["HEADER_BYTES", "SignatureFile", "SignatureRows"]
+__all__ = ["RowFile"]
 
-HEADER_BYTES = 128
 MOST_HELD_BYTES = 64 * 2**20
 """A file up to this size may all come into the process's memory."""
-_ROW_DTYPE = np.dtype("<u4")
+PIECE_BYTES = 16 * 2**20
+"""So many bytes of a block are read at a time: a block of any signatures, or a part of large
+vectors."""
 _COPY_BYTES = 2**30
-_BLOCK_BYTES = 2**20
-_CANNOT_COPY = frozenset({errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
-"""What ``copy_file_range`` says where the file systems or the kernel cannot do it."""
 
 
-def _header(n_rows: int, num_perm: int) -> bytes:
-    buffer = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        buffer, {"descr": "<u4", "fortran_order": False, "shape": (n_rows, num_perm)}
-    )
-    return buffer.getvalue()
-
-
-class SignatureFile:
-    """One generation of the signature file.
+class RowFile:
+    """One file of rows.
 
     Parameters
     ----------
     path : Path
-    num_perm : int
-        Slots a row.
+    layout : RowLayout
+
+    Attributes
+    ----------
+    what : str
+        What messages call it: the signature file, or the vector file.
     """
 
-    def __init__(self, path: Path, num_perm: int) -> None:
+    def __init__(self, path: Path, layout: RowLayout) -> None:
         self.path = path
-        self.num_perm = num_perm
-        self.row_bytes = num_perm * _ROW_DTYPE.itemsize
-        self._held: NDArray[np.uint32] | None = None
+        self.layout = layout
+        self.what = f"{layout.kind} file"
+        self.row_bytes = layout.row_bytes
+        self._held: NDArray[Any] | None = None
         self.n_taken = 0
         self._reader: int | None = None
-        self.is_recognised = False
 
     def create(self) -> None:
         """Make an empty file; it must not exist."""
-        header = _header(0, self.num_perm)
+        header = self.layout.header(0)
         with open(self.path, "xb") as file:
             file.write(header)
             file.flush()
             os.fsync(file.fileno())
 
-    def write(self, n_rows: int, blocks: Iterable[NDArray[np.uint32]]) -> None:
+    def write(self, n_rows: int, blocks: Iterable[NDArray[Any]]) -> None:
         """Make the file with all its rows, and sync it; what lies there is replaced.
 
         Parameters
         ----------
         n_rows : int
-        blocks : iterable of ndarray of uint32, shape (any, num_perm)
+        blocks : iterable of ndarray, shape (any, n_columns)
             n_rows rows in all.
 
         Raises
@@ -95,9 +90,9 @@ class SignatureFile:
             The disk is full or failed.
         """
         with open(self.path, "wb") as file:
-            file.write(_header(n_rows, self.num_perm))
+            file.write(self.layout.header(n_rows))
             for rows in blocks:
-                file.write(np.ascontiguousarray(rows, dtype=_ROW_DTYPE).data)
+                file.write(self.layout.data(rows))
             file.flush()
             os.fsync(file.fileno())
 
@@ -122,7 +117,7 @@ class SignatureFile:
                 raise
             except PermissionError as error:
                 raise LshdbError(
-                    f"you may not read the signature file {self.path}",
+                    f"you may not read the {self.what} {self.path}",
                     hint="ask its owner for read permission",
                 ) from error
             except OSError as error:
@@ -149,50 +144,76 @@ class SignatureFile:
         header = self._read(HEADER_BYTES, 0)
         shape = re.search(rb"'shape': \((\d{1,18}), ", header)
         n_rows = int(shape[1]) if shape else 0
-        if header != _header(n_rows, self.num_perm):
+        if header != self.layout.header(n_rows):
             raise DamageError(
-                f"the header of the signature file {self.path} is "
-                f"{header[10:].decode('ascii', 'replace').strip()!r}; the index has "
-                f"num_perm = {self.num_perm} slots of uint32 (<u4) a row",
+                f"the header of the {self.what} {self.path} is "
+                f"{header[10:].decode('ascii', 'replace').strip()!r}; the index has rows of "
+                f"{self.layout.n_columns} {self.layout.dtype.name} ({self.layout.dtype.str})",
                 hint="the file is damaged or belongs to another index; put the right one back",
             )
         if is_writer and n_rows > n_committed:
             raise DamageError(
-                f"the header of the signature file {self.path} counts {n_rows} rows, "
+                f"the header of the {self.what} {self.path} counts {n_rows} rows, "
                 f"the database {n_committed}",
                 hint="the file belongs to another index or to a later copy of this one",
             )
         self._check_length(n_committed)
         return n_rows
 
-    def check_block(self, first_row: int, n_rows: int, crc32: int) -> NDArray[np.uint32]:
-        """Read some rows, and compare them with the CRC-32 that was written for them.
+    def check_block(self, first_row: int, n_rows: int, crc32: int) -> None:
+        """Compare some rows with the CRC-32 that was written for them.
 
         Raises
         ------
         DamageError
             They are others.
         """
-        data = self._block(first_row, n_rows)
-        found = zlib.crc32(data)
+        for _ in self.checked(first_row, n_rows, crc32):
+            pass
+
+    def checked(self, first_row: int, n_rows: int, crc32: int) -> Iterator[NDArray[Any]]:
+        """Some rows, compared with the CRC-32 that was written for them.
+
+        In pieces of 16 MiB where they are larger: then they are proved once the last is given.
+
+        Raises
+        ------
+        DamageError
+            They are others.
+        """
+        found, last, left = 0, b"", n_rows
+        for data in self._pieces(first_row, n_rows):
+            if last:
+                yield self._as_rows(last, len(last) // self.row_bytes)
+                left -= len(last) // self.row_bytes
+            found, last = zlib.crc32(data, found), data
         if found != crc32:
             raise DamageError(
-                f"rows {first_row} to {first_row + n_rows - 1} of the signature file {self.path} "
+                f"rows {first_row} to {first_row + n_rows - 1} of the {self.what} {self.path} "
                 f"have CRC-32 {found:08x}; written was {crc32:08x}",
                 hint="the file is damaged or belongs to another index; run lshdb check",
             )
-        return self._as_rows(data, n_rows)
+        yield self._as_rows(last, left)
 
     def block_crc(self, first_row: int, n_rows: int) -> int:
         """CRC-32 of some rows as they lie; of those that are there, where the file is shorter."""
-        return zlib.crc32(self._block(first_row, n_rows))
+        found = 0
+        for data in self._pieces(first_row, n_rows):
+            found = zlib.crc32(data, found)
+        return found
 
-    def _block(self, first_row: int, n_rows: int) -> bytes:
+    def _pieces(self, first_row: int, n_rows: int) -> Iterator[bytes]:
+        """The bytes of some rows, as far as they are there."""
         start = HEADER_BYTES + first_row * self.row_bytes
         there = self._size() - start if first_row >= 0 else 0  # if not damaged
-        return self._read(max(0, min(n_rows * self.row_bytes, there)), start)
+        left = max(0, min(n_rows * self.row_bytes, there))
+        piece = max(1, PIECE_BYTES // self.row_bytes) * self.row_bytes
+        while left:
+            data = self._read(min(piece, left), start)
+            yield data
+            start, left = start + len(data), left - len(data)
 
-    def rows(self, n_committed: int) -> SignatureRows:
+    def rows(self, n_committed: int) -> Rows:
         """The committed rows, of which nothing is read yet.
 
         Raises
@@ -201,19 +222,19 @@ class SignatureFile:
             The file is shorter than the committed rows.
         """
         self._check_length(n_committed)
-        return SignatureRows(self, n_committed)
+        return Rows(self, n_committed)
 
     def _check_length(self, n_committed: int) -> None:
         needed = HEADER_BYTES + n_committed * self.row_bytes
         size = self._size()
         if size < needed:
             raise DamageError(
-                f"the signature file {self.path} is {size} bytes long; "
+                f"the {self.what} {self.path} is {size} bytes long; "
                 f"{n_committed} rows need {needed}",
                 hint="the file was cut; restore the index from a copy",
             )
 
-    def take(self, signature_ids: NDArray[np.int64]) -> NDArray[np.uint32]:
+    def take(self, signature_ids: NDArray[np.int64]) -> NDArray[Any]:
         """Copies of some committed rows: 1 us a row.
 
         Raises
@@ -233,7 +254,7 @@ class SignatureFile:
         self.n_taken += len(signature_ids)
         return self._as_rows(data, len(signature_ids))
 
-    def take_between(self, first_row: int, last_row: int) -> NDArray[np.uint32]:
+    def take_between(self, first_row: int, last_row: int) -> NDArray[Any]:
         """Copies of the committed rows from one up to another, that one left out.
 
         Raises
@@ -245,15 +266,15 @@ class SignatureFile:
         data = self._read(n_rows * self.row_bytes, HEADER_BYTES + first_row * self.row_bytes)
         return self._as_rows(data, n_rows)
 
-    def _as_rows(self, data: bytes, n_rows: int) -> NDArray[np.uint32]:
+    def _as_rows(self, data: bytes, n_rows: int) -> NDArray[Any]:
         if len(data) != n_rows * self.row_bytes:
             raise DamageError(
-                f"the signature file {self.path} ends before a row that is committed",
+                f"the {self.what} {self.path} ends before a row that is committed",
                 hint="the file was cut; restore the index from a copy",
             )
-        return np.frombuffer(data, dtype=_ROW_DTYPE).reshape(n_rows, self.num_perm)
+        return np.frombuffer(data, dtype=self.layout.dtype).reshape(n_rows, self.layout.n_columns)
 
-    def all_rows(self, n_committed: int) -> NDArray[np.uint32] | None:
+    def all_rows(self, n_committed: int) -> NDArray[Any] | None:
         """All committed rows, read once and kept, if that is worth it: None where it is not.
 
         It is for a file of up to 64 MiB of which an eighth has been taken row by row.
@@ -287,7 +308,7 @@ class SignatureFile:
 
     def _unreadable(self, error: OSError) -> DamageError:
         return DamageError(
-            f"the signature file {self.path} cannot be read: {error.strerror or error}",
+            f"the {self.what} {self.path} cannot be read: {error.strerror or error}",
             hint="restore the index from a copy",
         )
 
@@ -306,34 +327,34 @@ class SignatureFile:
         end = HEADER_BYTES + n_committed * self.row_bytes
         source = self.open()
         with open(target, "xb", buffering=0) as copy:
-            copy.write(_header(n_committed, self.num_perm))
+            copy.write(self.layout.header(n_committed))
             offset = HEADER_BYTES
             while offset < end:
                 size = min(end - offset, _COPY_BYTES)
-                copied = _copy_range(source, copy.fileno(), offset, size)
+                copied = copy_range(source, copy.fileno(), offset, size)
                 if not copied:
                     raise DamageError(
-                        f"the signature file {self.path} ends before a row that is committed",
+                        f"the {self.what} {self.path} ends before a row that is committed",
                         hint="the file was cut; restore the index from a copy",
                     )
                 offset += copied
             os.fsync(copy.fileno())
 
-    def append(self, first_row: int, rows: NDArray[np.uint32]) -> None:
+    def append(self, first_row: int, rows: NDArray[Any]) -> None:
         """Write rows from ``first_row`` on and make them durable.
 
         Parameters
         ----------
         first_row : int
             The committed count; what lies from there on is overwritten.
-        rows : ndarray of uint32, shape (n, num_perm)
+        rows : ndarray, shape (n, n_columns)
 
         Raises
         ------
         OSError
             The disk is full or failed; nothing that was committed is touched.
         """
-        data = np.ascontiguousarray(rows, dtype=_ROW_DTYPE).tobytes()
+        data = self.layout.data(rows)
         with self._descriptor() as descriptor:
             write_at(descriptor, data, HEADER_BYTES + first_row * self.row_bytes)
             _sync_data(descriptor)
@@ -341,7 +362,7 @@ class SignatureFile:
     def set_header(self, n_committed: int) -> None:
         """Bring the header's number of rows up to date; not synced, as nothing relies on it."""
         with self._descriptor() as descriptor:
-            os.pwrite(descriptor, _header(n_committed, self.num_perm), 0)
+            os.pwrite(descriptor, self.layout.header(n_committed), 0)
 
     @contextlib.contextmanager
     def _descriptor(self) -> Iterator[int]:
@@ -350,80 +371,6 @@ class SignatureFile:
             yield descriptor
         finally:
             os.close(descriptor)
-
-
-class SignatureRows:
-    """The committed rows of a signature file: a slice or an array of ids gives copies of some.
-
-    Parameters
-    ----------
-    file : SignatureFile
-    n_committed : int
-    """
-
-    def __init__(self, file: SignatureFile, n_committed: int) -> None:
-        self._file = file
-        self._n_committed = n_committed
-
-    def __len__(self) -> int:
-        return self._n_committed
-
-    def __getitem__(self, wanted: slice | NDArray[np.int64]) -> NDArray[np.uint32]:
-        """Read some rows; with every row a ``pread``, or one for all of a slice without a step.
-
-        Raises
-        ------
-        IndexError
-            There is no such row.
-        DamageError
-            The file ends before a row does, or cannot be read.
-        """
-        if isinstance(wanted, slice):
-            first, last, step = wanted.indices(len(self))
-            if step == 1:
-                return self._file.take_between(first, max(first, last))
-            wanted = np.arange(first, last, step)
-        self._check(wanted)
-        held = self._file.all_rows(len(self))
-        return self._file.take(wanted) if held is None else held[wanted]
-
-    def among(
-        self, signature_ids: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Rows with some signatures among them, and the place of each signature there.
-
-        For :func:`lshdb.banding.compare_rows`: each distinct row is read once, or none where all
-        rows are held.
-
-        Raises
-        ------
-        IndexError, DamageError
-            As for indexing.
-        """
-        self._check(signature_ids)
-        held = self._file.all_rows(len(self))
-        if held is not None:
-            return held, signature_ids
-        ids = distinct(signature_ids)
-        return self._file.take(ids), np.searchsorted(ids, signature_ids)
-
-    def _check(self, signature_ids: NDArray[np.int64]) -> None:
-        outside = signature_ids.view(np.uint64) >= len(self)
-        if outside.any():
-            raise IndexError(
-                f"there is no signature {signature_ids[outside][0]}; there are {len(self)}"
-            )
-
-
-def _copy_range(source: int, copy: int, offset: int, size: int) -> int:
-    """Copy bytes at an offset to the same offset of another file; how many, 0 at the end."""
-    if hasattr(os, "copy_file_range"):
-        try:
-            return os.copy_file_range(source, copy, size, offset, offset)
-        except OSError as error:
-            if error.errno not in _CANNOT_COPY:
-                raise
-    return os.pwrite(copy, os.pread(source, min(size, _BLOCK_BYTES), offset), offset)
 
 
 def _sync_data(descriptor: int) -> None:

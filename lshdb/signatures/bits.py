@@ -1,0 +1,216 @@
+"""Bodies that are bits, and metric ``hamming``: a sampled bit is the slot.
+
+Bits are kept eight to a byte, the first as the most significant, as ``numpy.packbits`` has them,
+with zeros after the last. They come in as
+
+    a str of dim characters 0 and 1            "01101000"
+    a str of hexadecimal digits, two a byte    "68", in either case; read where not the former
+    a list of dim numbers 0 and 1, or of booleans
+    an array of booleans, shape (dim,)
+    an array of uint8, or bytes: packed
+
+and bits that are set past the last one are refused.
+
+Scheme ``bits``: slot j is bit p_j of the dim, where p_j is place j of the purpose COMPONENTS, drawn
+with replacement. Strings that differ in d bits are equal in a slot with probability 1 - d / dim, so
+the family is (d1, d2, 1 - d1 / dim, 1 - d2 / dim)-sensitive (Indyk and Motwani, STOC 1998; Mining
+of Massive Datasets, section 3.7.1). Exactly compared is the number of bits that differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.signatures.dense import blocks, pack_bits, stack
+from lshdb.signatures.family import Alternatives, Family
+from lshdb.signatures.random_numbers import Purpose, places
+
+if TYPE_CHECKING:
+    from lshdb.params import IndexParams
+
+__all__ = ["BitFamily", "SampledBitFamily", "count_bits", "even_flips", "refuse_bits", "to_packed"]
+
+Bytes = NDArray[np.uint8]
+
+_HEX = "0123456789abcdefABCDEF"
+
+
+def refuse_bits(body: object, dim: int) -> str | None:
+    """Why a body is not dim bits, in one line; None where it is."""
+    if isinstance(body, str):
+        return _refuse_text(body, dim)
+    if isinstance(body, list | tuple):
+        return _refuse_list(body, dim)
+    if isinstance(body, bytes):
+        body = np.frombuffer(body, dtype=np.uint8)
+    if not isinstance(body, np.ndarray):
+        return f"the bits are of type {type(body).__name__}, expected a string or an array"
+    if body.dtype == np.bool_:
+        if body.shape != (dim,):
+            return f"the array of booleans has shape {body.shape}, expected ({dim},)"
+        return None
+    if body.dtype != np.uint8:
+        return f"the bits are an array of {body.dtype}, expected bool, or uint8 with bits packed"
+    n_bytes = -(-dim // 8)
+    if body.shape != (n_bytes,):
+        return f"the packed bits have shape {body.shape}, expected ({n_bytes},) for {dim} bits"
+    return _refuse_rest(int(body[-1]), dim)
+
+
+def _refuse_text(body: str, dim: int) -> str | None:
+    if len(body) == dim and not body.strip("01"):
+        return None
+    n_digits = 2 * -(-dim // 8)
+    if len(body) not in (dim, n_digits):
+        return (
+            f"the string has {len(body)} characters, expected {dim} of 0 and 1, or {n_digits} "
+            "hexadecimal digits"
+        )
+    allowed, name = (_HEX, "a hexadecimal digit") if len(body) == n_digits else ("01", "0 or 1")
+    for place, character in enumerate(body, start=1):
+        if character not in allowed:
+            return f"character {place} of the string is {character!r}, expected {name}"
+    return _refuse_rest(int(body[-2:], 16), dim)
+
+
+def _refuse_list(body: Sequence[object], dim: int) -> str | None:
+    if len(body) != dim:
+        return f"the list has {len(body)} bits, expected {dim}"
+    for place, value in enumerate(body, start=1):
+        is_bit = isinstance(value, int | np.integer | np.bool_) and value in (0, 1)
+        if not is_bit:
+            return f"bit {place} of the list is {value!r:.40}, expected 0 or 1"
+    return None
+
+
+def _refuse_rest(last: int, dim: int) -> str | None:
+    """Why the last byte of packed bits is wrong."""
+    if last & (0xFF >> (dim % 8 or 8)):
+        return f"the last byte is {last:#04x}, and bits past number {dim} must be 0"
+    return None
+
+
+def to_packed(body: Any, dim: int) -> Bytes:
+    """Packed bits of a body that is not refused; perhaps the body itself."""
+    if isinstance(body, str):
+        if len(body) == dim and not body.strip("01"):
+            return np.packbits(np.frombuffer(body.encode("ascii"), dtype=np.uint8) & 1)
+        return np.frombuffer(bytes.fromhex(body), dtype=np.uint8)
+    if isinstance(body, bytes):
+        return np.frombuffer(body, dtype=np.uint8)
+    array = np.asarray(body)
+    if array.dtype == np.uint8 and isinstance(body, np.ndarray):
+        return array
+    return np.packbits(array.astype(np.bool_))
+
+
+@cache
+def _byte_counts() -> Bytes:
+    return np.array([byte.bit_count() for byte in range(256)], dtype=np.uint8)
+
+
+def _count_by_table(packed: Bytes) -> Bytes:
+    return _byte_counts()[packed]
+
+
+_count_bytes: Callable[[Bytes], Bytes] = getattr(np, "bitwise_count", _count_by_table)
+"""Set bits of each byte; NumPy has a function for it from 2.0 on."""
+
+
+def count_bits(packed: Bytes) -> NDArray[np.int64]:
+    """Set bits of each row of packed bits (uint8, shape (n, bytes)): int64, shape (n,)."""
+    counts: NDArray[np.int64] = _count_bytes(packed).sum(axis=1, dtype=np.int64)
+    return counts
+
+
+def even_flips(point_row: NDArray[np.uint32], num_perm: int, same: float) -> Alternatives:
+    """The other bit of each slot, where all are equal with one probability.
+
+    Parameters
+    ----------
+    point_row : ndarray of uint32, shape (words,)
+        The query's own signature.
+    num_perm : int
+    same : float
+    """
+    packed = point_row.astype("<u4").view(np.uint8)
+    values = 1 - np.unpackbits(packed, bitorder="little")[:num_perm].astype(np.uint32)
+    return Alternatives(
+        np.full(num_perm, same), np.full((num_perm, 1), 1.0 - same), values[:, None]
+    )
+
+
+class BitFamily(Family):
+    """Families of bit strings.
+
+    Parameters
+    ----------
+    params : IndexParams
+    """
+
+    def __init__(self, params: IndexParams) -> None:
+        super().__init__(params)
+        self.dim = params.dim
+        self._n_bytes = params.vector_columns
+
+    def refusal(self, body: object) -> str | None:
+        """Why a body is not as many bits as the index has."""
+        return refuse_bits(body, self.dim)
+
+    def contents(self, bodies: Sequence[Any]) -> list[Any]:
+        """Packed bits, uint8: rows of one array (shape (ceil(dim / 8),) each)."""
+        rows = np.empty((len(bodies), self._n_bytes), dtype=np.uint8)
+        for row, body in zip(rows, bodies, strict=True):
+            row[:] = to_packed(body, self.dim)
+        return list(rows)
+
+    def points(self, contents: Sequence[Any]) -> list[Bytes]:
+        """The contents themselves."""
+        return list(contents)
+
+
+class SampledBitFamily(BitFamily):
+    """Metric ``hamming``, scheme ``bits``.
+
+    Parameters
+    ----------
+    params : IndexParams
+
+    Notes
+    -----
+    O(dim + K) a string.
+    """
+
+    def __init__(self, params: IndexParams) -> None:
+        super().__init__(params)
+        self._places = places(params.seed, Purpose.COMPONENTS, params.num_perm, params.dim)
+
+    def size(self, point: Bytes) -> int:
+        """The number of bits, set or not."""
+        return self.dim
+
+    def sign(self, points: Sequence[Bytes]) -> NDArray[np.uint32]:
+        """The sampled bits, 32 to a word."""
+        rows = np.empty((len(points), self.params.row_words), dtype=np.uint32)
+        for begin, end in blocks(len(points), 8 * self._n_bytes + self.params.num_perm):
+            bits = np.unpackbits(stack(points[begin:end]), axis=1)
+            rows[begin:end] = pack_bits(np.take(bits, self._places, axis=1))
+        return rows
+
+    def levels(self, left: Sequence[Bytes], right: Sequence[Bytes]) -> NDArray[np.float64]:
+        """Minus the number of bits that differ; O(dim / 8) a pair."""
+        found = np.empty(len(left), dtype=np.float64)
+        for begin, end in blocks(len(left), self._n_bytes):
+            apart = stack(left[begin:end]) ^ stack(right[begin:end])
+            found[begin:end] = 0.0 - count_bits(apart)
+        return found
+
+    def alternatives(self, point: Bytes, level: float) -> Alternatives:
+        """The other bit of each slot, all with probability d / dim: which bits differ is open."""
+        same = self.params.curve.probability(level)
+        return even_flips(self.sign([point])[0], self.params.num_perm, same)

@@ -1,0 +1,104 @@
+"""Random numbers from a seed: uniform, signs, Gaussian and Cauchy, always the same ones.
+
+Families of hash functions draw from here, and a signature written today is to be comparable in ten
+years, so the numbers are a promise. Each kind of draw (a *purpose*) has a range of the one stream
+of keys of the seed (``mixing.py``) to itself: number i of purpose p comes from key p 2^56 + i. So
+no key serves two purposes, and any part of a sequence is made without what stands before it.
+
+    uniform   ((key >> 12) + 1/2) / 2^52: a double in (0, 1), never 0 and never 1
+    sign      +1 where the topmost bit of the key is 0, else -1
+    Cauchy    tan(pi (u - 1/2)) of a uniform u
+    Gaussian  Box and Muller (1958): of the uniforms u, number 2 i of the purpose, and v, 2 i + 1,
+              sqrt(-2 ln u) cos(2 pi v) is number 2 i, and sqrt(-2 ln u) sin(2 pi v) 2 i + 1
+
+Uniform numbers and signs are exact on every machine. The others go through ``log``, ``cos``,
+``sin`` and ``tan``, of which libraries may round the last bit differently.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.signatures.mixing import key_stream
+
+__all__ = ["Purpose", "cauchy", "gaussian", "keys", "places", "signs", "to_uniform", "uniform"]
+
+Floats = NDArray[np.float64]
+
+_12, _63 = np.uint64(12), np.uint64(63)
+
+
+class Purpose(IntEnum):
+    """What numbers are drawn for; a part of the format."""
+
+    PROJECTIONS = 1
+    OFFSETS = 2
+    FLIPS = 3
+    COMPONENTS = 4
+    CUTS = 5
+    WEIGHTS = 6
+
+
+def keys(seed: int, purpose: Purpose, first: int, count: int) -> NDArray[np.uint64]:
+    """Keys ``first`` to ``first + count - 1`` of a purpose (uint64, shape (count,)).
+
+    Parameters
+    ----------
+    seed : int
+        0 to 2^64 - 1.
+    purpose : Purpose
+    first, count : int
+        From 0 on; together at most 2^56.
+    """
+    return key_stream(seed, (int(purpose) << 56) + first, count)
+
+
+def to_uniform(words: NDArray[np.uint64]) -> Floats:
+    """Doubles in (0, 1) of 64-bit numbers: their upper 52 bits and a half; any shape."""
+    return ((words >> _12).astype(np.float64) + 0.5) * 2.0**-52
+
+
+def uniform(seed: int, purpose: Purpose, first: int, count: int) -> Floats:
+    """Numbers uniform in (0, 1); parameters as for :func:`keys`."""
+    return to_uniform(keys(seed, purpose, first, count))
+
+
+def signs(seed: int, purpose: Purpose, first: int, count: int) -> Floats:
+    """+1.0 and -1.0 with probability one half each; parameters as for :func:`keys`."""
+    return 1.0 - 2.0 * (keys(seed, purpose, first, count) >> _63).astype(np.float64)
+
+
+def cauchy(seed: int, purpose: Purpose, first: int, count: int) -> Floats:
+    """Standard Cauchy numbers, up to 2^53 / pi in size; parameters as for :func:`keys`."""
+    drawn = uniform(seed, purpose, first, count)
+    drawn -= 0.5
+    drawn *= np.pi
+    return np.tan(drawn)
+
+
+def gaussian(seed: int, purpose: Purpose, first: int, count: int) -> Floats:
+    """Standard normal numbers, up to 8.6 in size; parameters as for :func:`keys`."""
+    begin = first - first % 2
+    drawn = uniform(seed, purpose, begin, first + count - begin + (first + count) % 2)
+    radius = np.sqrt(-2.0 * np.log(drawn[0::2]))
+    angle = 2.0 * np.pi * drawn[1::2]
+    drawn[0::2] = radius * np.cos(angle)
+    drawn[1::2] = radius * np.sin(angle)
+    return drawn[first - begin :][:count]
+
+
+def places(seed: int, purpose: Purpose, count: int, size: int) -> NDArray[np.int64]:
+    """Places 0 to size - 1, each as probable: floor(u size) of uniforms (int64, shape (count,)).
+
+    Parameters
+    ----------
+    seed, purpose
+        As for :func:`keys`.
+    count : int
+    size : int
+        From 1 to 2^20, so that no product rounds up to the size.
+    """
+    return (uniform(seed, purpose, 0, count) * size).astype(np.int64)
