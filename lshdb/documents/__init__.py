@@ -2,6 +2,7 @@
 
 from lshdb.documents.keys import MAX_KEY_BYTES, validate_body, validate_key
 from lshdb.documents.model import Body, Document, Rejected
+from lshdb.documents.peeking import Peek, peek_documents
 from lshdb.documents.reading import MAX_DOCUMENT_BYTES, check_document_limit, read_documents
 
 __all__ = [
@@ -9,8 +10,10 @@ __all__ = [
     "MAX_KEY_BYTES",
     "Body",
     "Document",
+    "Peek",
     "Rejected",
     "check_document_limit",
+    "peek_documents",
     "read_documents",
     "validate_body",
     "validate_key",

@@ -19,6 +19,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Iterator
 
+from lshdb.documents.fields import Fields
 from lshdb.documents.keys import validate_key
 from lshdb.documents.lines import TooLong, split_lines
 from lshdb.documents.model import Document, Rejected
@@ -34,8 +35,7 @@ def read_delimited(
     *,
     name: str,
     delimiter: str,
-    key_field: str,
-    text_field: str,
+    fields: Fields,
     limit: int,
 ) -> Iterator[Document | Rejected]:
     """Read CSV, or TSV with a tab as delimiter.
@@ -48,8 +48,8 @@ def read_delimited(
         The file, for messages.
     delimiter : str
         One character.
-    key_field, text_field : str
-        Names of the columns that hold the key and the text.
+    fields : Fields
+        Names of the columns that hold the key and the body, which is a string.
     limit : int
         The longest record, in bytes.
 
@@ -68,6 +68,9 @@ def read_delimited(
         csv.field_size_limit(_FIELD_LIMIT)
     records = _records(_Feed(split_lines(chunks, limit), limit), delimiter)
     _, header, reason = next(records, (1, [], "the file is empty, expected a header line"))
+    bodies = fields.bodies
+    text_field = next((each for each in bodies if each in header), bodies[0])
+    key_field = fields.key_name
     if reason is None:
         reason = _header_fault(header, key_field, text_field)
     if reason is not None:

@@ -3,8 +3,10 @@
 Decided: every line stands for itself, so whatever is wrong with one is a rejected line and the next
 is read as if nothing had been. Blank lines mean nothing. An integer is accepted as a key and
 becomes its decimal text; other numbers are not, because their text depends on who prints them. The
-text is a string, or an array of strings: tokens that are used as they are. Of a field that
-occurs twice in one object the last counts, which is the parser's rule.
+text is a string, or an array of strings: tokens that are used as they are. Where vectors, bits or
+weights are expected, any string, array or object goes through, and what is wrong with its numbers
+is said by who adds it. Of a field that occurs twice in one object the last counts, which is the
+parser's rule.
 
 Limits: integers have 64 bits; nesting is at most about 1,000 deep (the parser's limits).
 """
@@ -15,6 +17,7 @@ from collections.abc import Iterable, Iterator
 
 import orjson
 
+from lshdb.documents.fields import Fields
 from lshdb.documents.keys import validate_body, validate_key
 from lshdb.documents.lines import TooLong, split_lines
 from lshdb.documents.model import Document, Rejected
@@ -28,7 +31,7 @@ class _NoDocumentError(Exception):
 
 
 def read_jsonl(
-    chunks: Iterable[bytes], *, name: str, key_field: str, text_field: str, limit: int
+    chunks: Iterable[bytes], *, name: str, fields: Fields, limit: int
 ) -> Iterator[Document | Rejected]:
     """Read JSON Lines.
 
@@ -38,8 +41,8 @@ def read_jsonl(
         The content of the file, cut anywhere.
     name : str
         The file, for messages.
-    key_field, text_field : str
-        Names of the fields that hold the key and the text.
+    fields : Fields
+        Names of the fields that hold the key and the body.
     limit : int
         The longest line, in bytes.
 
@@ -53,6 +56,7 @@ def read_jsonl(
     BrokenSourceError
         As the chunks raise it, with the line.
     """
+    key_field, body_fields, is_text = fields.key_name, fields.bodies, fields.is_text
     for number, line in enumerate(split_lines(chunks, limit), start=1):
         source = f"{name}:{number}"
         if isinstance(line, TooLong):
@@ -63,20 +67,25 @@ def read_jsonl(
         if not line:
             continue
         try:
-            yield _document(line, key_field, text_field, source)
+            yield _document(line, key_field, body_fields, is_text, source)
         except _NoDocumentError as error:
             yield Rejected(source, str(error))
 
 
-def _document(line: bytes, key_field: str, text_field: str, source: str) -> Document:
+def _document(
+    line: bytes, key_field: str, body_fields: tuple[str, ...], is_text: bool, source: str
+) -> Document:
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise _NoDocumentError(_no_json(line, error)) from error
     if not isinstance(record, dict):
         raise _NoDocumentError(f"the line is {json_kind(record)}, expected an object")
-    if key_field not in record or text_field not in record:
-        field = text_field if key_field in record else key_field
+    body_field = body_fields[0]
+    if body_field not in record:
+        body_field = next((each for each in body_fields if each in record), body_field)
+    if key_field not in record or body_field not in record:
+        field = body_field if key_field in record else key_field
         raise _NoDocumentError(f"no field {field!r}; fields there: {shown_names(record)}")
 
     key = record[key_field]
@@ -85,15 +94,18 @@ def _document(line: bytes, key_field: str, text_field: str, source: str) -> Docu
     elif not isinstance(key, str):
         kind = json_kind(key)
         raise _NoDocumentError(f"key {key_field!r} is {kind}, expected a string or an integer")
-    body = record[text_field]
-    if not isinstance(body, (str, list)):
+    body = record[body_field]
+    if not isinstance(body, (str, list)) and (is_text or not isinstance(body, dict)):
         kind = json_kind(body)
-        raise _NoDocumentError(
-            f"text {text_field!r} is {kind}, expected a string or an array of strings"
+        what, expected = (
+            ("text", "a string or an array of strings")
+            if is_text
+            else ("body", "an array, a string or an object")
         )
+        raise _NoDocumentError(f"{what} {body_field!r} is {kind}, expected {expected}")
     reason = validate_key(key)
-    if reason is None and isinstance(body, list):  # a string that was parsed has no surrogates
-        reason = validate_body(body)
+    if reason is None and is_text and isinstance(body, list):
+        reason = validate_body(body)  # a string that was parsed has no surrogates
     if reason is not None:
         raise _NoDocumentError(reason)
     return Document(key, body, source)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 __all__ = ["Body", "Document", "Rejected"]
 
-Body = str | list[str]
-"""A text, or a list of ready tokens that are used as they are."""
+Body = Any
+"""A text, or a list of ready tokens that are used as they are; a mapping from token to weight; a
+vector or bits: a 1-D array, a list of numbers, or a string of binary or hexadecimal digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +20,10 @@ class Document:
     ----------
     key : str
         The user's identifier.
-    body : str or list of str
-        The text, or ready tokens.
+    body : str, list, dict or ndarray
+        The text, ready tokens, weights of tokens, a vector or bits.
     source : str
-        Where it came from, for messages: ``file`` or ``file:line``.
+        Where it came from, for messages: ``file``, ``file:line`` or ``file: row n``.
     """
 
     key: str
@@ -36,7 +38,7 @@ class Rejected:
     Attributes
     ----------
     source : str
-        ``file`` or ``file:line``.
+        ``file``, ``file:line`` or ``file: row n``.
     reason : str
         What was found and what was expected, in one line.
     """

@@ -27,13 +27,18 @@ from dataclasses import dataclass
 from lshdb.documents.wording import printable, system_reason
 from lshdb.errors import InputError, ParameterError
 
-__all__ = ["FORMATS", "STDIN", "Source", "find_sources"]
+__all__ = ["FORMATS", "STDIN", "WITH_ROW_KEYS", "Source", "find_sources"]
 
-FORMATS = ("auto", "jsonl", "csv", "tsv", "text", "urls")
+FORMATS = ("auto", "jsonl", "csv", "tsv", "text", "urls", "npy", "npz", "parquet")
+WITH_ROW_KEYS = ("npy", "npz", "parquet")
+"""Formats whose keys may come from a side file."""
 STDIN = "-"
 
 _COMPRESSIONS = {".gz": "gz", ".zst": "zst"}
-_EXTENSIONS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv"}
+_EXTENSIONS = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv",
+    ".npy": "npy", ".npz": "npz", ".parquet": "parquet",
+}  # fmt: skip
 _MAGIC = frozenset("*?[")
 
 
@@ -52,7 +57,7 @@ class Source:
     problem : str or None
         Why it cannot be read, where that is known beforehand.
     input_format : str
-        ``jsonl``, ``csv``, ``tsv``, ``text`` or ``urls``.
+        One of ``FORMATS`` but ``auto``.
     compression : str
         ``gz``, ``zst`` or nothing.
     """
@@ -107,7 +112,7 @@ def find_sources(
     ------
     InputError
         A path does not exist or cannot be opened, a pattern matches nothing, standard input is
-        named twice, or a ``.zst`` file is there and no module to read it.
+        named twice, or there is a ``.zst`` or Parquet file and no module to read it.
     ParameterError
         ``paths`` is a single path, or ``input_format`` is unknown.
     """
@@ -213,22 +218,47 @@ def _with_format(source: Source, input_format: str, fallback: str | None) -> Sou
             extension = os.path.splitext(stem)[1]
         by_name = _EXTENSIONS.get(extension.lower(), fallback or "text")
     chosen = by_name if input_format == "auto" else input_format
-    return Source(source.path, source.size, source.is_regular, source.problem, chosen, compression)
+    problem = source.problem
+    if problem is None and chosen in ("npz", "parquet"):
+        problem = _unseekable(source, compression)
+    return Source(source.path, source.size, source.is_regular, problem, chosen, compression)
+
+
+def _unseekable(source: Source, compression: str) -> str | None:
+    """Why a file that is read from its end cannot be read so."""
+    if compression:
+        return f"is compressed as a whole, and is read from its end: take the .{compression} off"
+    if not source.is_regular:
+        return "is a pipe, and such a file is read from its end: write it to a file first"
+    return None
 
 
 def _require_decoders(sources: list[Source]) -> None:
+    needed: dict[str, Source] = {}
     for source in sources:
-        if source.compression == "zst":
-            from lshdb.documents.decompression import load_decompressor
+        if source.problem is None:
+            needed.setdefault(source.compression, source)
+            needed.setdefault(source.input_format, source)
+    if "zst" in needed:
+        from lshdb.documents.decompression import load_decompressor
 
-            try:
-                load_decompressor("zst")
-            except ImportError as error:
-                raise InputError(
-                    f"{source.name}: there is no module to read Zstandard files",
-                    hint="install the package backports.zstd",
-                ) from error
-            return
+        try:
+            load_decompressor("zst")
+        except ImportError as error:
+            raise InputError(
+                f"{needed['zst'].name}: there is no module to read Zstandard files",
+                hint="install the package backports.zstd",
+            ) from error
+    if "parquet" in needed:
+        from lshdb.documents.parquet import load_arrow
+
+        try:
+            load_arrow()
+        except ImportError as error:
+            raise InputError(
+                f"{needed['parquet'].name}: reading Parquet needs pyarrow, which cannot be loaded",
+                hint="pip install 'lshdb[parquet]'",
+            ) from error
 
 
 def _listing(path: str) -> list[os.DirEntry[str]]:

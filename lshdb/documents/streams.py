@@ -13,9 +13,10 @@ between the two has gone out by then.
 from __future__ import annotations
 
 import errno
+import io
 import os
 from collections.abc import Callable, Generator, Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from lshdb.documents.decompression import CHUNK, decompressed
 from lshdb.documents.faults import BrokenSourceError, DamagedDataError
@@ -23,7 +24,7 @@ from lshdb.documents.progress import Progress
 from lshdb.documents.sources import Source
 from lshdb.documents.wording import system_reason
 
-__all__ = ["chunks_of", "open_source"]
+__all__ = ["Watched", "chunks_of", "open_source"]
 
 _COMPRESSED_CHUNK = 2**16
 
@@ -80,6 +81,32 @@ def chunks_of(source: Source, file: BinaryIO, progress: Progress) -> Generator[b
     if source.is_regular:
         yield from _up_to_damage(source, start=reader.last_start, given=given)
     raise damage
+
+
+class Watched(io.RawIOBase):
+    """A file that is read at many places, and counts what is read."""
+
+    def __init__(self, file: BinaryIO, progress: Progress) -> None:
+        self._file = file
+        self._progress = progress
+
+    def readable(self) -> bool:
+        """It can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Whether it can be read at any place."""
+        return self._file.seekable()
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Go to a place."""
+        return self._file.seek(offset, whence)
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Read on, and say how much."""
+        count = self._file.readinto(buffer)  # type: ignore[attr-defined]
+        self._progress.read(count)
+        return int(count)
 
 
 class _Reader:
