@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,11 @@ class Addition(Committer):
 
     def _write(self, transaction: WriteTransaction, items: Sequence[Document]) -> dict[str, int]:
         self._seen.clear()
+        if self.params.kind.is_dense:  # a vector in another dtype is the same vector
+            contents = self.family.contents([item.body for item in items])
+            items = [
+                replace(item, body=content) for item, content in zip(items, contents, strict=True)
+            ]
         return super()._write(transaction, items)
 
     def _repeats(self, item: Document, before: StoredDocument | None) -> bool:
@@ -169,7 +175,7 @@ class Addition(Committer):
         return Change(
             item.key,
             item.source,
-            _n_chars(item.body),
+            self.params.dim or _n_chars(item.body),
             hash_body(form, raw),
             form,
             raw,
@@ -203,10 +209,14 @@ def _document(item: object) -> Document:
     return Document(item[0], item[1])
 
 
-def _weight(body: str | list[str]) -> int:
-    """Characters, with what each token takes in memory beside its own."""
-    return len(body) if isinstance(body, str) else sum(map(len, body)) + 64 * len(body)
+def _weight(body: Any) -> int:
+    """Characters, with what each token takes in memory beside its own; of numbers bytes."""
+    if isinstance(body, np.ndarray):
+        return int(body.nbytes)
+    return _n_chars(body) + (0 if isinstance(body, str) else 64 * len(body))
 
 
-def _n_chars(body: str | list[str]) -> int:
-    return len(body) if isinstance(body, str) else sum(map(len, body))
+def _n_chars(body: Any) -> int:
+    if isinstance(body, str):
+        return len(body)
+    return sum(len(token) for token in body if isinstance(token, str))

@@ -203,7 +203,9 @@ def _stored(snapshot: Snapshot, family: Family, key: str) -> _Side:
     row = content = None
     if number is not None and snapshot.has_signatures:
         row = snapshot.signatures[number : number + 1]
-    if params.keeps_texts:
+    if params.keeps_vectors and number is not None:
+        content = snapshot.vectors[number : number + 1][0]
+    elif params.keeps_texts:
         body = snapshot.body(document.doc_id)
         if body is None:
             raise DamageError(

@@ -6,11 +6,13 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterator
 
+import numpy as np
+
 from lshdb.errors import DamageError
 from lshdb.signatures.family import Family, Point
 from lshdb.storage.snapshot import Snapshot
 
-__all__ = ["Points", "TextPoints", "points_of"]
+__all__ = ["Points", "TextPoints", "VectorPoints", "points_of"]
 
 _CACHE_BYTES = 128 * 2**20
 _ARRAY_BYTES = 256
@@ -52,7 +54,21 @@ def points_of(snapshot: Snapshot, family: Family, *, most_bytes: int = _CACHE_BY
     most_bytes : int
         Memory for what is kept.
     """
+    if family.params.keeps_vectors:
+        return VectorPoints(snapshot)
     return TextPoints(snapshot, family, most_bytes=most_bytes)
+
+
+class VectorPoints(Points):
+    """Rows of the vector file, read as they are asked for."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def get(self, signature_ids: list[int]) -> dict[int, Point]:
+        """Rows by signature id."""
+        rows = self._snapshot.vectors[np.array(signature_ids, dtype=np.int64)]
+        return dict(zip(signature_ids, rows, strict=True))
 
 
 class TextPoints(Points):
