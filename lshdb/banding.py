@@ -190,7 +190,8 @@ def matching_bands(
     """Which bands agree in all slots, for pairs of signature rows (bool, shape (n, bands))."""
     if slot_bits == 1:
         differing = band_words(left ^ right, bands=bands, rows=rows)
-        agree: NDArray[np.bool_] = (differing.reshape(len(left), bands, -1) == 0).all(axis=2)
+        of_bands = differing.reshape(len(left), bands, -(-rows // 32))
+        agree: NDArray[np.bool_] = (of_bands == 0).all(axis=2)
         return agree
     used = bands * rows
     equal = left[:, :used] == right[:, :used]
@@ -229,12 +230,13 @@ def compare_rows(
         There is no such row.
     """
     kernel = compiled()
-    if kernel is None or slot_bits == 1:
+    if kernel is None:
         return reference_agreement(
             left_rows[left], right_rows[right], bands=bands, rows=rows, slot_bits=slot_bits
         )
     found = Agreement(*(np.empty(len(left), dtype=np.int32) for _ in range(3)))
-    kernel.compare_rows(
+    compare = kernel.compare_bits if slot_bits == 1 else kernel.compare_rows
+    compare(
         left_rows, np.ascontiguousarray(left, dtype=np.int64),
         right_rows, np.ascontiguousarray(right, dtype=np.int64),
         left_rows.shape[1], bands, rows, found.equal, found.matched, found.first,

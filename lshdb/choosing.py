@@ -120,7 +120,7 @@ def choose_params(
     if width is not None or not is_projected:
         check_width(scheme, width or 0.0)
     level = 0.0 - threshold if kind.is_distance else threshold
-    far = None if levels is None else Background.of_sample(list(levels), level)
+    far = None if levels is None else Background.of_sample(metric, list(levels), level)
     if is_projected and width is None:
         far = far or typical_background(metric, _any_curve(metric, scheme), level)
         width = choose_width(scheme, level, promised, most, far)

@@ -16,6 +16,7 @@ import numpy as np
 
 from lshdb.errors import ParameterError
 from lshdb.signatures.curves import JACCARD, Curve, projection_curve
+from lshdb.signatures.metrics import METRICS
 
 __all__ = [
     "MAX_BANDS",
@@ -34,6 +35,7 @@ _TYPICAL_DOCUMENTS = 1e6
 _TYPICAL_SIMILARITY = 0.05
 _TYPICAL_COSINE, _TYPICAL_DEVIATION = 0.1, 0.15
 _STEPS = 200
+_VECTOR_COST = 0.125
 
 
 def candidate_probability(agreement: float, bands: int, rows: int) -> float:
@@ -66,18 +68,22 @@ class Background:
         Below the threshold.
     documents : tuple of float
         How many documents there are at each of them.
+    candidate_cost : float
+        Of a candidate that turns out to be none, in postings: 1 for texts, an eighth for vectors
+        and bits. Comparing two signatures takes some 0.2 us, and writing a posting a whole one and
+        16 bytes; but a candidate among texts may have to be read.
     """
 
     levels: tuple[float, ...]
     documents: tuple[float, ...]
+    candidate_cost: float = 1.0
 
     @classmethod
-    def of_sample(
-        cls, levels: Sequence[float], threshold: float, n: float = _TYPICAL_DOCUMENTS
-    ) -> Background:
-        """The background of n documents, of which some pairs have these levels."""
+    def of_sample(cls, metric: str, levels: Sequence[float], threshold: float) -> Background:
+        """The background of a million documents, of which some pairs have these levels."""
         far = sorted(level for level in levels if level < threshold)
-        return cls(tuple(far), (n / max(1, len(levels)),) * len(far))
+        each = _TYPICAL_DOCUMENTS / max(1, len(levels))
+        return cls(tuple(far), (each,) * len(far), _candidate_cost(metric))
 
 
 def typical_background(metric: str, curve: Curve, threshold: float) -> Background:
@@ -96,9 +102,9 @@ def typical_background(metric: str, curve: Curve, threshold: float) -> Backgroun
     """
     if metric == "hamming":
         (half,) = curve.levels(np.array([0.5])).tolist()
-        return Background((min(half, threshold),), (_TYPICAL_DOCUMENTS,))
+        return Background((min(half, threshold),), (_TYPICAL_DOCUMENTS,), _candidate_cost(metric))
     if curve.is_distance:
-        return Background((2.0 * threshold,), (_TYPICAL_DOCUMENTS,))
+        return Background((2.0 * threshold,), (_TYPICAL_DOCUMENTS,), _candidate_cost(metric))
     if metric == "cosine":
         width = (threshold + 1.0) / _STEPS
         levels = [-1.0 + (step + 0.5) * width for step in range(_STEPS)]
@@ -110,7 +116,11 @@ def typical_background(metric: str, curve: Curve, threshold: float) -> Backgroun
         levels = [(step + 0.5) * width for step in range(_STEPS)]
         densities = [math.exp(-s / _TYPICAL_SIMILARITY) / _TYPICAL_SIMILARITY for s in levels]
     documents = (_TYPICAL_DOCUMENTS * density * width for density in densities)
-    return Background(tuple(levels), tuple(documents))
+    return Background(tuple(levels), tuple(documents), _candidate_cost(metric))
+
+
+def _candidate_cost(metric: str) -> float:
+    return _VECTOR_COST if METRICS[metric].is_dense else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +145,7 @@ def cheapest_banding(
     """The cheapest bands with which a pair at a level is found with probability >= recall.
 
     Among all (b, r) with b r <= num_perm and 1 - (1 - p^r)^b >= R, the one with the lowest cost a
-    document: b postings, and the false candidates in its background. A candidate counts as much as
-    a posting.
+    document: b postings, and the false candidates in its background at their cost.
 
     Parameters
     ----------
@@ -165,7 +174,7 @@ def cheapest_banding(
             bands += 1
         if bands * rows > num_perm or bands > MAX_BANDS:
             continue
-        cost = bands + sum(
+        cost = bands + background.candidate_cost * sum(
             count * candidate_probability(p, bands, rows)
             for p, count in zip(far, background.documents, strict=True)
         )

@@ -420,8 +420,10 @@ def fuzz_bucket_keys(kernel: Any, choices: Choices) -> Hashable:
 
 def fuzz_compare_rows(kernel: Any, choices: Choices) -> Hashable:
     num_perm = any_num_perm(choices)
-    bands = 1 + choices.number(min(num_perm, 255))
-    height = 1 + choices.number(num_perm // bands)
+    slot_bits = choices.pick((32, 1))
+    slots = num_perm * 32 // slot_bits
+    bands = 1 + choices.number(min(slots, 255))
+    height = 1 + choices.number(slots // bands)
     many = [any_rows(choices, num_perm) for _ in range(2)]
     n = choices.number(100) if all(map(len, many)) else 0
     left, right = (choices.rng().integers(0, max(len(rows), 1), n) for rows in many)
@@ -435,19 +437,20 @@ def fuzz_compare_rows(kernel: Any, choices: Choices) -> Hashable:
         outputs = [Output((n,), np.int32) for _ in range(3)]
         arrays = [output.array for output in outputs]
         arguments = (many[0], left, many[1], right, num_perm, bands, height, *arrays)
+        compare = kernel.compare_rows if slot_bits == 32 else kernel.compare_bits
         if outside:
-            expect_refused("a row outside", kernel.compare_rows, *arguments)
+            expect_refused("a row outside", compare, *arguments)
         else:
-            kernel.compare_rows(*arguments)
+            compare(*arguments)
             rows = many[0][left], many[1][right]
-            expected = reference_agreement(*rows, bands=bands, rows=height)
+            expected = reference_agreement(*rows, bands=bands, rows=height, slot_bits=slot_bits)
             for name, found in zip(("equal", "matched", "first"), arrays, strict=True):
                 expect(f"{name} ({level}, {num_perm})", found, getattr(expected, name))
         for output in outputs:
             output.check()
 
     at_every_level(kernel, check)
-    return num_perm, bands.bit_length(), n.bit_length(), outside
+    return num_perm, slot_bits, bands.bit_length(), n.bit_length(), outside
 
 
 def fuzz_count_common(kernel: Any, choices: Choices) -> Hashable:
@@ -478,18 +481,27 @@ def templates() -> tuple[tuple[str, tuple[Any, ...], dict[int, int]], ...]:
             (row, two, row, two, 8, 3, 2, counts, counts.copy(), counts.copy()),
             {0: 32, 1: 0, 2: 32, 3: 0, 7: 0, 8: 0, 9: 0},
         ),
+        (
+            "compare_bits",
+            (row, two, row, two, 8, 3, 70, counts, counts.copy(), counts.copy()),
+            {0: 32, 1: 0, 2: 32, 3: 0, 7: 0, 8: 0, 9: 0},
+        ),
         ("compare_texts", ("to be", "or not", 0, 2, False), {}),
         ("normalise", (["to be"], True, table, int), {2: 0}),
     )
 
 
-OUTPUTS = {"sign_contents": (7, 8), "sketch": (5,), "bucket_keys": (4,), "compare_rows": (7, 8, 9)}
+OUTPUTS = {
+    "sign_contents": (7, 8), "sketch": (5,), "bucket_keys": (4,), "compare_rows": (7, 8, 9),
+    "compare_bits": (7, 8, 9),
+}  # fmt: skip
 NUMBERS = {  # place: least and greatest that fit
     "sign_contents": {1: (0, 4), 2: (1, sys.maxsize), 4: (0, 1), 5: (8, 8)},
     "shingle_text": {1: (0, 4), 2: (1, sys.maxsize)},
     "sketch": {2: (0, 1), 3: (8, 8)},
     "bucket_keys": {1: (8, 8), 2: (3, 3), 3: (1, 2)},
     "compare_rows": {4: (8, 8), 5: (1, 4), 6: (1, 2)},
+    "compare_bits": {4: (8, 8), 5: (1, 3), 6: (1, 85)},
     "compare_texts": {2: (0, 4), 3: (1, sys.maxsize)},
 }
 ODD_NUMBERS = (-1, 0, 3, 5, 7, 9, 4096, 4097, 2**31 - 1, 2**31, 2**62, 2**63 - 1, 2**63, -(2**63))

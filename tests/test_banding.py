@@ -158,6 +158,36 @@ def test_one_slot_decides() -> None:
         assert matching == [band != slot // 5 for band in range(4)]
 
 
+# Slots of one bit
+
+SHAPES = [(4, 20, 5), (4, 4, 32), (8, 7, 33), (32, 50, 20), (2, 1, 64), (4, 2, 64), (8, 15, 17)]
+
+
+@pytest.mark.parametrize(("words", "bands", "rows"), SHAPES)
+def test_keys_of_bits_are_those_of_the_words_that_hold_them(
+    words: int, bands: int, rows: int
+) -> None:
+    rng = np.random.default_rng(words)
+    signatures = rng.integers(0, 2**32, (5, words), dtype=np.uint32)
+    keys = bucket_keys(signatures, bands=bands, rows=rows, slot_bits=1)
+    for signature, found in zip(signatures.tolist(), keys.tolist(), strict=True):
+        whole = sum(word << 32 * place for place, word in enumerate(signature))
+        for band in range(bands):
+            bits = whole >> band * rows & (1 << rows) - 1
+            slots = [bits >> 32 * place & 0xFFFFFFFF for place in range(-(-rows // 32))]
+            assert found[band] == plain.bucket_key(band, slots)
+
+
+@pytest.mark.parametrize(("words", "bands", "rows"), SHAPES)
+def test_a_bit_that_differs_is_in_its_band_alone(words: int, bands: int, rows: int) -> None:
+    one = np.random.default_rng(1).integers(0, 2**32, (1, words), dtype=np.uint32)
+    for bit in range(32 * words):
+        other = one.copy()
+        other[0, bit // 32] ^= np.uint32(1 << bit % 32)
+        agree = matching_bands(one, other, bands=bands, rows=rows, slot_bits=1)[0].tolist()
+        assert agree == [band != bit // rows for band in range(bands)]
+
+
 # Content
 
 

@@ -37,4 +37,16 @@ def compare_rows(
     matched: Buffer,
     first: Buffer,
 ) -> None: ...
+def compare_bits(
+    left_rows: Buffer,
+    left: Buffer,
+    right_rows: Buffer,
+    right: Buffer,
+    words: int,
+    bands: int,
+    height: int,
+    equal: Buffer,
+    matched: Buffer,
+    first: Buffer,
+) -> None: ...
 def compare_texts(left: str, right: str, unit: int, k: int, bag: bool) -> tuple[int, int, int]: ...

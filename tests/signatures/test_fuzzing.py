@@ -100,6 +100,8 @@ def test_every_target_can_be_reached_and_ends_well() -> None:
         ("bucket_keys", write_past_the_end),
         ("compare_rows", flip_a_bit),
         ("compare_rows", refuse_nothing),
+        ("compare_bits", flip_a_bit),
+        ("compare_bits", refuse_nothing),
         ("count_common", one_too_many),
         ("compare_texts", swap_sides),
         ("normalise", leave_a_blank),

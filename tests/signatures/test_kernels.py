@@ -215,6 +215,27 @@ def test_rows_are_compared_as_the_reference_does(level: str) -> None:
                 compare_rows(left_rows, np.array([outside]), right_rows, right[:1], bands=1, rows=1)
 
 
+@pytest.mark.parametrize("level", levels() if kernel else [])
+def test_rows_of_bits_are_compared_as_the_reference_does(level: str) -> None:
+    rng = np.random.default_rng(5)
+    shapes = ((1, 1, 1), (1, 4, 7), (3, 2, 33), (8, 3, 70), (9, 255, 1), (64, 100, 20), (4, 1, 128))
+    for words, bands, height in shapes:
+        left_rows = rng.integers(0, 2**32, (40, words), dtype=np.uint32)
+        flipped = rng.random((30, words)) < 0.3
+        flips = np.uint32(1) << rng.integers(0, 32, (30, words), dtype=np.uint32)
+        right_rows = left_rows[rng.integers(0, 40, 30)] ^ np.where(flipped, flips, np.uint32(0))
+        left, right = rng.integers(0, 40, 200), rng.integers(0, 30, 200)
+        cut = {"bands": bands, "rows": height, "slot_bits": 1}
+        kernel.use_level(level)
+        found = compare_rows(left_rows, left, right_rows, right, **cut)
+        kernel.use_level()
+        expected = reference_agreement(left_rows[left], right_rows[right], **cut)
+        assert np.array_equal(found.equal, expected.equal)
+        assert np.array_equal(found.matched, expected.matched)
+        assert np.array_equal(found.first, expected.first)
+        assert found.matched.max() > 0
+
+
 def test_every_code_point_is_classed_as_the_reference_does() -> None:
     """Between letters, so that a character that is part of a word, a word or none shows."""
     points = [chr(point) for point in range(0x110000) if not 0xD800 <= point < 0xE000]

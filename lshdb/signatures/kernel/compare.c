@@ -30,6 +30,36 @@ void compare_rows(const uint32_t *left, const uint32_t *right, size_t num_perm, 
         }
 }
 
+/* Up to 32 of the bits in which two rows differ, from one place on. */
+static uint64_t differing_bits(const uint32_t *left, const uint32_t *right, size_t start,
+                               size_t length)
+{
+    size_t word = start / 32, shift = start % 32;
+    uint64_t bits = left[word] ^ right[word];
+    if (shift + length > 32)
+        bits |= (uint64_t)(left[word + 1] ^ right[word + 1]) << 32;
+    return bits >> shift & ((UINT64_C(1) << length) - 1);
+}
+
+/* The same for rows whose slots are single bits, 32 to a word from the least significant one on. */
+void compare_bits(const uint32_t *left, const uint32_t *right, size_t words, size_t bands,
+                  size_t height, int32_t *equal, int32_t *matched, int32_t *first)
+{
+    *equal = (int32_t)(32 * words - level->count_differing(left, right, words));
+    *matched = 0;
+    *first = -1;
+    for (size_t band = bands; band-- > 0;) {
+        uint64_t differing = 0;
+        for (size_t j = 0; j < height && !differing; j += 32)
+            differing = differing_bits(left, right, band * height + j,
+                                       height - j < 32 ? height - j : 32);
+        if (!differing) {
+            *matched += 1;
+            *first = (int32_t)band;
+        }
+    }
+}
+
 size_t count_common(const uint64_t *left, size_t n_left, const uint64_t *right, size_t n_right)
 {
     size_t i = 0, j = 0, common = 0;

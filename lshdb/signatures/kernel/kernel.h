@@ -54,6 +54,7 @@ typedef struct {
     void (*universal)(const uint64_t *hashes, size_t n, uint32_t num_perm, const uint64_t *pairs,
                       uint32_t *row);
     uint32_t (*count_equal)(const uint32_t *left, const uint32_t *right, size_t num_perm);
+    uint32_t (*count_differing)(const uint32_t *left, const uint32_t *right, size_t words);
 } Level;
 
 extern const Level *level;
@@ -83,6 +84,8 @@ int sketch(Workspace *work, int scheme, uint64_t *hashes, size_t n, uint32_t num
 void bucket_keys(const uint32_t *rows, size_t n, size_t num_perm, size_t bands, size_t height,
                  uint64_t *keys);
 void compare_rows(const uint32_t *left, const uint32_t *right, size_t num_perm, size_t bands,
+                  size_t height, int32_t *equal, int32_t *matched, int32_t *first);
+void compare_bits(const uint32_t *left, const uint32_t *right, size_t words, size_t bands,
                   size_t height, int32_t *equal, int32_t *matched, int32_t *first);
 size_t count_common(const uint64_t *left, size_t n_left, const uint64_t *right, size_t n_right);
 

@@ -133,6 +133,21 @@ TARGET static uint32_t LEVEL(count_equal)(const uint32_t *left, const uint32_t *
     return equal;
 }
 
+/* Bits in which two rows of words differ. */
+TARGET static uint32_t LEVEL(count_differing)(const uint32_t *left, const uint32_t *right,
+                                              size_t words)
+{
+    uint32_t differing = 0;
+    size_t j = 0;
+    for (; j + 2 <= words; j += 2) {
+        uint64_t a, b;
+        memcpy(&a, left + j, sizeof a);
+        memcpy(&b, right + j, sizeof b);
+        differing += (uint32_t)__builtin_popcountll(a ^ b);
+    }
+    return j < words ? differing + (uint32_t)__builtin_popcount(left[j] ^ right[j]) : differing;
+}
+
 #undef lanes
 #undef signed_lanes
 #undef LOW_HALF

@@ -42,13 +42,14 @@ static uint32_t universal_slot(const uint64_t *hashes, size_t n, uint64_t a, uin
 static const Level plain = {
     "plain", 2, split_words_plain, mark_starts_plain, collapse_plain,
     take_ascii_plain, hash_shingles_plain, throw_rounds_plain, universal_plain, count_equal_plain,
+    count_differing_plain,
 };
 
 const Level *level = &plain;
 
 #ifdef LSHDB_X86
 
-#define TARGET __attribute__((target("avx2,bmi,bmi2")))
+#define TARGET __attribute__((target("avx2,popcnt,bmi,bmi2")))
 #define LANES 4
 
 #define LEVEL(name) name##_avx2
@@ -62,9 +63,10 @@ const Level *level = &plain;
 static const Level avx2 = {
     "avx2", 4, split_words_avx2, mark_starts_avx2, collapse_avx2,
     take_ascii_avx2, hash_shingles_avx2, throw_rounds_avx2, universal_avx2, count_equal_avx2,
+    count_differing_avx2,
 };
 
-#define TARGET __attribute__((target("avx2,bmi,bmi2,avx512f,avx512dq,avx512vl,avx512bw")))
+#define TARGET __attribute__((target("avx2,popcnt,bmi,bmi2,avx512f,avx512dq,avx512vl,avx512bw")))
 #define LANES 8
 #define LEVEL(name) name##_avx512
 #define MULTIPLY(a, b) ((lanes)_mm512_mul_epu32((__m512i)(a), (__m512i)(b)))
@@ -77,6 +79,7 @@ static const Level avx2 = {
 static const Level avx512 = {
     "avx512", 8, split_words_avx2, mark_starts_avx2, collapse_avx2,
     take_ascii_avx2, hash_shingles_avx512, throw_rounds_avx512, universal_avx512, count_equal_avx512,
+    count_differing_avx512,
 };
 
 #endif

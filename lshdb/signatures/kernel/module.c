@@ -39,10 +39,11 @@ static int is_shingling(int unit, Py_ssize_t k)
     return 0;
 }
 
-static int is_banding(Py_ssize_t num_perm, Py_ssize_t bands, Py_ssize_t height)
+static int is_banding(Py_ssize_t words, Py_ssize_t slots_a_word, Py_ssize_t bands,
+                      Py_ssize_t height)
 {
-    if (num_perm >= 1 && num_perm <= MAX_NUM_PERM && bands >= 1 && bands <= 255 && height >= 1
-        && height <= num_perm / bands)
+    if (words >= 1 && words <= MAX_NUM_PERM && bands >= 1 && bands <= 255 && height >= 1
+        && height <= words * slots_a_word / bands)
         return 1;
     PyErr_SetString(PyExc_ValueError, "num_perm, bands or rows is out of range");
     return 0;
@@ -290,7 +291,7 @@ static PyObject *py_bucket_keys(PyObject *Py_UNUSED(module), PyObject *args)
     Py_buffer rows = {0}, keys = {0};
     if (!PyArg_ParseTuple(args, "y*nnnw*", &rows, &num_perm, &bands, &height, &keys))
         return NULL;
-    if (!is_banding(num_perm, bands, height))
+    if (!is_banding(num_perm, 1, bands, height))
         goto done;
     Py_ssize_t n = rows.len / (4 * num_perm);
     if (!is_length(&rows, n * num_perm, 4, "rows") || !is_length(&keys, n * bands, 8, "keys"))
@@ -334,20 +335,28 @@ PyDoc_STRVAR(compare_rows_doc,
 "Compare row left[i] of left_rows with row right[i] of right_rows (int64, of uint32 rows): the\n"
 "number of equal slots, of bands that agree, and the first of them or -1 (int32 each).");
 
-static PyObject *py_compare_rows(PyObject *Py_UNUSED(module), PyObject *args)
+PyDoc_STRVAR(compare_bits_doc,
+"compare_bits(left_rows, left, right_rows, right, words, bands, height, equal, matched, first)\n"
+"--\n\n"
+"The same for rows of so many words whose slots are single bits.");
+
+typedef void Comparison(const uint32_t *left, const uint32_t *right, size_t words, size_t bands,
+                        size_t height, int32_t *equal, int32_t *matched, int32_t *first);
+
+static PyObject *compare(PyObject *args, Comparison *compare_two, int slots_a_word)
 {
     PyObject *result = NULL;
-    Py_ssize_t num_perm, bands, height;
+    Py_ssize_t words, bands, height;
     Py_buffer rows[2] = {{0}, {0}}, ids[2] = {{0}, {0}}, found[3] = {{0}, {0}, {0}};
     if (!PyArg_ParseTuple(args, "y*y*y*y*nnnw*w*w*", &rows[0], &ids[0], &rows[1], &ids[1],
-                          &num_perm, &bands, &height, &found[0], &found[1], &found[2]))
+                          &words, &bands, &height, &found[0], &found[1], &found[2]))
         return NULL;
     Py_ssize_t n = ids[0].len / 8, outside = 0, many[2];
-    if (!is_banding(num_perm, bands, height))
+    if (!is_banding(words, slots_a_word, bands, height))
         goto done;
     for (int side = 0; side < 2; side++) {
-        many[side] = rows[side].len / (4 * num_perm);
-        if (!is_length(&rows[side], many[side] * num_perm, 4, "rows")
+        many[side] = rows[side].len / (4 * words);
+        if (!is_length(&rows[side], many[side] * words, 4, "rows")
             || !is_length(&ids[side], n, 8, "ids"))
             goto done;
     }
@@ -361,10 +370,10 @@ static PyObject *py_compare_rows(PyObject *Py_UNUSED(module), PyObject *args)
         int64_t right = ((volatile const int64_t *)ids[1].buf)[i];
         outside = left < 0 || left >= many[0] || right < 0 || right >= many[1];
         if (!outside)
-            compare_rows((const uint32_t *)rows[0].buf + left * num_perm,
-                         (const uint32_t *)rows[1].buf + right * num_perm, (size_t)num_perm,
-                         (size_t)bands, (size_t)height, (int32_t *)found[0].buf + i,
-                         (int32_t *)found[1].buf + i, (int32_t *)found[2].buf + i);
+            compare_two((const uint32_t *)rows[0].buf + left * words,
+                        (const uint32_t *)rows[1].buf + right * words, (size_t)words,
+                        (size_t)bands, (size_t)height, (int32_t *)found[0].buf + i,
+                        (int32_t *)found[1].buf + i, (int32_t *)found[2].buf + i);
     }
     Py_END_ALLOW_THREADS
     if (outside)
@@ -379,6 +388,16 @@ done:
     for (int column = 0; column < 3; column++)
         PyBuffer_Release(&found[column]);
     return result;
+}
+
+static PyObject *py_compare_rows(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    return compare(args, compare_rows, 1);
+}
+
+static PyObject *py_compare_bits(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    return compare(args, compare_bits, 32);
 }
 
 PyDoc_STRVAR(compare_texts_doc,
@@ -523,6 +542,7 @@ static PyMethodDef methods[] = {
     {"sketch", py_sketch, METH_VARARGS, sketch_doc},
     {"bucket_keys", py_bucket_keys, METH_VARARGS, bucket_keys_doc},
     {"compare_rows", py_compare_rows, METH_VARARGS, compare_rows_doc},
+    {"compare_bits", py_compare_bits, METH_VARARGS, compare_bits_doc},
     {"count_common", py_count_common, METH_VARARGS, count_common_doc},
     {"compare_texts", py_compare_texts, METH_VARARGS, compare_texts_doc},
     {NULL, NULL, 0, NULL},
