@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
 from lshdb.banding import compare_rows
+from lshdb.search.candidates import contains
 from lshdb.search.points import points_of
 from lshdb.search.probing import Probes
 from lshdb.search.query import Hit
@@ -32,7 +33,8 @@ from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["Answer", "NearestSearch"]
 
-_CHECKED = 64
+_FIRST_CHECKED, _MOST_CHECKED = 64, 1024
+"""Candidates whose originals are read together: few at first, which tell what is near."""
 _MORE = 1.5
 """By so much the number of buckets grows before what was found is looked at again."""
 
@@ -75,6 +77,7 @@ class _Found:
     """What one query has found so far."""
 
     hits: list[Hit]
+    leave_out: int | None
     checked: int = 0
     left: int = 0
 
@@ -119,6 +122,7 @@ class NearestSearch:
         self._limit = limit
         self._method = method
         self._points = points_of(snapshot, family)
+        self._dead = snapshot.edges.dead()
 
     def search(
         self, row: NDArray[np.uint32], point: Point | None, *, leave_out: int | None = None
@@ -134,16 +138,18 @@ class NearestSearch:
             doc_id of the document that asks, where it is one of the index.
         """
         probes = Probes(self._family, row, point, max(self._params.level, self._threshold))
-        found = _Found([])
+        found = _Found([], leave_out)
         met = np.empty(0, dtype=np.int64)
         done, wanted = 0, self._params.bands
         while done < wanted and not found.left:
             keys = probes.keys(done, wanted)
             _, members = self._snapshot.postings.of(np.sort(keys))
             candidates = distinct(members)
-            fresh = candidates[~_contained(candidates, met)]
+            # A signature whose documents were all replaced has postings but no document.
+            known = contains(met, candidates) | contains(self._dead, candidates)
+            fresh = candidates[~known]
             met = distinct(np.concatenate([met, fresh]))
-            self._check(found, row, point, fresh, leave_out)
+            self._check(found, row, point, fresh)
             done, wanted = wanted, self._next(probes, wanted, found)
         worst = self._worst(found)
         recall = None if worst == -math.inf else probes.recall(worst, [done])[0]
@@ -191,7 +197,6 @@ class NearestSearch:
         row: NDArray[np.uint32],
         point: Point | None,
         candidates: Ids,
-        leave_out: int | None,
     ) -> None:
         """Compare candidates, the most promising first, and take those that belong to it."""
         if self._limit is not None and found.checked + len(candidates) > self._limit:
@@ -207,47 +212,35 @@ class NearestSearch:
         order = np.argsort(-agreement.equal, kind="stable")
         shares = agreement.equal[order] / self._params.num_perm
         candidates = candidates[order]
-        for start in range(0, len(candidates), _CHECKED):
+        start, size = 0, _FIRST_CHECKED
+        while start < len(candidates):
             worst = self._worst(found)
-            if worst > -math.inf and shares[start] < least_share(self._params, self._method, worst):
-                return
-            part = slice(start, start + _CHECKED)
-            self._take(found, point, candidates[part], shares[part], leave_out)
+            if worst > -math.inf:
+                least = least_share(self._params, self._method, worst)
+                candidates = candidates[: np.searchsorted(-shares, -least, side="right")]
+            part = slice(start, start + size)
+            self._take(found, point, candidates[part], shares[part][: len(candidates[part])])
+            start, size = part.stop, min(2 * size, _MOST_CHECKED)
 
     def _take(
-        self,
-        found: _Found,
-        point: Point | None,
-        candidates: Ids,
-        shares: NDArray[np.float64],
-        leave_out: int | None,
+        self, found: _Found, point: Point | None, candidates: Ids, shares: NDArray[np.float64]
     ) -> None:
-        # A signature whose documents were all replaced has postings but no document.
-        documents = self._snapshot.documents_of_signatures(candidates.tolist())
-        there = np.array([one in documents for one in candidates.tolist()], dtype=bool)
-        ids = candidates[there].tolist()
+        """Take those of some candidates that are among the nearest now."""
+        ids = candidates.tolist()
         if not ids:
             return
         if self._method == "exact":
             points = self._points.get(ids)
             levels = self._family.levels([point] * len(ids), [points[one] for one in ids])
         else:
-            levels = self._params.curve.levels(shares[there])
+            levels = self._params.curve.levels(shares)
+        good = np.flatnonzero((levels >= self._worst(found)) & (levels >= self._threshold))
+        documents = self._snapshot.documents_of_signatures(candidates[good].tolist())
         hits = found.hits + [
-            Hit(key, level, self._method)
-            for one, level in zip(ids, levels.tolist(), strict=True)
-            if level >= self._threshold
-            for doc_id, key, _ in documents[one]
-            if doc_id != leave_out
+            Hit(key, float(levels[place]), self._method)
+            for place in good.tolist()
+            for doc_id, key, _ in documents[ids[place]]
+            if doc_id != found.leave_out
         ]
         hits.sort(key=lambda hit: (-hit.similarity, hit.key))
         found.hits = hits[: self._top]
-
-
-def _contained(values: Ids, among: Ids) -> NDArray[np.bool_]:
-    """Which values are among others; both are sorted."""
-    if not len(among):
-        return np.zeros(len(values), dtype=bool)
-    places = np.minimum(np.searchsorted(among, values), len(among) - 1)
-    contained: NDArray[np.bool_] = among[places] == values
-    return contained
