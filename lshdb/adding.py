@@ -82,6 +82,7 @@ def in_batches(
     """Cut a stream into batches that fit in memory, without what is unusable, which is reported."""
     batch: list[Document] = []
     characters = 0
+    is_dense = family.params.kind.is_dense
     for item in items:
         if isinstance(item, Rejected):
             reject(item)
@@ -91,6 +92,8 @@ def in_batches(
         if reason is not None:
             reject(Rejected(document.source or f"key {document.key!r}"[:200], reason))
             continue
+        if is_dense:  # at once, as a list of numbers takes eight times the memory
+            document = replace(document, body=family.content(document.body))
         batch.append(document)
         characters += _weight(document.body)
         if len(batch) >= BATCH_DOCUMENTS or characters >= BATCH_CHARACTERS:
@@ -185,6 +188,10 @@ class Addition(Committer):
         )
 
     def _hash_contents(self, changes: list[Change]) -> None:
+        if self.params.kind.is_dense:  # whose bodies are their contents
+            for change in changes:
+                change.content, change.content_hash = change.content.body, change.body_hash
+            return
         documents = [change.content for change in changes]
         with naming_text(documents, self.family.content):
             contents = self.family.contents([each.body for each in documents])

@@ -546,7 +546,7 @@ class Index(Upkeep):
         KeyNotFoundError
         """
         with self._store.reading() as snapshot:
-            return show_document(snapshot, key)
+            return show_document(snapshot, self.params, key)
 
     def batches(self) -> list[StoredBatch]:
         """What was added and when, oldest first; one batch is one commit."""

@@ -78,10 +78,11 @@ def _check(into: Store, other: Store) -> None:
         "threshold, recall and stored texts may differ; lshdb reindex makes an index with others",
     )
     if into.params.store_text and not other.params.store_text:
+        what = "vectors" if into.params.keeps_vectors else "text"
         raise TextNotStoredError(
-            f"{into.directory.path} stores texts, and {other.directory.path} was made with "
-            "--no-text",
-            hint="merge both into an index that stores none (lshdb init --no-text)",
+            f"{into.directory.path} stores {what.rstrip('s')}s, and {other.directory.path} was "
+            f"made with --no-{what}",
+            hint=f"merge both into an index that stores none (lshdb init --no-{what})",
         )
     other.require_signatures()
 

@@ -1,12 +1,13 @@
-"""Stored texts -> another index with other parameters.
+"""Stored texts, or vectors -> another index with other parameters.
 
-Texts go the way of an add, batch by batch, into an index that is made aside and comes into being
+They go the way of an add, batch by batch, into an index that is made aside and comes into being
 when it is whole. What an add would set anew, the times at which a document first and last came in,
 is kept.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from lshdb.errors import DamageError, ParameterError, TextNotStoredError
 from lshdb.params import IndexParams
 from lshdb.signatures.families import family_of
 from lshdb.signatures.family import Family
-from lshdb.storage.bodies import unpack_body
+from lshdb.storage.bodies import hash_body, raw_body, unpack_body
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
@@ -30,10 +31,13 @@ from lshdb.tokenizers import Tokenizer, splitter
 
 __all__ = ["changed_params", "reindex_store"]
 
+_VECTORS = 1_000
 _CHOOSE_BANDS = {"threshold", "recall", "bands", "rows", "num_perm"}
+_KEPT = ("metric", "scheme", "num_perm", "seed", "threshold", "store_text")
 _OPTIONS = {
     *("threshold", "recall", "bands", "rows", "num_perm", "scheme", "seed", "unit", "k", "bag"),
     *("lowercase", "strip_accents", "strip_punctuation", "digits", "stop_tokens", "store_text"),
+    "width",
 }
 
 
@@ -51,7 +55,7 @@ def reindex_store(
     """Make another index of the stored texts; see :meth:`lshdb.Index.reindex`."""
     if not store.params.store_text:
         raise TextNotStoredError(
-            f"reindexing needs the texts, and {store.directory.path} was made with --no-text",
+            f"reindexing needs the texts or vectors, and {store.directory.path} was made without",
             hint="add the documents to a new index",
         )
     store.directory.refuse_inside(path)
@@ -82,7 +86,9 @@ def reindex_store(
         )
         run.max_errors = 0
         run.take(
-            in_batches(_documents(snapshot), changed, run.reject), begun=begun, on_commit=on_commit
+            in_batches(_documents(snapshot, store.params), changed, run.reject),
+            begun=begun,
+            on_commit=on_commit,
         )
     result.seconds = time.perf_counter() - begun
     return result
@@ -112,12 +118,30 @@ def changed_params(
             raise ParameterError(
                 f"there is no parameter {name!r}", hint="one of " + ", ".join(sorted(_OPTIONS))
             )
-    unit = given.get("unit") or ("tokenizer" if tokenizer else params.unit)
+    kept = {name: getattr(params, name) for name in _KEPT}
+    if params.kind.is_dense:
+        kept |= {name: getattr(params, name) for name in ("dim", "dtype")}
+        kept["width"] = params.width or None
+    else:
+        kept |= _kept_of_texts(params, given.get("unit"), tokenizer)
+    rebanded = not _CHOOSE_BANDS.isdisjoint(given)
+    if not rebanded:
+        kept["bands"], kept["rows"] = params.bands, params.rows
+    elif not {"recall", "bands", "rows"} & given.keys() and 0.0 < params.recall < 1.0:
+        kept["recall"] = params.recall
+    changed = IndexParams.choose(**{**kept, **given})
+    return changed if rebanded else replace(changed, recall=params.recall)
+
+
+def _kept_of_texts(
+    params: IndexParams, unit: str | None, tokenizer: Tokenizer | None
+) -> dict[str, Any]:
+    """Options that say what becomes of a text, of which those of another unit are not kept."""
+    unit = unit or ("tokenizer" if tokenizer else params.unit)
     recorded = tokenizer.recorded if tokenizer else params.tokenizer
     kept: dict[str, Any] = {
-        **{name: getattr(params, name) for name in ("scheme", "num_perm", "seed", "threshold")},
-        **{name: getattr(params, name) for name in ("bag", "store_text")},
         **params.options(),
+        "bag": params.bag,
         "unit": unit,
         "tokenizer": recorded if unit == "tokenizer" or tokenizer else "",
     }
@@ -126,13 +150,7 @@ def changed_params(
         kept["stop_tokens"] = params.stop_tokens.split() if unit == "url" else None
     else:
         kept["lowercase"] = None
-    rebanded = not _CHOOSE_BANDS.isdisjoint(given)
-    if not rebanded:
-        kept["bands"], kept["rows"] = params.bands, params.rows
-    elif not {"recall", "bands", "rows"} & given.keys() and 0.0 < params.recall < 1.0:
-        kept["recall"] = params.recall
-    changed = IndexParams.choose(**{**kept, **given})
-    return changed if rebanded else replace(changed, recall=params.recall)
+    return kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +161,27 @@ class _StoredText(Document):
     last_seen_at: str = ""
 
 
-def _documents(snapshot: Snapshot) -> Iterator[_StoredText]:
+def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[_StoredText]:
+    if params.keeps_vectors:
+        yield from _vectors(snapshot)
+        return
     for one in snapshot.whole_documents():
         if one.form is None or one.body is None:
             raise DamageError(f"the text of {one.key!r} is missing", hint="run lshdb check")
         body = unpack_body(one.form, one.body, one.body_hash)
         yield _StoredText(one.key, body, one.source, one.added_at, one.last_seen_at)
+
+
+def _vectors(snapshot: Snapshot) -> Iterator[_StoredText]:
+    documents = snapshot.whole_documents()
+    while some := list(itertools.islice(documents, _VECTORS)):
+        vectors = snapshot.vectors.of_documents([one.signature_id for one in some])
+        for one, vector in zip(some, vectors, strict=True):
+            if hash_body(*raw_body(vector)) != one.body_hash:
+                raise DamageError(
+                    f"the vector of {one.key!r} is not the one written", hint="run lshdb check"
+                )
+            yield _StoredText(one.key, vector, one.source, one.added_at, one.last_seen_at)
 
 
 class _Reindexing(Addition):

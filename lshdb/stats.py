@@ -49,8 +49,8 @@ class IndexStats:
         The last batch that is in them.
     edges, clusters, clustered_documents : int
         What is stored of them.
-    signature_bytes, database_bytes, log_bytes : int
-        Files on disk: signatures, database, its write-ahead log.
+    signature_bytes, vector_bytes, database_bytes, log_bytes : int
+        Files on disk: signatures, vectors, database, its write-ahead log.
     reclaimable_bytes : int
         What :meth:`lshdb.Index.compact` would give back at least: signatures that no document has,
         with their postings, and free pages of the database; not what texts left within pages.
@@ -88,6 +88,7 @@ class IndexStats:
     clusters: int
     clustered_documents: int
     signature_bytes: int
+    vector_bytes: int
     database_bytes: int
     log_bytes: int
     reclaimable_bytes: int
@@ -96,7 +97,7 @@ class IndexStats:
 
 def gather_stats(store: Store, snapshot: Snapshot, *, max_bucket: int | None = None) -> IndexStats:
     """Read the counts; one pass over an index of ``document`` and over what is clustered."""
-    execute = snapshot.execute
+    execute, vectors = snapshot.execute, snapshot.generation.vectors
     identity = execute(
         "SELECT uuid, created_at, format, library_version, unicode_version FROM state"
     ).fetchone()
@@ -147,6 +148,7 @@ def gather_stats(store: Store, snapshot: Snapshot, *, max_bucket: int | None = N
         clusters=clusters,
         clustered_documents=clustered,
         signature_bytes=_size(snapshot.signature_file.path),
+        vector_bytes=0 if vectors is None else _size(vectors.path),
         database_bytes=database_bytes,
         log_bytes=log_bytes,
         reclaimable_bytes=_reclaimable(snapshot, store.params, snapshot.n_signatures - distinct),
@@ -166,7 +168,8 @@ def _left_out(sizes: NDArray[np.int64], max_bucket: int | None, n_signatures: in
 
 def _reclaimable(snapshot: Snapshot, params: IndexParams, n_unused: int) -> int:
     postings = (params.bands + 1) * snapshot.session.run_tables.posting_bytes
-    return snapshot.session.free_bytes() + n_unused * (snapshot.signature_file.row_bytes + postings)
+    row_bytes = sum(file.row_bytes for file in snapshot.generation.files)
+    return snapshot.session.free_bytes() + n_unused * (row_bytes + postings)
 
 
 def _size(path: Path) -> int:

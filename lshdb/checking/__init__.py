@@ -1,12 +1,12 @@
 """Is what is on disk what was written? A pass over every file and row, each finding named.
 
-Checked: the database's own structure; the header and length of the signature file and the CRC-32 of
-each of its blocks; that every run has the postings it says; that every posting is the one its
-signature has in that band, and that none is missing; that every document's signature and text are
-there, its text has the hash it came with, and no text is nobody's; that rows have their checksums
-and batches count what there is; that bucket sizes are what the runs hold; that signatures without a
-document were released; that edges are between signatures that documents have, and clusters what the
-edges make.
+Checked: the database's own structure; the header and length of the signature file and the vector
+file, and the CRC-32 of each of their blocks; that every run has the postings it says; that every
+posting is the one its signature has in that band, and that none is missing; that every document's
+signature and text are there, its text or vector has the hash it came with, and no text is nobody's;
+that rows have their checksums and batches count what there is; that bucket sizes are what the runs
+hold; that signatures without a document were released; that edges are between signatures that
+documents have, and clusters what the edges make.
 
 Memory: eleven bytes a signature, and some sixty a document in a cluster. Time: everything is read
 once; texts are decompressed.
@@ -18,8 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from lshdb.checking.contents import document_findings, integrity_findings, row_findings
-from lshdb.checking.counts import count_findings, first_block_findings
+from lshdb.checking.contents import (
+    document_findings,
+    integrity_findings,
+    row_findings,
+    vector_findings,
+)
+from lshdb.checking.counts import count_findings
 from lshdb.checking.derived import (
     bucket_findings,
     cluster_findings,
@@ -28,7 +33,7 @@ from lshdb.checking.derived import (
 )
 from lshdb.checking.findings import Finding
 from lshdb.checking.notes import notes
-from lshdb.checking.postings import posting_findings, run_findings, signature_findings
+from lshdb.checking.postings import block_findings, posting_findings, run_findings
 from lshdb.errors import LshdbError
 from lshdb.params import IndexParams
 from lshdb.storage.snapshot import Snapshot
@@ -70,16 +75,17 @@ def check_index(
     """
     steps: list[tuple[str, Iterator[Finding]]] = [("count", count_findings(snapshot, params))]
     if quick:
-        steps += [("signatures", first_block_findings(snapshot))]
+        steps += [("signatures", block_findings(snapshot, first_only=True))]
     else:
         steps = [
             ("database", integrity_findings(snapshot)),
             *steps,
-            ("signatures", signature_findings(snapshot)),
+            ("signatures", block_findings(snapshot)),
             ("run", run_findings(snapshot)),
             ("posting", posting_findings(snapshot, params)),
             ("document", row_findings(snapshot)),
             ("text", document_findings(snapshot, params)),
+            ("vectors", vector_findings(snapshot, params)),
             ("bucket size", bucket_findings(snapshot)),
             ("release", release_findings(snapshot)),
             ("edge", edge_findings(snapshot, params)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from lshdb.checking.findings import Finding
@@ -11,7 +12,9 @@ from lshdb.storage.bodies import hash_body, raw_body, unpack_body
 from lshdb.storage.checksums import row_checksum
 from lshdb.storage.snapshot import Snapshot
 
-__all__ = ["document_findings", "integrity_findings", "row_findings"]
+__all__ = ["document_findings", "integrity_findings", "row_findings", "vector_findings"]
+
+_ROWS = 1_000
 
 
 def integrity_findings(snapshot: Snapshot) -> Iterator[Finding]:
@@ -52,15 +55,32 @@ def document_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Findi
             what = f"is of batch {batch_id}, which is not there"
         if what:
             yield Finding("document", f"table document, doc_id {doc_id}", what, affected)
-        what = _text_finding(form, packed, body_hash) if params.store_text else ""
+        what = _text_finding(form, packed, body_hash) if params.keeps_texts else ""
         if what:
             yield Finding("text", f"table content, doc_id {doc_id}", what, affected)
     missing = "NOT EXISTS (SELECT 1 FROM document WHERE document.doc_id = content.doc_id)"
     for (doc_id,) in snapshot.stream(
-        f"SELECT doc_id FROM content WHERE {missing if params.store_text else '1 = 1'}"
+        f"SELECT doc_id FROM content WHERE {missing if params.keeps_texts else '1 = 1'}"
     ):
-        what = "is of no document" if params.store_text else "is there, and texts are not stored"
+        what = "is of no document" if params.keeps_texts else "is there, and texts are not stored"
         yield Finding("text", f"table content, doc_id {doc_id}", f"the text {what}", "1 text")
+
+
+def vector_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
+    """Documents whose row of the vector file is not the vector that they came with."""
+    if not params.keeps_vectors:
+        return
+    n = snapshot.n_signatures
+    stored = snapshot.vector_file.rows(n)
+    rows = snapshot.stream("SELECT key, signature_id, content_hash FROM document")
+    while some := list(itertools.islice(rows, _ROWS)):
+        known = [row for row in some if row[1] is None or 0 <= row[1] < n]  # others are said above
+        vectors = stored.of_documents([signature_id for _, signature_id, _ in known])
+        for (key, signature_id, content_hash), vector in zip(known, vectors, strict=True):
+            if hash_body(*raw_body(vector)) != content_hash:
+                where = f"{snapshot.vector_file.path.name}, row {signature_id}"
+                what = "the vector is not the one written"
+                yield Finding("vectors", where, what, f"document {key}")
 
 
 def _text_finding(form: str | None, packed: bytes | None, body_hash: bytes) -> str:

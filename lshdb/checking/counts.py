@@ -1,10 +1,10 @@
 """The quick check: headers, counts and small tables, at a cost that hardly grows with the index.
 
-Read are the signature file's header, length and first block; the tables ``state``, ``batch``,
-``edge_state``, ``run``, ``bucket_stat`` and ``signature_block``, which have some rows a thousand
-documents at the most; and how many documents there are, by counting them in an index. Not read are
-signature rows past the first block, postings, texts, and the rows of documents and edges: what is
-damaged there is not found, nor is damage in the structure of the database.
+Read are header, length and first block of the signature file and the vector file; the tables
+``state``, ``batch``, ``edge_state``, ``run``, ``bucket_stat`` and ``signature_block``, which have
+some rows a thousand documents at the most; and how many documents there are, by counting them in an
+index. Not read are signature rows past the first block, postings, texts, and the rows of documents
+and edges: what is damaged there is not found, nor is damage in the structure of the database.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lshdb.checking.findings import Finding, counted
-from lshdb.checking.postings import block_findings
 from lshdb.errors import LshdbError
 from lshdb.params import IndexParams
 from lshdb.storage.checksums import row_checksum
 from lshdb.storage.snapshot import Snapshot
 
-__all__ = ["count_findings", "first_block_findings"]
+__all__ = ["count_findings"]
 
 _SMALL_TABLES = {"state": "state", "batch": "batch", "edge_state": "edge"}
 """Tables with checksums whose rows are few; what a finding there is called."""
@@ -34,25 +33,25 @@ def count_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]
 
 
 def _header_findings(snapshot: Snapshot) -> Iterator[Finding]:
-    file = snapshot.signature_file
-    try:
-        file.check_header(snapshot.n_signatures)
-    except LshdbError as error:
-        yield Finding("header", file.path.name, error.message, "every document")
-
-
-def first_block_findings(snapshot: Snapshot) -> Iterator[Finding]:
-    """Whether the signature file is this index's, by the CRC-32 of its first block."""
-    first = snapshot.execute("SELECT 0, n_rows, crc32 FROM signature_block WHERE first_row = 0")
-    yield from block_findings(snapshot, first.fetchall())
+    for file in snapshot.generation.files:
+        try:
+            file.check_header(snapshot.n_signatures)
+        except LshdbError as error:
+            yield Finding("header", file.path.name, error.message, "every document")
 
 
 def _block_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """Checksums cover the committed rows, each once."""
     expected, n = 0, snapshot.n_signatures
-    for first, count in snapshot.execute(
-        "SELECT first_row, n_rows FROM signature_block ORDER BY first_row"
+    has_vectors = snapshot.generation.vectors is not None
+    for first, count, vector_crc in snapshot.execute(
+        "SELECT first_row, n_rows, vector_crc32 FROM signature_block ORDER BY first_row"
     ):
+        if (vector_crc is not None) != has_vectors:
+            what = (
+                "has no CRC-32 of vectors" if has_vectors else "has one of vectors; none are kept"
+            )
+            yield _of_block(first, what, count)
         if first != expected:
             what = f"expected a block from row {expected} on"
             yield _of_block(first, what, abs(first - expected))

@@ -15,6 +15,7 @@ _REPAIR = "run lshdb check --repair, or restore the index from a copy"
 _ADVICE = {
     "database": f"{_REPAIR}; find out what the disk has, as others of its files may be damaged",
     "signatures": f"{_REPAIR}; rows are made again from texts, or proved by their postings",
+    "vectors": f"{_REPAIR}; documents whose vector cannot be proved are moved into a file",
     "document": f"{_REPAIR}; what cannot be proved is moved into a file",
     "text": f"{_REPAIR}; documents without their text are moved into a file",
     "edge": f"{_REPAIR}; edges are found again when clusters are asked for",
@@ -30,9 +31,9 @@ class Finding:
     Attributes
     ----------
     kind : str
-        What is damaged: ``database``, ``header`` (of the signature file), ``signatures``, ``block``
-        (checksums of signatures), ``run``, ``posting``, ``bucket size``, ``document``, ``text``,
-        ``batch``, ``state``, ``release``, ``edge``, ``cluster`` or ``count``.
+        What is damaged: ``database``, ``header`` (of a row file), ``signatures``, ``vectors``,
+        ``block`` (checksums of rows), ``run``, ``posting``, ``bucket size``, ``document``,
+        ``text``, ``batch``, ``state``, ``release``, ``edge``, ``cluster`` or ``count``.
     where : str
         File with rows and bytes, or table with the row.
     what : str

@@ -1,4 +1,4 @@
-"""Signature rows against their CRC-32, and postings against the rows they came from."""
+"""Rows of the files against their CRC-32, and postings against the signatures they came from."""
 
 from __future__ import annotations
 
@@ -13,33 +13,42 @@ from lshdb.checking.findings import Finding, counted, documents_affected
 from lshdb.params import IndexParams
 from lshdb.storage.dialects.run_tables import NOT_CONTENT_SQL
 from lshdb.storage.layouts import HEADER_BYTES
+from lshdb.storage.row_file import RowFile
 from lshdb.storage.snapshot import Snapshot
 
-__all__ = ["block_findings", "posting_findings", "run_findings", "signature_findings"]
+__all__ = ["block_findings", "posting_findings", "run_findings"]
 
 _CHUNK = 100_000
 
 
-def signature_findings(snapshot: Snapshot) -> Iterator[Finding]:
-    """Blocks of rows whose CRC-32 is not the one written."""
-    blocks = snapshot.execute(
-        "SELECT first_row, n_rows, crc32 FROM signature_block ORDER BY first_row"
-    )
-    yield from block_findings(snapshot, blocks.fetchall())
+def block_findings(snapshot: Snapshot, *, first_only: bool = False) -> Iterator[Finding]:
+    """Blocks of rows, of signatures and of vectors, whose CRC-32 is not the one written.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    first_only : bool
+        Look at the first block alone, which tells a file from another index's.
+    """
+    which = "WHERE first_row = 0" if first_only else "ORDER BY first_row"
+    for file in snapshot.generation.files:
+        columns = f"first_row, n_rows, {file.layout.checksum}"
+        blocks = snapshot.execute(f"SELECT {columns} FROM signature_block {which}").fetchall()
+        yield from _file_findings(snapshot, file, blocks)
 
 
-def block_findings(snapshot: Snapshot, blocks: Iterable[tuple[int, int, int]]) -> Iterator[Finding]:
-    """Those of some blocks, given as (first row, rows, CRC-32), that are not as written."""
-    file, n = snapshot.signature_file, snapshot.n_signatures
+def _file_findings(
+    snapshot: Snapshot, file: RowFile, blocks: Iterable[tuple[int, int, int | None]]
+) -> Iterator[Finding]:
     size = file.row_bytes
     for first, count, crc in blocks:
         end = first + count
-        if not 0 <= first < end <= n:
+        if crc is None or not 0 <= first < end <= snapshot.n_signatures:
             continue  # which counts.py says
         found = file.block_crc(first, count)
         if found != crc:
             yield Finding(
-                "signatures",
+                f"{file.layout.kind}s",
                 f"{file.path.name}, rows {first} to {end - 1}, "
                 f"bytes {HEADER_BYTES + first * size} to {HEADER_BYTES + end * size - 1}",
                 f"CRC-32 is {found:08x}, written was {crc:08x}",

@@ -13,7 +13,8 @@ def note_recall(index: Index, threshold: float | None, verify: str | None) -> No
     params = index.params
     if threshold is None:
         return
-    is_unverified = verify is None and not params.store_text and not index.has_signatures
+    needs_files = not params.store_text or params.keeps_vectors
+    is_unverified = verify is None and needs_files and not index.has_signatures
     if verify == "none" or is_unverified:
         note("--threshold does not apply with --verify none, which gives every candidate")
     elif 0.0 < threshold < params.threshold:

@@ -13,6 +13,7 @@ from lshdb.cli._output import print_record
 __all__ = ["command"]
 
 _COPIES_SHOWN = 10
+_NUMBERS_SHOWN = 100
 
 
 @click.command("show", short_help="Show a document with all that is stored of it.")
@@ -20,7 +21,7 @@ _COPIES_SHOWN = 10
 @click.argument("key", metavar="KEY")
 @listing_options
 def command(index_path: str, key: str, *, output_format: str | None) -> None:
-    """Show the document of INDEX that has the key KEY, its text, and its exact copies.
+    """Show the document of INDEX that has the key KEY, its text or vector, and its exact copies.
 
     As tsv or csv, one field a line; as jsonl, one object.
     """
@@ -44,7 +45,7 @@ def _fields(shown: ShownDocument) -> dict[str, Any]:
         "added_at": document.added_at,
         "last_seen_at": document.last_seen_at,
         "copies": shown.copies,
-        "text": shown.body,
+        _body_name(shown): shown.plain_body,
     }
 
 
@@ -57,8 +58,18 @@ def _in_table(shown: ShownDocument) -> dict[str, str]:
         else str(shown.document.signature_id),
         "copies": "\n".join([*copies, f"and {more:,} more"] if more else copies) or "none",
     }
-    if shown.body is None:
-        texts["text"] = "not stored"
-    elif isinstance(shown.body, list):
-        texts["text"] = " | ".join(shown.body)
+    name, body = _body_name(shown), shown.plain_body
+    if body is None:
+        texts[name] = "not stored"
+    elif name == "vector" and isinstance(body, list):
+        rest = len(body) - _NUMBERS_SHOWN
+        numbers = [f"{number:g}" for number in body[:_NUMBERS_SHOWN]]
+        texts[name] = " ".join([*numbers, f"and {rest:,} more"] if rest > 0 else numbers)
+    elif isinstance(body, list):
+        texts[name] = " | ".join(body)
     return texts
+
+
+def _body_name(shown: ShownDocument) -> str:
+    """The field that the body is in, here and in what ``lshdb add`` reads."""
+    return "vector" if shown.params.kind.is_dense else "text"

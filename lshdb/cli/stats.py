@@ -43,9 +43,11 @@ def command(index_path: str, *, max_bucket: int | None, output_format: str | Non
     }
     if stats.edges_threshold is None:
         shown["edges_threshold"] = shown["edges_batch"] = "none found yet; lshdb clusters does"
-    disk = stats.signature_bytes + stats.database_bytes
+    disk = stats.signature_bytes + stats.vector_bytes + stats.database_bytes
     if stats.reclaimable_bytes * _PAYS >= disk:
         shown["reclaimable_bytes"] += "; lshdb compact gives it back"
+    if not stats.params.keeps_vectors:
+        shown["vector_bytes"] = ""
     if max_bucket is None:
         for name in ("max_bucket", "buckets_left_out", "pairs_left_out", "recall_lost"):
             shown[name] = ""

@@ -13,10 +13,20 @@ import orjson
 from lshdb.errors import DamageError, FormatError, InputError
 from lshdb.exchange.tables import TABLES
 
-__all__ = ["EXPORT_FORMAT", "MANIFEST", "Manifest", "describe", "read_manifest", "verify_files"]
+__all__ = [
+    "MANIFEST",
+    "METRIC_FORMAT",
+    "TEXT_FORMAT",
+    "Manifest",
+    "describe",
+    "read_manifest",
+    "verify_files",
+]
 
-EXPORT_FORMAT = 1
-"""Number of the form of exports that this version writes and reads."""
+TEXT_FORMAT = 1
+"""Number of the form of exports of texts under Jaccard similarity, which earlier versions read."""
+METRIC_FORMAT = 2
+"""Of all others; where vectors are kept there is a file ``vectors.npy``."""
 MANIFEST = "index.json"
 _COUNTED = (*TABLES, "signatures", "postings")
 
@@ -37,7 +47,7 @@ class Manifest:
     edges : dict or None
         How far edges and clusters had come.
     counts : dict
-        Rows by table, with ``signatures`` and ``postings``.
+        Rows by table, with ``signatures``, ``postings`` and, where they are kept, ``vectors``.
     files : dict
         Name to ``bytes`` and ``blake2b`` (32 bytes, hexadecimal).
     """
@@ -91,11 +101,11 @@ def read_manifest(folder: Path) -> Manifest:
     number = found.get("export_format") if isinstance(found, dict) else None
     if type(number) is not int:
         raise _damage(path, "names no export_format")
-    if number != EXPORT_FORMAT:
+    if number not in (TEXT_FORMAT, METRIC_FORMAT):
         raise FormatError(
-            f"the export {folder} has format {number}; this version reads {EXPORT_FORMAT}",
+            f"the export {folder} has format {number}; this version reads up to {METRIC_FORMAT}",
             hint="import it with the lshdb version that wrote it"
-            if number < EXPORT_FORMAT
+            if number < TEXT_FORMAT
             else "it was written by a newer lshdb; install that",
         )
     try:

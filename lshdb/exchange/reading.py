@@ -27,6 +27,8 @@ from lshdb.storage import loading
 from lshdb.storage.bodies import hash_body, raw_body
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.edges import EdgeState
+from lshdb.storage.layouts import row_layouts
+from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
 from lshdb.storage.writing import Writer
 
@@ -35,8 +37,9 @@ __all__ = ["import_export"]
 _BATCH_DOCUMENTS = 40_000
 _BATCH_CHARACTERS = 32 * 2**20
 _ROWS = 50_000
-_SIGNATURE_BYTES = 32 * 2**20
+_ROW_BYTES = 32 * 2**20
 _POSTINGS = 65_536
+_VECTORS = 1_000
 
 
 def import_export(
@@ -55,7 +58,7 @@ def import_export(
         Store.making(path, params, place=place, state=state) as store,
         Writer(store, lock_timeout=0.0) as writer,
     ):
-        _load_signatures(writer, source.signatures(params))
+        _load_rows(writer, source.row_blocks(params))
         _load_documents(writer, source, params, on_progress)
         with writer.transaction() as transaction:
             loading.load_releases(transaction, source.rows("releases"))
@@ -79,7 +82,10 @@ class _Export:
         """Their names."""
         suffix = FORMATS[self.manifest.tables].SUFFIX
         postings = "postings" + (parquet.SUFFIX if self.manifest.tables == "parquet" else ".npy")
-        return [*(f"{name}{suffix}" for name in TABLES), "signatures.npy", postings]
+        arrays = [
+            f"{name}.npy" for name in ("signatures", "vectors") if name in self.manifest.counts
+        ]
+        return [*(f"{name}{suffix}" for name in TABLES), *arrays, postings]
 
     def rows(self, name: str) -> Iterator[tuple[Any, ...]]:
         """The rows of a table."""
@@ -91,15 +97,22 @@ class _Export:
             yield row
         self._check_count(path, name, count)
 
-    def signatures(self, params: IndexParams) -> Iterator[NDArray[np.uint32]]:
-        """The signature rows, some at a time."""
-        return read_array(
-            self.folder / "signatures.npy",
-            np.dtype("<u4"),
-            params.num_perm,
-            n_rows=self.manifest.counts["signatures"],
-            block_rows=max(1, _SIGNATURE_BYTES // (4 * params.num_perm)),
-        )
+    def row_blocks(self, params: IndexParams) -> Iterator[tuple[NDArray[Any], ...]]:
+        """Signature rows, and vectors where they are kept, some at a time."""
+        layouts = row_layouts(params)
+        n_rows = self.manifest.counts["signatures"]
+        block_rows = max(1, _ROW_BYTES // sum(layout.row_bytes for layout in layouts))
+        for layout in layouts:
+            name = f"{layout.kind}s"
+            self._check_count(self.folder / f"{name}.npy", name, n_rows)
+        arrays = [
+            read_array(
+                self.folder / f"{layout.kind}s.npy", layout.dtype, layout.n_columns,
+                n_rows=n_rows, block_rows=block_rows,
+            )
+            for layout in layouts
+        ]  # fmt: skip
+        return zip(*arrays, strict=True)
 
     def postings(
         self, params: IndexParams
@@ -159,10 +172,10 @@ def _described(
         raise _damage(path, f"lacks or garbles what an export says: {error}") from error
 
 
-def _load_signatures(writer: Writer, signatures: Iterable[NDArray[np.uint32]]) -> None:
-    for rows in signatures:
+def _load_rows(writer: Writer, blocks: Iterable[tuple[NDArray[Any], ...]]) -> None:
+    for parts in blocks:
         with writer.transaction() as transaction:
-            transaction.append_signatures(rows)
+            transaction.append_signatures(*parts)
 
 
 def _load_documents(
@@ -183,17 +196,29 @@ def _load_documents(
             content_hash, body_hash = bytes.fromhex(values[3]), bytes.fromhex(values[4])
             if values[2] is not None and not 0 <= values[2] < n_signatures:
                 raise _damage(path, f"{values[1]!r} has signature {values[2]}, which is not there")
-            if params.store_text:
+            if params.keeps_texts:
                 form, raw = ("text", b"") if body is None else raw_body(body)
                 if body is None or hash_body(form, raw) != body_hash:
                     raise _damage(path, f"the text of {values[1]!r} is not the one exported")
                 bodies.append((values[0], form, raw))
             rows.append((*values[:3], content_hash, body_hash, *values[5:]))
         with collector_paused(), writer.transaction() as transaction:
+            if params.keeps_vectors:
+                _check_vectors(path, transaction.snapshot, rows)
             loading.load_documents(transaction, rows, bodies)
         done += len(rows)
         if on_progress is not None:
             on_progress(done)
+
+
+def _check_vectors(path: Path, snapshot: Snapshot, rows: list[tuple[Any, ...]]) -> None:
+    """Compare the vectors of documents, which are there already, with their hashes."""
+    for start in range(0, len(rows), _VECTORS):
+        some = rows[start : start + _VECTORS]
+        vectors = snapshot.vectors.of_documents([row[2] for row in some])
+        for row, vector in zip(some, vectors, strict=True):
+            if hash_body(*raw_body(vector)) != row[4]:
+                raise _damage(path, f"the vector of {row[1]!r} is not the one exported")
 
 
 def _batches(rows: Iterable[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:

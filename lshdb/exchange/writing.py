@@ -1,8 +1,8 @@
 """An index -> files in open formats, of one state while others write.
 
 Everything is read in one reading transaction and streamed; the directory is made aside, synced and
-renamed. Signature rows are compared with their checksums on the way, because the export has new
-ones.
+renamed. Signature rows and vectors are compared with their checksums on the way, because the
+export has new ones.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, ParameterError
 from lshdb.exchange import jsonl, parquet
-from lshdb.exchange.manifest import EXPORT_FORMAT, Manifest, describe
+from lshdb.exchange.manifest import METRIC_FORMAT, TEXT_FORMAT, Manifest, describe
 from lshdb.exchange.tables import TABLES
 from lshdb.storage.bodies import unpack_body
 from lshdb.storage.checksums import verified_row
@@ -63,7 +63,7 @@ def _write(
     form = FORMATS[tables]
     counts = {}
     rows = {
-        "documents": _told(_documents(snapshot, store.params.store_text), on_progress),
+        "documents": _told(_documents(snapshot, store.params.keeps_texts), on_progress),
         "batches": map(astuple, snapshot.batches()),
         "releases": snapshot.execute(
             "SELECT release_id, signature_id, batch_id FROM signature_release ORDER BY release_id"
@@ -82,14 +82,13 @@ def _write(
     files = [f"{name}{form.SUFFIX}" for name in TABLES]
     for (name, table), file in zip(TABLES.items(), files, strict=True):
         counts[name] = form.write_table(folder / file, table, rows[name])
-    shape = (snapshot.n_signatures, store.params.num_perm)
-    files.append("signatures.npy")
-    counts["signatures"] = _write_array(
-        folder / files[-1],
-        verified_rows(snapshot, snapshot.signature_file),
-        dtype="<u4",
-        shape=shape,
-    )
+    for one in snapshot.generation.files:
+        name, shape = f"{one.layout.kind}s", (snapshot.n_signatures, one.layout.n_columns)
+        files.append(f"{name}.npy")
+        rows_of_file = verified_rows(snapshot, one)
+        counts[name] = _write_array(
+            folder / files[-1], rows_of_file, dtype=one.layout.dtype.str, shape=shape
+        )
     (n_postings,) = snapshot.execute("SELECT coalesce(sum(n_rows), 0) FROM run").fetchone()
     postings = snapshot.postings.with_contents()
     if tables == "parquet":
@@ -109,7 +108,7 @@ def _write(
     index = snapshot.execute(f"SELECT {', '.join(_INDEX)} FROM state").fetchone()
     edges = snapshot.edges.state()
     Manifest(
-        export_format=EXPORT_FORMAT,
+        export_format=TEXT_FORMAT if store.params.metric == "jaccard" else METRIC_FORMAT,
         tables=tables,
         index=dict(zip(_INDEX, index, strict=True)),
         parameters=store.params.items(),
@@ -119,12 +118,12 @@ def _write(
     ).write(folder)
 
 
-def _documents(snapshot: Snapshot, store_text: bool) -> Iterator[tuple[Any, ...]]:
+def _documents(snapshot: Snapshot, keeps_texts: bool) -> Iterator[tuple[Any, ...]]:
     for one in snapshot.whole_documents():
         body: str | list[str] | None = None
         if one.form is not None and one.body is not None:
             body = unpack_body(one.form, one.body, one.body_hash)
-        elif store_text:
+        elif keeps_texts:
             raise DamageError(f"the text of {one.key!r} is missing", hint="run lshdb check")
         is_text = isinstance(body, str)
         values = one.values()

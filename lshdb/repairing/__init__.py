@@ -4,8 +4,9 @@ Decided: what is damaged is not mended where it lies. The index is built anew be
 
     documents     rows whose CRC-32 is right, or is right once values are worked out from the text
     texts         that have the hash in such a row; or those of a copy of the document
-    signatures    rows of blocks whose CRC-32 is right, or that the text gives again, or, where
-                  texts are not stored, that all their postings vouch for
+    vectors       that have the hash in such a row, whether or not their block's CRC-32 is right
+    signatures    rows of blocks whose CRC-32 is right, or that the text or vector gives again, or,
+                  where those are not stored, that all their postings vouch for
     batches       rows whose CRC-32 is right; others are worked out from the documents
     postings, bucket sizes and copies' links    worked out from those
     edges and clusters    left out: they are found again when somebody asks
@@ -63,7 +64,7 @@ class RepairResult:
     documents : int
         Documents that are there, and proved.
     signed : int
-        Signatures that were made again from texts.
+        Signatures that were made again from texts or vectors.
     vouched : int
         Signatures that their postings proved.
     batches : list of int

@@ -15,6 +15,7 @@ from lshdb.repairing.evidence import Evidence, Text
 from lshdb.repairing.history import History
 from lshdb.repairing.quarantine import Quarantine
 from lshdb.signatures.family import Family
+from lshdb.storage.bodies import plain_vector
 from lshdb.storage.checksums import row_checksum
 from lshdb.storage.documents import DOCUMENT_COLUMNS
 from lshdb.storage.generations import Generation
@@ -69,6 +70,7 @@ class Rebuild:
         self._params = params
         self._file = generation.signatures
         self._quarantine = quarantine
+        self._what = "vector" if params.kind.is_dense else "text"
         self.evidence = Evidence(snapshot, params, family, generation, workers)
         self.history = History(snapshot)
         self.documents = 0
@@ -136,7 +138,10 @@ class Rebuild:
 
     def _take(self, transaction: WriteTransaction, rows: list[Row]) -> None:
         """Put those of some documents in that are proved."""
-        texts = self.evidence.texts([row[0] for row in rows])
+        if self._params.keeps_vectors:
+            texts = self.evidence.vectors(rows)
+        else:
+            texts = self.evidence.texts([row[0] for row in rows])
         documents = [
             one for row in rows if (one := self._document(row, texts.get(row[0]))) is not None
         ]
@@ -146,7 +151,7 @@ class Rebuild:
         transaction.insert_documents(
             [(one.doc_id, one.key, self._new_id(one), *one.values()[3:]) for one in documents]
         )
-        if self._params.store_text:
+        if self._params.keeps_texts:
             transaction.put_bodies(
                 (one.doc_id, texts[one.doc_id].form, texts[one.doc_id].packed) for one in documents
             )
@@ -165,16 +170,16 @@ class Rebuild:
         found = dict(zip(_COLUMNS, row, strict=True))
         key = self._keys.pop(doc_id, None) or found["key"]
         is_proved = text is not None and text.body_hash == found["body_hash"]
-        body = None if text is None else text.body
         self._quarantine.put(
             key if isinstance(key, str) else None,
             "its row in the table document is not what was written",
-            **{"text" if is_proved else "unproved_text": body, "row": found},
+            **self._shown(text, is_proved=is_proved),
+            row=found,
         )
         return None
 
     def _has_text(self, one: StoredDocument, texts: dict[int, Text]) -> bool:
-        """Whether there is the text of a document, here or with a copy; else it is taken out."""
+        """Whether a document's text or vector is there, or with a copy; else it is taken out."""
         text = texts.get(one.doc_id)
         if text is not None and text.body_hash == one.body_hash:
             return True
@@ -182,14 +187,24 @@ class Rebuild:
         if copy is not None:
             texts[one.doc_id] = copy
             return True
-        body = None if text is None else text.body
-        reason = "its text is missing" if text is None else "its text is not the one written"
-        self._put_out(one, reason, unproved_text=body)
+        reason = f"its {self._what} is {'missing' if text is None else 'not the one written'}"
+        self._put_out(one, reason, text, is_proved=False)
         return False
 
-    def _put_out(self, one: StoredDocument, reason: str, **more: Any) -> None:
+    def _put_out(
+        self, one: StoredDocument, reason: str, text: Text | None, *, is_proved: bool
+    ) -> None:
         row = dict(zip(_COLUMNS[:-1], one.values(), strict=True))
-        self._quarantine.put(one.key, reason, **more, row=row)
+        self._quarantine.put(one.key, reason, **self._shown(text, is_proved=is_proved), row=row)
+
+    def _shown(self, text: Text | None, *, is_proved: bool) -> dict[str, Any]:
+        """The field of the quarantine with a text or a vector, where there is one."""
+        if text is None:
+            return {}
+        body = text.body
+        if self._params.kind.is_dense:
+            body = plain_vector(body, is_bits=self._params.kind.body == "bits")
+        return {self._what if is_proved else f"unproved_{self._what}": body}
 
     def _new_id(self, one: StoredDocument) -> int | None:
         """Number of a document's signature in the new index; None where it is not there yet."""
@@ -219,14 +234,14 @@ class Rebuild:
         )
         if sound:
             rows.update(zip(sound, self._file.take(np.array(sound, dtype=np.int64)), strict=True))
-        self._write_signatures(transaction, rows, firsts)
+        self._write_signatures(transaction, rows, firsts, texts)
         kept = []
         for one in documents:
             if one.signature_id is None or self._new_id(one) is not None:
                 kept.append(one)
             else:
-                text = texts[one.doc_id].body if one.doc_id in texts else None
-                self._put_out(one, "its signature is damaged", text=text)
+                text = texts.get(one.doc_id)
+                self._put_out(one, "its signature is damaged", text, is_proved=True)
         return kept
 
     def _write_signatures(
@@ -234,6 +249,7 @@ class Rebuild:
         transaction: WriteTransaction,
         rows: dict[int, NDArray[np.uint32]],
         firsts: dict[int, StoredDocument],
+        texts: dict[int, Text],
     ) -> None:
         """Append rows, in the order of the documents that they come with, and their postings."""
         olds = [old for old in firsts if old in rows]
@@ -246,7 +262,10 @@ class Rebuild:
             self._new_ids = np.append(self._new_ids, np.full(more, -1, dtype=np.int64))
         self._new_ids[olds] = ids
         stacked = np.stack([rows[old] for old in olds]).astype(np.uint32)
-        transaction.append_signatures(stacked)
+        parts = [stacked]
+        if self._params.keeps_vectors:
+            parts.append(np.stack([texts[firsts[old].doc_id].body for old in olds]))
+        transaction.append_signatures(*parts)
         bands = self._params.bands
         keys = bucket_keys(stacked, **self._params.cut)
         contents = content_keys([firsts[old].content_hash for old in olds])
@@ -263,7 +282,7 @@ class Rebuild:
             self._quarantine.put(
                 key,
                 "its row in the table document cannot be read",
-                unproved_text=None if text is None else text.body,
+                **self._shown(text, is_proved=False),
                 doc_id=doc_id,
             )
             self._last_doc_id = max(self._last_doc_id, doc_id)

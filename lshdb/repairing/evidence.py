@@ -14,7 +14,7 @@ from lshdb.errors import LshdbError
 from lshdb.params import IndexParams
 from lshdb.signatures.family import Family
 from lshdb.signing import sign_in_threads
-from lshdb.storage.bodies import hash_body, raw_body, unpack_body
+from lshdb.storage.bodies import Body, hash_body, raw_body, unpack_body
 from lshdb.storage.checksums import row_checksum
 from lshdb.storage.generations import Generation
 from lshdb.storage.records import StoredDocument
@@ -24,11 +24,11 @@ __all__ = ["Evidence", "Text"]
 
 
 class Text(NamedTuple):
-    """A stored text that can be decoded, and its hash."""
+    """A stored text that can be decoded, or a vector, and its hash."""
 
     form: str
     packed: bytes
-    body: str | list[str]
+    body: Body
     body_hash: bytes
 
 
@@ -48,7 +48,7 @@ class Evidence:
     Attributes
     ----------
     signed, vouched : int
-        Signatures made again from texts, and proved by their postings.
+        Signatures made again from texts or vectors, and proved by their postings.
     """
 
     def __init__(
@@ -63,6 +63,7 @@ class Evidence:
         self._params = params
         self._family = family
         self._file = generation.signatures
+        self._vectors = generation.vectors
         self._workers = workers
         self.signed = 0
         self.vouched = 0
@@ -95,6 +96,46 @@ class Evidence:
         texts = self.texts([doc_id for (doc_id,) in doc_ids if doc_id != one.doc_id])
         return next((text for text in texts.values() if text.body_hash == one.body_hash), None)
 
+    def vectors(self, rows: Iterable[tuple[Any, ...]]) -> dict[int, Text]:
+        """The vectors of some documents, by doc_id.
+
+        A vector that has its document's hash is proved, whatever the CRC-32 of its block. Where the
+        row at hand has not, that of another signature may have, which is posted for the content.
+
+        Parameters
+        ----------
+        rows : iterable of tuple
+            Rows of ``document`` as they are found.
+        """
+        found = {}
+        for doc_id, _, signature_id, content_hash, *_ in rows:
+            vector = self._vector_at(signature_id)
+            if vector is None or vector.body_hash != content_hash:
+                others = map(self._vector_at, self._signatures_with(content_hash))
+                good = (one for one in others if one and one.body_hash == content_hash)
+                vector = next(good, vector)
+            if vector is not None:
+                found[doc_id] = vector
+        return found
+
+    def _vector_at(self, signature_id: object) -> Text | None:
+        """A row of the vector file, if it can be a vector; without a number, bits all unset."""
+        if self._vectors is None:
+            return None
+        layout = self._vectors.layout
+        vector = np.zeros(layout.n_columns, dtype=layout.dtype)
+        if signature_id is not None:
+            if not isinstance(signature_id, int) or not 0 <= signature_id < 2**40:
+                return None
+            try:
+                (vector,) = self._vectors.take(np.array([signature_id], dtype=np.int64))
+            except (LshdbError, OSError):
+                return None
+        if self._family.refusal(vector) is not None:
+            return None
+        form, raw = raw_body(vector)
+        return Text(form, b"", vector, hash_body(form, raw))
+
     # Rows of documents
 
     def proved(
@@ -121,14 +162,14 @@ class Evidence:
         content_hash = found.content_hash
         derived: dict[str, set[Any]] = {}
         if text is not None:
-            (content,) = self._contents([text.body])
+            (content,) = self._family.contents([text.body])
             _, counts = sign_in_threads([content], self._family, workers=1)
             content_hash = hash_body(*raw_body(content))
             derived = {
                 "content_hash": {content_hash},
                 "body_hash": {text.body_hash},
                 "n_shingles": {int(counts[0])},
-                "n_chars": {_n_chars(text.body)},
+                "n_chars": {self._params.dim or _n_chars(text.body)},
                 "n_unassigned": {self._family.n_unassigned(content), None},
             }
         derived["key"] = {key} if key is not None else set()
@@ -155,10 +196,6 @@ class Evidence:
 
     # Signatures
 
-    def _contents(self, bodies: Sequence[str | list[str]]) -> list[str | list[str]]:
-        contents = self._family.contents(bodies)
-        return [one if isinstance(one, str) else list(one) for one in contents]
-
     def signatures(
         self, documents: Iterable[StoredDocument], texts: dict[int, Text]
     ) -> dict[int, NDArray[np.uint32]]:
@@ -169,7 +206,7 @@ class Evidence:
         documents : iterable of StoredDocument
             One for each such signature, proved.
         texts : dict
-            Their texts by doc_id, proved; none where texts are not stored.
+            Their texts or vectors by doc_id, proved; none where those are not stored.
         """
         found: dict[int, NDArray[np.uint32]] = {}
         readable = []
@@ -179,7 +216,7 @@ class Evidence:
             else:
                 self._vouch(one, found)
         bodies = [texts[one.doc_id].body for one in readable]
-        contents = self._contents(bodies)
+        contents = self._family.contents(bodies)
         rows, _ = sign_in_threads(contents, self._family, workers=self._workers)
         for one, content, row in zip(readable, contents, rows, strict=True):
             if one.signature_id is None:

@@ -1,8 +1,8 @@
 """The file with what could not be kept: JSON Lines, made when there is something to write.
 
-A line has ``id`` and, where the text is proved, ``text``: the fields of ``lshdb add``, which puts
-such a document back. ``reason`` says why it is out; ``unproved_text`` and ``row`` are what was
-found of the rest, as it was found.
+A line has ``id`` and, where it is proved, ``text`` or ``vector``: fields of ``lshdb add``, which
+puts such a document back. ``reason`` says why it is out; ``unproved_text``, ``unproved_vector`` and
+``row`` are what was found of the rest, as it was found.
 """
 
 from __future__ import annotations

@@ -54,11 +54,12 @@ def choose_method(verify: str | None, params: IndexParams, *, has_signatures: bo
     TextNotStoredError
         Exact verification of an index without texts.
     SignaturesElsewhereError
-        Verification by signatures that are not here.
+        Verification by signatures, or vectors, that are not here.
     """
+    is_here = has_signatures or not params.keeps_vectors
     if verify is None:
         without_texts = "signature" if has_signatures else "none"
-        return "exact" if params.store_text else without_texts
+        return "exact" if params.store_text and is_here else without_texts
     if verify not in METHODS:
         raise ParameterError(f"verify is {verify!r}; expected one of {', '.join(METHODS)}")
     if verify == "exact" and not params.store_text:
@@ -66,11 +67,13 @@ def choose_method(verify: str | None, params: IndexParams, *, has_signatures: bo
             "exact verification needs the texts, and this index was made with --no-text",
             hint="use --verify signature",
         )
-    if verify == "signature" and not has_signatures:
+    if verify != "none" and not (has_signatures if verify == "signature" else is_here):
+        what = "by signature needs the signatures"
+        if verify == "exact":
+            what = "of vectors needs the vectors"
         raise SignaturesElsewhereError(
-            "verification by signature needs the signatures, which lie on the host that writes "
-            "the index",
-            hint="use --verify exact, or none for an index without texts, or run it on that host",
+            f"verification {what}, which lie on the host that writes the index",
+            hint="use --verify exact, or none for vectors or without texts, or run it on that host",
         )
     return verify
 

@@ -120,8 +120,8 @@ class RowReader:
 
     # Texts
 
-    def body(self, doc_id: int) -> str | list[str] | None:
-        """The body of a document; None where texts are not stored.
+    def body(self, doc_id: int) -> Any:
+        """The text or tokens of a document; None where texts are not stored.
 
         Raises
         ------

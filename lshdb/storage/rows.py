@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,6 +68,23 @@ class Rows:
             return held, signature_ids
         ids = distinct(signature_ids)
         return self._file.take(ids), np.searchsorted(ids, signature_ids)
+
+    def of_documents(self, signature_ids: Sequence[int | None]) -> NDArray[Any]:
+        """The vectors of some documents, by their signatures (shape (n, n_columns)).
+
+        A document without a signature is one of bits of which none is set.
+
+        Raises
+        ------
+        IndexError, DamageError
+            As for indexing.
+        """
+        ids = np.array([-1 if one is None else one for one in signature_ids], dtype=np.int64)
+        is_signed = np.array([one is not None for one in signature_ids], dtype=bool)
+        layout = self._file.layout
+        found = np.zeros((len(ids), layout.n_columns), dtype=layout.dtype)
+        found[is_signed] = self[ids[is_signed]]
+        return found
 
     def _check(self, signature_ids: NDArray[np.int64]) -> None:
         outside = signature_ids.view(np.uint64) >= len(self)
