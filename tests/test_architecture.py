@@ -10,8 +10,8 @@ import lshdb
 
 PACKAGE = Path(lshdb.__file__).parent
 PURE_MAY_IMPORT = {
-    "__future__", "abc", "collections", "dataclasses", "functools", "itertools", "math", "mmh3",
-    "numpy", "numbers", "re", "typing", "unicodedata", "urllib.parse", "warnings",
+    "__future__", "abc", "collections", "dataclasses", "enum", "functools", "itertools", "math",
+    "mmh3", "numpy", "numbers", "re", "typing", "unicodedata", "urllib.parse", "warnings",
 }  # fmt: skip
 HEAVY = {"sqlalchemy", "alembic", "rich", "pyarrow", "matplotlib"}
 DRIVERS = {"sqlite3", "psycopg"}

@@ -4,6 +4,7 @@ from lshdb.shingling.content import (
     Content,
     Shingler,
     canonical_content,
+    shingle_counts,
     shingle_hashes,
     shingle_texts,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "join_steps",
     "normalise",
     "parse_steps",
+    "shingle_counts",
     "shingle_hashes",
     "shingle_texts",
     "split_url",

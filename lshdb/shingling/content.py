@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import mmh3
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,7 +26,14 @@ from lshdb.shingling.urls import url_content
 if TYPE_CHECKING:
     from lshdb.params import IndexParams
 
-__all__ = ["Content", "Shingler", "canonical_content", "shingle_hashes", "shingle_texts"]
+__all__ = [
+    "Content",
+    "Shingler",
+    "canonical_content",
+    "shingle_counts",
+    "shingle_hashes",
+    "shingle_texts",
+]
 
 Content = str | Sequence[str]
 Split = Callable[[str], list[str]]
@@ -118,6 +126,29 @@ def shingle_hashes(content: Content, *, unit: str, k: int, bag: bool) -> NDArray
         Sorted distinct hashes; empty for a document without tokens.
     """
     return hash_shingles(_shingles(content, unit, k), bag=bag)
+
+
+def shingle_counts(
+    content: Content, *, unit: str, k: int
+) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+    """Hash each distinct shingle of a canonical content, and count it.
+
+    Parameters
+    ----------
+    content, unit, k
+        As for :func:`shingle_hashes`.
+
+    Returns
+    -------
+    hashes : ndarray of uint64, shape (n,)
+        Those of the set, in the order in which the shingles first stand in the content.
+    counts : ndarray of float64, shape (n,)
+        Whole numbers from 1 on.
+    """
+    counts = Counter(_shingles(content, unit, k))
+    digests = b"".join(map(mmh3.mmh3_x64_128_digest, counts))
+    hashes = np.frombuffer(digests, dtype="<u8")[0::2].astype(np.uint64)
+    return hashes, np.array(list(counts.values()), dtype=np.float64)
 
 
 def shingle_texts(content: Content, *, unit: str, k: int, bag: bool) -> list[str]:

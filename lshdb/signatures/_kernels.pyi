@@ -50,3 +50,13 @@ def compare_bits(
     first: Buffer,
 ) -> None: ...
 def compare_texts(left: str, right: str, unit: int, k: int, bag: bool) -> tuple[int, int, int]: ...
+def walsh_hadamard(rows: Buffer, size: int) -> None: ...
+def sample_weights(
+    hashes: Buffer,
+    weights: Buffer,
+    logs: Buffer,
+    lengths: Buffer,
+    num_perm: int,
+    keys: Buffer,
+    rows: Buffer,
+) -> None: ...

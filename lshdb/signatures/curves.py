@@ -109,9 +109,8 @@ class _Projected(Curve):
     best = 0.0
 
     def probability(self, level: float) -> float:
-        if level >= 0.0:
-            return 1.0
-        return self._at(-level / self.width)
+        distance = -level / self.width
+        return 1.0 if distance < 1e-20 else self._at(distance)  # closer, u^2 is too large
 
     def levels(self, shares: Floats) -> Floats:
         values = sorted(set(shares.tolist()))  # of a count of slots there are few
@@ -130,7 +129,7 @@ class _Projected(Curve):
 
     @abstractmethod
     def _at(self, distance: float) -> float:
-        """The probability at a distance, above 0, in widths."""
+        """The probability at a distance, from 1e-20 on, in widths."""
 
 
 class _Cauchy(_Projected):

@@ -4,6 +4,7 @@
        words.c      text -> words, one blank after each
        shingles.c   tokens -> distinct shingle hashes
        sketches.c   hashes -> signature row
+       families.c   elements with weights -> signature row; the Walsh-Hadamard transform
        compare.c    rows -> bucket keys; two sets -> what they share
        levels.c     the inner loops (lanes.h) for each width of vector, and the choice of one
        module.c     what Python sees: checks every length, lets go of the interpreter's lock
@@ -88,5 +89,12 @@ void compare_rows(const uint32_t *left, const uint32_t *right, size_t num_perm, 
 void compare_bits(const uint32_t *left, const uint32_t *right, size_t words, size_t bands,
                   size_t height, int32_t *equal, int32_t *matched, int32_t *first);
 size_t count_common(const uint64_t *left, size_t n_left, const uint64_t *right, size_t n_right);
+
+/* The Walsh-Hadamard transform of a row of size numbers, a power of two, in its place. */
+void walsh_hadamard(double *row, size_t size);
+
+/* Sample n >= 1 elements by their weights and the logarithms of these, with 3 num_perm keys. */
+void sample_weights(const uint64_t *hashes, const double *weights, const double *logs, size_t n,
+                    uint32_t num_perm, const uint64_t *keys, uint32_t *row);
 
 #endif

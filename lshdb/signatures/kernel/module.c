@@ -515,6 +515,84 @@ static PyObject *py_normalise(PyObject *Py_UNUSED(module), PyObject *args)
     return result;
 }
 
+PyDoc_STRVAR(walsh_hadamard_doc,
+"walsh_hadamard(rows, size)\n--\n\n"
+"The Walsh-Hadamard transform of each row (float64, shape (n, size)), in its place; size is a power\n"
+"of two.");
+
+static PyObject *py_walsh_hadamard(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *result = NULL;
+    Py_ssize_t size;
+    Py_buffer rows = {0};
+    if (!PyArg_ParseTuple(args, "w*n", &rows, &size))
+        return NULL;
+    if (size < 1 || size & (size - 1)) {
+        PyErr_SetString(PyExc_ValueError, "size is no power of two");
+    } else if (is_length(&rows, rows.len / 8 / size * size, 8, "rows")) {
+        Py_BEGIN_ALLOW_THREADS
+        for (Py_ssize_t begin = 0; begin < rows.len / 8; begin += size)
+            walsh_hadamard((double *)rows.buf + begin, (size_t)size);
+        Py_END_ALLOW_THREADS
+        result = Py_NewRef(Py_None);
+    }
+    PyBuffer_Release(&rows);
+    return result;
+}
+
+PyDoc_STRVAR(sample_weights_doc,
+"sample_weights(hashes, weights, logs, lengths, num_perm, keys, rows)\n--\n\n"
+"Sample weighted sets, given one after the other by hashes (uint64), weights and the logarithms of\n"
+"these (float64) with the length of each (int64, at least 1), into rows (n, num_perm) of uint32.\n"
+"keys is 3 * num_perm numbers (uint64).");
+
+static PyObject *py_sample_weights(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *result = NULL;
+    Py_ssize_t num_perm;
+    Py_buffer hashes = {0}, weights = {0}, logs = {0}, lengths = {0}, keys = {0}, rows = {0};
+    if (!PyArg_ParseTuple(args, "y*y*y*y*ny*w*", &hashes, &weights, &logs, &lengths, &num_perm,
+                          &keys, &rows))
+        return NULL;
+    Py_ssize_t n = lengths.len / 8, total = hashes.len / 8, begin = 0;
+    if (num_perm < 1 || num_perm > MAX_NUM_PERM) {
+        PyErr_SetString(PyExc_ValueError, "num_perm is out of range");
+        goto done;
+    }
+    if (!is_length(&hashes, total, 8, "hashes") || !is_length(&weights, total, 8, "weights")
+        || !is_length(&logs, total, 8, "logs") || !is_length(&lengths, n, 8, "lengths")
+        || !is_length(&keys, 3 * num_perm, 8, "keys")
+        || !is_length(&rows, n * num_perm, 4, "rows"))
+        goto done;
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t i = 0; i < n && begin >= 0; i++) {
+        /* Read once: another thread may change it, and so do the rows in the same memory. */
+        int64_t count = ((volatile const int64_t *)lengths.buf)[i];
+        if (count < 1 || count > total - begin) {
+            begin = -1;
+        } else {
+            sample_weights((const uint64_t *)hashes.buf + begin,
+                           (const double *)weights.buf + begin, (const double *)logs.buf + begin,
+                           (size_t)count, (uint32_t)num_perm, keys.buf,
+                           (uint32_t *)rows.buf + i * num_perm);
+            begin += (Py_ssize_t)count;
+        }
+    }
+    Py_END_ALLOW_THREADS
+    if (begin == total)
+        result = Py_NewRef(Py_None);
+    else
+        PyErr_SetString(PyExc_ValueError, "lengths are below 1, or do not sum to the hashes");
+done:
+    PyBuffer_Release(&hashes);
+    PyBuffer_Release(&weights);
+    PyBuffer_Release(&logs);
+    PyBuffer_Release(&lengths);
+    PyBuffer_Release(&keys);
+    PyBuffer_Release(&rows);
+    return result;
+}
+
 PyDoc_STRVAR(use_level_doc,
 "use_level(name=None)\n--\n\n"
 "Use the instructions of that name (plain, avx2, avx512), or with None the best that the machine\n"
@@ -536,6 +614,8 @@ static PyObject *py_use_level(PyObject *Py_UNUSED(module), PyObject *args)
 
 static PyMethodDef methods[] = {
     {"use_level", py_use_level, METH_VARARGS, use_level_doc},
+    {"walsh_hadamard", py_walsh_hadamard, METH_VARARGS, walsh_hadamard_doc},
+    {"sample_weights", py_sample_weights, METH_VARARGS, sample_weights_doc},
     {"normalise", py_normalise, METH_VARARGS, normalise_doc},
     {"sign_contents", py_sign_contents, METH_VARARGS, sign_contents_doc},
     {"shingle_text", py_shingle_text, METH_VARARGS, shingle_text_doc},
