@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from lshdb.choosing import choose_params
-from lshdb.errors import InputError
 from lshdb.signatures.families import family_of
 from lshdb.signatures.mixing import key_stream
 
@@ -24,7 +23,8 @@ def sample_levels(sample: Sequence[Any], options: Mapping[str, Any]) -> list[flo
     Parameters
     ----------
     sample : sequence
-        Bodies; of more than 2,000 the first ones are taken.
+        Bodies; of more than 2,000 the first ones are taken. Those that could be no document's are
+        left out: an input from which a sample is taken may have some.
     options : mapping
         Of the index that is to be made, as :func:`~lshdb.choosing.choose_params` takes them; those
         that only decide what is found make no difference.
@@ -36,8 +36,6 @@ def sample_levels(sample: Sequence[Any], options: Mapping[str, Any]) -> list[flo
 
     Raises
     ------
-    InputError
-        A body could be no document's.
     ParameterError
         An option cannot be used.
     """
@@ -46,10 +44,7 @@ def sample_levels(sample: Sequence[Any], options: Mapping[str, Any]) -> list[flo
     if plain.get("metric") in ("l1", "l2"):
         plain["width"] = plain.get("width") or 1.0
     family = family_of(choose_params(**plain))
-    for number, body in enumerate(some):
-        reason = family.refusal(body)
-        if reason is not None:
-            raise InputError(f"body {number} of the sample cannot be used: {reason}")
+    some = [body for body in some if family.refusal(body) is None]
     points = [point for point in family.points(family.contents(some)) if family.size(point)]
     if len(points) < 2:
         return []

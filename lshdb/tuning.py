@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 MAX_BANDS = 255
+_SAMPLE_LEVELS = 200
 _TYPICAL_DOCUMENTS = 1e6
 _TYPICAL_SIMILARITY = 0.05
 _TYPICAL_COSINE, _TYPICAL_DEVIATION = 0.1, 0.15
@@ -80,10 +81,20 @@ class Background:
 
     @classmethod
     def of_sample(cls, metric: str, levels: Sequence[float], threshold: float) -> Background:
-        """The background of a million documents, of which some pairs have these levels."""
-        far = sorted(level for level in levels if level < threshold)
+        """The background of a million documents, of which some pairs have these levels.
+
+        Levels are put together to some hundred, the nearer to the threshold the finer: the nearest
+        make the most candidates, and every choice of bands is weighed against all of them.
+        """
+        far = np.sort(np.array([level for level in levels if level < threshold]))[::-1]
+        ends = np.unique(np.geomspace(1, max(len(far), 1), _SAMPLE_LEVELS).round().astype(int))
         each = _TYPICAL_DOCUMENTS / max(1, len(levels))
-        return cls(tuple(far), (each,) * len(far), _candidate_cost(metric))
+        groups = [group for group in np.split(far, ends[:-1]) if len(group)]
+        return cls(
+            tuple(float(group.mean()) for group in groups),
+            tuple(each * len(group) for group in groups),
+            _candidate_cost(metric),
+        )
 
 
 def typical_background(metric: str, curve: Curve, threshold: float) -> Background:

@@ -31,8 +31,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
+
 from lshdb import Document, Index, LshdbError, Rejected, read_documents
-from lshdb.documents import validate_body, validate_key
+from lshdb.documents import peek_documents, validate_body, validate_key
 from lshdb.documents.links import read_links
 from lshdb.documents.raw import read_raw_lines
 from lshdb.storage.checksums import CHECKED_TABLES
@@ -54,6 +56,7 @@ LINES = [
 ]
 JSONL = "".join(json.dumps(line, ensure_ascii=n % 2 == 0) + "\n" for n, line in enumerate(LINES))
 CSV = f'\ufeffid,text,more\r\na,{TEXT},1\r\n"b ""q""","two\r\nlines, and a comma",2\r\n\r\nc,,3\r\n'
+NUMBERS = np.arange(-6, 6).reshape(4, 3) / 8
 URLS = "http://a.com/x/y.html\nhttps://me:pw@B.com:8080/?q=1#f\n//[::1]:80/z\nc.org/%e4%f6\n"
 INPUTS = {
     "jsonl": JSONL.encode(),
@@ -183,6 +186,43 @@ class Fuzzer:
             for (kind, content), (pack, name), limit in numbers
         ]
 
+    def vectors(self, choices: Choices) -> None:
+        """``.npy`` and ``.npz`` as input, and as a file of keys."""
+        kind, pack = choices.pick(("npy", "npz")), choices.pick(PACKS)
+        limit, is_keys = choices.pick(LIMITS), choices.number(4) == 3
+        path = self._input(f"in.{kind}", pack, choices)
+        options: dict[str, Any] = {}
+        if is_keys:
+            options["keys"], path = path, self.folder / "rows.npy"
+            np.save(path, NUMBERS)
+        for body in ("vector", "bits"):
+            _, items = peek_documents([path], body=body, max_document_bytes=limit, **options)
+            for item in items:
+                if isinstance(item, Document):
+                    assert validate_key(item.key) is None
+                    assert item.body.ndim == 1 and item.body.dtype.isnative
+                    item.body.sum()
+                else:
+                    assert item.source.isprintable() and item.reason.isprintable(), item
+
+    def _vector_seeds(self) -> list[Case]:
+        arrays = [
+            NUMBERS, NUMBERS.astype(">f4"), NUMBERS.astype("<f2").copy(order="F"), NUMBERS > 0,
+            np.arange(12, dtype="u1").reshape(4, 3), np.array(["a", "ü", "c", "d"]), np.arange(4),
+        ]  # fmt: skip
+        seeds = []
+        for number, array in enumerate(arrays):
+            for kind, save in enumerate((np.save, np.savez, np.savez_compressed)):
+                file = io.BytesIO()
+                named = {"x": array, "id": np.arange(4)}
+                save(file, array) if kind == 0 else save(file, **named)  # type: ignore[operator]
+                pack = number % len(PACKS) if kind == 0 else 0
+                head = bytes([min(kind, 1), pack, 3, 3 * (number > 4)])
+                content = file.getvalue()
+                raw = "raw" in PACKS[pack]
+                seeds.append((head, _packed(content, PACKS[pack]) if raw else content))
+        return seeds
+
     def links(self, choices: Choices) -> None:
         """``read_links`` and the lines of ``dedup --filter``, which hand on every byte."""
         pack, limit = choices.pick(PACKS), choices.pick((1, 50, 10**6))
@@ -297,6 +337,7 @@ TARGETS: dict[
     str, tuple[Callable[[Fuzzer, Choices], None], Callable[[Fuzzer], list[Case]]]
 ] = {
     "documents": (Fuzzer.documents, Fuzzer._document_seeds),
+    "vectors": (Fuzzer.vectors, Fuzzer._vector_seeds),
     "links": (Fuzzer.links, Fuzzer._link_seeds),
     "toml": (Fuzzer.toml, Fuzzer._toml_seeds),
     "npy": (Fuzzer.npy, Fuzzer._npy_seeds),

@@ -49,14 +49,17 @@ def open_if_there(path: str, **given: Any) -> Index | None:
 
 
 @contextlib.contextmanager
-def create_and_say(path: str, *, lock_timeout: float = 60.0, **given: Any) -> Iterator[Index]:
+def create_and_say(
+    path: str, *, lock_timeout: float = 60.0, seen: dict[str, Any] | None = None, **given: Any
+) -> Iterator[Index]:
     """Make an index with what is given, the rest by default, say so, and close it at the end.
 
     It comes to its place with its first commit. Where somebody else is making it, that is waited
-    for, and theirs is opened.
+    for, and theirs is opened. What was seen in the input is for making one; an index that is there
+    need not have been made with it.
     """
     try:
-        index, is_new = _create(path, lock_timeout, **given), True
+        index, is_new = _create(path, lock_timeout, **{**(seen or {}), **given}), True
     except LshdbError as error:
         try:
             index, is_new = Index.open(path, **given), False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lshdb import IndexParams
 
-__all__ = ["UNIT_NAMES", "described", "shingles_in_words", "texts_in_words"]
+__all__ = ["UNIT_NAMES", "contents_in_words", "described", "texts_in_words"]
 
 UNIT_NAMES = {
     "word": "word",
@@ -24,17 +24,31 @@ _STEPS = {
 }
 
 
-def shingles_in_words(params: IndexParams) -> str:
+def contents_in_words(params: IndexParams) -> tuple[str, str]:
+    """What is compared, as a word and what it is like: shingles, weights, vectors or bits."""
+    if params.kind.body == "vector":
+        return "vectors", f"{params.dim:,} numbers as {params.dtype}, by {params.metric}"
+    if params.kind.body == "bits":
+        return "bits", f"{params.dim:,}, by {params.metric}"
+    if params.kind.body == "weights":
+        return "weights", f"of tokens, or of {_shingles_in_words(params)}, by {params.metric}"
+    return "shingles", _shingles_in_words(params)
+
+
+def _shingles_in_words(params: IndexParams) -> str:
     """What a shingle is, and whether repeats count."""
     plural = f"{UNIT_NAMES[params.unit]}{'s' * (params.k > 1)}"
     by = f" by {params.tokenizer}" if params.tokenizer else ""
     place = " with their place in the path" if params.unit == "url" else ""
-    repeats = "counted again where they repeat" if params.bag else "as a set"
+    is_counted = params.bag or params.kind.body == "weights"
+    repeats = "counted again where they repeat" if is_counted else "as a set"
     return f"{params.k} {plural}{by}{place}, {repeats}"
 
 
 def texts_in_words(params: IndexParams) -> str | None:
-    """What is done to texts; None where it is the usual for words and characters."""
+    """What is done to texts; None where there are none, or it is the usual."""
+    if params.kind.is_dense:
+        return None
     steps = params.normalisation.split("-")
     if steps == ["nfkc", "casefold", "space"]:
         return None
@@ -46,7 +60,12 @@ def texts_in_words(params: IndexParams) -> str | None:
 
 
 def described(params: IndexParams) -> str:
-    """Threshold and shingles in a few words, for a note."""
+    """Threshold and contents in a few words, for a note."""
+    if params.kind.is_dense:
+        what = "bits" if params.kind.body == "bits" else params.dtype
+        said = "distance" if params.kind.is_distance else "threshold"
+        return f"{params.metric}, {said} {params.threshold:g}, {params.dim:,} {what}"
     by = f" by {params.tokenizer}" if params.tokenizer else ""
     unit = {"tokenizer": "token", "url": "token URL"}.get(params.unit, params.unit)
-    return f"threshold {params.threshold:g}, {params.k}-{unit} shingles{by}"
+    metric = "weighted-jaccard, " if params.kind.body == "weights" else ""
+    return f"{metric}threshold {params.threshold:g}, {params.k}-{unit} shingles{by}"

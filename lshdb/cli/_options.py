@@ -13,9 +13,11 @@ import click
 
 from lshdb.cli._describing import UNIT_NAMES
 from lshdb.cli._output import FORMATS
-from lshdb.documents import MAX_DOCUMENT_BYTES
+from lshdb.documents import INPUT_FORMATS, MAX_DOCUMENT_BYTES
+from lshdb.signatures.metrics import DTYPES, METRICS
 
 __all__ = [
+    "READING",
     "conflict_option",
     "creation_options",
     "database_options",
@@ -35,6 +37,8 @@ __all__ = [
 
 _STOP_TOKEN_BYTES = 2**20
 """The largest list of stop tokens; it becomes a parameter of the index."""
+
+SCHEMES = [*dict.fromkeys(scheme for kind in METRICS.values() for scheme in kind.schemes)]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -84,10 +88,17 @@ CREATION_OPTIONS = (
     # No option has a default of its own: what is not given is the library's to choose, and of an
     # index that is there only what is given is compared.
     click.option(
+        "--metric",
+        type=click.Choice(list(METRICS)),
+        help="What similarity is: of texts, of weighted tokens, of vectors (cosine, l1, l2) or of "
+        "bits (hamming, jaccard-bits).  [default: jaccard]",
+    ),
+    click.option(
         "--threshold",
         type=float,
         metavar="T",
-        help="Similarity from which on documents are near-duplicates.  [default: 0.8]",
+        help="Similarity from which on documents are near-duplicates, or for hamming, l1 and l2 "
+        "the distance up to which.  [default: 0.8; none for a distance]",
     ),
     click.option(
         "--recall",
@@ -98,13 +109,39 @@ CREATION_OPTIONS = (
     ),
     click.option("--bands", type=int, metavar="B", help="Bands, with --rows in place of --recall."),
     click.option("--rows", type=int, metavar="R", help="Rows of a band."),
-    click.option("--num-perm", type=int, metavar="N", help="Signature slots.  [default: 128]"),
+    click.option(
+        "--num-perm",
+        type=int,
+        metavar="N",
+        help="Signature slots.  [default: 128; for vectors and bits what the bands need]",
+    ),
     click.option(
         "--scheme",
-        type=click.Choice(["fss", "universal"]),
-        help="Min-hash scheme.  [default: fss]",
+        type=click.Choice(SCHEMES),
+        help="Family of hash functions, one of the metric's: "
+        + "; ".join(f"{name} {' or '.join(kind.schemes)}" for name, kind in METRICS.items())
+        + ".  [default: the first]",
     ),
     click.option("--seed", type=int, metavar="N", help="Of the hash functions.  [default: 1]"),
+    click.option(
+        "--dim",
+        type=int,
+        metavar="N",
+        help="Numbers of a vector, or bits.  [default for add: as in the input; init needs it]",
+    ),
+    click.option(
+        "--dtype",
+        type=click.Choice(DTYPES),
+        help="How the numbers of vectors are kept.  [default for add: as in the input; else "
+        "float32]",
+    ),
+    click.option(
+        "--width",
+        type=float,
+        metavar="A",
+        help="For l1 and l2: of the pieces that projections are cut into; for scheme unary the "
+        "largest number.  [default: chosen with the bands; unary needs it]",
+    ),
     click.option(
         "--unit",
         type=click.Choice(list(UNIT_NAMES)),
@@ -147,9 +184,11 @@ CREATION_OPTIONS = (
     ),
     click.option(
         "--no-text",
+        "--no-vectors",
+        "no_text",
         is_flag=True,
         default=None,
-        help="Do not store texts: a smaller index, whose similarities are estimates.",
+        help="Do not store texts, or vectors: a smaller index, whose similarities are estimates.",
     ),
     database_options,
 )
@@ -276,28 +315,44 @@ def input_options(function: Function) -> Function:
     """How input is read."""
     key_field = click.option(
         "--key-field",
-        default="id",
-        show_default=True,
         metavar="NAME",
-        help="Field or column that holds a document's key.",
+        help="Field, column or array of an .npz that holds a document's key.  [default: id]",
     )
     text_field = click.option(
         "--text-field",
-        default="text",
-        show_default=True,
         metavar="NAME",
-        help="Field or column that holds its text.",
+        help="Field or column that holds its text, or its weights.  [default: text; for "
+        "weighted-jaccard weights where there is no text]",
+    )
+    vector_field = click.option(
+        "--vector-field",
+        metavar="NAME",
+        help="Field, column or array of an .npz that holds its vector or bits.  [default: vector; "
+        "of an .npz the only two-dimensional array]",
+    )
+    keys = click.option(
+        "--keys",
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="FILE",
+        help="Keys of the rows of one .npy, .npz or Parquet file: one a line, or a .npy.  "
+        "[default: row numbers from 0; behind the file's name where there are several]",
     )
     input_format = click.option(
         "--input",
         "input_format",
-        type=click.Choice(["auto", "jsonl", "csv", "tsv", "text", "urls"]),
+        type=click.Choice(INPUT_FORMATS),
         default="auto",
         show_default=True,
         help="Format of the input; auto goes by the names of the files. urls are lists of URLs, "
         "one a line, and a document is a host.",
     )
-    return key_field(text_field(input_format(document_limit_option(function))))
+    for option in (document_limit_option, input_format, keys, vector_field, text_field, key_field):
+        function = option(function)
+    return function
+
+
+READING = ("key_field", "text_field", "vector_field", "keys", "max_document_bytes")
+"""What :func:`input_options` adds to a command beside the format, as ``read_documents`` has it."""
 
 
 def document_limit_option(function: Function) -> Function:
@@ -308,6 +363,7 @@ def document_limit_option(function: Function) -> Function:
         default=MAX_DOCUMENT_BYTES,
         show_default=True,
         metavar="N",
-        help="The longest line, CSV record or text file, decompressed; a longer one is rejected "
+        help="The longest line, CSV record, text file or row, decompressed; a longer one is "
+        "rejected "
         "without being held in memory.",
     )(function)

@@ -15,11 +15,12 @@ from typing import Any
 
 import click
 
-from lshdb import Document, Rejected, read_documents
+from lshdb import Document, InputError, Rejected, read_documents
 from lshdb.cli._adding import add_watched, create_and_say, open_if_there, summary
 from lshdb.cli._cells import harmless
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._options import (
+    READING,
     conflict_option,
     creation_options,
     given_parameters,
@@ -30,6 +31,8 @@ from lshdb.cli._options import (
 )
 from lshdb.cli._output import is_terminal, note, say
 from lshdb.cli._progress import AddProgress
+from lshdb.documents import Peek, peek_documents
+from lshdb.signatures.metrics import METRICS
 
 __all__ = ["command"]
 
@@ -57,10 +60,7 @@ def command(
     index_path: str,
     paths: tuple[str, ...],
     *,
-    key_field: str,
-    text_field: str,
     input_format: str,
-    max_document_bytes: int,
     on_conflict: str,
     max_errors: int | None,
     workers: int | None,
@@ -70,11 +70,13 @@ def command(
     """Add documents to INDEX, which is made if there is none.
 
     PATH is a file, a folder, a pattern in quotes, or - for standard input (JSON Lines): JSON Lines,
-    CSV or TSV by extension, each also .gz or .zst; any other file is one text, its path the key.
-    For an index of unit url any other file, and standard input, is a list of URLs.
+    CSV or TSV by extension, each also .gz or .zst, .parquet, or vectors in .npy and .npz; any other
+    file is one text, its path the key. For an index of unit url any other file, and standard input,
+    is a list of URLs.
 
-    The options from --threshold on are those of lshdb init. They are for the index that is made;
-    one that is there already must have been made with what is given.
+    The options from --metric on are those of lshdb init. They are for the index that is made; one
+    that is there already must have been made with what is given. An index of vectors or bits takes
+    its dimension from the input, and its bands are chosen for a sample of it.
 
     A key that is there with the same text stays as it is, so that adding twice changes nothing.
     What is no document is reported with file, line and reason, counted, and does not stop the rest;
@@ -85,29 +87,34 @@ def command(
     lshdb add notes.lshdb notes/ 'letters/**/*.txt'
     zcat dump.jsonl.gz | lshdb add news.lshdb - --key-field url
     lshdb add hosts.lshdb urls.txt --unit url
+    lshdb add words.lshdb vectors.npy --keys words.txt --metric cosine --threshold 0.7
     """
+    reading = {name: options.pop(name) for name in READING}
     given = given_parameters(options)
     with contextlib.ExitStack() as opened:
         index = open_if_there(index_path, **given)
         if index is not None:
             opened.enter_context(index)
         unit = given.get("unit") if index is None else index.params.unit
+        kind = METRICS[given.get("metric", "jaccard")] if index is None else index.params.kind
+        reading |= {
+            "body": kind.body,
+            "input_format": input_format,
+            "fallback": "urls" if unit == "url" else None,
+        }
         _refuse_own_files(index_path, paths)
         progress = AddProgress()
-        items = read_documents(
-            paths,
-            input_format=input_format,
-            fallback="urls" if unit == "url" else None,
-            key_field=key_field,
-            text_field=text_field,
-            on_progress=progress.bytes_read,
-            max_document_bytes=max_document_bytes,
-        )
-        if index is None:
-            made = create_and_say(index_path, lock_timeout=lock_timeout, **given)
-            index = opened.enter_context(made)
         if "-" in paths and is_terminal(sys.stdin):
             note("reading from the terminal; Ctrl-D ends the input")
+        seen: dict[str, Any] = {}
+        if index is None and kind.is_dense:
+            peek, items = peek_documents(paths, on_progress=progress.bytes_read, **reading)
+            seen = _seen(peek, is_dim_given="dim" in given)
+        else:
+            items = read_documents(paths, on_progress=progress.bytes_read, **reading)
+        if index is None:
+            made = create_and_say(index_path, lock_timeout=lock_timeout, seen=seen, **given)
+            index = opened.enter_context(made)
         result = add_watched(
             index,
             _without_own_files(items, index_path, paths),
@@ -121,6 +128,17 @@ def command(
     say(summary(result))
     if result.rejected:
         ctx.exit(REJECTED)
+
+
+def _seen(peek: Peek, *, is_dim_given: bool) -> dict[str, Any]:
+    """What of a new index follows from the input, where it is not given."""
+    if not is_dim_given and peek.dim is None:
+        raise InputError(
+            "there is no vector in the input, from which the dimension could be taken",
+            hint="check the input, or give --dim",
+        )
+    seen = {"dim": peek.dim, "dtype": peek.dtype, "sample": peek.bodies or None}
+    return {name: value for name, value in seen.items() if value is not None}
 
 
 def _refuse_own_files(index_path: str, paths: Sequence[str]) -> None:

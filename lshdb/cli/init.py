@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from lshdb import Index, IndexParams
-from lshdb.cli._describing import shingles_in_words, texts_in_words
+from lshdb.cli._describing import contents_in_words, texts_in_words
 from lshdb.cli._options import creation_options, given_parameters, index_argument
 from lshdb.cli._output import say
 
@@ -27,6 +27,7 @@ def command(index_path: str, **options: Any) -> None:
     lshdb init news.lshdb
     lshdb init verses.lshdb --threshold 0.5 --unit char --k 5
     lshdb init hosts.lshdb --unit url
+    lshdb init points.lshdb --metric l2 --dim 64 --threshold 12
     """
     with Index.create(index_path, **given_parameters(options)) as index:
         params = index.params
@@ -40,27 +41,37 @@ def command(index_path: str, **options: Any) -> None:
 
 def _description(params: IndexParams) -> list[str]:
     used = params.bands * params.rows
-    texts = "stored; similarities are exact"
-    if not params.store_text:
-        texts = "not stored; similarities are estimates"
-    around = (params.threshold - 0.1, params.threshold, params.threshold + 0.1)
-    points = sorted({round(min(s, 1.0), 10) for s in around if s > 1e-9})
+    name, contents = contents_in_words(params)
+    stored, is_distance = "bodies" if params.kind.is_dense else "texts", params.kind.is_distance
+    one, many = ("distance", "distances") if is_distance else ("similarity", "similarities")
+    kept = f"stored; {many} are exact" if params.store_text else f"not stored; {many} are estimates"
     normalised = texts_in_words(params)
     return [
-        f"  shingles     {shingles_in_words(params)}",
+        f"  {name:<12} {contents}",
         *([] if normalised is None else [f"               {normalised}"]),
         f"  signatures   {params.num_perm} slots by scheme {params.scheme}, seed {params.seed}",
         f"  bands        {params.bands} of {params.rows} rows each, "
         f"which use {used} of the {params.num_perm} slots",
-        f"  texts        {texts}",
+        f"  {stored:<12} {kept}",
         f"  threshold    {params.threshold:g}",
         "  a pair is found with probability",
         *(
-            f"    {_probability(params.recall_at(s))}  at similarity {s:g}"
+            f"    {_probability(params.recall_at(s))}  at {one} {s:g}"
             + ("  (the threshold)" if s == params.threshold else "")
-            for s in points
+            for s in _points(params)
         ),
     ]
+
+
+def _points(params: IndexParams) -> list[float]:
+    """Similarities or distances around the threshold."""
+    if params.kind.is_distance:
+        distances = [params.threshold * share for share in (0.5, 1.0, 1.5, 2.0)]
+        if params.kind.body == "bits":
+            distances = [float(min(int(distance), params.dim)) for distance in distances]
+        return sorted({*distances, params.threshold})
+    around = (params.threshold - 0.1, params.threshold, params.threshold + 0.1)
+    return sorted({round(min(s, 1.0), 10) for s in around if s > 1e-9})
 
 
 def _probability(p: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -24,13 +25,31 @@ COLUMNS = (
     Column("method"),
 )
 TEXT_KEY = "text"
-"""Stands in the place of a query's key where the query is an option's value."""
+VECTOR_KEY = "vector"
+"""These stand in the place of a query's key where the query is an option's value."""
+
+
+def _vector(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Any:
+    """Numbers or weights as JSON; anything else stands for bits as it is."""
+    if value is None or not value.lstrip().startswith(("[", "{")):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise click.BadParameter(f"{value[:80]!r} is not valid JSON: {error}") from error
 
 
 @click.command("query", short_help="Find the documents most similar to a text or a key.")
 @index_argument
 @click.argument("files", metavar="[FILE...]", nargs=-1)
 @click.option("--text", metavar="TEXT", help="Query this text.")
+@click.option(
+    "--vector",
+    callback=_vector,
+    metavar="VALUE",
+    help="Query this vector: a JSON array of numbers; bits as 0s and 1s or hexadecimal digits; "
+    "weights as a JSON object.",
+)
 @click.option("--key", metavar="KEY", help="Query a document of the index, itself left out.")
 @click.option(
     "--top", type=int, default=10, show_default=True, metavar="N", help="Most answers a query."
@@ -48,6 +67,7 @@ TEXT_KEY = "text"
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     index_path: str,
     files: tuple[str, ...],
     *,
@@ -57,28 +77,30 @@ def command(
     workers: int | None,
     threshold: float | None,
     verify: str | None,
-    key_field: str,
-    text_field: str,
+    vector: Any,
     input_format: str,
-    max_document_bytes: int,
     output_format: str | None,
+    **reading: Any,
 ) -> None:
     """The documents of INDEX that are most similar to each query, best first.
 
-    Queries are one of: --text, --key, FILE... (as for add), or JSON Lines on standard input. For an
-    index of unit url the text is a list of URLs, one a line, and so are files and standard input.
+    Queries are one of: --text, --vector, --key, FILE... (as for add), or JSON Lines on standard
+    input. For an index of unit url the text is a list of URLs, one a line, and so are files and
+    standard input.
 
     \b
     lshdb query news.lshdb --text "the quick brown fox jumps over the lazy dog"
     lshdb query news.lshdb --key article-17 --top 3
     lshdb query news.lshdb tonight.jsonl --format jsonl
+    lshdb query points.lshdb --vector '[0.5, -1, 2]'
     """
-    sources = bool(files) + (text is not None) + (key is not None)
+    given = [text is not None, vector is not None, key is not None, bool(files)]
+    sources = sum(given)
     if sources > 1:
-        raise click.UsageError("give one of FILE..., --text and --key", ctx)
+        raise click.UsageError("give one of FILE..., --text, --vector and --key", ctx)
     if not sources and is_terminal(sys.stdin):
         raise click.UsageError(
-            "nothing to query: give --text, --key or FILE..., or pipe JSON Lines in", ctx
+            "nothing to query: give --text, --vector, --key or FILE..., or pipe JSON Lines in", ctx
         )
     n_rejected = 0
 
@@ -94,6 +116,8 @@ def command(
             if not index.count_shingles(text):
                 unit = UNIT_NAMES[index.params.unit]
                 note(f"the text has no {unit} to compare, so nothing is similar to it")
+        elif vector is not None:
+            rows = _rows(VECTOR_KEY, index.query(vector, **search))
         elif key is not None:
             rows = _rows(key, index.query(key=key, **search))
         else:
@@ -102,9 +126,8 @@ def command(
                 paths,
                 input_format=input_format,
                 fallback="urls" if index.params.unit == "url" else None,
-                key_field=key_field,
-                text_field=text_field,
-                max_document_bytes=max_document_bytes,
+                body=index.params.kind.body,
+                **reading,
             )
             if workers is None and "-" in paths:
                 workers = 1

@@ -4,8 +4,10 @@ from lshdb.documents.keys import MAX_KEY_BYTES, validate_body, validate_key
 from lshdb.documents.model import Body, Document, Rejected
 from lshdb.documents.peeking import Peek, peek_documents
 from lshdb.documents.reading import MAX_DOCUMENT_BYTES, check_document_limit, read_documents
+from lshdb.documents.sources import FORMATS as INPUT_FORMATS
 
 __all__ = [
+    "INPUT_FORMATS",
     "MAX_DOCUMENT_BYTES",
     "MAX_KEY_BYTES",
     "Body",

@@ -19,7 +19,7 @@ import numpy as np
 
 from lshdb.documents.faults import BrokenSourceError
 from lshdb.documents.fields import Fields
-from lshdb.documents.keys import validate_key
+from lshdb.documents.keys import validate_body, validate_key
 from lshdb.documents.model import Document, Rejected
 from lshdb.documents.row_keys import RowKey, side_keys
 from lshdb.documents.wording import printable, shown_names
@@ -79,7 +79,8 @@ def read_parquet(
                 bodies = _bodies(arrow, batch.column(columns[0]))
                 keys = _keys(batch.column(columns[1])) if beside is None else beside
                 for body in bodies:
-                    yield _item(next(keys, _NO_KEY), body, f"{name}: row {row}", limit)
+                    source = f"{name}: row {row}"
+                    yield _item(next(keys, _NO_KEY), body, source, limit, is_text=fields.is_text)
                     row += 1
     except (arrow.ArrowException, OSError, ValueError, OverflowError) as error:
         reason = printable(str(error).partition("\n")[0])[:200]
@@ -157,11 +158,15 @@ def _bodies(arrow: Any, column: Any) -> list[Any]:
     return found
 
 
-def _item(given: RowKey, body: Any, source: str, limit: int) -> Document | Rejected:
+def _item(
+    given: RowKey, body: Any, source: str, limit: int, *, is_text: bool
+) -> Document | Rejected:
     key, reason = given
     size = body.nbytes if isinstance(body, np.ndarray) else len(body) if body is not None else 0
     if reason is None and body is None:
         reason = "the body is null"
     if reason is None and size > limit:
         reason = f"the body has {size:,} bytes or more, more than the limit of {limit:,}"
-    return Rejected(source, reason) if reason is not None else Document(key, body, source)
+    if reason is None and is_text:
+        reason = validate_body(body)
+    return Document(key, body, source) if reason is None else Rejected(source, reason)

@@ -94,7 +94,7 @@ def test_no_answer_is_no_error(run: Run, index_path: Path) -> None:
 def test_one_source_only(run: Run, index_path: Path) -> None:
     for sources in (("--text", "a", "--key", "b"), ("file", "--key", "b"), ("-", "--text", "a")):
         result = run("query", index_path, *sources, code=2)
-        assert "one of FILE..., --text and --key" in result.stderr
+        assert "one of FILE..., --text, --vector and --key" in result.stderr
 
 
 def test_a_terminal_is_not_waited_for(
