@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from lshdb.showing import ShownDocument
     from lshdb.signatures import KernelWarning, kernel_name
     from lshdb.tokenizers import Tokenizer
+    from lshdb.tuned import Tuning, tune
     from lshdb.version import __version__
 
 _HOMES = {
@@ -60,6 +61,7 @@ _HOMES = {
     "showing": "ShownDocument",
     "signatures": "KernelWarning kernel_name",
     "tokenizers": "Tokenizer",
+    "tuned": "Tuning tune",
     "version": "__version__",
 }
 """Module to the public names that it holds."""
@@ -98,11 +100,13 @@ __all__ = [
     "Tokenizer",
     "TokenizerError",
     "TooManyRejectedError",
+    "Tuning",
     "__version__",
     "candidate_probability",
     "choose_bands",
     "kernel_name",
     "read_documents",
+    "tune",
 ]
 
 

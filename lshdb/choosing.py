@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from lshdb.errors import ParameterError
@@ -39,6 +40,8 @@ _NUM_PERM = 128
 _LEAST_BITS = 256
 """Bits of a signature at least: with fewer an estimate says little."""
 _MOST_BITS = 16_384
+_SLOT_COST = 1.0 / 160.0
+"""Of a bit of a signature, in postings, which take some 20 bytes."""
 
 
 def choose_params(
@@ -120,12 +123,16 @@ def choose_params(
     if width is not None or not is_projected:
         check_width(scheme, width or 0.0)
     level = 0.0 - threshold if kind.is_distance else threshold
-    far = None if levels is None else Background.of_sample(metric, list(levels), level)
+    slot_cost = _SLOT_COST * slot_bits(scheme) if kind.is_dense and num_perm is None else 0.0
+    if levels is None:
+        any_curve = curve_of(metric, scheme, dim=dim or 1, width=width or 1.0)
+        far = typical_background(metric, any_curve, level)
+    else:
+        far = Background.of_sample(metric, list(levels), level)
+    far = replace(far, slot_cost=slot_cost)
     if is_projected and width is None:
-        far = far or typical_background(metric, _any_curve(metric, scheme), level)
         width = choose_width(scheme, level, promised, most, far)
     curve = curve_of(metric, scheme, dim=dim or 0, width=width or 0.0)
-    far = far or typical_background(metric, curve, level)
     if (bands is None) != (rows is None):
         raise ParameterError("bands and rows are given together or not at all")
     if bands is not None and rows is not None:
@@ -171,10 +178,6 @@ def _given_recall(curve: Curve, level: float, bands: int, rows: int) -> float:
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ParameterError(f"{name} is {value!r}; expected a whole number from 1 on")
     return candidate_probability(curve.probability(level), bands, rows)
-
-
-def _any_curve(metric: str, scheme: str) -> Curve:
-    return curve_of(metric, scheme, dim=1, width=1.0)
 
 
 def _most_slots(metric: str, scheme: str) -> int:

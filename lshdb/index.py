@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lshdb.documents import Document, Rejected
 from lshdb.expectations import check_expected
 from lshdb.groups import check_limits
-from lshdb.params import IndexParams
-from lshdb.sampling import sample_levels
+from lshdb.sampling import params_for
 from lshdb.search.pairs import Pair
 from lshdb.showing import ShownDocument, show_document
 from lshdb.signatures.families import family_of
@@ -173,8 +172,7 @@ class Index(Upkeep):
             "tokenizer": tokenizer.recorded if tokenizer is not None else "",
             "store_text": store_text,
         }  # fmt: skip
-        levels = None if sample is None else sample_levels(sample, options)
-        params = IndexParams.choose(**options, levels=levels)
+        params = params_for(options, sample)
         store = Store.create(
             Path(path),
             params,

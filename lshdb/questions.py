@@ -104,7 +104,7 @@ class Questions:
         signatures = self._maker.signatures(points) if self._maker.size(points[0]) else None
         if recall is not None or probe_limit is not False:
             with self._nearest(top, threshold, verify, recall, probe_limit) as nearest:
-                return Answer() if signatures is None else nearest.search(signatures, points[0])
+                return Answer() if signatures is None else nearest.near(signatures, points[0])
         is_exact = verify == "exact" or (verify is None and self.params.keeps_texts)
         keys = self._keys(signatures)
         answering = self._store.answering(keys.reshape(-1), with_bodies=is_exact)
@@ -120,6 +120,8 @@ class Questions:
         top: int | None = 10,
         threshold: float | None = None,
         verify: str | None = None,
+        recall: float | None = None,
+        probe_limit: int | bool = False,
         workers: int | None = 1,
     ) -> Iterator[tuple[str, list[Hit]]]:
         """Many queries on one state of the index: (query key, answer) for each, streamed.
@@ -128,15 +130,20 @@ class Questions:
         ----------
         documents : iterable
             As for :meth:`add`; their keys only name the queries.
-        top, threshold, verify
+        top, threshold, verify, recall, probe_limit
             As for :meth:`query`.
         workers : int or None
             Threads; None is one a core. With one, each query is answered before the next is taken;
             with more, some hundred are taken ahead. The answers are the same.
         """
         workers = choose_workers(workers)
+        taken = (item if isinstance(item, Document) else Document(*item) for item in documents)
+        if recall is not None or probe_limit is not False:
+            with self._nearest(top, threshold, verify, recall, probe_limit) as nearest:
+                near = search_documents(nearest, self._maker, taken, workers=workers)
+                yield from self._store.while_open(near)
+            return
         with self._searcher(self._store.reading(), top, threshold, verify) as searcher:
-            taken = (item if isinstance(item, Document) else Document(*item) for item in documents)
             found = search_documents(searcher, self._maker, taken, workers=workers)
             yield from self._store.while_open(found)
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from lshdb.choosing import choose_params
+from lshdb.params import IndexParams
 from lshdb.signatures.families import family_of
 from lshdb.signatures.mixing import key_stream
 
-__all__ = ["sample_levels"]
+__all__ = ["params_for", "sample_levels"]
 
 MOST_BODIES = 2_000
 _PAIRS = 20_000
@@ -54,3 +55,22 @@ def sample_levels(sample: Sequence[Any], options: Mapping[str, Any]) -> list[flo
     right = (left + 1 + other) % len(points)
     levels = family.levels([points[one] for one in left], [points[one] for one in right])
     return [float(level) for level in levels]
+
+
+def params_for(options: Mapping[str, Any], sample: Sequence[Any] | None) -> IndexParams:
+    """Complete parameters, with bands that are chosen for a sample where there is one.
+
+    Parameters
+    ----------
+    options : mapping
+        As :func:`~lshdb.choosing.choose_params` takes them.
+    sample : sequence or None
+        Bodies.
+
+    Raises
+    ------
+    InputError, ParameterError
+        As the two functions raise them.
+    """
+    levels = None if sample is None else sample_levels(sample, options)
+    return choose_params(**options, levels=levels)

@@ -73,11 +73,14 @@ class Background:
         Of a candidate that turns out to be none, in postings: 1 for texts, an eighth for vectors
         and bits. Comparing two signatures takes some 0.2 us, and writing a posting a whole one and
         16 bytes; but a candidate among texts may have to be read.
+    slot_cost : float
+        Of a slot that the bands use, in postings: 0 where signatures have the same length anyway.
     """
 
     levels: tuple[float, ...]
     documents: tuple[float, ...]
     candidate_cost: float = 1.0
+    slot_cost: float = 0.0
 
     @classmethod
     def of_sample(cls, metric: str, levels: Sequence[float], threshold: float) -> Background:
@@ -102,7 +105,8 @@ def typical_background(metric: str, curve: Curve, threshold: float) -> Backgroun
 
     Similarities of sets that have nothing in common but boilerplate fall off exponentially, with
     mean 0.05. Cosines are normal about 0.1 with deviation 0.15, as those of word vectors are. Bits
-    differ in half of their places. For other distances all documents are at twice the threshold.
+    differ in half of their places. For other distances most documents are at four times the
+    threshold, and one in a hundred at twice.
 
     Parameters
     ----------
@@ -115,7 +119,11 @@ def typical_background(metric: str, curve: Curve, threshold: float) -> Backgroun
         (half,) = curve.levels(np.array([0.5])).tolist()
         return Background((min(half, threshold),), (_TYPICAL_DOCUMENTS,), _candidate_cost(metric))
     if curve.is_distance:
-        return Background((2.0 * threshold,), (_TYPICAL_DOCUMENTS,), _candidate_cost(metric))
+        return Background(
+            (4.0 * threshold, 2.0 * threshold),
+            (0.99 * _TYPICAL_DOCUMENTS, 0.01 * _TYPICAL_DOCUMENTS),
+            _candidate_cost(metric),
+        )
     if metric == "cosine":
         width = (threshold + 1.0) / _STEPS
         levels = [-1.0 + (step + 0.5) * width for step in range(_STEPS)]
@@ -156,7 +164,7 @@ def cheapest_banding(
     """The cheapest bands with which a pair at a level is found with probability >= recall.
 
     Among all (b, r) with b r <= num_perm and 1 - (1 - p^r)^b >= R, the one with the lowest cost a
-    document: b postings, and the false candidates in its background at their cost.
+    document: b postings, b r slots, and the false candidates in its background at their cost.
 
     Parameters
     ----------
@@ -185,7 +193,8 @@ def cheapest_banding(
             bands += 1
         if bands * rows > num_perm or bands > MAX_BANDS:
             continue
-        cost = bands + background.candidate_cost * sum(
+        cost = bands * (1.0 + rows * background.slot_cost)
+        cost += background.candidate_cost * sum(
             count * candidate_probability(p, bands, rows)
             for p, count in zip(far, background.documents, strict=True)
         )

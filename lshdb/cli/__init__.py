@@ -23,6 +23,7 @@ __all__ = ["cli", "run"]
 
 COMMANDS = (
     "init",
+    "tune",
     "add",
     "remove",
     "expire",

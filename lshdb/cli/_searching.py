@@ -1,11 +1,36 @@
-"""What ``query`` and ``pairs`` share: a word about recall below the index's own threshold."""
+"""What listings of similar documents share: similarity or distance, and a word about recall."""
 
 from __future__ import annotations
 
-from lshdb import Index
-from lshdb.cli._output import note
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-__all__ = ["note_recall"]
+from lshdb import Index, IndexParams
+from lshdb.cli._output import Column, note
+
+__all__ = ["measured", "note_recall"]
+
+Row = Sequence[Any] | None
+
+
+def measured(
+    params: IndexParams, columns: Sequence[Column], rows: Iterable[Row]
+) -> tuple[Sequence[Column], Iterable[Row]]:
+    """Columns and rows with the distance in place of the similarity, where the metric is one."""
+    if not params.kind.is_distance:
+        return columns, rows
+    place = [column.name for column in columns].index("similarity")
+    named = [*columns[:place], Column("distance", "similarity"), *columns[place + 1 :]]
+    value = params.curve.value
+
+    def converted() -> Iterator[Row]:
+        for row in rows:
+            if row is None or row[place] is None:
+                yield row
+            else:
+                yield (*row[:place], value(row[place]), *row[place + 1 :])
+
+    return named, converted()
 
 
 def note_recall(index: Index, threshold: float | None, verify: str | None) -> None:
@@ -17,9 +42,10 @@ def note_recall(index: Index, threshold: float | None, verify: str | None) -> No
     is_unverified = verify is None and needs_files and not index.has_signatures
     if verify == "none" or is_unverified:
         note("--threshold does not apply with --verify none, which gives every candidate")
-    elif 0.0 < threshold < params.threshold:
+    elif params.curve.level(threshold) < params.level:
+        what, where = ("distance", "above") if params.kind.is_distance else ("similarity", "below")
         note(
-            f"a pair at similarity {threshold:g}, below this index's threshold of "
+            f"a pair at {what} {threshold:g}, {where} this index's threshold of "
             f"{params.threshold:g}, is found with probability {params.recall_at(threshold):.4f}; "
             f"an index made with --threshold {threshold:g} finds more"
         )

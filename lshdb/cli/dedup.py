@@ -11,6 +11,7 @@ from lshdb.cli._interrupts import prompt_interrupts
 from lshdb.cli._linking import linking_options, update_edges
 from lshdb.cli._options import document_limit_option, index_argument, listing_options, since_option
 from lshdb.cli._output import Column, note, print_bytes, print_listing
+from lshdb.cli._searching import measured
 
 __all__ = ["command"]
 
@@ -110,7 +111,10 @@ def command(
                 for one in found
             )
             print_listing(
-                COLUMNS, rows, output_format, empty="no documents", count=("document", "documents")
+                *measured(index.params, COLUMNS, rows),
+                output_format,
+                empty="no documents",
+                count=("document", "documents"),
             )
             return
         lines = index.filter(

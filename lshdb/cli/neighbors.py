@@ -11,6 +11,7 @@ from lshdb.cli._interrupts import prompt_interrupts
 from lshdb.cli._linking import linking_options, update_edges
 from lshdb.cli._options import index_argument, listing_options
 from lshdb.cli._output import Column, print_listing
+from lshdb.cli._searching import measured
 
 __all__ = ["command"]
 
@@ -39,9 +40,9 @@ def command(index_path: str, *, top: int, output_format: str | None, **linking: 
     with Index.open(index_path) as index, prompt_interrupts():
         update_edges(index, **linking)
         found = index.neighbors(top=top, threshold=linking["threshold"], update=False)
+        rows = ((one.key, one.rank, one.neighbor, one.similarity, one.method) for one in found)
         print_listing(
-            COLUMNS,
-            ((one.key, one.rank, one.neighbor, one.similarity, one.method) for one in found),
+            *measured(index.params, COLUMNS, rows),
             output_format,
             empty="no document has a neighbor",
             count=("neighbor", "neighbors"),

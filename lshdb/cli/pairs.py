@@ -15,7 +15,7 @@ from lshdb.cli._options import (
     since_option,
 )
 from lshdb.cli._output import Column, note, print_listing
-from lshdb.cli._searching import note_recall
+from lshdb.cli._searching import measured, note_recall
 
 __all__ = ["COLUMNS", "command"]
 
@@ -60,9 +60,9 @@ def command(
             threshold=threshold, verify=verify, since=since, max_bucket=max_bucket, memory=memory
         )
         note_recall(index, threshold, verify)
+        rows = ((pair.key1, pair.key2, pair.similarity, pair.method) for pair in found)
         print_listing(
-            COLUMNS,
-            ((pair.key1, pair.key2, pair.similarity, pair.method) for pair in found),
+            *measured(index.params, COLUMNS, rows),
             output_format,
             empty="no pairs",
             count=("pair", "pairs"),

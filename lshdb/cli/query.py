@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from lshdb import Document, Hit, Index, Rejected, read_documents
+from lshdb import Answer, Document, Hit, Index, Rejected, read_documents
 from lshdb.cli._describing import UNIT_NAMES
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._options import index_argument, input_options, listing_options, search_options
 from lshdb.cli._output import Column, is_terminal, note, print_listing
-from lshdb.cli._searching import note_recall
+from lshdb.cli._searching import measured, note_recall
 
 __all__ = ["command"]
 
@@ -55,6 +55,22 @@ def _vector(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
     "--top", type=int, default=10, show_default=True, metavar="N", help="Most answers a query."
 )
 @click.option(
+    "--recall",
+    type=float,
+    metavar="P",
+    help="Find each of the nearest documents with this probability, however near they are: look "
+    "also into buckets next to the query's own.  [default: only into its own]",
+)
+@click.option(
+    "--probe-limit",
+    is_flag=False,
+    flag_value=0,
+    type=click.IntRange(min=0),
+    metavar="[N]",
+    help="Stop after N compared candidates, far ones included; twice the number of bands, if no "
+    "number is given.  [default: never]",
+)
+@click.option(
     "--workers",
     type=click.IntRange(min=1),
     metavar="N",
@@ -74,6 +90,8 @@ def command(
     text: str | None,
     key: str | None,
     top: int,
+    recall: float | None,
+    probe_limit: int | None,
     workers: int | None,
     threshold: float | None,
     verify: str | None,
@@ -92,7 +110,7 @@ def command(
     lshdb query news.lshdb --text "the quick brown fox jumps over the lazy dog"
     lshdb query news.lshdb --key article-17 --top 3
     lshdb query news.lshdb tonight.jsonl --format jsonl
-    lshdb query points.lshdb --vector '[0.5, -1, 2]'
+    lshdb query points.lshdb --vector '[0.5, -1, 2]' --recall 0.95
     """
     given = [text is not None, vector is not None, key is not None, bool(files)]
     sources = sum(given)
@@ -109,17 +127,21 @@ def command(
         n_rejected += 1
 
     search: dict[str, Any] = {"top": top, "threshold": threshold, "verify": verify}
+    if recall is not None or probe_limit is not None:
+        limit = False if probe_limit is None else probe_limit or True
+        search |= {"recall": recall, "probe_limit": limit}
+    effort = _Effort(recall)
     with Index.open(index_path) as index:
         rows: Iterable[tuple[object, ...] | None]
         if text is not None:
-            rows = _rows(TEXT_KEY, index.query(text, **search))
+            rows = _rows(TEXT_KEY, effort.of(index.query(text, **search)))
             if not index.count_shingles(text):
                 unit = UNIT_NAMES[index.params.unit]
                 note(f"the text has no {unit} to compare, so nothing is similar to it")
         elif vector is not None:
-            rows = _rows(VECTOR_KEY, index.query(vector, **search))
+            rows = _rows(VECTOR_KEY, effort.of(index.query(vector, **search)))
         elif key is not None:
-            rows = _rows(key, index.query(key=key, **search))
+            rows = _rows(key, effort.of(index.query(key=key, **search)))
         else:
             paths = files or ("-",)
             items = read_documents(
@@ -132,12 +154,57 @@ def command(
             if workers is None and "-" in paths:
                 workers = 1
             answers = index.query_many(_usable(items, count_rejected), workers=workers, **search)
-            rows = _streamed(answers, is_live="-" in paths and workers == 1)
-        note_recall(index, threshold, verify)
-        print_listing(COLUMNS, rows, output_format, empty="no document is that similar")
+            rows = _streamed(answers, effort, is_live="-" in paths and workers == 1)
+        if recall is None:
+            note_recall(index, threshold, verify)
+        print_listing(
+            *measured(index.params, COLUMNS, rows),
+            output_format,
+            empty="no document is that similar",
+        )
+        effort.say()
     if n_rejected:
         note(f"{n_rejected:,} rejected; the other queries were answered")
         ctx.exit(REJECTED)
+
+
+class _Effort:
+    """What answers say of how they were found, added up over all queries."""
+
+    def __init__(self, wanted: float | None) -> None:
+        self._wanted = wanted
+        self._answers = self._cut = self._short = 0
+        self._checked = self._left = 0
+        self._least = 1.0
+
+    def of(self, hits: list[Hit]) -> list[Hit]:
+        """Take note of an answer, and give it back."""
+        if isinstance(hits, Answer):
+            self._answers += 1
+            self._checked += hits.checked
+            self._cut += hits.left > 0
+            self._left += hits.left
+            if self._wanted is not None and hits.recall is not None:
+                self._short += hits.recall < self._wanted
+                self._least = min(self._least, hits.recall)
+        return hits
+
+    def say(self) -> None:
+        """Say what was cut, and where the recall was not reached."""
+        of_many = f" of {self._answers:,} queries" if self._answers > 1 else ""
+        if self._cut:
+            note(
+                f"stopped at the probe limit{f' in {self._cut:,}' if of_many else ''}{of_many}: "
+                f"{self._checked:,} candidates were compared, {self._left:,} more were met and not"
+            )
+        if self._short:
+            where = f"in {self._short:,}{of_many} " if of_many else ""
+            note(
+                f"recall {self._wanted:g} was not reached {where}with the buckets that there are: "
+                "a document exactly as similar as the last one listed was found with "
+                f"probability {self._least:.4f}{' in the worst case' if of_many else ''}, nearer "
+                "ones more likely; an index with more bands, or fewer rows, reaches more"
+            )
 
 
 def _rows(query_key: str, hits: Iterable[Hit]) -> Iterator[tuple[object, ...]]:
@@ -145,11 +212,11 @@ def _rows(query_key: str, hits: Iterable[Hit]) -> Iterator[tuple[object, ...]]:
 
 
 def _streamed(
-    answers: Iterable[tuple[str, list[Hit]]], *, is_live: bool
+    answers: Iterable[tuple[str, list[Hit]]], effort: _Effort, *, is_live: bool
 ) -> Iterator[tuple[object, ...] | None]:
     """All rows; after each answer a pause, where the next query may be long in coming."""
     for query_key, hits in answers:
-        yield from _rows(query_key, hits)
+        yield from _rows(query_key, effort.of(hits))
         if is_live:
             yield None
 

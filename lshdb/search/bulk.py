@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lshdb.documents import Document
 from lshdb.errors import InputError, LshdbError
+from lshdb.search.nearest import NearestSearch
 from lshdb.search.query import Hit, Searcher
 from lshdb.signatures.family import Family, Point
 from lshdb.threads import in_chunks, work_ahead
@@ -66,7 +67,11 @@ class QueryMaker:
 
 
 def search_documents(
-    searcher: Searcher, maker: QueryMaker, documents: Iterable[Document], *, workers: int
+    searcher: Searcher | NearestSearch,
+    maker: QueryMaker,
+    documents: Iterable[Document],
+    *,
+    workers: int,
 ) -> Iterator[tuple[str, list[Hit]]]:
     """(query key, answer) for each document, in order.
 

@@ -15,7 +15,7 @@ SoCG 2004) is the other way to end: after so many candidates were compared, far 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -124,7 +124,18 @@ class NearestSearch:
         self._points = points_of(snapshot, family)
         self._dead = snapshot.edges.dead()
 
-    def search(
+    def search(self, signatures: NDArray[np.uint32], points: Sequence[Point]) -> list[list[Hit]]:
+        """The nearest documents of each query.
+
+        Parameters
+        ----------
+        signatures : ndarray of uint32, shape (n, row_words)
+        points : sequence, length n
+        """
+        rows = (signatures[number : number + 1] for number in range(len(points)))
+        return [self.near(row, point) for row, point in zip(rows, points, strict=True)]
+
+    def near(
         self, row: NDArray[np.uint32], point: Point | None, *, leave_out: int | None = None
     ) -> Answer:
         """The nearest documents of one query.
@@ -171,7 +182,7 @@ class NearestSearch:
         row = self._snapshot.signatures[number : number + 1]
         is_stored = self._params.store_text
         point = self._points.get([number])[number] if is_stored else None
-        return self.search(row, point, leave_out=document.doc_id)
+        return self.near(row, point, leave_out=document.doc_id)
 
     def _next(self, probes: Probes, done: int, found: _Found) -> int:
         """How many buckets are to be looked into before what is found is looked at again."""
