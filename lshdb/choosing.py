@@ -146,7 +146,7 @@ def choose_params(
     return IndexParams(
         bands=bands,
         rows=rows,
-        num_perm=num_perm or _slots_for(metric, scheme, bands * rows),
+        num_perm=num_perm or _slots_for(scheme, bands * rows, is_estimate=not store_text),
         threshold=float(threshold),
         recall=float(promised),
         width=float(width or 0.0),
@@ -186,11 +186,12 @@ def _most_slots(metric: str, scheme: str) -> int:
     return _MOST_BITS if slot_bits(scheme) == 1 else MAX_WORDS
 
 
-def _slots_for(metric: str, scheme: str, used: int) -> int:
-    """Slots of a signature of which so many are used by bands."""
+def _slots_for(scheme: str, used: int, *, is_estimate: bool) -> int:
+    """Slots of a signature of which so many are used by bands; more where it is all there is."""
     if slot_bits(scheme) == 1:
-        return max(_LEAST_BITS, -(-used // 32) * 32)
-    return used if scheme in ("cauchy", "gaussian") else _NUM_PERM
+        return max(_LEAST_BITS * (4 if is_estimate else 1), -(-used // 32) * 32)
+    is_fixed = is_estimate or scheme not in ("cauchy", "gaussian")
+    return max(used, _NUM_PERM) if is_fixed else used
 
 
 def _vector_options(

@@ -375,14 +375,18 @@ class Groups(Questions):
         if update:
             state = self.edge_state()
             self.update_clusters(
-                threshold=lowest,
+                threshold=threshold,
                 verify=None if state is None else state.method,
                 lock_timeout=lock_timeout,
             )
         with self._store.reading() as snapshot:
             state = snapshot.edges.state()
             if state is None or state.threshold > lowest:
-                found = "no" if state is None else f"only down to {state.threshold:g},"
+                found = (
+                    "no"
+                    if state is None
+                    else f"only down to {self.params.curve.value(state.threshold):g},"
+                )
                 raise ParameterError(
                     f"the index {self._store.directory.path} has {found} verified edges",
                     hint="bring them up to date with: lshdb clusters INDEX",

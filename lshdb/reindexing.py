@@ -21,6 +21,7 @@ from lshdb.errors import DamageError, ParameterError, TextNotStoredError
 from lshdb.params import IndexParams
 from lshdb.signatures.families import family_of
 from lshdb.signatures.family import Family
+from lshdb.signatures.metrics import METRICS
 from lshdb.storage.bodies import hash_body, raw_body, unpack_body
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.snapshot import Snapshot
@@ -37,8 +38,10 @@ _KEPT = ("metric", "scheme", "num_perm", "seed", "threshold", "store_text")
 _OPTIONS = {
     *("threshold", "recall", "bands", "rows", "num_perm", "scheme", "seed", "unit", "k", "bag"),
     *("lowercase", "strip_accents", "strip_punctuation", "digits", "stop_tokens", "store_text"),
-    "width",
+    *("metric", "dtype", "width"),
 }
+_OF_A_METRIC = frozenset({"scheme", "num_perm", "threshold", "width"})
+"""Parameters that mean something else under another metric."""
 
 
 def reindex_store(
@@ -119,12 +122,21 @@ def changed_params(
                 f"there is no parameter {name!r}", hint="one of " + ", ".join(sorted(_OPTIONS))
             )
     kept = {name: getattr(params, name) for name in _KEPT}
+    metric = given.get("metric", params.metric)
+    if metric in METRICS and METRICS[metric].body != params.kind.body:
+        raise ParameterError(
+            f"bodies of metric {params.metric} are {params.kind.body}, and metric {metric} takes "
+            f"{METRICS[metric].body}",
+            hint="add the documents to a new index of that metric",
+        )
     if params.kind.is_dense:
         kept |= {name: getattr(params, name) for name in ("dim", "dtype")}
         kept["width"] = params.width or None
     else:
         kept |= _kept_of_texts(params, given.get("unit"), tokenizer)
-    rebanded = not _CHOOSE_BANDS.isdisjoint(given)
+    if metric != params.metric:
+        kept = {name: value for name, value in kept.items() if name not in _OF_A_METRIC}
+    rebanded = metric != params.metric or not _CHOOSE_BANDS.isdisjoint(given)
     if not rebanded:
         kept["bands"], kept["rows"] = params.bands, params.rows
     elif not {"recall", "bands", "rows"} & given.keys() and 0.0 < params.recall < 1.0:
