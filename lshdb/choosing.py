@@ -190,8 +190,9 @@ def _slots_for(scheme: str, used: int, *, is_estimate: bool) -> int:
     """Slots of a signature of which so many are used by bands; more where it is all there is."""
     if slot_bits(scheme) == 1:
         return max(_LEAST_BITS * (4 if is_estimate else 1), -(-used // 32) * 32)
-    is_fixed = is_estimate or scheme not in ("cauchy", "gaussian")
-    return max(used, _NUM_PERM) if is_fixed else used
+    if scheme not in ("cauchy", "gaussian"):
+        return _NUM_PERM
+    return max(used, _NUM_PERM) if is_estimate else used
 
 
 def _vector_options(
