@@ -184,7 +184,7 @@ def test_without_texts(hosts: Pair_) -> None:
     assert pair_set(there, since="last") == pair_set(here, since="last", verify="none")
     text = CORPUS[3][1]
     assert hits(there.query(text)) == hits(here.query(text, verify="none"))
-    with pytest.raises(SignaturesElsewhereError, match="--no-text"):
+    with pytest.raises(SignaturesElsewhereError, match="this index has none"):
         there.query(key=CORPUS[3][0])
     with pytest.raises(SignaturesElsewhereError):
         there.explain(CORPUS[3][0], CORPUS[4][0])
@@ -196,7 +196,7 @@ def test_signed_anew(hosts: Pair_) -> None:
     here, there = hosts()
     with here._store.reading() as snapshot, there._store.reading() as other:
         ids = np.setdiff1d(np.arange(snapshot.n_signatures), snapshot.edges.dead())[::-1]
-        rows = signed_anew(other, there.params, there._shingler, ids)
+        rows = signed_anew(other, there._family, ids)
         assert np.array_equal(rows, snapshot.signatures[ids])
 
 

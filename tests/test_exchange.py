@@ -63,7 +63,7 @@ def test_the_index_comes_back(
     index = lively_index(make_index, "a", **parameters)
     index.export(tmp_path / "files", format=tables)
     monkeypatch.setattr("lshdb.exchange.reading._BATCH_DOCUMENTS", 7)
-    monkeypatch.setattr("lshdb.exchange.reading._SIGNATURE_BYTES", 5_000)
+    monkeypatch.setattr("lshdb.exchange.reading._ROW_BYTES", 5_000)
     monkeypatch.setattr("lshdb.exchange.reading._POSTINGS", 100)
     monkeypatch.setattr("lshdb.exchange.parquet._BATCH_POSTINGS", 100)
     with Index.from_export(tmp_path / "files", tmp_path / "b") as again:
@@ -238,7 +238,7 @@ def test_postings_out_of_order(files: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"export_format": 2}, FormatError, "has format 2; this version reads 1"),
+        ({"export_format": 3}, FormatError, "has format 3; this version reads up to 2"),
         ({"export_format": None}, DamageError, "names no export_format"),
         ({"index": {"format": 9}}, FormatError, "index of format 9"),
         ({"index": {"format": 1}}, DamageError, "lacks or garbles"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+import numpy as np
+
 from lshdb.checking.findings import Finding
 from lshdb.errors import LshdbError
 from lshdb.params import IndexParams
@@ -70,15 +72,16 @@ def vector_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding
     """Documents whose row of the vector file is not the vector that they came with."""
     if not params.keeps_vectors:
         return
-    n = snapshot.n_signatures
-    stored = snapshot.vector_file.rows(n)
-    rows = snapshot.stream("SELECT key, signature_id, content_hash FROM document")
+    file, n = snapshot.vector_file, snapshot.n_signatures
+    rows = snapshot.stream(
+        "SELECT key, signature_id, content_hash FROM document WHERE signature_id IS NOT NULL"
+    )
     while some := list(itertools.islice(rows, _ROWS)):
-        known = [row for row in some if row[1] is None or 0 <= row[1] < n]  # others are said above
-        vectors = stored.of_documents([signature_id for _, signature_id, _ in known])
+        known = [row for row in some if 0 <= row[1] < n]  # others are said above
+        vectors = file.take(np.array([row[1] for row in known], dtype=np.int64))
         for (key, signature_id, content_hash), vector in zip(known, vectors, strict=True):
             if hash_body(*raw_body(vector)) != content_hash:
-                where = f"{snapshot.vector_file.path.name}, row {signature_id}"
+                where = f"{file.path.name}, row {signature_id}"
                 what = "the vector is not the one written"
                 yield Finding("vectors", where, what, f"document {key}")
 

@@ -160,7 +160,7 @@ class RowFile:
         self._check_length(n_committed)
         return n_rows
 
-    def check_block(self, first_row: int, n_rows: int, crc32: int) -> None:
+    def check_block(self, first_row: int, n_rows: int, crc32: int | None) -> None:
         """Compare some rows with the CRC-32 that was written for them.
 
         Raises
@@ -171,7 +171,7 @@ class RowFile:
         for _ in self.checked(first_row, n_rows, crc32):
             pass
 
-    def checked(self, first_row: int, n_rows: int, crc32: int) -> Iterator[NDArray[Any]]:
+    def checked(self, first_row: int, n_rows: int, crc32: int | None) -> Iterator[NDArray[Any]]:
         """Some rows, compared with the CRC-32 that was written for them.
 
         In pieces of 16 MiB where they are larger: then they are proved once the last is given.
@@ -188,9 +188,10 @@ class RowFile:
                 left -= len(last) // self.row_bytes
             found, last = zlib.crc32(data, found), data
         if found != crc32:
+            written = "none" if crc32 is None else f"{crc32:08x}"
             raise DamageError(
                 f"rows {first_row} to {first_row + n_rows - 1} of the {self.what} {self.path} "
-                f"have CRC-32 {found:08x}; written was {crc32:08x}",
+                f"have CRC-32 {found:08x}; written was {written}",
                 hint="the file is damaged or belongs to another index; run lshdb check",
             )
         yield self._as_rows(last, left)

@@ -48,13 +48,24 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WriterProcess]:
 @pytest.fixture(scope="session")
 def grown(writer: WriterProcess, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, State]:
     """An index with runs, replaced and removed documents and clusters; and what it holds."""
-    path = tmp_path_factory.mktemp("grown") / INDEX
+    return _grow(writer, tmp_path_factory.mktemp("grown") / INDEX)
+
+
+def _grow(writer: WriterProcess, path: Path, *, bits: bool = False) -> tuple[Path, State]:
     documents: State = None
     for steps in LIFE[:4]:
-        outcome = writer.run(path, documents, steps=steps)
+        outcome = writer.run(path, documents, steps=steps, bits=bits)
         assert outcome.outcome == "done", outcome.result
         (documents,) = outcome.allowed
     return path, documents
+
+
+@pytest.fixture(scope="session")
+def grown_bits(
+    writer: WriterProcess, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, State]:
+    """The same of bits, which has a vector file."""
+    return _grow(writer, tmp_path_factory.mktemp("grown") / INDEX, bits=True)
 
 
 @pytest.fixture
@@ -70,13 +81,26 @@ def copy_grown(grown: tuple[Path, State], tmp_path: Path) -> Callable[[], Path]:
     return copy
 
 
+@pytest.fixture
+def copy_grown_bits(grown_bits: tuple[Path, State], tmp_path: Path) -> Callable[[], Path]:
+    """A fresh copy of the index of bits, in place of the one before."""
+
+    def copy() -> Path:
+        path = tmp_path / "root" / INDEX
+        shutil.rmtree(path.parent, ignore_errors=True)
+        shutil.copytree(grown_bits[0], path)
+        return path
+
+    return copy
+
+
 @pytest.fixture(scope="session")
 def record(
     writer: WriterProcess, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., Recording]:
-    """Record the life of an index, with bugs planted or without."""
+    """Record the life of an index, of texts or of bits, with bugs planted or without."""
 
-    def made(life: Life = LIFE, plants: tuple[str, ...] = ()) -> Recording:
+    def made(life: Life = LIFE, plants: tuple[str, ...] = (), *, bits: bool = False) -> Recording:
         folder = tmp_path_factory.mktemp("life")
         (folder / "root").mkdir()
         disk = Disk(folder / "root")
@@ -88,6 +112,7 @@ def record(
                 steps=steps,
                 log=str(folder / "log"),
                 plants=plants,
+                bits=bits,
             )
             assert plants or outcome.outcome == "done", outcome.result
             documents = outcome.allowed[0]
@@ -96,7 +121,7 @@ def record(
     return made
 
 
-@pytest.fixture(scope="session", params=("0001", "0002"))
+@pytest.fixture(scope="session", params=("0001", "0002", "0003"))
 def upgraded(
     request: pytest.FixtureRequest, writer: WriterProcess, tmp_path_factory: pytest.TempPathFactory
 ) -> Recording:

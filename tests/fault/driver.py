@@ -40,6 +40,7 @@ def preload() -> None:
         "lshdb.removing",
         "lshdb.repairing",
         "lshdb.rewriting",
+        "lshdb.signatures.bit_sets",
         "lshdb.storage.copying",
         "lshdb.storage.dialects.postgresql",
         "lshdb.storage.schema",
@@ -65,14 +66,14 @@ def perform(task: dict[str, Any]) -> dict[str, Any]:
     """In the child: arm the layer, run the steps or the command, say how it ended."""
     from lshdb import LshdbError
     from lshdb.storage import blocks
-    from tests.fault.plants import PLANTS
+    from tests.fault.plants import OF_VECTORS, PLANTS
     from tests.fault.questions import answer, cut_meanwhile, flipped
     from tests.fault.steps import Work, run_steps
 
     if task.get("block_rows"):
         blocks.BLOCK_ROWS = task["block_rows"]
     for plant in task.get("plants", ()):
-        PLANTS[plant]()
+        (PLANTS | OF_VECTORS)[plant]()
 
     def say(kind: str, what: Any) -> None:
         LAYER.fault_mark(tell(kind, what).encode())
@@ -102,7 +103,9 @@ def perform(task: dict[str, Any]) -> dict[str, Any]:
         elif "cut" in task:
             outcome |= cut_meanwhile(path, task["cut"], task["texts"], task["size"], task["moment"])
         else:
-            run_steps(task["steps"], Work(path, task["documents"], say, task.get("place")))
+            bits = task.get("bits", False)
+            work = Work(path, task["documents"], say, task.get("place"), bits=bits)
+            run_steps(task["steps"], work)
     except LshdbError as error:
         outcome = {"outcome": type(error).__name__, "message": error.message, "hint": error.hint}
     except BaseException:

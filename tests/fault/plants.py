@@ -19,6 +19,10 @@ def signatures_unsynced() -> None:
 
 def commits_swapped() -> None:
     """SQL is committed first, and then signature rows are written and synced."""
+    _postpone(lambda file: True)
+
+
+def _postpone(is_late: Callable[[RowFile], bool]) -> None:
     append, attempt = RowFile.append, writing.Writer._attempt
     later: list[Callable[[], None]] = []
 
@@ -30,7 +34,10 @@ def commits_swapped() -> None:
             later.pop(0)()
 
     def postpone(file: RowFile, first_row: int, rows: Any) -> None:
-        later.append(lambda: append(file, first_row, rows))
+        if is_late(file):
+            later.append(lambda: append(file, first_row, rows))
+        else:
+            append(file, first_row, rows)
 
     RowFile.append = postpone  # type: ignore[method-assign]
     writing.Writer._attempt = swapped  # type: ignore[method-assign]
@@ -66,6 +73,27 @@ def _cut(file: RowFile, size: int) -> None:
         os.fsync(opened.fileno())
 
 
+def vectors_unsynced() -> None:
+    """The fdatasync of the vector file is left out."""
+    append, sync = RowFile.append, row_file._sync_data
+
+    def unsynced(file: RowFile, first_row: int, rows: Any) -> None:
+        is_vector = file.layout.kind == "vector"
+        row_file._sync_data = (lambda descriptor: None) if is_vector else sync
+        append(file, first_row, rows)
+
+    RowFile.append = unsynced  # type: ignore[method-assign]
+
+
+def vectors_after_the_commit() -> None:
+    """Signature rows are written and synced, SQL is committed, and then come the vectors."""
+    _postpone(lambda file: file.layout.kind == "vector")
+
+
 PLANTS: dict[str, Callable[[], None]] = {
     plant.__name__: plant for plant in (signatures_unsynced, commits_swapped, tail_cut_on_error)
 }
+OF_VECTORS: dict[str, Callable[[], None]] = {
+    plant.__name__: plant for plant in (vectors_unsynced, vectors_after_the_commit)
+}
+"""Those that only an index with a vector file has."""

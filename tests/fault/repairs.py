@@ -78,8 +78,9 @@ def _quarantine_faults(
     back = {}
     for line in file.read_text().splitlines():
         record = json.loads(line)
-        if "text" in record and record["id"] in missing:
-            back[record["id"]] = record["text"]
+        body = record.get("text", record.get("vector"))
+        if body is not None and record["id"] in missing:
+            back[record["id"]] = body
     faults = [f"{key} was put out with another text" for key in back if back[key] != documents[key]]
     with Index.open(path) as index:
         index.add(back.items(), workers=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import random
 import re
 import shutil
 import tempfile
@@ -15,13 +16,16 @@ import pytest
 from lshdb import FormatError, Index, IndexNotFoundError, LshdbError
 from lshdb.storage import blocks
 from tests.conftest import pair_set
-from tests.fault.steps import BLOCK_ROWS, EXPORTED, State
+from tests.fault.steps import BLOCK_ROWS, EXPORTED, State, new_body
 
 __all__ = ["documents_of", "faults_of", "faults_of_export", "pairs_expected"]
 
 
 def documents_of(index: Index) -> dict[str, Any]:
-    """Every document, key to body."""
+    """Every document, key to body; bits as hexadecimal digits."""
+    if index.params.kind.is_dense:
+        keys = [key for (key,) in index.sql("SELECT key FROM document").rows]
+        return {key: index.show(key).plain_body for key in keys}
     with index._store.reading() as snapshot:
         return {key: snapshot.body(doc_id) for doc_id, key in list(snapshot.document_keys())}
 
@@ -46,7 +50,8 @@ def _pairs_of(documents: str, parameters: str) -> frozenset[tuple[str, str, floa
 
 def pairs_expected(index: Index, documents: dict[str, Any]) -> frozenset[tuple[str, str, float]]:
     """The pairs of an index that was made of these documents at once, and never saw a fault."""
-    names = ("threshold", "k", "num_perm", "bands", "rows", "store_text")
+    of_kind = ("metric", "dim") if index.params.kind.is_dense else ("k",)
+    names = ("threshold", "num_perm", "bands", "rows", "store_text", *of_kind)
     parameters = {name: getattr(index.params, name) for name in names}
     return _pairs_of(json.dumps(documents, sort_keys=True), json.dumps(parameters))
 
@@ -120,6 +125,9 @@ def _look(index: Index, allowed: list[State], *, asks: bool, writes: int | None)
         found.append("pairs differ from those of an index that saw no fault")
     if writes is not None and not found:
         more = {f"more{number}": f"some words that are new{number}" for number in range(12)}
+        if index.params.kind.is_dense:
+            rng = random.Random(len(documents))
+            more = {key: new_body(rng, {"dim": index.params.dim}) for key in more}
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(blocks, "BLOCK_ROWS", writes)
             index.add(more.items(), workers=1)

@@ -24,6 +24,11 @@ State = dict[str, Any] | None
 
 INDEX = "x.lshdb"
 PARAMETERS: dict[str, Any] = {"threshold": 0.6, "k": 1, "num_perm": 16, "bands": 4, "rows": 3}
+BITS: dict[str, Any] = {
+    "metric": "jaccard-bits", "dim": 512,
+    "threshold": 0.6, "num_perm": 16, "bands": 4, "rows": 3,
+}  # fmt: skip
+"""Of an index with a vector file."""
 BATCH = 10
 """Documents a batch; their 50 postings make a run of their own."""
 BLOCK_ROWS = 8
@@ -51,6 +56,25 @@ LIVES_FROM_OTHERS = {
 """Of indexes that are made of another one."""
 
 
+def new_body(rng: random.Random, parameters: dict[str, Any]) -> str:
+    """A text of some words, or bits of which an eighth are set."""
+    if "dim" not in parameters:
+        return " ".join(f"w{rng.randrange(400)}" for _ in range(rng.randrange(5, 14)))
+    n_bytes = parameters["dim"] // 8
+    return "".join(f"{1 << rng.randrange(8):02x}" for _ in range(n_bytes))
+
+
+def edited(rng: random.Random, body: str, parameters: dict[str, Any]) -> str:
+    """A body with another word, or another bit set or unset."""
+    if "dim" not in parameters:
+        words = body.split()
+        words[rng.randrange(len(words))] = f"new{rng.randrange(99)}"
+        return " ".join(words)
+    bits = bytearray.fromhex(body)
+    bits[rng.randrange(len(bits))] ^= 1 << rng.randrange(8)
+    return bits.hex()
+
+
 class Work:
     """An index that is worked on, and what it holds.
 
@@ -63,6 +87,8 @@ class Work:
         Takes ``("intend", states)`` and ``("done", number of states reached)``.
     place : dict, optional
         Where the database of a new index is: ``database`` and ``schema``.
+    bits : bool
+        Whether it is an index of bits, whose bodies are hexadecimal digits, and not of texts.
     """
 
     def __init__(
@@ -71,7 +97,10 @@ class Work:
         documents: State,
         say: Callable[[str, Any], None],
         place: dict[str, str] | None = None,
+        *,
+        bits: bool = False,
     ) -> None:
+        self.parameters = BITS if bits else PARAMETERS
         self.path = path
         self.documents = documents
         self.say = say
@@ -112,15 +141,15 @@ class Work:
         texts = [text for text in there.values() if text and isinstance(text, str)]
         for number in range(n):
             if texts and rng.random() < 0.4:
-                words = rng.choice(texts).split()
+                body = rng.choice(texts)
                 if rng.random() < 0.6:
-                    words[rng.randrange(len(words))] = f"new{rng.randrange(99)}"
+                    body = edited(rng, body, self.parameters)
             else:
-                words = [f"w{rng.randrange(400)}" for _ in range(rng.randrange(5, 14))]
-            texts.append(" ".join(words))
-            found[f"k{len(there) + number}-{rng.randrange(1000)}"] = texts[-1]
+                body = new_body(rng, self.parameters)
+            texts.append(body)
+            found[f"k{len(there) + number}-{rng.randrange(1000)}"] = body
         if n > 5:
-            found[f"empty{len(there)}"] = ""
+            found[f"empty{len(there)}"] = "00" * (self.parameters.get("dim", 0) // 8)
         return found
 
     def states_of(self, documents: dict[str, Any]) -> list[dict[str, Any]]:
@@ -144,7 +173,7 @@ class Work:
         """Another index, of some documents, where no fault strikes."""
         with (
             tempfile.TemporaryDirectory() as folder,
-            Index.create(Path(folder) / "other.lshdb", **PARAMETERS) as index,
+            Index.create(Path(folder) / "other.lshdb", **self.parameters) as index,
         ):
             index.add(documents.items(), workers=1)
             index.update_clusters(workers=1)
@@ -156,7 +185,7 @@ def create(work: Work) -> None:
 
     def do(_committed: Callable[[], None]) -> None:
         if not work.path.exists():
-            Index.create(work.path, **PARAMETERS, **work.place).close()
+            Index.create(work.path, **work.parameters, **work.place).close()
 
     work.change([{}], do)
 
@@ -299,7 +328,7 @@ def add_new(work: Work) -> None:
     documents = work.texts(2 * BATCH)
 
     def do(committed: Callable[[], None]) -> None:
-        with Index.create(work.path, deferred=True, **PARAMETERS, **work.place) as index:
+        with Index.create(work.path, deferred=True, **work.parameters, **work.place) as index:
             index.add(documents.items(), workers=1, on_commit=lambda _: committed())
 
     work.change(work.states_of(documents), do)

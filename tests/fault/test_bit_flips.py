@@ -84,6 +84,24 @@ def test_a_flipped_bit_is_found_or_changes_nothing(
     assert len(missed) <= 0.01 * seen["changed an answer"]
 
 
+def test_a_flipped_bit_of_the_vector_file_is_found(
+    writer: WriterProcess,
+    grown_bits: tuple[Path, State],
+    copy_grown_bits: Callable[[], Path],
+    is_long: bool,
+) -> None:
+    """But in the header's number of rows, which nothing relies on."""
+    path, bodies = sound_copy(copy_grown_bits, grown_bits[1])
+    n_bits = (path / "vectors.npy").stat().st_size * 8
+    bits = random.Random("flips of vectors").sample(range(n_bits), 1000 if is_long else 6)
+    bugs: list[tuple[int, str]] = []
+    for bit, found in flip(writer, path, bodies, "vectors.npy", bits):
+        bugs += [(bit, bug) for bug in bugs_of(found)]
+        others = [each for each in found.items() if each[0] != "check" and not is_refused(each[1])]
+        assert found["check"] or (bit < HEADER_BYTES * 8 and not others), f"bit {bit}"
+    assert bugs == []
+
+
 @pytest.mark.parametrize("question", QUESTIONS_OF_ROWS)
 def test_a_signature_file_that_is_cut_in_the_middle_of_a_question(
     question: str,

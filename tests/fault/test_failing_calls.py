@@ -115,6 +115,46 @@ def test_the_nth_call_fails(
     assert wrong == []
 
 
+OF_VECTORS = {
+    "EIO": {"action": FAIL, "kinds": CHANGING | OPEN, "error": errno.EIO},
+    "ENOSPC": {"action": FAIL, "kinds": SPACE, "error": errno.ENOSPC},
+    "short": {"action": SHORT, "kinds": WRITE},
+    "read EIO": {"action": FAIL, "kinds": READ, "error": errno.EIO},
+    "read short": {"action": SHORT, "kinds": READ},
+}
+
+
+@pytest.mark.parametrize("steps", [("add_batches", "replace"), ("remove", "compact")])
+@pytest.mark.parametrize("kind", OF_VECTORS)
+def test_the_nth_call_on_the_vector_file_fails(
+    kind: str,
+    steps: tuple[str, ...],
+    writer: WriterProcess,
+    grown_bits: tuple[Path, State],
+    copy_grown_bits: Callable[[], Path],
+    is_long: bool,
+) -> None:
+    if not is_long and (kind in ("EIO", "read short")) == ("compact" in steps):
+        pytest.skip("with --faults=long")
+    fault: dict[str, Any] = {**OF_VECTORS[kind], "part": "vectors"}
+    work: dict[str, Any] = {"steps": steps, "bits": True}
+    counting = {**fault, "action": PASS, "nth": 0}
+    calls = writer.run(copy_grown_bits(), grown_bits[1], **work, fault=counting).result["count"]
+    assert calls
+    tried = range(1, calls + 1) if is_long else [random.Random(kind).randrange(1, calls + 1)]
+    wrong = []
+    for nth in tried:
+        path = copy_grown_bits()
+        outcome = writer.run(path, grown_bits[1], **work, fault={**fault, "nth": nth})
+        found = judged(path, outcome)
+        if not found:
+            again = writer.run(path, grown_bits[1], **work)
+            found = [f"again: {again.result}"] if again.outcome != "done" else []
+            found += faults_of(path, again.allowed[:1])
+        wrong += [f"call {nth} of {calls}: {one}" for one in found]
+    assert wrong == []
+
+
 def test_a_limit_on_file_size(
     writer: WriterProcess,
     grown: tuple[Path, State],

@@ -59,6 +59,16 @@ NAMED = {
     "after a merge, before its commit": function("storage.transaction:PostingRuns.merge", "after"),
     "before clusters are written": function("storage.edges:EdgeTables.put_state", "before"),
 }
+NAMED_BITS = {
+    "before the vectors are written": call(WRITE, "vectors.npy$", "before"),
+    "when half of the vectors are": call(WRITE, "vectors.npy$", "half"),
+    "before the vectors are synced": call(SYNC, "vectors.npy$", "before"),
+    "after the vectors are synced": call(SYNC, "vectors.npy$", "after"),
+    "before the header of the vectors": call(WRITE, "vectors.npy$", "half", 2),
+    "in the next generation of vectors": call(WRITE, "vectors.1.npy$", "half"),
+    "before the next generation is synced": call(SYNC, "vectors.1.npy$", "before"),
+}
+"""With a vector file."""
 NAMED_FIRST = {
     "before the folder is made": call(MKDIR, "", "before"),
     "after the folder is made": call(MKDIR, "", "after"),
@@ -72,6 +82,7 @@ ORDINARY = (
     "before they are synced", "in the middle of the log", "in a checkpoint",
     "when the commit is durable", "after a merge, before its commit",
     "in the schema", "before the rename", "after the rename",
+    "before the vectors are synced", "before the next generation is synced",
 )  # fmt: skip
 
 
@@ -82,10 +93,11 @@ def kill_and_repeat(
 
     Whether it was killed, and what the index holds in the end.
     """
+    same = {name: task.get(name) for name in ("place", "bits")}
     killed = writer.run(path, documents, steps=steps, **task)
     assert killed.outcome in ("killed", "done"), killed.result
     assert faults_of(path, killed.allowed) == [], task
-    again = writer.run(path, documents, steps=steps, place=task.get("place"))
+    again = writer.run(path, documents, steps=steps, **same)
     assert again.outcome == "done", (task, again.result)
     assert faults_of(path, again.allowed[:1], asks=True) == [], task
     return killed.outcome == "killed", again.allowed[0]
@@ -102,6 +114,20 @@ def test_a_writer_is_killed(
     if not (is_long or where in ORDINARY):
         pytest.skip("with --faults=long")
     assert kill_and_repeat(writer, copy_grown(), grown[1], WORK, **NAMED[where])[0]
+
+
+@pytest.mark.parametrize("where", NAMED_BITS)
+def test_a_writer_of_vectors_is_killed(
+    where: str,
+    writer: WriterProcess,
+    grown_bits: tuple[Path, State],
+    copy_grown_bits: Callable[[], Path],
+    is_long: bool,
+) -> None:
+    if not (is_long or where in ORDINARY):
+        pytest.skip("with --faults=long")
+    steps, how = ("add_batches", "remove", "compact"), NAMED_BITS[where]
+    assert kill_and_repeat(writer, copy_grown_bits(), grown_bits[1], steps, **how, bits=True)[0]
 
 
 @pytest.mark.parametrize("where", NAMED_FIRST)

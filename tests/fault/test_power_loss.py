@@ -10,11 +10,12 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.fault.plants import PLANTS
+from tests.fault.plants import OF_VECTORS, PLANTS
 from tests.fault.power_loss import Recording, broken_by
-from tests.fault.steps import LIVES_FROM_OTHERS, SHORT_LIFE
+from tests.fault.steps import LIFE, LIVES_FROM_OTHERS, SHORT_LIFE
 
 STATES = 10_000
+LIFE_OF_BITS = (("create", "add_batches", "remove"), ("compact", "add_few"))
 SHORT_RATE = 0.3
 """Random states a call over the short life: what finds each planted bug, whatever the seed."""
 
@@ -89,3 +90,29 @@ def test_the_harness_finds_a_planted_bug(record: Callable[..., Recording], plant
     _, found = broken_by(record(SHORT_LIFE, (plant,)), 0, SHORT_RATE, enough=1)
     assert found
     assert "signatures.npy" in found[0]
+
+
+def test_vectors_are_there_with_their_signatures(
+    record: Callable[..., Recording], is_long: bool
+) -> None:
+    """The life of an index with a vector file, generations of which a compaction makes anew."""
+    life = record(LIFE if is_long else LIFE_OF_BITS, bits=True)
+    seen, found = _many(life, STATES) if is_long else broken_by(life, 0, 0.05)
+    print(f"{len(seen)} distinct states over {len(life.calls)} calls")
+    assert found == []
+    assert len(seen) >= (STATES if is_long else 20)
+
+
+def test_a_short_life_of_bits_is_sound(record: Callable[..., Recording]) -> None:
+    """As :func:`test_a_short_life_is_sound`, for the bugs below."""
+    _, found = broken_by(record(SHORT_LIFE, bits=True), 0, SHORT_RATE)
+    assert found == []
+
+
+@pytest.mark.parametrize("plant", OF_VECTORS)
+def test_the_harness_finds_a_bug_planted_in_the_vector_file(
+    record: Callable[..., Recording], plant: str
+) -> None:
+    _, found = broken_by(record(SHORT_LIFE, (plant,), bits=True), 0, SHORT_RATE, enough=1)
+    assert found
+    assert "vectors.npy" in found[0]

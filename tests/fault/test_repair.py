@@ -18,6 +18,7 @@ import pytest
 from lshdb import Index
 from tests.conftest import family_corpus
 from tests.fault.repairs import repaired
+from tests.fault.steps import edited, new_body
 
 PARAMETERS: dict[str, Any] = {"threshold": 0.6, "k": 1, "num_perm": 16, "bands": 4, "rows": 4}
 DOCUMENTS = family_corpus(11, families=5)
@@ -27,6 +28,11 @@ TABLES = (
 )  # fmt: skip
 FLIPS = {"values": 2000, "index.db": 2000, "signatures.npy": 500}
 ORDINARY = {"values": 18, "index.db": 8, "signatures.npy": 3}
+
+
+BITS: dict[str, Any] = {
+    "metric": "jaccard-bits", "dim": 256, "threshold": 0.6, "num_perm": 16, "bands": 4, "rows": 4,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["texts", "no texts"])
@@ -117,3 +123,51 @@ def test_an_index_with_a_flipped_bit_is_repaired(
     assert seen["refused"] <= max(1, 0.05 * sum(seen.values()))
     if what == "signatures.npy":  # rows are proved by texts, or by their postings
         assert set(seen) <= {"sound", "repaired", "lost"} and seen["repaired"]
+
+
+@pytest.fixture(scope="module")
+def sound_bits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """An index of bits with replaced and removed documents, copies and one without a set bit."""
+    path = tmp_path_factory.mktemp("bits") / "x.lshdb"
+    rng = random.Random(3)
+    bodies = [new_body(rng, BITS) for _ in range(20)]
+    bodies += [edited(rng, body, BITS) for body in bodies] + bodies[:3] + ["00" * 32]
+    documents = {f"b{number:02d}": body for number, body in enumerate(bodies)}
+    with Index.create(path, **BITS) as index:
+        index.add(documents.items())
+        documents["b05"] = edited(rng, bodies[9], BITS)
+        index.add([("b05", documents["b05"])])
+        index.remove(["b07", "b30"])
+        index.update_clusters()
+        assert index.check() == []
+    return path, {key: body for key, body in documents.items() if key not in ("b07", "b30")}
+
+
+OF_BITS = {"values": 1000, "vectors.npy": 500, "signatures.npy": 500}
+ORDINARY_OF_BITS = {"values": 4, "vectors.npy": 3, "signatures.npy": 2}
+
+
+@pytest.mark.parametrize("what", OF_BITS)
+def test_an_index_of_vectors_with_a_flipped_bit_is_repaired(
+    what: str, sound_bits: tuple[Path, dict[str, Any]], tmp_path: Path, is_long: bool
+) -> None:
+    """All but the document of a vector that is no longer its own are there."""
+    rng = random.Random(f"repairs of {what}")
+    seen = Counter[str]()
+    bad = []
+    for number in range((OF_BITS if is_long else ORDINARY_OF_BITS)[what]):
+        path = tmp_path / str(number) / "x.lshdb"
+        shutil.copytree(sound_bits[0], path)
+        table = ("document", "signature_block", "state", "batch")[number % 4]
+        done = flip_value(path, table, rng) if what == "values" else flip_bit(path, what, rng)
+        outcome, faults = repaired(path, sound_bits[1])
+        seen[outcome] += 1
+        bad += [f"{done}: {outcome}: {fault}" for fault in faults]
+        shutil.rmtree(path.parent)
+    print(what, dict(seen))
+    assert bad == []
+    if what == "vectors.npy":
+        assert seen["lost"]  # a row of it is all that there is of a vector
+    elif what == "signatures.npy":  # signed again
+        assert set(seen) <= {"sound", "repaired"} and seen["repaired"]
+    assert not seen["refused"]

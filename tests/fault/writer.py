@@ -128,7 +128,7 @@ class WriterProcess:
         **task
             What to do: ``steps``, ``command``, ``question``, ``flips`` or ``cut``; and under what:
             ``fault``, ``plants``, ``log``, ``file_limit``, ``killed_at``, ``kill_after_seconds``,
-            ``block_rows``: see ``driver.py``.
+            ``block_rows``, ``bits``: see ``driver.py``.
         """
         task |= {"path": str(path), "root": str(path.parent), "documents": documents}
         assert self._process.stdin is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,39 @@ def test_grows_in_place_and_numpy_opens_it(file: RowFile) -> None:
     assert np.array_equal(loaded, rows(0, 100_003))
     assert np.array_equal(file.rows(100_003)[:], loaded)
     assert file.path.stat().st_size == HEADER_BYTES + 100_003 * 32
+
+
+@pytest.mark.parametrize("dtype", ["<f4", "<f8", "<f2", "|u1"])
+def test_vectors_of_any_type_and_width(tmp_path: Path, dtype: str) -> None:
+    for n_columns in (1, 2**20):
+        file = RowFile(tmp_path / "vectors.npy", RowLayout("vector", np.dtype(dtype), n_columns))
+        file.write(0, [])
+        vectors = (np.arange(3 * n_columns) % 200).reshape(3, n_columns).astype(dtype)
+        file.append(0, vectors)
+        for count in (10**15, 3):
+            file.set_header(count)
+            assert file.path.read_bytes()[:HEADER_BYTES].endswith(b"\n")
+            assert file.check_header(3) == count
+        assert np.array_equal(np.load(file.path, allow_pickle=False), vectors)
+        assert np.array_equal(file.rows(3)[np.array([2, 0])], vectors[[2, 0]])
+
+
+@pytest.mark.parametrize("piece", [1, 70, 10**6])
+def test_a_block_is_proved_by_all_of_it(
+    file: RowFile, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    """However it is read, and where the file ends before it does."""
+    monkeypatch.setattr("lshdb.storage.row_file.PIECE_BYTES", piece)
+    file.append(0, rows(0, 20))
+    crc = zlib.crc32(rows(3, 9).tobytes())
+    assert file.block_crc(3, 9) == crc
+    assert np.array_equal(np.concatenate(list(file.checked(3, 9, crc))), rows(3, 9))
+    for first, count, wrong in ((3, 9, crc ^ 1), (3, 8, crc), (2, 9, crc), (3, 9, None)):
+        with pytest.raises(DamageError, match=f"rows {first} to {first + count - 1} of the sig"):
+            file.check_block(first, count, wrong)
+    end = zlib.crc32(rows(18, 2).tobytes())
+    with pytest.raises(DamageError, match="ends before a row that is committed"):
+        file.check_block(18, 5, end)
 
 
 def test_header_keeps_its_length_up_to_huge_numbers(file: RowFile) -> None:

@@ -139,7 +139,7 @@ def test_a_migration_that_fails_leaves_the_schema_as_it_was(
     assert things(path, place) == before
 
 
-@pytest.mark.parametrize("first", ["0001", "0002"])
+@pytest.mark.parametrize("first", ["0001", "0002", "0003"])
 def test_rows_of_an_older_schema_are_brought_along(
     tmp_path: Path, first: str, place: dict[str, str]
 ) -> None:
@@ -153,7 +153,7 @@ def test_rows_of_an_older_schema_are_brought_along(
         index.add(family_corpus(3)[40:80])
         index.remove(["f001-1", "f002-2"])
         index.add([("f003-1", "quite another text than there was before this one came in")])
-        if first == "0002":
+        if first != "0001":
             list(index.clusters())
         expected = contents(index)
         answers = sorted(index.pairs(), key=repr)
@@ -164,7 +164,7 @@ def test_rows_of_an_older_schema_are_brought_along(
     with Index.open(path) as index:
         assert contents(index) == expected
         assert sorted(index.pairs(), key=repr) == answers
-        assert [finding for finding in index.check() if first == "0002"] == []
+        assert [finding for finding in index.check() if first != "0001"] == []
         index.add(family_corpus(5)[:10])
         assert len(list(index.clusters())) > 3
 
