@@ -42,6 +42,8 @@ from lshdb.shingling import normalise, shingle_hashes
 from lshdb.shingling.folding import COMPLEX, table_entry
 from lshdb.signatures import kernels
 from lshdb.signatures.contents import SCHEMES
+from lshdb.signatures.icws import sketch_reference
+from lshdb.signatures.random_numbers import Purpose, keys
 from tests.choices import Choices
 
 LONGEST_INPUT = 400
@@ -400,6 +402,40 @@ def fuzz_sketch(kernel: Any, choices: Choices) -> Hashable:
     return scheme, num_perm, tuple(sorted(set(lengths.tolist())))
 
 
+def fuzz_sample_weights(kernel: Any, choices: Choices) -> Hashable:
+    num_perm = any_num_perm(choices)
+    sizes = (1, 2, 3, 10, 65, 300)
+    lengths = np.array([choices.pick(sizes) for _ in range(choices.number(6))], dtype=np.int64)
+    hashes = any_hashes(choices, int(lengths.sum()))
+    scale = choices.pick((1.0, 0.0, 40.0, 340.0))
+    weights = np.exp(scale * (2.0 * choices.rng().random(len(hashes)) - 1.0))
+    while num_perm > 1 and len(hashes) * num_perm > 1 << 20:
+        num_perm //= 2
+    expected = sketch_reference(hashes, weights, lengths, num_perm=num_perm, seed=3)
+    rows = Output(expected.shape, np.uint32)
+    slot_keys = keys(3, Purpose.WEIGHTS, 0, 3 * num_perm)
+    logs = np.log(weights)
+    kernel.sample_weights(hashes, weights, logs, lengths, num_perm, slot_keys, rows.array)
+    rows.check()
+    expect(f"{num_perm} samples of sets of {lengths.tolist()}", rows.array, expected)
+    return num_perm, scale, tuple(sorted(set(lengths.tolist())))
+
+
+def fuzz_walsh_hadamard(kernel: Any, choices: Choices) -> Hashable:
+    size, n = 1 << choices.number(12), choices.number(5)
+    rows = choices.rng().integers(-(2**20), 2**20, (n, size)).astype(np.float64)
+    found = Output(rows.shape, np.float64)
+    found.array[:] = rows
+    kernel.walsh_hadamard(found.array, size)
+    found.check()
+    for half in (1 << bit for bit in range(size.bit_length() - 1)):
+        pairs = rows.reshape(n, size // (2 * half), 2, half)
+        left, right = pairs[:, :, 0], pairs[:, :, 1]
+        rows = np.stack([left + right, left - right], axis=2).reshape(n, size)
+    expect(f"transform of {n} rows of {size}", found.array, rows)
+    return size, n
+
+
 def any_rows(choices: Choices, num_perm: int) -> NDArray[np.uint32]:
     shape = (choices.number(40), num_perm)
     return choices.rng().integers(0, choices.pick((2, 3, 2**32)), shape, dtype=np.uint32)
@@ -487,13 +523,19 @@ def templates() -> tuple[tuple[str, tuple[Any, ...], dict[int, int]], ...]:
             {0: 32, 1: 0, 2: 32, 3: 0, 7: 0, 8: 0, 9: 0},
         ),
         ("compare_texts", ("to be", "or not", 0, 2, False), {}),
+        (
+            "sample_weights",
+            (hashes, np.ones(9), np.zeros(9), lengths, 2, hashes[:6].copy(), row[:, :2].copy()),
+            {0: 0, 1: 0, 2: 0, 3: 0, 5: 0, 6: 0},
+        ),
+        ("walsh_hadamard", (np.ones(16), 8), {0: 64}),
         ("normalise", (["to be"], True, table, int), {2: 0}),
     )
 
 
 OUTPUTS = {
     "sign_contents": (7, 8), "sketch": (5,), "bucket_keys": (4,), "compare_rows": (7, 8, 9),
-    "compare_bits": (7, 8, 9),
+    "compare_bits": (7, 8, 9), "sample_weights": (6,),
 }  # fmt: skip
 NUMBERS = {  # place: least and greatest that fit
     "sign_contents": {1: (0, 4), 2: (1, sys.maxsize), 4: (0, 1), 5: (8, 8)},
@@ -502,6 +544,8 @@ NUMBERS = {  # place: least and greatest that fit
     "bucket_keys": {1: (8, 8), 2: (3, 3), 3: (1, 2)},
     "compare_rows": {4: (8, 8), 5: (1, 4), 6: (1, 2)},
     "compare_bits": {4: (8, 8), 5: (1, 3), 6: (1, 85)},
+    "sample_weights": {4: (2, 2)},
+    "walsh_hadamard": {1: (8, 8)},
     "compare_texts": {2: (0, 4), 3: (1, sys.maxsize)},
 }
 ODD_NUMBERS = (-1, 0, 3, 5, 7, 9, 4096, 4097, 2**31 - 1, 2**31, 2**62, 2**63 - 1, 2**63, -(2**63))
@@ -600,7 +644,7 @@ def fuzz_aliases(kernel: Any, choices: Choices) -> Hashable:
 TARGETS: tuple[Callable[[Any, Choices], Hashable], ...] = (
     *(fuzz_contents,) * 8,
     *(fuzz_normalise,) * 4,
-    *(fuzz_sketch,) * 2,
+    *(fuzz_sketch, fuzz_sample_weights, fuzz_walsh_hadamard,) * 2,
     *(fuzz_refusals,) * 3,
     fuzz_odd_table, fuzz_bucket_keys, fuzz_compare_rows, fuzz_count_common, fuzz_aliases,
 )  # fmt: skip

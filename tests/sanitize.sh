@@ -31,7 +31,7 @@ include=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
 suffix=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
 $cc -shared -fPIC -std=c11 -Wall -Wextra -O1 -g -fno-omit-frame-pointer \
     -fsanitize=address,undefined -fno-sanitize-recover=all -I"$include" \
-    "$copy"/lshdb/signatures/kernel/*.c -o "$copy/lshdb/signatures/_kernels$suffix"
+    "$copy"/lshdb/signatures/kernel/*.c -o "$copy/lshdb/signatures/_kernels$suffix" -lm
 
 # Runs a script or pytest, and makes sure before and after that the kernel in use is the one above.
 cat > "$work/run.py" <<'RUN'

@@ -29,7 +29,7 @@ from lshdb.signatures.kernels import compiled
 from lshdb.signatures.mixing import GOLDEN, mix64
 from lshdb.signatures.random_numbers import Purpose, keys, to_uniform
 
-__all__ = ["sketch"]
+__all__ = ["sketch", "sketch_reference"]
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
@@ -69,12 +69,21 @@ def sketch(
     By the kernel without the interpreter's lock, or else by NumPy. The two differ only where two
     a, or a level and its bound, are the same to 1e-15, as libraries round logarithms differently.
     """
-    slot_keys = keys(seed, Purpose.WEIGHTS, 0, 3 * num_perm)
-    rows = np.zeros((len(lengths), num_perm), dtype=np.uint32)
     kernel = compiled()
-    if kernel is not None:
-        kernel.sample_weights(hashes, weights, np.log(weights), lengths, num_perm, slot_keys, rows)
-        return rows
+    if kernel is None:
+        return sketch_reference(hashes, weights, lengths, num_perm=num_perm, seed=seed)
+    slot_keys = keys(seed, Purpose.WEIGHTS, 0, 3 * num_perm)
+    rows = np.empty((len(lengths), num_perm), dtype=np.uint32)
+    kernel.sample_weights(hashes, weights, np.log(weights), lengths, num_perm, slot_keys, rows)
+    return rows
+
+
+def sketch_reference(
+    hashes: Words, weights: Floats, lengths: NDArray[np.int64], *, num_perm: int, seed: int
+) -> NDArray[np.uint32]:
+    """As :func:`sketch`, by NumPy: about 40 ns an element and slot."""
+    slot_keys = keys(seed, Purpose.WEIGHTS, 0, 3 * num_perm).reshape(num_perm, 3).T
+    rows = np.zeros((len(lengths), num_perm), dtype=np.uint32)
     owners = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
     best = np.full((len(lengths), num_perm), np.inf)
     step = max(1, _CELLS // num_perm)
@@ -83,9 +92,7 @@ def sketch(
         owner = owners[block]
         firsts = np.flatnonzero(np.diff(owner, prepend=-1))
         sets = owner[firsts]
-        found, values = _sample(
-            hashes[block], weights[block], firsts, slot_keys.reshape(num_perm, 3).T
-        )
+        found, values = _sample(hashes[block], weights[block], firsts, slot_keys)
         closer = found < best[sets]
         best[sets] = np.where(closer, found, best[sets])
         rows[sets] = np.where(closer, values, rows[sets])

@@ -105,4 +105,4 @@ def _as_words(pieces: Floats) -> NDArray[np.uint32]:
 
 def _cauchy_tail(x: Floats) -> Floats:
     """Probability that a standard Cauchy number is larger than each x >= 0."""
-    return np.asarray(np.arctan2(1.0, x) / np.pi)
+    return np.asarray(np.arctan(1.0 / np.maximum(x, 1e-300)) / np.pi)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from lshdb.signatures import bits, dense, hadamard, icws, projecting
 from tests.signatures.families import DENSE, FAMILIES, make, pair_at, points_of, slots_of
 
 TOLERANCE = 4.5
@@ -134,6 +135,33 @@ def test_levels_are_those_of_a_plain_computation(metric: str, scheme: str) -> No
     found = family.levels(points[0::2], points[1::2])
     expected = [plain_level(metric, *both) for both in zip(plain[0::2], plain[1::2], strict=True)]
     assert found == pytest.approx(expected, rel=1e-13, abs=1e-13)
+
+
+@pytest.mark.parametrize(("metric", "scheme"), FAMILIES)
+def test_blocks_make_no_difference(
+    metric: str, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(7)
+    family = make(metric, scheme, k=1, num_perm=96)
+    bodies = [body for _ in range(20) for body in pair_at(metric, scheme, rng, 0.6)]
+    points = points_of(family, bodies)
+    rows, levels = family.sign(points), family.levels(points, points[::-1])
+    monkeypatch.setattr(dense, "BLOCK_BYTES", 5000)
+    monkeypatch.setattr(projecting, "_KEPT_BYTES", 0)
+    monkeypatch.setattr(hadamard, "_CACHED_BYTES", 5000)
+    monkeypatch.setattr(icws, "_CELLS", 1000)
+    monkeypatch.setattr(icws, "compiled", lambda: None)
+    again = make(metric, scheme, k=1, num_perm=96)
+    assert (again.sign(points) == rows).all()
+    assert again.levels(points, points[::-1]).tolist() == levels.tolist()
+
+
+def test_bits_are_counted_without_a_function_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = np.arange(256, dtype=np.uint8)[:, None]
+    expected = [byte.bit_count() for byte in range(256)]
+    assert bits.count_bits(packed).tolist() == expected
+    monkeypatch.setattr(bits, "_count_bytes", bits._count_by_table)
+    assert bits.count_bits(packed).tolist() == expected
 
 
 def test_nothing_is_compared_with_nothing() -> None:

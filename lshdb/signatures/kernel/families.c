@@ -45,7 +45,7 @@ void sample_weights(const uint64_t *hashes, const double *weights, const double 
                 continue;
             double b = ((double)(mix64(hashes[i] ^ keys[2]) >> 12) + 0.5) * 0x1p-52;
             double r = -log(q), t = floor(logs[i] / r + b), log_a = log(c) - r * (t - b + 1.0);
-            if (log_a < least) {
+            if (log_a < least && fabs(t) < 0x1p62) { /* whatever the weights, no number overflows */
                 least = log_a;
                 bound = exp(log_a) * (1.0 + 1e-9);
                 sampled = hashes[i] + (uint64_t)(int64_t)t * UINT64_C(0x9E3779B97F4A7C15);

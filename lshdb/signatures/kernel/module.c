@@ -555,6 +555,7 @@ static PyObject *py_sample_weights(PyObject *Py_UNUSED(module), PyObject *args)
                           &keys, &rows))
         return NULL;
     Py_ssize_t n = lengths.len / 8, total = hashes.len / 8, begin = 0;
+    const int64_t *counts = lengths.buf;
     if (num_perm < 1 || num_perm > MAX_NUM_PERM) {
         PyErr_SetString(PyExc_ValueError, "num_perm is out of range");
         goto done;
@@ -564,10 +565,17 @@ static PyObject *py_sample_weights(PyObject *Py_UNUSED(module), PyObject *args)
         || !is_length(&keys, 3 * num_perm, 8, "keys")
         || !is_length(&rows, n * num_perm, 4, "rows"))
         goto done;
+    Py_ssize_t rest = total;
+    for (Py_ssize_t i = 0; i < n && rest >= 0; i++)
+        rest = counts[i] < 1 || counts[i] > rest ? -1 : rest - (Py_ssize_t)counts[i];
+    if (rest) {
+        PyErr_SetString(PyExc_ValueError, "lengths are below 1, or do not sum to the hashes");
+        goto done;
+    }
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; i < n && begin >= 0; i++) {
         /* Read once: another thread may change it, and so do the rows in the same memory. */
-        int64_t count = ((volatile const int64_t *)lengths.buf)[i];
+        int64_t count = ((volatile const int64_t *)counts)[i];
         if (count < 1 || count > total - begin) {
             begin = -1;
         } else {
@@ -582,7 +590,7 @@ static PyObject *py_sample_weights(PyObject *Py_UNUSED(module), PyObject *args)
     if (begin == total)
         result = Py_NewRef(Py_None);
     else
-        PyErr_SetString(PyExc_ValueError, "lengths are below 1, or do not sum to the hashes");
+        PyErr_SetString(PyExc_ValueError, "lengths changed while sampling");
 done:
     PyBuffer_Release(&hashes);
     PyBuffer_Release(&weights);
