@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lshdb import Index, IndexParams
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, sound
 
 RNG = np.random.default_rng(5)
 POINTS = RNG.normal(size=(300, 8)).astype("f4")
@@ -59,6 +59,7 @@ def test_an_index_is_made_for_its_input(
     found = run("query", path, "--key", "7", "--top", "1").stdout.splitlines()
     assert found[-1].split("\t")[1] == "207"
     assert "unchanged 300," in run("add", path, vectors, *options, "--dim", "8").stdout
+    assert sound(path)
 
 
 def test_the_sample_chooses_the_width(run: Run, tmp_path: Path) -> None:
@@ -111,6 +112,7 @@ def test_every_bad_row_is_named(run: Run, tmp_path: Path) -> None:
     assert "<stdin>:3: body 'vector' is null" in said.stderr
     with Index.open(tmp_path / "a.lshdb") as index:
         assert index.stats().documents == 296
+    assert sound(tmp_path / "a.lshdb")
 
 
 def test_without_a_vector_there_is_no_dimension(run: Run, tmp_path: Path) -> None:
@@ -169,8 +171,30 @@ def test_bits(run: Run, tmp_path: Path) -> None:
             assert [line.split("\t")[:2] for line in found.splitlines()] == [
                 ["vector", "3"], ["vector", "103"],
             ]  # fmt: skip
+        assert sound(path)
     said = run("query", path, "--vector", "012", code=1)
     assert "the string has 3 characters, expected 64" in said.stderr
+
+
+def test_weights(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.lshdb"
+    lines = [
+        {"id": "a", "weights": {"x": 2.0, "y": 1, "z": 0.5}},
+        {"id": "b", "weights": {"x": 2.0, "y": 1, "z": 0.4, "w": 0}},
+        {"id": "c", "text": "x x y"},
+        {"id": "d", "weights": {"x": -1}},
+        {"id": "e", "weights": [1, 2]},
+    ]
+    stdin = "".join(json.dumps(line) + "\n" for line in lines)
+    said = run("add", path, "-", "--metric", "weighted-jaccard", "--k", "1", code=5, stdin=stdin)
+    assert "added 3," in said.stdout
+    assert "<stdin>:4: " in said.stderr and "<stdin>:5: " in said.stderr
+    for query in ("--text", "x x y"), ("--vector", '{"x": 2, "y": 1}'):
+        found = run("query", path, *query, "--format", "tsv").stdout.splitlines()
+        assert [line.split("\t")[1:3] for line in found] == [
+            ["c", "1.000000"], ["b", f"{3 / 3.4:.6f}"], ["a", f"{3 / 3.5:.6f}"],
+        ]  # fmt: skip
+    assert sound(path)
 
 
 def test_queries(run: Run, index_path: Path, points: Path) -> None:

@@ -79,6 +79,9 @@ def test_lists_of_several_lengths_and_of_other_numbers(
     column = arrow.array([[1, 2], [3, None]])
     path = table(tmp_path / "v.parquet", id=["a", "b"], vector=column)
     assert [d.body for d in read(path, body="vector")[0]] == [[1, 2], [3, None]]
+    column = arrow.array([[1.0, None], [2.0]])
+    path = table(tmp_path / "v.parquet", id=["a", "b"], vector=column)
+    assert [d.body for d in read(path, body="vector")[0]] == [[1.0, None], [2.0]]
     column = arrow.array([[1.0, None], None])
     path = table(tmp_path / "v.parquet", id=["a", "b"], vector=column)
     documents, (rejected,) = read(path, body="vector")
