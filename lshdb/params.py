@@ -10,9 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, TypedDict, TypeGuard
 
+import numpy as np
+
 from lshdb.errors import ParameterError
 from lshdb.shingling import NORMALISATION, UNITS, parse_steps
-from lshdb.signatures.curves import Curve, curve_of
+from lshdb.signatures.curves import JACCARD, Curve, curve_of
 from lshdb.signatures.metrics import DTYPES, METRICS, ONE_BIT_SCHEMES, Metric
 from lshdb.tuning import MAX_BANDS, candidate_probability, choose_bands
 from lshdb.values import check_flag
@@ -195,6 +197,18 @@ class IndexParams:
         """Probability that a pair of that similarity, or at that distance, is found."""
         curve = self.curve
         return candidate_probability(curve.probability(curve.level(value)), self.bands, self.rows)
+
+    def deviation_at(self, value: float) -> float:
+        """Standard deviation of the estimate that the signatures of such a pair give.
+
+        Of the share of equal slots it is sqrt(p (1 - p) / num_perm); of what is estimated, so far
+        as the curve is straight there.
+        """
+        curve = self.curve
+        p = curve.probability(curve.level(value))
+        deviation = (p * (1.0 - p) / self.num_perm) ** 0.5
+        low, high = curve.levels(np.clip([p - deviation, p + deviation], 1e-9, 1.0)).tolist()
+        return float(high - low) / 2.0 if curve is not JACCARD else deviation
 
     def items(self) -> dict[str, str | int | float | bool]:
         """Name to value of what there is for the metric, in the order of the attributes."""

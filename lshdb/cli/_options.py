@@ -6,6 +6,7 @@ what can be said without it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -32,6 +33,7 @@ __all__ = [
     "search_options",
     "seconds_option",
     "since_option",
+    "vector_option",
     "workers_option",
 ]
 
@@ -309,6 +311,27 @@ def search_options(function: Function) -> Function:
         "none where signatures lie on another host]",
     )
     return threshold(verify(function))
+
+
+def _vector(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Any:
+    """Numbers or weights as JSON; anything else stands for bits as it is."""
+    if value is None or not value.lstrip().startswith(("[", "{")):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise click.BadParameter(f"{value[:80]!r} is not valid JSON: {error}") from error
+
+
+def vector_option(purpose: str) -> Callable[[Function], Function]:
+    """A vector, bits or weights as a value."""
+    return click.option(
+        "--vector",
+        callback=_vector,
+        metavar="VALUE",
+        help=f"{purpose}: a JSON array of numbers; bits as 0s and 1s or hexadecimal digits; "
+        "weights as a JSON object.",
+    )
 
 
 def input_options(function: Function) -> Function:

@@ -11,7 +11,7 @@ import click
 from lshdb import Explanation, Index, IndexParams
 from lshdb.cli._cells import harmless
 from lshdb.cli._describing import UNIT_NAMES
-from lshdb.cli._options import index_argument, listing_options
+from lshdb.cli._options import index_argument, listing_options, vector_option
 from lshdb.cli._output import print_record
 
 __all__ = ["command"]
@@ -30,6 +30,7 @@ def _number(_ctx: click.Context, _param: click.Parameter, value: str) -> int | N
 @click.argument("key1", metavar="KEY1")
 @click.argument("key2", metavar="[KEY2]", required=False)
 @click.option("--text", metavar="TEXT", help="Compare with this text instead of a second document.")
+@vector_option("Compare with this vector")
 @click.option(
     "--shingles",
     "most",
@@ -49,10 +50,11 @@ def command(
     key2: str | None,
     *,
     text: str | None,
+    vector: Any,
     most: int | None,
     output_format: str | None,
 ) -> None:
-    """Explain how similar two documents of INDEX are: KEY1 and KEY2, or KEY1 and a text.
+    """Explain how similar two documents of INDEX are: KEY1 and KEY2, or KEY1 and a text or vector.
 
     Shows whether they are near-duplicates at the index's threshold and whether the index finds
     them: their similarity, exact and as their signatures estimate it, the bands in which these
@@ -66,24 +68,25 @@ def command(
     lshdb explain news.lshdb article-17 article-42
     lshdb explain news.lshdb article-17 --text "the quick brown fox jumps over the lazy dog"
     """
-    if (key2 is None) == (text is None):
-        raise click.UsageError("give one of KEY2 and --text", ctx)
+    if [key2 is None, text is None, vector is None].count(False) != 1:
+        raise click.UsageError("give one of KEY2, --text and --vector", ctx)
     with Index.open(index_path) as index:
-        found = index.explain(key1, key2, body=text)
+        found = index.explain(key1, key2, body=text if vector is None else vector)
         params = index.params
-    print_record(_fields(found, most), output_format, shown=_in_table(found, params, most))
+    print_record(_fields(found, params, most), output_format, shown=_in_table(found, params, most))
 
 
-def _fields(found: Explanation, most: int | None) -> dict[str, Any]:
+def _fields(found: Explanation, params: IndexParams, most: int | None) -> dict[str, Any]:
+    value = params.curve.value
     lists = {"shared": found.shared, "only1": found.only1, "only2": found.only2}
     return {
         "key1": found.key1,
         "key2": found.key2,
         "near_duplicate": found.is_near_duplicate,
-        "threshold": found.threshold,
+        "threshold": params.threshold,
         "exact_copies": found.are_copies,
-        "exact": found.exact,
-        "estimate": found.estimate,
+        "exact": None if found.exact is None else value(found.exact),
+        "estimate": None if found.estimate is None else value(found.estimate),
         "equal_slots": found.equal_slots,
         "num_perm": found.num_perm,
         "candidate": found.is_candidate,
@@ -128,27 +131,29 @@ def _readable(shingle: str) -> str:
 
 def _in_table(found: Explanation, params: IndexParams, most: int | None) -> dict[str, str]:
     key1 = harmless(found.key1)
-    key2 = "the text" if found.key2 is None else harmless(found.key2)
+    given = f"the {params.kind.body}"
+    what = "distance" if params.kind.is_distance else "similarity"
+    key2 = given if found.key2 is None else harmless(found.key2)
     # An empty text leaves a field out: what it says stands in another one's line.
     texts = dict.fromkeys(("threshold", "equal_slots", "num_perm", "bands", "rows"), "")
     texts |= dict.fromkeys(("n_shared", "n_only1", "n_only2"), "")
     texts |= {
         "key1": key1,
-        "key2": "(the text given)" if found.key2 is None else key2,
-        "near_duplicate": f"{_yes(found.is_near_duplicate)}, the threshold is {found.threshold:g}",
+        "key2": f"({given} given)" if found.key2 is None else key2,
+        "near_duplicate": f"{_yes(found.is_near_duplicate)}, the threshold is {params.threshold:g}",
         "exact_copies": _yes(found.are_copies),
-        "exact": _exact(found),
+        "exact": _exact(found, params),
         "estimate": _estimate(found, params),
         "candidate": _candidate(found),
         "matched_bands": _bands(found),
         "recall": f"{_probability(found.recall)}, the probability that this index finds a pair of "
-        f"similarity {found.similarity:.6f}",
+        f"{what} {params.curve.value(found.similarity):.6f}",
         "found": _found(found),
         "shared": _lines(found.shared, "in both", params, most),
         "only1": _lines(found.only1, f"only in {key1}", params, most),
         "only2": _lines(found.only2, f"only in {key2}", params, most),
     }
-    if found.shared is None:
+    if found.shared is None and not params.kind.is_dense:
         texts["shared"] = "not available: texts are not stored"
     if found.key1 == found.key2:
         texts["key2"] = f"{key2} (the same document)"
@@ -159,10 +164,13 @@ def _yes(fact: bool) -> str:
     return "yes" if fact else "no"
 
 
-def _exact(found: Explanation) -> str:
+def _exact(found: Explanation, params: IndexParams) -> str:
     if found.exact is None:
-        return "not available: texts are not stored"
-    said = f"{found.exact:.6f}"
+        bodies = "vectors" if params.kind.is_dense else "texts"
+        return f"not available: {bodies} are not stored"
+    said = f"{params.curve.value(found.exact):.6f}"
+    if params.kind.body == "weights" and not found.are_copies:
+        return said
     if found.shared is None or found.only1 is None or found.only2 is None:
         return f"{said}, by the hash of their contents" if found.are_copies else said
     either = len(found.shared) + len(found.only1) + len(found.only2)
@@ -171,9 +179,13 @@ def _exact(found: Explanation) -> str:
 
 def _estimate(found: Explanation, params: IndexParams) -> str:
     if found.estimate is None:
-        return f"none: without a {UNIT_NAMES[params.unit]} there is no signature"
-    said = f"{found.estimate:.6f}, {found.equal_slots:,} of {found.num_perm:,} slots are equal"
-    deviation = (found.similarity * (1 - found.similarity) / found.num_perm) ** 0.5
+        element = "bit" if params.kind.is_dense else UNIT_NAMES[params.unit]
+        return f"none: without a {element} there is no signature"
+    value = params.curve.value
+    said = (
+        f"{value(found.estimate):.6f}, {found.equal_slots:,} of {found.num_perm:,} slots are equal"
+    )
+    deviation = params.deviation_at(value(found.similarity))
     return f"{said}; standard deviation {deviation:.3f}" if deviation else said
 
 
@@ -206,7 +218,7 @@ def _found(found: Explanation) -> str:
         return "no: it is not similar enough"
     if not found.is_candidate:
         return "no: it is missed, for no band matches"
-    return "no: it is missed, for its estimate is too low for its texts to be compared"
+    return "no: it is missed, for too few slots are equal for the exact comparison"
 
 
 def _lines(

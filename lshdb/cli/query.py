@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -12,7 +11,13 @@ import click
 from lshdb import Answer, Document, Hit, Index, Rejected, read_documents
 from lshdb.cli._describing import UNIT_NAMES
 from lshdb.cli._errors import REJECTED
-from lshdb.cli._options import index_argument, input_options, listing_options, search_options
+from lshdb.cli._options import (
+    index_argument,
+    input_options,
+    listing_options,
+    search_options,
+    vector_option,
+)
 from lshdb.cli._output import Column, is_terminal, note, print_listing
 from lshdb.cli._searching import measured, note_recall
 
@@ -29,27 +34,11 @@ VECTOR_KEY = "vector"
 """These stand in the place of a query's key where the query is an option's value."""
 
 
-def _vector(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Any:
-    """Numbers or weights as JSON; anything else stands for bits as it is."""
-    if value is None or not value.lstrip().startswith(("[", "{")):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError) as error:
-        raise click.BadParameter(f"{value[:80]!r} is not valid JSON: {error}") from error
-
-
 @click.command("query", short_help="Find the documents most similar to a text or a key.")
 @index_argument
 @click.argument("files", metavar="[FILE...]", nargs=-1)
 @click.option("--text", metavar="TEXT", help="Query this text.")
-@click.option(
-    "--vector",
-    callback=_vector,
-    metavar="VALUE",
-    help="Query this vector: a JSON array of numbers; bits as 0s and 1s or hexadecimal digits; "
-    "weights as a JSON object.",
-)
+@vector_option("Query this vector")
 @click.option("--key", metavar="KEY", help="Query a document of the index, itself left out.")
 @click.option(
     "--top", type=int, default=10, show_default=True, metavar="N", help="Most answers a query."

@@ -173,5 +173,5 @@ def test_nothing_that_a_terminal_obeys_reaches_it(
 def test_refusals(run: Run, index_path: Path) -> None:
     for sources in ((), ("near", "--text", OTHER)):
         refused = run("explain", index_path, "base", *sources, code=2)
-        assert "give one of KEY2 and --text" in refused.stderr and refused.stdout == ""
+        assert "give one of KEY2, --text and --vector" in refused.stderr and refused.stdout == ""
     assert "no document has the key 'zz'" in run("explain", index_path, "base", "zz", code=1).stderr
