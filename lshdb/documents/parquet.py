@@ -28,6 +28,8 @@ __all__ = ["load_arrow", "read_parquet"]
 
 _BATCH_BYTES = 8 * 2**20
 _BATCH_ROWS = 8_192
+_BUFFER_BYTES = 2**20
+"""Of a column that is read on; without it pyarrow reads a whole row group of one."""
 
 
 def load_arrow() -> tuple[Any, Any]:
@@ -71,7 +73,7 @@ def read_parquet(
     arrow, parquet = load_arrow()
     row = 0
     try:
-        with parquet.ParquetFile(file, pre_buffer=False) as table:
+        with parquet.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER_BYTES) as table:
             columns = _columns(arrow, table.schema_arrow, fields)
             metadata = table.metadata
             beside = None if fields.keys is None else side_keys(fields.keys, metadata.num_rows)

@@ -4,14 +4,40 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import lshdb
 from lshdb.documents import Document, Rejected, read_documents
 
 Outcome = tuple[list[Document], list[Rejected]]
+
+MEASURE = """
+import resource, sys
+from lshdb import read_documents
+n = sum(1 for _ in read_documents(sys.argv[1:], body="vector"))
+print(n, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+STARTER = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)"
+
+
+def peak(path: Path, n: int) -> int:
+    """Most memory of a process that reads n vectors; a small one starts it, whose peak it has."""
+    command = [sys.executable, "-c", STARTER, sys.executable, "-c", MEASURE, str(path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([_ROOT, *sys.path[1:]])}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    count, memory = map(int, done.stdout.split())
+    assert count == n
+    return memory
+
+
+_ROOT = str(Path(lshdb.__file__).parents[1])
 
 
 def _sorted_out(paths: Any, **options: Any) -> Outcome:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from lshdb import InputError, read_documents
 from lshdb.documents import peek_documents
+from tests.documents.conftest import peak
 
 Read = Callable[..., tuple[list, list]]
 NUMBERS = np.arange(12).reshape(4, 3)
@@ -173,6 +174,18 @@ def test_a_damaged_file(table: Table, tmp_path: Path, read: Read, read_bytes: Re
     documents, (rejected,) = read(path)
     assert documents == [] and "cannot be read as Parquet" in rejected.reason
     assert "is a pipe" in read_bytes(content, input_format="parquet")[1][0].reason
+
+
+def test_memory_does_not_grow_with_a_row_group(arrow: Any, tmp_path: Path) -> None:
+    sizes = {}
+    for n in (10, 20_000):
+        array = np.random.default_rng(1).random((n, 500))  # 80 MB
+        lists = arrow.FixedSizeListArray.from_arrays(arrow.array(array.reshape(-1)), 500)
+        path = tmp_path / "v.parquet"
+        columns = arrow.table({"id": np.arange(n), "vector": lists})
+        arrow.parquet.write_table(columns, path, row_group_size=n, use_dictionary=False)
+        sizes[n] = peak(path, n)
+    assert sizes[20_000] - sizes[10] < 60 * 2**20
 
 
 @given(st.data())
