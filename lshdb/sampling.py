@@ -15,6 +15,7 @@ from lshdb.signatures.mixing import key_stream
 __all__ = ["params_for", "sample_levels"]
 
 MOST_BODIES = 2_000
+_FEWEST = 50
 _PAIRS = 20_000
 
 
@@ -33,7 +34,7 @@ def sample_levels(sample: Sequence[Any], options: Mapping[str, Any]) -> list[flo
     Returns
     -------
     list of float
-        Of up to 20,000 pairs, the same each time; none for fewer than two bodies.
+        Of up to 20,000 pairs, the same each time; none for fewer than 50 bodies, which say nothing.
 
     Raises
     ------
@@ -47,7 +48,7 @@ def sample_levels(sample: Sequence[Any], options: Mapping[str, Any]) -> list[flo
     family = family_of(choose_params(**plain))
     some = [body for body in some if family.refusal(body) is None]
     points = [point for point in family.points(family.contents(some)) if family.size(point)]
-    if len(points) < 2:
+    if len(points) < _FEWEST:
         return []
     n = np.uint64(len(points))
     left = (key_stream(0, 0, _PAIRS) % n).astype(np.int64)
@@ -72,5 +73,5 @@ def params_for(options: Mapping[str, Any], sample: Sequence[Any] | None) -> Inde
     InputError, ParameterError
         As the two functions raise them.
     """
-    levels = None if sample is None else sample_levels(sample, options)
-    return choose_params(**options, levels=levels)
+    levels = [] if sample is None else sample_levels(sample, options)
+    return choose_params(**options, levels=levels or None)

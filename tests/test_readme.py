@@ -57,6 +57,7 @@ def run(command: str, folder: Path, **extra: str) -> str:
     ("name", "at_least"),
     [
         ("session", 9),
+        ("vectors", 4),
         ("shingling", 3),
         ("explaining", 3),
         ("joining", 5),
