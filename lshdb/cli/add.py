@@ -99,6 +99,7 @@ def command(
         kind = METRICS[given.get("metric", "jaccard")] if index is None else index.params.kind
         reading |= {
             "body": kind.body,
+            "dim": given.get("dim") if index is None else index.params.dim or None,
             "input_format": input_format,
             "fallback": "urls" if unit == "url" else None,
         }

@@ -138,6 +138,7 @@ def command(
                 input_format=input_format,
                 fallback="urls" if index.params.unit == "url" else None,
                 body=index.params.kind.body,
+                dim=index.params.dim or None,
                 **reading,
             )
             if workers is None and "-" in paths:

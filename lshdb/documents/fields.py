@@ -25,6 +25,8 @@ class Fields:
         What bodies are to be, one of ``BODIES``.
     keys : path-like or None
         A side file with the keys.
+    dim : int or None
+        Numbers, or bits, that the vectors must have, where that is known.
     """
 
     key: str | None = None
@@ -32,6 +34,21 @@ class Fields:
     vector: str | None = None
     body: str | None = None
     keys: str | os.PathLike[str] | None = None
+    dim: int | None = None
+
+    def refuse_columns(self, n_columns: int) -> str | None:
+        """Why an array with so many columns holds no vector that is wanted; None where it may."""
+        if self.dim is None or n_columns == self.dim:
+            return None
+        if self.body != "bits":
+            return f"holds vectors of {n_columns:,} numbers, expected {self.dim:,}"
+        n_bytes = -(-self.dim // 8)
+        if n_columns == n_bytes:
+            return None
+        return (
+            f"holds rows of {n_columns:,}, expected {self.dim:,} bits, or {n_bytes:,} bytes of "
+            "packed bits"
+        )
 
     @property
     def key_name(self) -> str:

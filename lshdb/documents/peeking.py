@@ -16,6 +16,7 @@ from typing import Any
 from lshdb.documents.model import Document, Rejected
 from lshdb.documents.reading import MAX_DOCUMENT_BYTES, read_documents
 from lshdb.documents.sources import STDIN, find_sources
+from lshdb.errors import InputError
 
 __all__ = ["Peek", "peek_documents"]
 
@@ -83,6 +84,7 @@ def peek_documents(
     dim = next(filter(None, map(_length, bodies)), None)
     dtype = next((each.dtype.name for each in bodies if hasattr(each, "dtype")), None)
     if body == "bits":
+        _refuse_doubtful(bodies, dim, options.get("dim"))
         dim = dim and dim * _bits_a_digit(bodies, dtype)
     return Peek(bodies, dim, None if body == "bits" or dtype == "bool" else dtype), items
 
@@ -115,6 +117,17 @@ def _spread_bodies(
             return list(read_rows(header, descriptor, rows))
     except (BrokenSourceError, OSError):
         return []  # the reading itself says so
+
+
+def _refuse_doubtful(bodies: list[Any], length: int | None, dim: int | None) -> None:
+    """Refuse bytes that may be packed bits or bits themselves, where nobody says which."""
+    arrays = [body for body in bodies if hasattr(body, "dtype") and body.dtype.name == "uint8"]
+    if dim is None and arrays and length and all(body.max(initial=0) <= 1 for body in arrays):
+        raise InputError(
+            f"all bytes of the vectors are 0 or 1: they may be {length:,} bits a vector, or "
+            f"{8 * length:,} bits that are packed",
+            hint=f"give --dim {length} or --dim {8 * length}, or save the array as bool",
+        )
 
 
 def _bytes_of(body: Any) -> int:

@@ -42,6 +42,7 @@ def read_documents(
     vector_field: str | None = None,
     body: str | None = None,
     keys: str | os.PathLike[str] | None = None,
+    dim: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     stdin: BinaryIO | None = None,
     max_document_bytes: int = MAX_DOCUMENT_BYTES,
@@ -77,6 +78,8 @@ def read_documents(
     keys : path-like, optional
         A file with the keys of the rows of one ``.npy``, ``.npz`` or Parquet file, in their order:
         one a line, or a ``.npy`` of strings or whole numbers.
+    dim : int, optional
+        Numbers, or bits, that vectors must have: a whole array with others is one rejection.
     on_progress : callable, optional
         Called with the bytes read from files so far and the bytes of all files, both as on disk, at
         most about once each MiB and at the end of each file. Bytes of all files are 0 when unknown;
@@ -103,7 +106,7 @@ def read_documents(
         A parameter cannot be used. Nothing was read.
     """
     check_document_limit(max_document_bytes)
-    fields = Fields(key_field, text_field, vector_field, body, keys)
+    fields = Fields(key_field, text_field, vector_field, body, keys, dim)
     fields.check()
     sources = find_sources(paths, input_format=input_format, fallback=fallback)
     if keys is not None and [each.input_format in WITH_ROW_KEYS for each in sources] != [True]:

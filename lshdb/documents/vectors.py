@@ -82,7 +82,7 @@ def read_npy(
     """
     data = ByteStream(chunks)
     header = read_header(data)
-    fault = vector_fault(header, limit)
+    fault = vector_fault(header, limit) or fields.refuse_columns(header.shape[1])
     if fault is not None:
         raise BrokenSourceError(fault)
     keys = given_keys(fields, prefix, header.shape[0])
@@ -117,7 +117,7 @@ def read_npz(
         if chosen is None:
             chosen = _only_matrix(archive, names)
         header, data = _opened(opened, archive, names, chosen)
-        fault = vector_fault(header, limit)
+        fault = vector_fault(header, limit) or fields.refuse_columns(header.shape[1])
         if fault is not None:
             raise BrokenSourceError(f"array {chosen!r} {fault}")
         keys = _keys_beside(opened, archive, names, fields, header.shape[0])

@@ -54,6 +54,8 @@ def refuse_bits(body: object, dim: int) -> str | None:
         if body.shape != (dim,):
             return f"the array of booleans has shape {body.shape}, expected ({dim},)"
         return None
+    if body.dtype == np.uint8 and body.shape == (dim,) != (-(-dim // 8),):
+        return None if body.max() <= 1 else f"the {dim} bits are no 0 and 1: one is {body.max()}"
     if body.dtype != np.uint8:
         return f"the bits are an array of {body.dtype}, expected bool, or uint8 with bits packed"
     n_bytes = -(-dim // 8)
@@ -102,9 +104,9 @@ def to_packed(body: Any, dim: int) -> Bytes:
             return np.packbits(np.frombuffer(body.encode("ascii"), dtype=np.uint8) & 1)
         return np.frombuffer(bytes.fromhex(body), dtype=np.uint8)
     if isinstance(body, bytes):
-        return np.frombuffer(body, dtype=np.uint8)
+        body = np.frombuffer(body, dtype=np.uint8)
     array = np.asarray(body)
-    if array.dtype == np.uint8 and isinstance(body, np.ndarray):
+    if array.dtype == np.uint8 and isinstance(body, np.ndarray) and len(array) == -(-dim // 8):
         return array
     return np.packbits(array.astype(np.bool_))
 

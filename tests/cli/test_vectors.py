@@ -83,7 +83,7 @@ def test_what_is_given_counts_more_than_what_is_seen(
     assert not params.store_text
     options += ["--dim", "7", "--max-errors", "0"]
     wrong = run("add", tmp_path / "b.lshdb", points, *options, code=1)
-    assert "row 0: the vector has 8 numbers, expected 7" in wrong.stderr
+    assert "holds vectors of 8 numbers, expected 7" in wrong.stderr
     assert not (tmp_path / "b.lshdb").exists()
 
 
@@ -103,8 +103,8 @@ def test_every_bad_row_is_named(run: Run, tmp_path: Path) -> None:
     ]
     short = saved(tmp_path / "short.npy", array[:2, :5])
     said = run("add", tmp_path / "a.lshdb", short, code=5)
-    assert f"{short}: row 1: the vector has 5 numbers, expected 8" in said.stderr
-    assert "rejected 2;" in said.stdout
+    assert f"{short}: holds vectors of 5 numbers, expected 8" in said.stderr
+    assert "rejected 1;" in said.stdout
     lines = b'{"id": 1, "vector": [1, 2]}\n{"id": 2, "vector": "x"}\n{"id": 3, "vector": null}\n'
     said = run("add", tmp_path / "a.lshdb", "-", code=5, stdin=lines)
     assert "<stdin>:1: the vector has 2 numbers, expected 8" in said.stderr
@@ -113,6 +113,21 @@ def test_every_bad_row_is_named(run: Run, tmp_path: Path) -> None:
     with Index.open(tmp_path / "a.lshdb") as index:
         assert index.stats().documents == 296
     assert sound(tmp_path / "a.lshdb")
+
+
+def test_bytes_that_may_be_bits_are_asked_about(run: Run, tmp_path: Path) -> None:
+    bits = np.random.default_rng(3).integers(0, 2, (30, 16)).astype(np.uint8)
+    path, file = tmp_path / "a.lshdb", saved(tmp_path / "bits.npy", bits)
+    options = ("--metric", "hamming", "--threshold", "2")
+    said = run("add", path, file, *options, code=1)
+    assert "--dim 16 or --dim 128" in said.stderr and not path.exists()
+    run("add", path, file, *options, "--dim", "16")
+    run("add", path, saved(tmp_path / "b.npy", bits.astype(bool)))
+    with Index.open(path) as index:
+        assert index.stats().documents == 30  # the same rows, under the same keys
+        assert index.query("".join(map(str, bits[3])), threshold=0)[0].key == "3"
+    odd = run("add", path, saved(tmp_path / "c.npy", bits[:, :5]), code=5)
+    assert "holds rows of 5, expected 16 bits, or 2 bytes of packed bits" in odd.stderr
 
 
 def test_without_a_vector_there_is_no_dimension(run: Run, tmp_path: Path) -> None:

@@ -121,7 +121,8 @@ BITS: list[tuple[int, Any, str]] = [
     (12, "fff1", "the last byte is 0xf1, and bits past number 12 must be 0"),
     (12, b"\xff\xf1", "the last byte is 0xf1"),
     (12, np.array([255, 8], dtype=np.uint8), "the last byte is 0x08"),
-    (12, np.zeros(12, dtype=np.uint8), "packed bits have shape (12,), expected (2,) for 12 bits"),
+    (12, np.zeros(13, dtype=np.uint8), "packed bits have shape (13,), expected (2,) for 12 bits"),
+    (12, np.arange(12, dtype=np.uint8), "the 12 bits are no 0 and 1: one is 11"),
     (12, np.zeros(11, dtype=bool), "shape (11,), expected (12,)"),
     (12, np.zeros((1, 12), dtype=bool), "shape (1, 12), expected (12,)"),
     (12, np.zeros(12), "array of float64, expected bool, or uint8"),
@@ -153,6 +154,7 @@ def test_bits_in_every_form_are_the_same(dim: int) -> None:
         forms = [
             bits, packed, packed.tobytes(), packed.tobytes().hex().upper(), bits.tolist(),
             [int(bit) for bit in bits], "".join("01"[int(bit)] for bit in bits),
+            packed if dim == 1 else bits.astype(np.uint8),  # of one byte nobody can tell
         ]  # fmt: skip
         if dim == 2:  # two hexadecimal digits may be two bits, and then they are
             forms.pop(3)
