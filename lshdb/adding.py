@@ -231,9 +231,11 @@ def _document(item: object) -> Document:
 
 def _weight(body: Any) -> int:
     """Characters, with what each token takes in memory beside its own; of numbers bytes."""
+    if isinstance(body, str):
+        return len(body)
     if isinstance(body, np.ndarray):
         return int(body.nbytes)
-    return _n_chars(body) + (0 if isinstance(body, str) else 64 * len(body))
+    return _n_chars(body) + 64 * len(body)
 
 
 def _n_chars(body: Any) -> int:

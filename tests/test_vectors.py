@@ -184,7 +184,8 @@ def test_a_merge_takes_vectors_over(make_index: Make, kind: str) -> None:
     for key in ("v00", "v30", "v59"):
         assert row_of(into, key).tolist() == row_of(index, key).tolist()
     assert into.show("v30").copies == ("first",)
-    without = make_index("without.lshdb", dim=DIM, store_text=False, **KINDS[kind])
+    slots = index.params.num_perm  # there are more by default where signatures are all there is
+    without = make_index("without.lshdb", dim=DIM, store_text=False, num_perm=slots, **KINDS[kind])
     without.merge(index)
     assert not list(without.path.glob("vectors*"))
     with pytest.raises(TextNotStoredError, match=r"stores vectors, and .* made with --no-vectors"):

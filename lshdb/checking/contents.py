@@ -41,6 +41,7 @@ def row_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 def document_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
     """Documents without their signature, batch or text, and texts without a document."""
+    keeps_texts = params.keeps_texts
     batches = {batch_id for (batch_id,) in snapshot.execute("SELECT batch_id FROM batch")}
     rows = snapshot.stream(
         "SELECT document.doc_id, key, signature_id, n_shingles, batch_id, body_hash, form, body "
@@ -57,14 +58,14 @@ def document_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Findi
             what = f"is of batch {batch_id}, which is not there"
         if what:
             yield Finding("document", f"table document, doc_id {doc_id}", what, affected)
-        what = _text_finding(form, packed, body_hash) if params.keeps_texts else ""
+        what = _text_finding(form, packed, body_hash) if keeps_texts else ""
         if what:
             yield Finding("text", f"table content, doc_id {doc_id}", what, affected)
     missing = "NOT EXISTS (SELECT 1 FROM document WHERE document.doc_id = content.doc_id)"
     for (doc_id,) in snapshot.stream(
-        f"SELECT doc_id FROM content WHERE {missing if params.keeps_texts else '1 = 1'}"
+        f"SELECT doc_id FROM content WHERE {missing if keeps_texts else '1 = 1'}"
     ):
-        what = "is of no document" if params.keeps_texts else "is there, and texts are not stored"
+        what = "is of no document" if keeps_texts else "is there, and texts are not stored"
         yield Finding("text", f"table content, doc_id {doc_id}", f"the text {what}", "1 text")
 
 
