@@ -35,7 +35,7 @@ __all__ = ["Answer", "NearestSearch"]
 
 _FIRST_CHECKED, _MOST_CHECKED = 64, 1024
 """Candidates whose originals are read together: few at first, which tell what is near."""
-_MORE = 1.5
+_MORE = 2.0
 """By so much the number of buckets grows before what was found is looked at again."""
 
 Ids = NDArray[np.int64]

@@ -80,13 +80,13 @@ class Probes:
         ratios = self._ratios(self._alternatives)
         n_changes = min(_LIKELIEST[0], ratios.shape[1])
         self._changes = np.argsort(-ratios, axis=1, kind="stable")[:, :n_changes]
-        self._members = _sets(n_changes)
+        self._sets_of_changes = _sets(n_changes)
         logs = self._log_probabilities(self._alternatives)
         # The query's own buckets first, all of them.
         logs[:, 0] = np.inf
         order = np.argsort(-logs, axis=None, kind="stable")
         order = order[logs.reshape(-1)[order] > -np.inf]
-        self._of_band, self._sets = np.divmod(order, len(self._members))
+        self._of_band, self._sets = np.divmod(order, len(self._sets_of_changes))
 
     def _ratios(self, alternatives: Alternatives) -> Floats:
         """Probability of each change of a band over that of no change (bands, rows * m)."""
@@ -100,9 +100,11 @@ class Probes:
         used = self._bands * self._rows
         same = np.log(np.maximum(alternatives.same[:used], _LEAST)).reshape(self._bands, -1)
         chosen = np.take_along_axis(self._ratios(alternatives), self._changes, axis=1)
-        logs: Floats = (
-            same.sum(axis=1)[:, None] + np.log(np.maximum(chosen, _LEAST)) @ self._members.T
-        )
+        # The place past the last change stands for none, and costs nothing.
+        chosen = np.pad(np.log(np.maximum(chosen, _LEAST)), ((0, 0), (0, 1)))
+        logs: Floats = same.sum(axis=1)[:, None] + np.zeros(len(self._sets_of_changes))
+        for places in self._sets_of_changes.T:
+            logs += chosen[:, places]
         m = alternatives.others.shape[1]
         if m > 1:
             logs[self._clashing(m)] = -np.inf
@@ -110,12 +112,11 @@ class Probes:
 
     def _clashing(self, m: int) -> NDArray[np.bool_]:
         """Sets that change one slot twice (bands, sets)."""
-        slots = self._changes // m
-        clashes = np.zeros((self._bands, len(self._members)), dtype=bool)
-        for one in range(1, min(slots.shape[1], _LIKELIEST[1])):
-            for other in range(one):
-                both = self._members[:, one] & self._members[:, other]
-                clashes |= (slots[:, one] == slots[:, other])[:, None] & both
+        n_changes = self._changes.shape[1]
+        slots = np.pad(self._changes // m, ((0, 0), (0, 1)))
+        clashes = np.zeros((self._bands, len(self._sets_of_changes)), dtype=bool)
+        for one, other in itertools.combinations(self._sets_of_changes.T, 2):
+            clashes |= (slots[:, one] == slots[:, other]) & (other < n_changes)
         return clashes
 
     def keys(self, first: int, last: int) -> Ids:
@@ -130,9 +131,9 @@ class Probes:
         else:
             words = self._row[:, : self._bands * self._rows]
         words = words.reshape(self._bands, -1)[bands].copy()
-        for place in range(self._changes.shape[1]):
-            changed = np.flatnonzero(self._members[sets, place])
-            change = self._changes[bands[changed], place]
+        for places in self._sets_of_changes[sets].T:
+            changed = np.flatnonzero(places < self._changes.shape[1])
+            change = self._changes[bands[changed], places[changed]]
             slot, which = np.divmod(change, self._alternatives.others.shape[1])
             if params.slot_bits == 1:
                 words[changed, slot // 32] ^= np.uint32(1) << (slot % 32).astype(np.uint32)
@@ -148,7 +149,7 @@ class Probes:
         ----------
         level : float
         counts : list of int
-            Each at least the number of bands.
+            Ascending, each at least the number of bands.
 
         Returns
         -------
@@ -158,25 +159,30 @@ class Probes:
         alternatives = self._at(level)
         if alternatives is None:
             return [params.recall_at(params.curve.value(level))] * len(counts)
-        every = np.exp(self._log_probabilities(alternatives))
-        each = every[self._of_band, self._sets]
-        found = []
-        for count in counts:
-            sums = np.bincount(self._of_band[:count], each[:count], minlength=self._bands)
-            found.append(float(1.0 - np.prod(1.0 - np.minimum(sums, 1.0))))
+        bands, sets = self._of_band[: counts[-1]], self._sets[: counts[-1]]
+        each = np.exp(self._log_probabilities(alternatives)[bands, sets])
+        # Between two of the counts, which band has how much more.
+        parts = np.searchsorted(counts, np.arange(len(bands)), side="right")
+        cells = len(counts) * self._bands
+        sums = np.bincount(parts * self._bands + bands, each, minlength=cells)[:cells]
+        held = np.minimum(np.cumsum(sums.reshape(-1, self._bands), axis=0), 1.0)
+        found: list[float] = (1.0 - np.prod(1.0 - held, axis=1)).tolist()
         return found
 
 
 @functools.cache
-def _sets(n_changes: int) -> NDArray[np.bool_]:
-    """Sets of changes, of none, one, two, ... of them (bool, (sets, n_changes))."""
+def _sets(n_changes: int) -> Ids:
+    """Sets of changes, of none, one, two, ... of them (int64, (sets, 4)).
+
+    Each change is its place among the likeliest; the rest of a row is ``n_changes``.
+    """
     sets = [()] + [
         chosen
         for size, likeliest in enumerate(_LIKELIEST, start=1)
         for chosen in itertools.combinations(range(min(likeliest, n_changes)), size)
     ]
-    members = np.zeros((len(sets), n_changes), dtype=bool)
+    places = np.full((len(sets), len(_LIKELIEST)), n_changes, dtype=np.int64)
     for number, chosen in enumerate(sets):
-        members[number, list(chosen)] = True
-    members.flags.writeable = False
-    return members
+        places[number, : len(chosen)] = chosen
+    places.flags.writeable = False
+    return places
