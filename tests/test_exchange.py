@@ -25,6 +25,7 @@ from lshdb import (
     ParameterError,
 )
 from lshdb.exchange.arrays import read_array
+from lshdb.exchange.manifest import describe
 from tests.answers import answers, lively_index
 from tests.conftest import family_corpus, pair_set
 
@@ -349,3 +350,38 @@ def test_an_array_that_is_cut_while_it_is_read(tmp_path: Path) -> None:
     os.truncate(tmp_path / "a.npy", 5_000_000)
     with pytest.raises(DamageError, match=r"a\.npy ends before its rows do"):
         next(blocks)
+
+
+@pytest.mark.parametrize("tables", FORMATS)
+def test_weights_come_back_as_they_were_written(
+    make_index: Make, tmp_path: Path, tables: str
+) -> None:
+    """Among texts and tokens; whole numbers, fractions and an object without tokens."""
+    bodies: dict[str, Any] = {
+        "a": {"x": 1, "y": 2.5, "ü": 1e-7}, "b": "words of a text as they are", "c": ["t", "u"],
+        "d": {}, "e": {"y": 2.5, "x": 1, "ü": 1e-7},
+    }  # fmt: skip
+    index = make_index(metric="weighted-jaccard")
+    index.add(bodies.items())
+    index.export(tmp_path / "files", format=tables)
+    with Index.from_export(tmp_path / "files", tmp_path / "b.lshdb") as again:
+        assert again.check() == []
+        assert {key: again.show(key).body for key in bodies} == bodies
+        assert stored(again) == stored(index)
+        assert pair_set(again) == pair_set(index) == {("a", "e", 1.0)}
+
+
+def test_weights_that_are_none_are_refused(make_index: Make, tmp_path: Path) -> None:
+    index = make_index(metric="weighted-jaccard")
+    index.add([("a", {"x": 1})])
+    index.export(tmp_path / "files")
+    file, manifest = tmp_path / "files/documents.jsonl", tmp_path / "files/index.json"
+    good, said = file.read_bytes(), json.loads(manifest.read_bytes())
+    changes = {'{\\"x\\":2}': "is not the one exported", "[1]": "no JSON object", "{": "no JSON"}
+    for other, message in changes.items():
+        file.write_bytes(good.replace(rb"{\"x\":1}", other.encode()))
+        assert file.read_bytes() != good
+        said["files"]["documents.jsonl"] = describe(file)
+        manifest.write_text(json.dumps(said))
+        with pytest.raises(DamageError, match=message):
+            Index.from_export(tmp_path / "files", tmp_path / "b.lshdb")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 from lshdb.collector import collector_paused
@@ -20,7 +21,7 @@ from lshdb.errors import DamageError, FormatError
 from lshdb.exchange import jsonl, parquet
 from lshdb.exchange.arrays import read_array
 from lshdb.exchange.manifest import MANIFEST, Manifest, read_manifest, verify_files
-from lshdb.exchange.tables import TABLES
+from lshdb.exchange.tables import TABLES, tables_of
 from lshdb.exchange.writing import FORMATS
 from lshdb.params import FORMAT, IndexParams
 from lshdb.storage import loading
@@ -92,10 +93,20 @@ class _Export:
         form = jsonl if self.manifest.tables == "jsonl" else parquet
         path = self.folder / f"{name}{form.SUFFIX}"
         count = 0
-        for row in form.read_table(path, TABLES[name]):
+        for row in form.read_table(path, tables_of(self.manifest.parameters.get("metric"))[name]):
             count += 1
             yield row
         self._check_count(path, name, count)
+
+    def documents(self) -> Iterator[tuple[Any, ...]]:
+        """The rows of documents; the last value is the body, None without."""
+        n_values = len(TABLES["documents"].columns) - 2
+        for row in self.rows("documents"):
+            text, tokens, *weights = row[n_values:]
+            body = tokens if text is None else text
+            if weights and weights[0] is not None:
+                body = _weights(self.folder / self.files()[0], weights[0])
+            yield (*row[:n_values], body)
 
     def row_blocks(self, params: IndexParams) -> Iterator[tuple[NDArray[Any], ...]]:
         """Signature rows, and vectors where they are kept, some at a time."""
@@ -188,11 +199,10 @@ def _load_documents(
         loading.load_batches(transaction, source.rows("batches"))
     n_signatures, done = source.manifest.counts["signatures"], 0
     path = source.folder / source.files()[0]
-    for batch in _batches(source.rows("documents")):
+    for batch in _batches(source.documents()):
         rows: list[tuple[Any, ...]] = []
         bodies: list[tuple[int, str, bytes]] = []
-        for *values, text, tokens in batch:
-            body = tokens if text is None else text
+        for *values, body in batch:
             content_hash, body_hash = bytes.fromhex(values[3]), bytes.fromhex(values[4])
             if values[2] is not None and not 0 <= values[2] < n_signatures:
                 raise _damage(path, f"{values[1]!r} has signature {values[2]}, which is not there")
@@ -211,6 +221,16 @@ def _load_documents(
             on_progress(done)
 
 
+def _weights(path: Path, text: str) -> dict[str, Any]:
+    try:
+        found = orjson.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise _damage(path, f"holds weights that are no JSON object: {text[:60]!r}")
+    return found
+
+
 def _check_vectors(path: Path, snapshot: Snapshot, rows: list[tuple[Any, ...]]) -> None:
     """Compare the vectors of documents, which are there already, with their hashes."""
     for start in range(0, len(rows), _VECTORS):
@@ -222,12 +242,13 @@ def _check_vectors(path: Path, snapshot: Snapshot, rows: list[tuple[Any, ...]]) 
 
 
 def _batches(rows: Iterable[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
-    """Documents in batches that fit in memory; the last two values are the body."""
+    """Documents in batches that fit in memory; the last value is the body."""
     batch: list[tuple[Any, ...]] = []
     size = 0
     for row in rows:
         batch.append(row)
-        size += len(row[-2] or "") + sum(map(len, row[-1] or ())) + 64 * len(row[-1] or ())
+        body = row[-1] or ""
+        size += len(body) if isinstance(body, str) else sum(map(len, body)) + 64 * len(body)
         if len(batch) >= _BATCH_DOCUMENTS or size >= _BATCH_CHARACTERS:
             yield batch
             batch, size = [], 0

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["POSTINGS", "TABLES", "Column", "Table", "fault_of"]
+__all__ = ["POSTINGS", "TABLES", "Column", "Table", "fault_of", "tables_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,20 @@ TABLES = {
 
 POSTINGS = _table("postings", "band:integer bucket:integer bucket_key:integer signature_id:integer")
 """Where they are a table of their own (Parquet)."""
+
+
+def tables_of(metric: object) -> dict[str, Table]:
+    """The tables of an index; documents whose bodies may be weights have a column for those.
+
+    It holds JSON, the object with sorted keys whose hash is ``body_hash``, so that a number comes
+    back as it was written.
+    """
+    if metric != "weighted-jaccard":
+        return TABLES
+    documents = TABLES["documents"]
+    weights = Column("weights", "text", is_optional=True)
+    return {**TABLES, documents.name: Table(documents.name, (*documents.columns, weights))}
+
 
 _HASH = re.compile("[0-9a-f]{32}").fullmatch
 _KINDS: dict[str, Any] = {

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from lshdb.errors import DamageError, ParameterError
 from lshdb.exchange import jsonl, parquet
 from lshdb.exchange.manifest import METRIC_FORMAT, TEXT_FORMAT, Manifest, describe
-from lshdb.exchange.tables import TABLES
-from lshdb.storage.bodies import unpack_body
+from lshdb.exchange.tables import tables_of
+from lshdb.params import IndexParams
+from lshdb.storage.bodies import Body, raw_body, unpack_body
 from lshdb.storage.checksums import verified_row
 from lshdb.storage.creation import Creation
 from lshdb.storage.dialects import DatabasePlace
@@ -63,7 +64,7 @@ def _write(
     form = FORMATS[tables]
     counts = {}
     rows = {
-        "documents": _told(_documents(snapshot, store.params.keeps_texts), on_progress),
+        "documents": _told(_documents(snapshot, store.params), on_progress),
         "batches": map(astuple, snapshot.batches()),
         "releases": snapshot.execute(
             "SELECT release_id, signature_id, batch_id FROM signature_release ORDER BY release_id"
@@ -79,8 +80,9 @@ def _write(
             "SELECT signature_id, label FROM cluster_member ORDER BY signature_id"
         ),
     }
-    files = [f"{name}{form.SUFFIX}" for name in TABLES]
-    for (name, table), file in zip(TABLES.items(), files, strict=True):
+    described = tables_of(store.params.metric)
+    files = [f"{name}{form.SUFFIX}" for name in described]
+    for (name, table), file in zip(described.items(), files, strict=True):
         counts[name] = form.write_table(folder / file, table, rows[name])
     for one in snapshot.generation.files:
         name, shape = f"{one.layout.kind}s", (snapshot.n_signatures, one.layout.n_columns)
@@ -118,22 +120,23 @@ def _write(
     ).write(folder)
 
 
-def _documents(snapshot: Snapshot, keeps_texts: bool) -> Iterator[tuple[Any, ...]]:
+def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[tuple[Any, ...]]:
     for one in snapshot.whole_documents():
-        body: str | list[str] | None = None
+        body: Body = None
         if one.form is not None and one.body is not None:
             body = unpack_body(one.form, one.body, one.body_hash)
-        elif keeps_texts:
+        elif params.keeps_texts:
             raise DamageError(f"the text of {one.key!r} is missing", hint="run lshdb check")
-        is_text = isinstance(body, str)
         values = one.values()
+        weights = (raw_body(body)[1].decode() if isinstance(body, dict) else None,)
         yield (
             *values[:3],
             one.content_hash.hex(),
             one.body_hash.hex(),
             *values[5:],
-            body if is_text else None,
-            None if is_text else body,
+            body if isinstance(body, str) else None,
+            body if isinstance(body, list) else None,
+            *(weights if params.metric == "weighted-jaccard" else ()),
         )
 
 
