@@ -325,6 +325,7 @@ ALSO_REFUSES = {
     "pairs": ["{there}", "--verify", "signature"],
 }
 MAKES_ONE = {"init", "import", "demo"}
+NEEDS_NONE = {"tune"}
 
 
 @pytest.fixture
@@ -346,7 +347,7 @@ def call(hosts: Pair_, tmp_path: Path) -> Callable[..., click.testing.Result]:
 
 
 def test_every_command_is_told_of() -> None:
-    assert {*WORKS, *REFUSES, *MAKES_ONE} == set(COMMANDS)
+    assert {*WORKS, *REFUSES, *MAKES_ONE, *NEEDS_NONE} == set(COMMANDS)
 
 
 @pytest.mark.parametrize("command", WORKS)

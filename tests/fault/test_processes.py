@@ -21,6 +21,7 @@ import pytest
 
 from lshdb import Index, LockedError, LshdbError
 from lshdb.storage.dialects.sqlite import SqliteDatabase
+from lshdb.storage.layouts import RowLayout
 from lshdb.storage.lock import WriterLock
 from lshdb.storage.row_file import RowFile
 from tests.conftest import family_corpus, pair_set
@@ -248,7 +249,7 @@ def test_two_threads_hold_the_signatures(tmp_path: Path) -> None:
         def _held(self, value: Any) -> None:
             self.__dict__["rows held"] = None if value is None else value[:1]
 
-    file = Overtaken(tmp_path / "signatures.npy", 4)
+    file = Overtaken(tmp_path / "signatures.npy", RowLayout("signature", np.dtype("<u4"), 4))
     file.create()
     file.append(0, np.arange(12, dtype=np.uint32).reshape(3, 4))
     file.n_taken = 3
