@@ -11,6 +11,7 @@ from lshdb.params import (
     MAX_WORDS,
     IndexParams,
     check_dim,
+    check_metric,
     check_num_perm,
     check_threshold,
     check_width,
@@ -81,7 +82,7 @@ def choose_params(
     dim : int, optional
         Needed for vectors and bits.
     dtype : str, optional
-        For vectors; ``float32`` by default.
+        For vectors; ``float32`` by default. That of an array, if it is one of them, will do.
     width : float, optional
         For l1 and l2, chosen with the bands by default; for scheme ``unary``, needed.
     levels : iterable of float, optional
@@ -95,8 +96,7 @@ def choose_params(
     ParameterError
         A value is out of range, is not for the metric, or no bands reach the recall.
     """
-    if metric not in METRICS:
-        raise ParameterError(f"metric is {metric!r}; expected one of {', '.join(METRICS)}")
+    check_metric(metric)
     kind = METRICS[metric]
     scheme = kind.schemes[0] if scheme is None else scheme
     if scheme not in kind.schemes:
@@ -210,7 +210,8 @@ def _vector_options(
         )
     check_dim(dim)
     is_bits = METRICS[metric].body == "bits"
-    return {"dim": dim, "dtype": dtype or ("bits" if is_bits else DTYPES[0])}
+    # That of an array is none of its names, but says one.
+    return {"dim": dim, "dtype": str(dtype or ("bits" if is_bits else DTYPES[0]))}
 
 
 def _text_options(

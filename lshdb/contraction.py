@@ -151,11 +151,13 @@ def contract_links(
 
 
 def _check_sets(params: IndexParams) -> None:
-    if params.unit not in ("token", "word") or params.k != 1 or params.bag:
+    is_dense = params.kind.is_dense
+    if is_dense or params.unit not in ("token", "word") or params.k != 1 or params.bag:
         kind = "bags" if params.bag else "sets"
+        of_texts = f"{kind} of shingles of unit {params.unit}, k {params.k}"
         raise ParameterError(
             "repeat takes the links of a host for its document, a set of single tokens; this index "
-            f"compares {kind} of shingles of unit {params.unit}, k {params.k}",
+            f"compares {f'bodies by {params.metric}' if is_dense else of_texts}",
             hint="make the index with --unit token --k 1, and give each host its links as tokens",
         )
 

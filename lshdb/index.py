@@ -117,7 +117,7 @@ class Index(Upkeep):
         width : float, optional
             For l1 and l2: of the pieces that projections are cut into; chosen by default. For
             scheme ``unary``: the largest number.
-        sample : sequence, optional
+        sample : iterable, optional
             Some hundred bodies that are like those that will come. Bands and width are chosen for
             the similarities among them, and not for those of a typical corpus.
         unit : {"word", "char", "byte", "line", "token", "url", "tokenizer"}, optional

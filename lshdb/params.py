@@ -27,6 +27,9 @@ FORMAT = 1
 MAX_WORDS = 4096
 """Words of 32 bits that a signature may have."""
 MAX_DIM = 2**20
+_LEAST_DISTANCE, _LARGEST_DISTANCE = 1e-100, 1e200
+_LEAST_WIDTH, _LARGEST_WIDTH = 1e-102, 1e202
+"""What is worked out with them stays within float64."""
 _OF_TEXTS = frozenset({"unit", "k", "bag", "normalisation", "stop_tokens", "tokenizer"})
 _OF_VECTORS = frozenset({"dim", "dtype", "width"})
 
@@ -105,7 +108,7 @@ class IndexParams:
     width: float = 0.0
 
     def __post_init__(self) -> None:
-        _check("metric", self.metric, self.metric in METRICS, f"one of {', '.join(METRICS)}")
+        check_metric(self.metric)
         schemes = self.kind.schemes
         _check("scheme", self.scheme, self.scheme in schemes, " or ".join(map(repr, schemes)))
         _check_unit(self.unit)
@@ -138,7 +141,8 @@ class IndexParams:
             return
         check_dim(self.dim)
         choices = ("bits",) if self.kind.body == "bits" else DTYPES
-        _check("dtype", self.dtype, self.dtype in choices, " or ".join(choices))
+        good = isinstance(self.dtype, str) and self.dtype in choices
+        _check("dtype", self.dtype, good, " or ".join(choices))
         check_width(self.scheme, self.width)
 
     @classmethod
@@ -237,6 +241,12 @@ def slot_bits(scheme: str) -> int:
     return 1 if scheme in ONE_BIT_SCHEMES else 32
 
 
+def check_metric(value: object) -> None:
+    """Refuse what is no metric."""
+    good = isinstance(value, str) and value in METRICS
+    _check("metric", value, good, f"one of {', '.join(METRICS)}")
+
+
 def check_num_perm(value: object, scheme: str) -> None:
     """Refuse a number of slots that a signature of the scheme cannot have."""
     bits = slot_bits(scheme)
@@ -254,10 +264,11 @@ def check_threshold(metric: str, value: object) -> None:
     if metric == "cosine":
         good, expected = _is_number(value) and -1.0 < value <= 1.0, "a number above -1, up to 1"
     elif metric == "hamming":
-        good, expected = _is_number(value) and value >= 0.0, "a number of bits, from 0 on"
+        good = _is_number(value) and 0.0 <= value <= MAX_DIM
+        expected = f"a number of bits, from 0 to {MAX_DIM}"
     elif METRICS[metric].is_distance:
-        good = _is_number(value) and 0.0 < value < float("inf")
-        expected = "a distance above 0"
+        good = _is_number(value) and _LEAST_DISTANCE <= value <= _LARGEST_DISTANCE
+        expected = f"a distance from {_LEAST_DISTANCE:g} to {_LARGEST_DISTANCE:g}"
     _check("threshold", value, good, expected)
 
 
@@ -272,8 +283,8 @@ def check_width(scheme: str, value: object) -> None:
         good = _is_number(value) and 1 <= value <= 2**16 and value == int(value)
         _check("width", value, good, "the largest number, a whole one from 1 to 65536")
     elif scheme in ("cauchy", "gaussian"):
-        good = _is_number(value) and 0.0 < value < float("inf")
-        _check("width", value, good, "a number above 0")
+        good = _is_number(value) and _LEAST_WIDTH <= value <= _LARGEST_WIDTH
+        _check("width", value, good, f"a number from {_LEAST_WIDTH:g} to {_LARGEST_WIDTH:g}")
     elif value:
         raise ParameterError(f"width is for projections, and the scheme is {scheme}")
 

@@ -177,9 +177,10 @@ class Questions:
             return snapshot.has_signatures
 
     def similarity(self, left: str | list[str], right: str | list[str]) -> float:
-        """Exact Jaccard similarity of two bodies as this index would shingle them; O(their length).
+        """Exact similarity of two bodies as this index would compare them; O(their length).
 
-        Neither need be in the index. 0 where neither has a shingle.
+        Minus the distance where the metric is one. Neither need be in the index. 0 where neither
+        has a shingle.
 
         Raises
         ------
@@ -188,8 +189,16 @@ class Questions:
         """
         return self._maker.similarity(left, right)
 
+    def refusal(self, body: object) -> str | None:
+        """Why a body can be no document's here, and no query, in one line; None where it can."""
+        return self._family.refusal(body)
+
     def count_shingles(self, body: str | list[str]) -> int:
-        """How many shingles a text, or ready tokens, would have here; of 0 nothing is similar."""
+        """How many shingles a text, or ready tokens, would have here; of 0 nothing is similar.
+
+        Of a vector its numbers, of bits for ``jaccard-bits`` those that are set, of weights the
+        tokens with one.
+        """
         return self._maker.size(self._maker.points([body])[0])
 
     @contextlib.contextmanager

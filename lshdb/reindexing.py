@@ -18,7 +18,7 @@ from lshdb.adding import Addition, in_batches
 from lshdb.committing import AddResult, Change
 from lshdb.documents import Document
 from lshdb.errors import DamageError, ParameterError, TextNotStoredError
-from lshdb.params import IndexParams
+from lshdb.params import IndexParams, slot_bits
 from lshdb.signatures.families import family_of
 from lshdb.signatures.family import Family
 from lshdb.signatures.metrics import METRICS
@@ -40,8 +40,10 @@ _OPTIONS = {
     *("lowercase", "strip_accents", "strip_punctuation", "digits", "stop_tokens", "store_text"),
     *("metric", "dtype", "width"),
 }
-_OF_A_METRIC = frozenset({"scheme", "num_perm", "threshold", "width"})
-"""Parameters that mean something else under another metric."""
+_OF_SLOTS = frozenset({"num_perm", "width"})
+"""Parameters that mean something else where slots are words and not bits, or the reverse."""
+_OF_A_METRIC = frozenset({"scheme", "threshold"}) | _OF_SLOTS
+"""And those that do under another metric."""
 
 
 def reindex_store(
@@ -136,7 +138,11 @@ def changed_params(
         kept |= _kept_of_texts(params, given.get("unit"), tokenizer)
     if metric != params.metric:
         kept = {name: value for name, value in kept.items() if name not in _OF_A_METRIC}
-    rebanded = metric != params.metric or not _CHOOSE_BANDS.isdisjoint(given)
+    scheme = given.get("scheme") or params.scheme
+    is_other = metric != params.metric or slot_bits(scheme) != params.slot_bits
+    if is_other:
+        kept = {name: value for name, value in kept.items() if name not in _OF_SLOTS}
+    rebanded = is_other or not _CHOOSE_BANDS.isdisjoint(given)
     if not rebanded:
         kept["bands"], kept["rows"] = params.bands, params.rows
     elif not {"recall", "bands", "rows"} & given.keys() and 0.0 < params.recall < 1.0:

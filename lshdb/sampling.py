@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from lshdb.choosing import choose_params
+from lshdb.errors import ParameterError
 from lshdb.params import IndexParams
 from lshdb.signatures.families import family_of
 from lshdb.signatures.mixing import key_stream
@@ -19,12 +21,12 @@ _FEWEST = 50
 _PAIRS = 20_000
 
 
-def sample_levels(sample: Sequence[Any], options: Mapping[str, Any]) -> list[float]:
+def sample_levels(sample: Iterable[Any], options: Mapping[str, Any]) -> list[float]:
     """Exact levels of random pairs of a sample.
 
     Parameters
     ----------
-    sample : sequence
+    sample : iterable
         Bodies; of more than 2,000 the first ones are taken. Those that could be no document's are
         left out: an input from which a sample is taken may have some.
     options : mapping
@@ -39,9 +41,11 @@ def sample_levels(sample: Sequence[Any], options: Mapping[str, Any]) -> list[flo
     Raises
     ------
     ParameterError
-        An option cannot be used.
+        An option cannot be used, or the sample is none.
     """
-    some = list(sample[:MOST_BODIES])
+    if isinstance(sample, str) or not isinstance(sample, Iterable):
+        raise ParameterError(f"sample is {sample!r:.80}; expected a list of bodies")
+    some = list(itertools.islice(sample, MOST_BODIES))
     plain = {**options, "bands": 1, "rows": 1, "recall": None, "num_perm": None}
     if plain.get("metric") in ("l1", "l2"):
         plain["width"] = plain.get("width") or 1.0
@@ -58,14 +62,14 @@ def sample_levels(sample: Sequence[Any], options: Mapping[str, Any]) -> list[flo
     return [float(level) for level in levels]
 
 
-def params_for(options: Mapping[str, Any], sample: Sequence[Any] | None) -> IndexParams:
+def params_for(options: Mapping[str, Any], sample: Iterable[Any] | None) -> IndexParams:
     """Complete parameters, with bands that are chosen for a sample where there is one.
 
     Parameters
     ----------
     options : mapping
         As :func:`~lshdb.choosing.choose_params` takes them.
-    sample : sequence or None
+    sample : iterable or None
         Bodies.
 
     Raises

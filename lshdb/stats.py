@@ -44,7 +44,8 @@ class IndexStats:
     recall_lost : float or None
         How much less likely a pair at the threshold would be found without them, as estimated.
     edges_threshold : float or None
-        How far down verified pairs are stored; None where there are none yet.
+        Down to which similarity, or up to which distance, verified pairs are stored; None where
+        there are none yet.
     edges_batch : int or None
         The last batch that is in them.
     edges, clusters, clustered_documents : int
@@ -142,7 +143,7 @@ def gather_stats(store: Store, snapshot: Snapshot, *, max_bucket: int | None = N
         buckets_left_out=None if max_bucket is None else left_out.buckets,
         pairs_left_out=None if max_bucket is None else left_out.pairs,
         recall_lost=None if max_bucket is None else left_out.recall_lost(store.params),
-        edges_threshold=None if state is None else state.threshold,
+        edges_threshold=None if state is None else store.params.curve.value(state.threshold),
         edges_batch=None if state is None else state.batch_id,
         edges=edges,
         clusters=clusters,

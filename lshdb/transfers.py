@@ -115,7 +115,8 @@ class Transfers(Groups):
         What is not given is as it is here. Where one of threshold, recall, bands, rows and
         num_perm is given, bands and rows are chosen as for a new index, for this index's recall
         unless another is given. Another unit brings its own k and its own way with letter case,
-        another metric, which must take the same bodies, its own scheme, threshold and signature.
+        another metric, which must take the same bodies, its own scheme, threshold and signature;
+        another scheme, whose slots are bits where they were words, its own signature and width.
 
         Documents come in the same order, with their keys and sources and the times at which they
         first and last came in. Their batches are those of the new index.

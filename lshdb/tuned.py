@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 from lshdb.errors import ParameterError
@@ -106,7 +107,8 @@ def tune(
     ----------
     far : float, optional
         c r: a lower similarity, or a larger distance, than the threshold r. Twice as far by
-        default: twice the distance, the angle, or 1 - J.
+        default: twice the distance, the angle, or 1 - J; where no slot is ever equal there, halfway
+        to where none is.
     documents : int
         n, from 2 on.
     sample, **options
@@ -119,7 +121,10 @@ def tune(
     """
     check_whole("documents", documents, 2)
     params = params_for(options, sample)
-    far = _twice(params) if far is None else far
+    if far is None:
+        far = _twice(params)
+    elif not isinstance(far, Real) or isinstance(far, bool):
+        raise ParameterError(f"far is {far!r:.80}; expected a number")
     curve = params.curve
     p1, p2 = (curve.probability(curve.level(value)) for value in (params.threshold, far))
     if not 0.0 < p2 < p1:
@@ -159,12 +164,20 @@ def tune(
 
 
 def _twice(params: IndexParams) -> float:
-    """What is twice as far as the threshold."""
-    if params.kind.is_distance:
-        return 2.0 * params.threshold
+    """What is twice as far as the threshold, or halfway to the end, whichever is before it."""
+    near = params.threshold
     if params.metric == "cosine":
-        return math.cos(min(math.pi, 2.0 * math.acos(params.threshold)))
-    return 1.0 - 2.0 * (1.0 - params.threshold)
+        return math.cos(_doubled(math.acos(near), math.pi))
+    if not params.kind.is_distance:
+        return 1.0 - _doubled(1.0 - near, 1.0)
+    # Projections have no end: they may fall into one piece however far points are apart.
+    end = params.dim * (params.width or 1.0) if params.slot_bits == 1 else math.inf
+    return _doubled(near, end)
+
+
+def _doubled(distance: float, end: float) -> float:
+    """Twice a distance, if that is before the end; else halfway there."""
+    return 2.0 * distance if 2.0 * distance < end else (distance + end) / 2.0
 
 
 def _vector_bytes(params: IndexParams) -> int:

@@ -7,12 +7,13 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from lshdb import IndexParams, ParameterError
+from lshdb import Index, IndexParams, ParameterError, tune
 from lshdb.params import FORMAT, candidate_probability, choose_bands
 
 # The S-curve
@@ -384,3 +385,57 @@ def test_what_choose_refuses(given: dict[str, Any], words: str) -> None:
     with pytest.raises(ParameterError) as caught:
         IndexParams.choose(**given)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("metric", "given"),
+    [
+        ("hamming", {"threshold": math.inf}),
+        ("hamming", {"threshold": 2**20 + 1}),
+        ("hamming", {"threshold": NAN}),
+        ("l1", {"threshold": 1e308}),
+        ("l1", {"threshold": 10**400}),
+        ("l2", {"threshold": 5e-324}),
+        ("l2", {"threshold": math.inf}),
+        ("l2", {"threshold": 1, "width": 10**400}),
+        ("l2", {"threshold": 1, "width": 1e-300}),
+        ("l2", {"threshold": 1, "width": NAN}),
+        ("cosine", {"threshold": -1}),
+        ("cosine", {"dtype": np.float32}),
+        ("cosine", {"dtype": np.dtype("i1")}),
+        ("cosine", {"sample": 5}),
+        ("cosine", {"sample": "abc"}),
+        (["l2"], {}),
+    ],
+)
+@pytest.mark.parametrize("bands", [{}, {"bands": 1, "rows": 2}])
+def test_what_no_vectors_have(
+    metric: Any, given: dict[str, Any], bands: dict[str, int], tmp_path: Path
+) -> None:
+    with pytest.raises(ParameterError, match="; expected"):
+        Index.create(tmp_path / "a", metric=metric, dim=8, **given, **bands)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_ends_of_what_vectors_may_have() -> None:
+    for metric, threshold in (("l1", 1e-100), ("l2", 1e-100), ("l1", 1e200), ("l2", 1e200)):
+        params = IndexParams.choose(metric=metric, dim=8, threshold=threshold)
+        assert params.recall_at(threshold) >= 0.99 > params.recall_at(20 * threshold)
+    for threshold in (0, 2**20):
+        IndexParams.choose(metric="hamming", dim=8, threshold=threshold, bands=1, rows=1)
+
+
+def test_the_type_and_the_sample_may_be_those_of_an_array(tmp_path: Path) -> None:
+    array = np.random.default_rng(1).normal(size=(60, 8)).astype("f2")
+    given = {"metric": "cosine", "dim": 8, "dtype": array.dtype}
+    with Index.create(tmp_path / "a", **given, sample=iter(array)) as index:
+        assert index.params.dtype == "float16" and type(index.params.dtype) is str
+        chosen = index.params
+    with Index.create(tmp_path / "b", **given, sample=list(array)) as index:
+        assert index.params == chosen
+
+
+def test_far_is_a_number() -> None:
+    for far in ("x", True, [1]):
+        with pytest.raises(ParameterError, match=r"far is .*expected a number"):
+            tune(metric="l2", dim=3, threshold=1, far=far)  # type: ignore[arg-type]

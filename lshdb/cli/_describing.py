@@ -45,6 +45,11 @@ def _shingles_in_words(params: IndexParams) -> str:
     return f"{params.k} {plural}{by}{place}, {repeats}"
 
 
+def element_in_words(params: IndexParams) -> str:
+    """What a body without which there is nothing to compare has none of."""
+    return "bit that is set" if params.kind.is_dense else UNIT_NAMES[params.unit]
+
+
 def texts_in_words(params: IndexParams) -> str | None:
     """What is done to texts; None where there are none, or it is the usual."""
     if params.kind.is_dense:

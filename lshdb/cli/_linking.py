@@ -93,8 +93,9 @@ def update_edges(
             f"linked through leaders: {state.hot_pairs:,} of their pairs were not compared there; "
             f"a pair is found less often by at most {state.recall_lost:.4f}, as estimated"
         )
-        if threshold is not None and threshold > state.threshold:
+        curve = index.params.curve
+        if threshold is not None and curve.level(threshold) > state.threshold:
             note(
-                f"documents of those buckets were linked at {state.threshold:g}; at {threshold:g} "
-                "they may fall into more clusters than they should"
+                f"documents of those buckets were linked at {curve.value(state.threshold):g}; at "
+                f"{threshold:g} they may fall into more clusters than they should"
             )

@@ -10,7 +10,7 @@ import click
 
 from lshdb import Explanation, Index, IndexParams
 from lshdb.cli._cells import harmless
-from lshdb.cli._describing import UNIT_NAMES
+from lshdb.cli._describing import element_in_words
 from lshdb.cli._options import index_argument, listing_options, vector_option
 from lshdb.cli._output import print_record
 
@@ -148,7 +148,7 @@ def _in_table(found: Explanation, params: IndexParams, most: int | None) -> dict
         "matched_bands": _bands(found),
         "recall": f"{_probability(found.recall)}, the probability that this index finds a pair of "
         f"{what} {params.curve.value(found.similarity):.6f}",
-        "found": _found(found),
+        "found": _found(found, params),
         "shared": _lines(found.shared, "in both", params, most),
         "only1": _lines(found.only1, f"only in {key1}", params, most),
         "only2": _lines(found.only2, f"only in {key2}", params, most),
@@ -179,8 +179,7 @@ def _exact(found: Explanation, params: IndexParams) -> str:
 
 def _estimate(found: Explanation, params: IndexParams) -> str:
     if found.estimate is None:
-        element = "bit" if params.kind.is_dense else UNIT_NAMES[params.unit]
-        return f"none: without a {element} there is no signature"
+        return f"none: without a {element_in_words(params)} there is no signature"
     value = params.curve.value
     said = (
         f"{value(found.estimate):.6f}, {found.equal_slots:,} of {found.num_perm:,} slots are equal"
@@ -206,14 +205,15 @@ def _probability(value: float) -> str:
     return "above 0.9999" if 0.99995 <= value < 1 else f"{value:.4f}"
 
 
-def _found(found: Explanation) -> str:
+def _found(found: Explanation, params: IndexParams) -> str:
     """Whether the index finds the pair, and why if not."""
     if found.key1 == found.key2:
         return "no: a document is no pair with itself"
     if found.is_found:
         return "yes"
     if found.estimate is None:
-        return "no: what has no shingle is similar to nothing"
+        element = element_in_words(params) if params.kind.is_dense else "shingle"
+        return f"no: what has no {element} is similar to nothing"
     if not found.is_near_duplicate:
         return "no: it is not similar enough"
     if not found.is_candidate:

@@ -70,8 +70,9 @@ def _points(params: IndexParams) -> list[float]:
         if params.kind.body == "bits":
             distances = [float(min(int(distance), params.dim)) for distance in distances]
         return sorted({*distances, params.threshold})
-    around = (params.threshold - 0.1, params.threshold, params.threshold + 0.1)
-    return sorted({round(min(s, 1.0), 10) for s in around if s > 1e-9})
+    lowest = -1.0 if params.metric == "cosine" else 1e-9
+    around = (params.threshold - 0.1, params.threshold + 0.1)
+    return sorted({params.threshold, *(round(min(s, 1.0), 10) for s in around if s > lowest)})
 
 
 def _probability(p: float) -> str:

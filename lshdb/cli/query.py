@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from lshdb import Answer, Document, Hit, Index, Rejected, read_documents
-from lshdb.cli._describing import UNIT_NAMES
+from lshdb.cli._describing import element_in_words
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._options import (
     index_argument,
@@ -124,11 +124,10 @@ def command(
         rows: Iterable[tuple[object, ...] | None]
         if text is not None:
             rows = _rows(TEXT_KEY, effort.of(index.query(text, **search)))
-            if not index.count_shingles(text):
-                unit = UNIT_NAMES[index.params.unit]
-                note(f"the text has no {unit} to compare, so nothing is similar to it")
+            _note_empty(index, "text", text)
         elif vector is not None:
             rows = _rows(VECTOR_KEY, effort.of(index.query(vector, **search)))
+            _note_empty(index, "vector", vector)
         elif key is not None:
             rows = _rows(key, effort.of(index.query(key=key, **search)))
         else:
@@ -143,7 +142,8 @@ def command(
             )
             if workers is None and "-" in paths:
                 workers = 1
-            answers = index.query_many(_usable(items, count_rejected), workers=workers, **search)
+            usable = _usable(items, index, count_rejected)
+            answers = index.query_many(usable, workers=workers, **search)
             rows = _streamed(answers, effort, is_live="-" in paths and workers == 1)
         if recall is None:
             note_recall(index, threshold, verify)
@@ -211,9 +211,24 @@ def _streamed(
             yield None
 
 
-def _usable(items: Iterable[Document | Rejected], count: Any) -> Iterator[Document]:
+def _note_empty(index: Index, name: str, body: Any) -> None:
+    """Say of a query that has nothing to compare why nothing is similar to it."""
+    if not index.count_shingles(body):
+        note(
+            f"the {name} has no {element_in_words(index.params)} to compare, so nothing is "
+            "similar to it"
+        )
+
+
+def _usable(items: Iterable[Document | Rejected], index: Index, count: Any) -> Iterator[Document]:
     """The documents among the input; what is none is reported and counted."""
+    is_text = index.params.kind.body == "text"  # of which the reader leaves nothing to be refused
     for item in items:
+        reason = None
+        if isinstance(item, Document) and not is_text:
+            reason = index.refusal(item.body)
+        if isinstance(item, Document) and reason is not None:
+            item = Rejected(item.source or f"key {item.key!r}", reason)
         if isinstance(item, Document):
             yield item
         else:

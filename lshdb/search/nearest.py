@@ -54,8 +54,9 @@ class Answer(list[Hit]):
         Candidates that were met and not compared, because of the probe limit.
     recall : float or None
         Probability with which a document exactly as similar as the last hit was to be found; one
-        that is more similar is found more likely. None where there are fewer hits than were asked
-        for and no threshold says how similar documents were to be.
+        that is more similar is found more likely; where there are fewer hits than were asked for,
+        one at the threshold. None where there are fewer and no threshold, and where the probe limit
+        left candidates out, which may be as similar.
     """
 
     def __init__(
@@ -163,7 +164,8 @@ class NearestSearch:
             self._check(found, row, point, fresh)
             done, wanted = wanted, self._next(probes, wanted, found)
         worst = self._worst(found)
-        recall = None if worst == -math.inf else probes.recall(worst, [done])[0]
+        is_known = worst > -math.inf and not found.left
+        recall = probes.recall(worst, [done])[0] if is_known else None
         return Answer(
             found.hits, buckets=done, checked=found.checked, left=found.left, recall=recall
         )

@@ -40,7 +40,7 @@ class EdgeState:
     Attributes
     ----------
     threshold : float
-        Lowest similarity of an edge.
+        Lowest similarity of an edge; where the metric is a distance, minus the largest one.
     method : str
         How the similarities were found.
     max_bucket : int
