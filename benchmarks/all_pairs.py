@@ -142,6 +142,8 @@ def _lines(case: Case, seeds: int) -> list[list[str]]:
             for pair, value in every.items()
             if (value <= threshold if is_distance else value >= threshold)
         }
+        if not truth:
+            continue
         results, recalls = [], []
         for seed in range(1, seeds + 1):
             with tempfile.TemporaryDirectory() as folder:
