@@ -155,8 +155,7 @@ class NearestSearch:
         done, wanted = 0, self._params.bands
         while done < wanted and not found.left:
             keys = probes.keys(done, wanted)
-            _, members = self._snapshot.postings.of(np.sort(keys))
-            candidates = distinct(members)
+            candidates = distinct(self._snapshot.postings.members(np.sort(keys)))
             # A signature whose documents were all replaced has postings but no document.
             known = contains(met, candidates) | contains(self._dead, candidates)
             fresh = candidates[~known]

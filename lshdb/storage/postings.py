@@ -66,6 +66,25 @@ class Postings:
         self._check_ids(signature_ids)
         return bucket_keys, signature_ids
 
+    def members(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The signatures of some buckets (int64), in no order; one in several comes several times.
+
+        Parameters
+        ----------
+        keys : ndarray of int64, shape (n,)
+            Distinct bucket keys.
+
+        Raises
+        ------
+        DamageError
+            A posting names a signature that does not exist.
+        """
+        if not self._tables or not len(keys):
+            return np.empty(0, dtype=np.int64)
+        signature_ids = self._runs.members(self._tables, keys)
+        self._check_ids(signature_ids)
+        return signature_ids
+
     def shared(self, first: int, last: int) -> Buckets:
         """Every bucket with more than one posting whose key lies between two, both included.
 

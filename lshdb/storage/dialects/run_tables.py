@@ -71,6 +71,10 @@ class RunTables(ABC):
     def of(self, tables: Sequence[str], keys: Ids) -> tuple[Ids, Ids]:
         """(bucket keys, signature ids) of some distinct buckets, in no order."""
 
+    def members(self, tables: Sequence[str], keys: Ids) -> Ids:
+        """Signature ids of some distinct buckets, in no order, perhaps several times."""
+        return self.of(tables, keys)[1]
+
     @abstractmethod
     def shared(self, tables: Sequence[str], first: int, last: int) -> Ids:
         """(bucket key, signature id) of buckets with several postings and a key in that range.
