@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lshdb import Index, LshdbError
+from lshdb.banding import bucket_keys
 from tests.conftest import family_corpus
 from tests.contract.conftest import Both
 
@@ -29,7 +31,29 @@ def left_out(index: Index) -> Any:
     return sorted(map(repr, found)), found.left_out
 
 
+def nearest(index: Index) -> Any:
+    """Hits, and what was looked at for them: all, and as far as a limit goes."""
+    answers = [
+        index.query(TEXT, recall=0.9, top=3),
+        index.query(key="f001-0", threshold=0.1, probe_limit=2),
+    ]
+    return [(list(one), vars(one)) for one in answers]
+
+
+def members(index: Index) -> list[int]:
+    """Signatures by bucket and alone are the same, from several runs."""
+    with index._store.reading() as snapshot:
+        rows = snapshot.signatures[: snapshot.n_signatures]
+        keys = np.unique(bucket_keys(rows[::3], **index.params.cut))
+        alone: list[int] = np.sort(snapshot.postings.members(keys)).tolist()
+        assert alone == np.sort(snapshot.postings.of(keys)[1]).tolist()
+        assert len(alone) > len(keys)
+    return alone
+
+
 QUESTIONS: dict[str, Ask] = {
+    "nearest": nearest,
+    "members of buckets": members,
     **{
         f"query {verify} {top}": lambda index, verify=verify, top=top: index.query(
             TEXT, verify=verify, top=top, threshold=0.3
