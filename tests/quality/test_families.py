@@ -13,7 +13,7 @@ from tests.quality.planted import THRESHOLDS, between, options, planted_pair
 from tests.signatures.families import FAMILIES
 
 TOLERANCE = 4.5
-PAIRS = 160
+PAIRS = 100
 
 
 @pytest.mark.parametrize(("metric", "scheme"), FAMILIES)
