@@ -92,9 +92,12 @@ def prefilter(agreement: float, num_perm: int) -> float:
 
 
 def least_share(params: IndexParams, method: str, threshold: float) -> float:
-    """Share of equal slots from which on a pair is worth going on with, at a threshold level."""
+    """Share of equal slots below which no pair is worth going on with, at a threshold level.
+
+    By signature the level of the share decides, to its last bit; this is a little less.
+    """
     agreement = params.curve.probability(threshold)
-    return prefilter(agreement, params.num_perm) if method == "exact" else agreement
+    return prefilter(agreement, params.num_perm) if method == "exact" else agreement - 1e-7
 
 
 def band_levels(
@@ -115,4 +118,7 @@ def estimate(
     if method == "none":
         return band_levels(agreement.matched, params), np.ones(len(agreement.matched), bool)
     shares = agreement.equal / params.num_perm
-    return params.curve.levels(shares), shares >= least_share(params, method, threshold)
+    levels = params.curve.levels(shares)
+    if method == "signature":
+        return levels, levels >= threshold
+    return levels, shares >= least_share(params, method, threshold)

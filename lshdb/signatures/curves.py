@@ -97,7 +97,8 @@ class _Sampled(Curve):
         return min(1.0, max(0.0, 1.0 + level / self.n_bits))
 
     def levels(self, shares: Floats) -> Floats:
-        return (shares - 1.0) * self.n_bits
+        found: Floats = np.round(shares * self.n_bits, 9) - self.n_bits  # whole where it is whole
+        return found
 
 
 @dataclass(frozen=True, slots=True)
