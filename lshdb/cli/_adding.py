@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +13,7 @@ from lshdb import (
     Document,
     Index,
     IndexNotFoundError,
+    InputError,
     LockedError,
     LshdbError,
     Rejected,
@@ -25,7 +26,33 @@ from lshdb.cli._progress import AddProgress, TaskProgress
 if TYPE_CHECKING:
     from lshdb.adding import AddResult
 
-__all__ = ["add_watched", "committing", "create_and_say", "open_if_there", "summary"]
+__all__ = [
+    "add_watched",
+    "committing",
+    "create_and_say",
+    "open_if_there",
+    "require_metric",
+    "summary",
+]
+
+_ARRAYS = ("npy", "npz")
+_SUFFIXES = (".npy", ".npz")
+
+
+def require_metric(paths: Iterable[str], given: Mapping[str, Any], input_format: str) -> None:
+    """Refuse arrays for an index that is to be made without a metric, which would be of texts.
+
+    Raises
+    ------
+    InputError
+    """
+    for path in paths:
+        is_array = input_format in _ARRAYS or os.path.splitext(path)[1].lower() in _SUFFIXES
+        if "metric" not in given and is_array:
+            raise InputError(
+                f"{path} holds vectors, and no metric says how they are compared",
+                hint="give --metric: cosine, l2 or l1, or for bits hamming or jaccard-bits",
+            )
 
 
 def open_if_there(path: str, **given: Any) -> Index | None:

@@ -36,7 +36,7 @@ def linking_options(function: Function) -> Function:
             "--threshold",
             type=float,
             metavar="T",
-            help="Lowest similarity, above 0 and up to 1.  [default: the index's]",
+            help="Lowest similarity, or largest distance.  [default: the index's]",
         ),
         click.option(
             "--verify",

@@ -302,12 +302,13 @@ def search_options(function: Function) -> Function:
         "--threshold",
         type=float,
         metavar="T",
-        help="Lowest similarity, above 0 and up to 1.  [default: the index's]",
+        help="Lowest similarity, or largest distance.  [default: the index's]",
     )
     verify = click.option(
         "--verify",
         type=click.Choice(["none", "signature", "exact"]),
-        help="How candidates are checked.  [default: exact where texts are stored, else signature; "
+        help="How candidates are checked.  [default: exact where texts or vectors are stored, else "
+        "signature; "
         "none where signatures lie on another host]",
     )
     return threshold(verify(function))

@@ -16,7 +16,13 @@ from typing import Any
 import click
 
 from lshdb import Document, InputError, Rejected, read_documents
-from lshdb.cli._adding import add_watched, create_and_say, open_if_there, summary
+from lshdb.cli._adding import (
+    add_watched,
+    create_and_say,
+    open_if_there,
+    require_metric,
+    summary,
+)
 from lshdb.cli._cells import harmless
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._options import (
@@ -104,6 +110,8 @@ def command(
             "fallback": "urls" if unit == "url" else None,
         }
         _refuse_own_files(index_path, paths)
+        if index is None:
+            require_metric(paths, given, input_format)
         progress = AddProgress()
         if "-" in paths and is_terminal(sys.stdin):
             note("reading from the terminal; Ctrl-D ends the input")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from lshdb import Tuning, tune
+from lshdb.cli._adding import require_metric
 from lshdb.cli._options import (
     READING,
     creation_options,
@@ -67,6 +68,7 @@ def command(
     for name in ("database", "schema"):
         given.pop(name, None)
     if files:
+        require_metric(files, given, input_format)
         kind = METRICS[given.get("metric", "jaccard")]
         peek, _ = peek_documents(files, body=kind.body, input_format=input_format, **reading)
         if kind.is_dense:

@@ -63,8 +63,9 @@ def choose_method(verify: str | None, params: IndexParams, *, has_signatures: bo
     if verify not in METHODS:
         raise ParameterError(f"verify is {verify!r}; expected one of {', '.join(METHODS)}")
     if verify == "exact" and not params.store_text:
+        bodies, option = ("vectors", "vectors") if params.kind.is_dense else ("texts", "text")
         raise TextNotStoredError(
-            "exact verification needs the texts, and this index was made with --no-text",
+            f"exact verification needs the {bodies}, and this index was made with --no-{option}",
             hint="use --verify signature",
         )
     if verify != "none" and not (has_signatures if verify == "signature" else is_here):

@@ -130,6 +130,13 @@ def test_bytes_that_may_be_bits_are_asked_about(run: Run, tmp_path: Path) -> Non
     assert "holds rows of 5, expected 16 bits, or 2 bytes of packed bits" in odd.stderr
 
 
+def test_vectors_need_a_metric(run: Run, points: Path, tmp_path: Path) -> None:
+    for words in (("add", tmp_path / "a.lshdb", points), ("tune", points)):
+        said = run(*words, code=1)
+        assert "holds vectors" in said.stderr and "--metric" in said.stderr
+    assert not (tmp_path / "a.lshdb").exists()
+
+
 def test_without_a_vector_there_is_no_dimension(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "a.lshdb"
     options = ("--metric", "l2", "--threshold", "1")
