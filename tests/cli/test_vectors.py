@@ -251,10 +251,11 @@ def test_queries_that_cannot_be(
 
 
 def test_vectors_are_not_for_an_index_of_texts(run: Run, points: Path, tmp_path: Path) -> None:
+    run("init", tmp_path / "a.lshdb")
     said = run("add", tmp_path / "a.lshdb", points, code=5)
     assert "holds vectors, and the index is of texts" in said.stderr
     assert "vector_field is for vectors" in (
-        run("add", tmp_path / "b.lshdb", points, "--vector-field", "x", code=2).stderr
+        run("add", tmp_path / "a.lshdb", points, "--vector-field", "x", code=2).stderr
     )
     assert "dim is for vectors" in run("init", tmp_path / "b.lshdb", "--dim", "8", code=2).stderr
 
