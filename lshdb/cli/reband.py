@@ -16,9 +16,7 @@ __all__ = ["command"]
 
 @click.command("reband", short_help="Change threshold, recall or bands.")
 @index_argument
-@click.option(
-    "--threshold", type=float, help="Similarity, or distance, of near documents."
-)
+@click.option("--threshold", type=float, help="Similarity, or distance, of near documents.")
 @click.option("--recall", type=float, help="Probability of finding a pair at the threshold.")
 @click.option("--bands", type=int, help="Number of bands; with --rows, in place of --recall.")
 @click.option("--rows", type=int, help="Slots a band.")
