@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.arrays import count_bits
 from lshdb.signatures.kernels import compiled
 from lshdb.signatures.mixing import mix64
 
@@ -34,7 +35,6 @@ __all__ = [
     "bucket_keys",
     "compare_rows",
     "content_keys",
-    "count_bits",
     "key_ranges",
     "keys_of_bands",
     "matching_bands",
@@ -45,7 +45,6 @@ BUCKET_BITS = 56
 CONTENT_BAND = 255
 MAX_BANDS = CONTENT_BAND
 
-_BITS_OF_BYTE = np.array([byte.bit_count() for byte in range(256)], dtype=np.uint8)
 _BUCKET_MASK = np.uint64(2**BUCKET_BITS - 1)
 _BAND_SHIFT = np.uint64(BUCKET_BITS)
 
@@ -261,13 +260,3 @@ def reference_agreement(
         equal = (left == right).sum(axis=1)
     counts = (equal, agree.sum(axis=1), first)
     return Agreement(*(column.astype(np.int32) for column in counts))
-
-
-def count_bits(words: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """Bits that are set in each row of words (int64, shape (n,))."""
-    if hasattr(np, "bitwise_count"):  # NumPy 2
-        counts: NDArray[np.uint8] = np.bitwise_count(words)
-    else:
-        counts = _BITS_OF_BYTE[np.ascontiguousarray(words).view(np.uint8)]
-    total: NDArray[np.int64] = counts.sum(axis=1, dtype=np.int64)
-    return total

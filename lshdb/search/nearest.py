@@ -246,7 +246,7 @@ class NearestSearch:
             levels = self._family.levels([point] * len(ids), [points[one] for one in ids])
         else:
             levels = self._params.curve.levels(shares)
-        good = np.flatnonzero((levels >= self._worst(found)) & (levels >= self._threshold))
+        good = np.flatnonzero(levels >= self._worst(found))
         documents = self._snapshot.documents_of_signatures(candidates[good].tolist())
         hits = found.hits + [
             Hit(key, float(levels[place]), self._method)

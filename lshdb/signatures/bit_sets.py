@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.signatures.bits import BitFamily, count_bits
+from lshdb.arrays import count_bits
+from lshdb.signatures.bits import BitFamily
 from lshdb.signatures.contents import sketch
 from lshdb.signatures.dense import blocks, stack
 from lshdb.signatures.mixing import mix64

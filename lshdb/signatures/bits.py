@@ -19,13 +19,13 @@ of Massive Datasets, section 3.7.1). Exactly compared is the number of bits that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.arrays import count_bits
 from lshdb.signatures.dense import blocks, pack_bits, stack
 from lshdb.signatures.family import Alternatives, Family
 from lshdb.signatures.random_numbers import Purpose, places
@@ -33,7 +33,7 @@ from lshdb.signatures.random_numbers import Purpose, places
 if TYPE_CHECKING:
     from lshdb.params import IndexParams
 
-__all__ = ["BitFamily", "SampledBitFamily", "count_bits", "even_flips", "refuse_bits", "to_packed"]
+__all__ = ["BitFamily", "SampledBitFamily", "even_flips", "refuse_bits", "to_packed"]
 
 Bytes = NDArray[np.uint8]
 
@@ -109,25 +109,6 @@ def to_packed(body: Any, dim: int) -> Bytes:
     if array.dtype == np.uint8 and isinstance(body, np.ndarray) and len(array) == -(-dim // 8):
         return array
     return np.packbits(array.astype(np.bool_))
-
-
-@cache
-def _byte_counts() -> Bytes:
-    return np.array([byte.bit_count() for byte in range(256)], dtype=np.uint8)
-
-
-def _count_by_table(packed: Bytes) -> Bytes:
-    return _byte_counts()[packed]
-
-
-_count_bytes: Callable[[Bytes], Bytes] = getattr(np, "bitwise_count", _count_by_table)
-"""Set bits of each byte; NumPy has a function for it from 2.0 on."""
-
-
-def count_bits(packed: Bytes) -> NDArray[np.int64]:
-    """Set bits of each row of packed bits (uint8, shape (n, bytes)): int64, shape (n,)."""
-    counts: NDArray[np.int64] = _count_bytes(packed).sum(axis=1, dtype=np.int64)
-    return counts
 
 
 def even_flips(point_row: NDArray[np.uint32], num_perm: int, same: float) -> Alternatives:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lshdb.signatures import bits, dense, hadamard, icws, projecting
+from lshdb import arrays
+from lshdb.signatures import dense, hadamard, icws, projecting
 from tests.signatures.families import DENSE, FAMILIES, make, pair_at, points_of, slots_of
 
 TOLERANCE = 4.5
@@ -159,9 +160,9 @@ def test_blocks_make_no_difference(
 def test_bits_are_counted_without_a_function_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     packed = np.arange(256, dtype=np.uint8)[:, None]
     expected = [byte.bit_count() for byte in range(256)]
-    assert bits.count_bits(packed).tolist() == expected
-    monkeypatch.setattr(bits, "_count_bytes", bits._count_by_table)
-    assert bits.count_bits(packed).tolist() == expected
+    assert arrays.count_bits(packed).tolist() == expected
+    monkeypatch.setattr(arrays, "_count", arrays._count_by_table)
+    assert arrays.count_bits(packed).tolist() == expected
 
 
 def test_nothing_is_compared_with_nothing() -> None:
