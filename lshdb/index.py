@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from lshdb.documents import Document, Rejected
 from lshdb.expectations import check_expected
 from lshdb.groups import check_limits
-from lshdb.sampling import params_for
 from lshdb.search.pairs import Pair
 from lshdb.showing import ShownDocument, show_document
 from lshdb.signatures.families import family_of
@@ -172,6 +171,8 @@ class Index(Upkeep):
             "tokenizer": tokenizer.recorded if tokenizer is not None else "",
             "store_text": store_text,
         }  # fmt: skip
+        from lshdb.sampling import params_for
+
         params = params_for(options, sample)
         store = Store.create(
             Path(path),

@@ -9,18 +9,17 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from numbers import Real
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.banding import bucket_keys
-from lshdb.choosing import check_recall
 from lshdb.documents import Document
 from lshdb.errors import ParameterError
 from lshdb.params import IndexParams, check_threshold
 from lshdb.search.bulk import QueryMaker, search_documents
 from lshdb.search.explanation import Explanation, explain_pair
-from lshdb.search.nearest import Answer, NearestSearch
 from lshdb.search.query import Hit, Searcher
 from lshdb.search.verification import choose_method
 from lshdb.signatures.family import Family
@@ -28,6 +27,9 @@ from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
 from lshdb.threads import choose_workers
 from lshdb.values import check_whole
+
+if TYPE_CHECKING:
+    from lshdb.search.nearest import NearestSearch
 
 __all__ = ["Questions"]
 
@@ -103,6 +105,8 @@ class Questions:
         points = self._maker.points([body])
         signatures = self._maker.signatures(points) if self._maker.size(points[0]) else None
         if recall is not None or probe_limit is not False:
+            from lshdb.search.nearest import Answer
+
             with self._nearest(top, threshold, verify, recall, probe_limit) as nearest:
                 return Answer() if signatures is None else nearest.near(signatures, points[0])
         is_exact = verify == "exact" or (verify is None and self.params.keeps_texts)
@@ -233,6 +237,9 @@ class Questions:
         recall: float | None,
         probe_limit: int | bool,
     ) -> Iterator[NearestSearch]:
+        from lshdb.choosing import check_recall
+        from lshdb.search.nearest import NearestSearch
+
         if top is not None:
             check_whole("top", top, 1)
         if recall is not None:

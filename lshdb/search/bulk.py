@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.documents import Document
 from lshdb.errors import InputError, LshdbError
-from lshdb.search.nearest import NearestSearch
 from lshdb.search.query import Hit, Searcher
 from lshdb.signatures.family import Family, Point
 from lshdb.threads import in_chunks, work_ahead
 from lshdb.tokenizers import UnsplitTextError
+
+if TYPE_CHECKING:
+    from lshdb.search.nearest import NearestSearch
 
 __all__ = ["QueryMaker", "search_documents"]
 
