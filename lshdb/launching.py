@@ -7,6 +7,7 @@ nothing has been done yet, and a signal ends the process at once. Then signals a
 An exception in the middle of an import may come out as another one, or leave half a module behind
 on which the next import of it stumbles; SQLAlchemy's pool takes one, where it opens and closes
 connections, for its own and logs it with a traceback. Both are short, and interrupted behind that.
+What is called when an object is freed can raise nothing: an exception there is raised again later.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest
 if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
     from types import FrameType
     from typing import NoReturn
 
@@ -42,9 +44,13 @@ def main() -> NoReturn:
 
         for number in heeded:
             signal.signal(number, _raise)
+        sys.unraisablehook = _not_raised
         code = run()
     except KeyboardInterrupt as error:  # in the moment between two handlers, or within one
         code = _say(signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT)
+    if code > 128:
+        with contextlib.suppress(KeyboardInterrupt):  # whoever asks a second time means at once
+            _clear_up()
     for number in (*heeded, signal.SIGALRM):
         signal.signal(number, signal.SIG_IGN)
     if code > 128:
@@ -54,19 +60,38 @@ def main() -> NoReturn:
     sys.exit(code)
 
 
+def _clear_up() -> None:
+    """Remove what the command began to make; it may have been interrupted before it could."""
+    creation = sys.modules.get("lshdb.storage.creation")
+    if creation is not None:
+        creation.abandon_unfinished()
+
+
 def _leave(number: int, _frame: FrameType | None) -> None:
     os._exit(_say(number))
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
     if _is_delicate(frame):
-        signal.signal(signal.SIGALRM, lambda _, later: _raise(number, later))
-        signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
+        _raise_later(number)
         return
     if number == signal.SIGTERM:
         signal.signal(number, signal.SIG_DFL)  # whoever asks a second time means at once
         raise Terminated
     raise KeyboardInterrupt
+
+
+def _raise_later(number: int) -> None:
+    signal.signal(signal.SIGALRM, lambda _, frame: _raise(number, frame))
+    signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
+
+
+def _not_raised(unraisable: UnraisableHookArgs) -> None:
+    error = unraisable.exc_value
+    if isinstance(error, KeyboardInterrupt):
+        _raise_later(signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT)
+    else:
+        sys.__unraisablehook__(unraisable)
 
 
 def _is_delicate(frame: FrameType | None) -> bool:

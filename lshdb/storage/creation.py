@@ -31,7 +31,7 @@ from lshdb.storage.lock import WriterLock
 from lshdb.storage.times import timestamp
 from lshdb.version import __version__
 
-__all__ = ["Creation"]
+__all__ = ["Creation", "abandon_unfinished"]
 
 
 class Creation:
@@ -68,13 +68,20 @@ class Creation:
         self.aside = self.path.with_name(f".{self.path.name}.new")
         self._database: Database | None = None
         self._is_settled = False
+        self._process = os.getpid()
         self._refuse_existing()
         if not self.path.parent.is_dir():
             raise LshdbError(
                 f"cannot make the {what} {self.path}: the folder {self.path.parent} does not exist",
                 hint="make the folder first",
             )
-        self.lock = self._reserve(lock_timeout)
+        self.lock = WriterLock(IndexDirectory(self.aside).lock, lock_timeout, known_as=self.path)
+        _UNFINISHED.add(self)
+        try:
+            self._reserve()
+        except BaseException:
+            self.abandon()
+            raise
 
     def _refuse_existing(self) -> None:
         path = self.path
@@ -85,33 +92,22 @@ class Creation:
                 hint="give another path, or remove what is there",
             )
 
-    def _reserve(self, timeout: float) -> WriterLock:
+    def _reserve(self) -> None:
         """Take the lock in the directory aside, and clear out what a killed process left there."""
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + self.lock.timeout
         with self._said():
-            while True:
-                self.aside.mkdir(exist_ok=True)
-                lock = WriterLock(
-                    IndexDirectory(self.aside).lock,
-                    max(0.0, deadline - time.monotonic()),
-                    known_as=self.path,
-                )
-                try:
-                    with contextlib.suppress(IndexNotFoundError):
-                        lock.acquire()
-                    self._refuse_existing()
-                    if lock.is_in_place():
-                        self._clear_out(lock)
-                        return lock
-                except BaseException:
-                    if lock.is_in_place() and self._description() is None:
-                        shutil.rmtree(self.aside, ignore_errors=True)
-                    lock.release()
-                    raise
+            while not self.lock.is_in_place():
                 # Whoever held it has renamed the directory or removed it.
-                lock.release()
+                self.lock.release()
+                self._refuse_existing()
+                self.aside.mkdir(exist_ok=True)
+                self.lock.timeout = max(0.0, deadline - time.monotonic())
+                with contextlib.suppress(IndexNotFoundError):
+                    self.lock.acquire()
+            self._refuse_existing()
+            self._clear_out()
 
-    def _clear_out(self, lock: WriterLock) -> None:
+    def _clear_out(self) -> None:
         """Remove what a killed process left: first what is outside, which its description names.
 
         Raises
@@ -131,7 +127,7 @@ class Creation:
                     "what is left there",
                 ) from error
         for entry in self.aside.iterdir():
-            if entry != lock.path:
+            if entry != self.lock.path:
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
     def _description(self) -> Description | None:
@@ -200,6 +196,7 @@ class Creation:
             sync_directory(self.aside)
             os.rename(self.aside, self.path)
             self._is_settled = True
+            _UNFINISHED.discard(self)
             self.lock.path = IndexDirectory(self.path).lock
             sync_directory(self.path.parent)
 
@@ -207,20 +204,31 @@ class Creation:
         """Remove what was made and give the lock back; nothing is there after that.
 
         Where the database cannot be reached the directory aside stays: the next one who makes an
-        index there removes both. What has come to its place is an index, and stays.
+        index there removes both. What has come to its place is an index, and stays; what another
+        process has in its hands is that one's.
         """
-        if not self._is_settled and self._is_removed():
-            shutil.rmtree(self.aside, ignore_errors=True)
+        if not self._is_settled and self._process == os.getpid():
+            if not self.lock.is_in_place():  # interrupted before it was taken, or behind the rename
+                self.lock.release()
+                self.lock.timeout = 0.0
+                with contextlib.suppress(LshdbError):
+                    self.lock.acquire()
+            if self.lock.is_in_place() and self._is_removed():
+                shutil.rmtree(self.aside, ignore_errors=True)
         self.lock.release()
+        _UNFINISHED.discard(self)
 
     def _is_removed(self) -> bool:
         """Remove the database, and say whether nothing is left of it."""
         made = self._description()
-        if self._database is not None and made is not None:
-            try:
-                self._database.remove(made.uuid)
-            except DatabaseError:
-                return False
+        if made is None:
+            return True
+        if self._database is None:  # a killed process's, which could not be cleared out
+            return False
+        try:
+            self._database.remove(made.uuid)
+        except DatabaseError:
+            return False
         return True
 
     @contextlib.contextmanager
@@ -241,6 +249,20 @@ class Creation:
             raise DatabaseError(
                 f"cannot make the database {database}: {said}", hint=hint
             ) from error
+
+
+_UNFINISHED: set[Creation] = set()
+"""What is being made, also where an interrupt came between its making and the ``try`` behind it."""
+
+
+def abandon_unfinished() -> None:
+    """Remove what this process began to make and did not finish; before it ends by a signal.
+
+    An exception that comes up between two statements of Python may come before whoever would clean
+    up has begun to.
+    """
+    for creation in list(_UNFINISHED):
+        creation.abandon()
 
 
 def _database_errors(database: Database | None) -> tuple[type[Exception], ...]:

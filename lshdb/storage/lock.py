@@ -65,29 +65,31 @@ class WriterLock:
                 f"cannot write to the index {self._index}: {error.strerror}",
                 hint="changing an index needs write permission for its directory and files",
             ) from error
+        try:
+            self._lock(descriptor)
+            self._process = os.getpid()
+            self._descriptor = descriptor
+        except BaseException:
+            self._descriptor = None
+            os.close(descriptor)
+            raise
+        self._describe(f"{os.getpid()} {timestamp()}\n")
+
+    def _lock(self, descriptor: int) -> None:
         deadline = time.monotonic() + self.timeout
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
+                return
             except BlockingIOError:
                 if time.monotonic() >= deadline:
-                    locked = self._locked(descriptor)
-                    os.close(descriptor)
-                    raise locked from None
+                    raise self._locked(descriptor) from None
                 time.sleep(_POLL_SECONDS)
             except OSError as error:
-                os.close(descriptor)
                 raise LshdbError(
                     f"cannot lock the index {self._index}: {error.strerror}",
                     hint="the lock needs a file system with flock",
                 ) from error
-            except BaseException:
-                os.close(descriptor)
-                raise
-        self._process = os.getpid()
-        self._descriptor = descriptor
-        self._describe(f"{os.getpid()} {timestamp()}\n")
 
     def release(self) -> None:
         """Give the lock back; does nothing when it is not held.

@@ -44,9 +44,6 @@ from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["Store"]
 
-_FORKED: list[Any] = []
-"""What another process makes, which only that one may take away."""
-
 _IN_THE_INDEX = DatabasePlace()
 _Item = TypeVar("_Item")
 
@@ -416,9 +413,6 @@ class Store:
         """Close all connections; the store cannot be used after that."""
         self._closed = True
         self._readers.close()
-        if self._process != os.getpid():
-            _FORKED.append(self.creation)
-            return
         self._generation = None
         if self.creation is not None:
             self.creation.abandon()

@@ -87,6 +87,56 @@ def test_an_add_that_is_interrupted_anywhere(
     assert not left, "an index that was being made aside was left there"
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_before_every_line_that_makes_an_index(
+    number: signal.Signals, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """An exception may come between the statement that makes something and the ``try`` behind."""
+    is_long = request.config.getoption("--faults", "short") == "long"
+    files = (
+        [".py"] if is_long else ["/storage/creation.py", "/storage/lock.py", "/storage/store.py"]
+    )
+    script = str(ROOT / "tests" / "fault" / "interrupting.py")
+    step = 1 if is_long else 7 if number == signal.SIGINT else 17
+    ended = subprocess.run(
+        [sys.executable, script, tmp_path, str(int(number)), str(step), *files],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": child_path()},
+    )
+    assert not ended.returncode, ended.stderr
+    _, *found, tried = ended.stdout.splitlines()
+    assert not found, "\n".join(found)
+    assert int(tried) >= 10, ended.stderr
+
+
+def test_an_exception_that_comes_up_where_none_can_be_raised(tmp_path: Path) -> None:
+    """While an object is freed, Python says that it ignores exceptions, and goes on."""
+    command = (
+        "import os, signal, sys, time\n"
+        "import lshdb.cli\n"
+        "class Freed:\n"
+        "    def __del__(self): os.kill(os.getpid(), getattr(signal, sys.argv[1])); time.sleep(0)\n"
+        "def run():\n"
+        "    Freed()\n"
+        "    time.sleep(30)\n"
+        "lshdb.cli.run = run\n"
+        "from lshdb.launching import main\n"
+        "main()\n"
+    )
+    for name, code, said in (("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")):
+        ended = subprocess.run(
+            [sys.executable, "-c", command, name],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "PYTHONPATH": child_path()},
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+        assert (ended.returncode, ended.stderr) == (code, f"{said}\n")
+
+
 @pytest.mark.parametrize("launcher", [*LAUNCHERS])
 def test_while_the_program_is_being_loaded(launcher: str, tmp_path: Path) -> None:
     """An import hook stops in the middle of one, where the signal is to come."""
