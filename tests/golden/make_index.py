@@ -9,7 +9,6 @@ first of them.
 from __future__ import annotations
 
 import random
-import shutil
 import sqlite3
 import sys
 import tarfile
@@ -54,23 +53,28 @@ def build(path: Path) -> None:
         list(index.clusters(threshold=0.6)) if hasattr(index, "clusters") else None
 
 
+def pack(paths: list[Path], folder: Path) -> Path:
+    """Pack indexes as ``<schema revision>.tar.gz``."""
+    with sqlite3.connect(paths[0] / "index.db") as database:
+        (revision,) = database.execute("SELECT version_num FROM alembic_version").fetchone()
+    database.close()
+    target = folder / f"{revision}.tar.gz"
+    if target.exists():
+        sys.exit(f"{target} is there already, and is kept for ever")
+    with tarfile.open(target, "x:gz") as archive:
+        for path in paths:
+            for file in sorted(path.iterdir()):
+                if file.suffix in {".toml", ".db", ".npy"} or file.name == "lock":
+                    archive.add(file, f"{path.name}/{file.name}")
+    return target
+
+
 def main(folder: Path) -> None:
-    """Build the index and pack it as ``<schema revision>.tar.gz``."""
+    """Build the index and pack it."""
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / "golden.lshdb"
         build(path)
-        with sqlite3.connect(path / "index.db") as database:
-            (revision,) = database.execute("SELECT version_num FROM alembic_version").fetchone()
-        database.close()
-        target = folder / f"{revision}.tar.gz"
-        if target.exists():
-            sys.exit(f"{target} is there already, and is kept for ever")
-        with tarfile.open(target, "x:gz") as archive:
-            for file in sorted(path.iterdir()):
-                if file.suffix in {".toml", ".db", ".npy"} or file.name == "lock":
-                    archive.add(file, f"golden.lshdb/{file.name}")
-        shutil.rmtree(path)
-        print(target)
+        print(pack([path], folder))
 
 
 if __name__ == "__main__":

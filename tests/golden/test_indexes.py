@@ -19,10 +19,10 @@ INDEXES = Path(__file__).with_name("indexes")
 ARCHIVES = sorted(INDEXES.glob("*.tar.gz"))
 
 
-def unpack(archive: Path, folder: Path) -> Path:
+def unpack(archive: Path, folder: Path, name: str = "golden.lshdb") -> Path:
     with tarfile.open(fileobj=io.BytesIO(archive.read_bytes())) as packed:
         packed.extractall(folder, filter="data")
-    return folder / "golden.lshdb"
+    return folder / name
 
 
 def answers(index: Index) -> dict[str, Any]:
