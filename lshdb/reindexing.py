@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from lshdb.committing import AddResult, Change
 from lshdb.documents import Document
 from lshdb.errors import DamageError, ParameterError, TextNotStoredError
 from lshdb.params import IndexParams, slot_bits
+from lshdb.sampling import MOST_BODIES, params_for
 from lshdb.signatures.families import family_of
 from lshdb.signatures.family import Family
 from lshdb.signatures.metrics import METRICS
@@ -33,6 +34,7 @@ from lshdb.tokenizers import Tokenizer, splitter
 __all__ = ["changed_params", "reindex_store"]
 
 _VECTORS = 1_000
+_SAMPLE_NUMBERS = 8_000_000
 _CHOOSE_BANDS = {"threshold", "recall", "bands", "rows", "num_perm"}
 _KEPT = ("metric", "scheme", "num_perm", "seed", "threshold", "store_text")
 _OPTIONS = {
@@ -64,7 +66,7 @@ def reindex_store(
             hint="add the documents to a new index",
         )
     store.directory.refuse_inside(path)
-    params = changed_params(store.params, given, tokenizer)
+    params = _params_of_another(store, given, tokenizer)
     split = None
     if params.tokenizer:
         is_same = tokenizer is None and family.split is not None
@@ -99,8 +101,31 @@ def reindex_store(
     return result
 
 
+def _params_of_another(
+    store: Store, given: Mapping[str, Any], tokenizer: Tokenizer | None
+) -> IndexParams:
+    """Parameters of the index to be made.
+
+    Of vectors and bits, slots and width go with the bands: unless they are given they are chosen
+    again together, for the similarities among the oldest documents.
+    """
+    params, sample = store.params, None
+    if params.kind.is_dense and not _CHOOSE_BANDS.isdisjoint(given):
+        is_chosen = given.get("scheme", params.scheme) != "unary"
+        given = {"num_perm": None, **({"width": None} if is_chosen else {}), **given}
+        with store.reading() as snapshot:
+            most = min(MOST_BODIES, _SAMPLE_NUMBERS // params.dim)
+            documents = itertools.islice(_documents(snapshot, params), most)
+            sample = [document.body for document in documents]
+    return changed_params(params, given, tokenizer, sample=sample)
+
+
 def changed_params(
-    params: IndexParams, given: Mapping[str, Any], tokenizer: Tokenizer | None = None
+    params: IndexParams,
+    given: Mapping[str, Any],
+    tokenizer: Tokenizer | None = None,
+    *,
+    sample: Iterable[Any] | None = None,
 ) -> IndexParams:
     """The parameters of an index with some of them changed.
 
@@ -112,6 +137,8 @@ def changed_params(
         Options of :meth:`lshdb.Index.create` by name.
     tokenizer : Tokenizer, optional
         In place of the index's.
+    sample : iterable, optional
+        Bodies for whose similarities bands and width are chosen, where they are chosen again.
 
     Raises
     ------
@@ -147,7 +174,7 @@ def changed_params(
         kept["bands"], kept["rows"] = params.bands, params.rows
     elif not {"recall", "bands", "rows"} & given.keys() and 0.0 < params.recall < 1.0:
         kept["recall"] = params.recall
-    changed = IndexParams.choose(**{**kept, **given})
+    changed = params_for({**kept, **given}, sample if rebanded else None)
     return changed if rebanded else replace(changed, recall=params.recall)
 
 

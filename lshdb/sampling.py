@@ -14,7 +14,7 @@ from lshdb.params import IndexParams
 from lshdb.signatures.families import family_of
 from lshdb.signatures.mixing import key_stream
 
-__all__ = ["params_for", "sample_levels"]
+__all__ = ["MOST_BODIES", "params_for", "sample_levels"]
 
 MOST_BODIES = 2_000
 _FEWEST = 50

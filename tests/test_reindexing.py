@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +162,34 @@ def test_an_empty_index(make_index: Make, tmp_path: Path) -> None:
     assert make_index("a").reindex(tmp_path / "new", unit="char").documents == 0
     with Index.open(tmp_path / "new") as new:
         assert (new.params.unit, new.stats().documents) == ("char", 0)
+
+
+L2: dict[str, Any] = {"metric": "l2", "threshold": 2.0, "dim": 6}
+L1: dict[str, Any] = {**L2, "metric": "l1"}
+
+
+@pytest.mark.parametrize(
+    ("before", "given"),
+    [
+        (L2, {"threshold": 30.0}),
+        (L2, {"recall": 0.9, "width": 8.0}),
+        (L1, {"num_perm": 4000, "threshold": 3.0}),
+        (L1, {"metric": "l2", "threshold": 3.0}),
+        ({**L1, "scheme": "unary", "width": 200}, {"threshold": 20.0}),
+        ({**L2, "metric": "cosine", "threshold": 0.95, "num_perm": 4096}, {"recall": 0.5}),
+    ],
+)
+def test_slots_and_width_of_vectors_go_with_the_bands(
+    make_index: Make, tmp_path: Path, before: dict[str, Any], given: dict[str, Any]
+) -> None:
+    rng = random.Random(3)
+    bodies = [[float(rng.randrange(200)) for _ in range(6)] for _ in range(80)]
+    index = make_index("a", **before)
+    index.add((str(number), body) for number, body in enumerate(bodies))
+    index.reindex(tmp_path / "new", **given)
+    index.reindex(tmp_path / "same", seed=9)
+    expected = make_index("expected", **{**before, "num_perm": None, **given, "sample": bodies})
+    assert expected.params.num_perm != index.params.num_perm
+    with Index.open(tmp_path / "new") as new, Index.open(tmp_path / "same") as same:
+        assert new.params == expected.params
+        assert same.params == replace(index.params, seed=9)

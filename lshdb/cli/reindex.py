@@ -26,7 +26,8 @@ def command(index_path: str, path: str, *, workers: int | None, **options: Any) 
 
     What is not given is as in INDEX, and not the default that help shows. With --threshold,
     --recall, --bands and --rows, or --num-perm, bands and rows are chosen again, for the recall of
-    INDEX unless another is given; another --unit brings its own --k and its own way with case.
+    INDEX unless another is given; of vectors and bits, --num-perm and --width with them, for a
+    sample of what is stored. Another --unit brings its own --k and its own way with case.
 
     Keys, sources and the times at which documents first and last came in are kept. NEW is there
     when it is whole, and not at all if the command is killed before. INDEX is not changed, and may
