@@ -33,7 +33,7 @@ from lshdb.tuning import (
     choose_width,
     typical_background,
 )
-from lshdb.values import check_flag
+from lshdb.values import check_flag, plain_number
 
 __all__ = ["check_recall", "choose_params"]
 
@@ -96,6 +96,8 @@ def choose_params(
     ParameterError
         A value is out of range, is not for the metric, or no bands reach the recall.
     """
+    threshold, recall, bands, rows = map(plain_number, (threshold, recall, bands, rows))
+    num_perm, seed, dim, width = map(plain_number, (num_perm, seed, dim, width))
     check_metric(metric)
     kind = METRICS[metric]
     scheme = kind.schemes[0] if scheme is None else scheme
@@ -167,8 +169,8 @@ def _threshold(metric: str, threshold: float | None) -> float:
 
 def check_recall(recall: object) -> None:
     """Refuse what is no promised probability."""
-    good = isinstance(recall, int | float) and not isinstance(recall, bool) and 0.0 < recall < 1.0
-    if not good:
+    recall = plain_number(recall)
+    if not (isinstance(recall, int | float) and recall is not True and 0.0 < recall < 1.0):
         raise ParameterError(f"recall is {recall!r}; expected a number above 0 and below 1")
 
 
@@ -246,7 +248,7 @@ def _text_options(
         recorded = stop_token_list(given, normalisation)
     return {
         "unit": unit,
-        "k": UNITS[unit].k if k is None else k,
+        "k": UNITS[unit].k if k is None else plain_number(k),
         "bag": bag,
         "normalisation": normalisation,
         "stop_tokens": recorded,

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import Any
 
 from lshdb.errors import ParameterError
 
-__all__ = ["check_flag", "check_seconds", "check_whole", "lone_surrogate", "validate_body"]
+__all__ = [
+    "check_flag",
+    "check_seconds",
+    "check_whole",
+    "lone_surrogate",
+    "plain_number",
+    "validate_body",
+]
 
 
 def check_whole(name: str, value: object, low: int, *, unit: str = "") -> int:
@@ -30,6 +38,13 @@ def check_flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise ParameterError(f"{name} is {value!r:.80}; expected True or False")
     return value
+
+
+def plain_number(value: Any) -> Any:
+    """A number of another library, NumPy's scalars say, as Python's own; anything else as it is."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def validate_body(body: object) -> str | None:

@@ -35,6 +35,26 @@ def test_of_an_index(name: str, value: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "given",
+    [
+        {"threshold": np.float32(0.5), "recall": np.float16(0.5), "num_perm": np.int64(64)},
+        {"bands": np.uint8(4), "rows": np.int32(2), "k": np.int8(3), "seed": np.uint64(7)},
+        {"metric": "l2", "threshold": np.int64(3), "dim": np.int64(4), "width": np.float32(2.5)},
+        {"metric": "hamming", "threshold": np.uint8(3), "dim": np.uint16(40)},
+    ],
+)
+def test_numpys_numbers_are_numbers(given: dict[str, Any], make_index: Make) -> None:
+    index = make_index("a", **given)
+    plain = {
+        name: value if isinstance(value, str) else value.item() for name, value in given.items()
+    }
+    assert make_index("b", **plain).params == index.params
+    assert Index.open(index.path).params == index.params
+    kinds = {type(value) for value in index.params.items().values()}
+    assert kinds <= {int, float, bool, str}
+
+
+@pytest.mark.parametrize(
     ("name", "values", "ask"),
     [
         ("workers", [0, 1.5, "2", True], lambda index, one: index.add([("b", "c")], workers=one)),

@@ -185,7 +185,7 @@ class _Effort:
         if self._cut:
             note(
                 f"stopped at the probe limit{f' in {self._cut:,}' if of_many else ''}{of_many}: "
-                f"{self._checked:,} candidates were compared, {self._left:,} more were met and not"
+                f"compared {self._checked:,} of the {self._checked + self._left:,} candidates met"
             )
         if self._short:
             where = f"in {self._short:,}{of_many} " if of_many else ""
