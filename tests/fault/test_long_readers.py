@@ -173,6 +173,41 @@ def test_readers_that_come_all_the_time_do_not_keep_merged_runs_for_ever(place: 
         assert index.check() == []
 
 
+def test_work_of_the_server_itself_keeps_no_merged_runs(place: Place) -> None:
+    """A vacuum, whose transaction belongs to no role; it begins by itself after a large add."""
+    with place.session() as vacuum, place.session() as writer:
+        vacuum.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        vacuum.execute("SELECT 1")
+        merge(place.path)
+        retiring.drop_retired(writer)
+        assert place.count("retired_run") > 0
+        # A temporary view is found before those of the catalog.
+        writer.execute(
+            "CREATE TEMPORARY VIEW pg_stat_activity AS SELECT pid, datname, NULL::oid AS usesysid "
+            "FROM pg_catalog.pg_stat_activity"
+        )
+        retiring.drop_retired(writer)
+        assert place.count("retired_run") == 0
+        row = writer.execute(
+            "SELECT count(*) FROM pg_catalog.pg_stat_activity "
+            "WHERE backend_type LIKE 'autovacuum%' AND usesysid IS NOT NULL"
+        ).fetchone()
+        assert row == (0,)
+
+
+def test_the_server_vacuums_no_run_that_is_frozen(place: Place) -> None:
+    def options() -> set[tuple[object, ...]]:
+        rows = session.execute(
+            "SELECT level, array_to_string(reloptions, ', ') FROM run JOIN pg_class "
+            "ON pg_class.oid = to_regclass(table_name) WHERE NOT is_active"
+        )
+        return set(rows.fetchall())
+
+    with place.session() as session:
+        # Those of higher levels were merged, and an INSERT freezes nothing.
+        assert options() == {(0, "autovacuum_enabled=off"), (1, None)}
+
+
 def other_role(url: PostgresUrl) -> Iterator[str]:
     """A role that owns nothing."""
     with psycopg.connect(url.psycopg, autocommit=True) as connection:

@@ -65,9 +65,11 @@ class PostgresRunTables(RunTables):
 
     def create(self, run_id: int, table: str, *, is_active: bool) -> None:
         """Make the table of a run: attached, with its key, where it is the active one."""
+        # What is loaded frozen and never changed leaves a vacuum nothing to do.
+        vacuum = "" if is_active else " WITH (autovacuum_enabled = off)"
         self._session.execute(
             f"CREATE TABLE {table} (run_id int8 NOT NULL, bucket_key int8 NOT NULL, "
-            f"signature_id int8 NOT NULL, CONSTRAINT ck_{table} CHECK (run_id = {run_id:d}))"
+            f"signature_id int8 NOT NULL, CONSTRAINT ck_{table} CHECK (run_id = {run_id:d})){vacuum}"
         )
         self._bare.add(table)
         if is_active:
@@ -95,6 +97,8 @@ class PostgresRunTables(RunTables):
         )
         self._session.execute("SET LOCAL enable_seqscan = off")
         self._session.execute("SET LOCAL work_mem TO DEFAULT")
+        # An INSERT freezes nothing.
+        self._session.execute(f"ALTER TABLE {target} RESET (autovacuum_enabled)")
 
     def complete(self, run_id: int, table: str) -> None:
         """Index a run, and attach it."""
