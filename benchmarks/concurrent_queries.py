@@ -49,8 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for place in both:
             index = Path(name) / f"{place.name}.lshdb"
             _run("add", str(index), str(corpus), *place.arguments(_SCHEMA))
-            for method in _METHODS:
-                body += _compare(index, place, method, options)
+            for work in (_alone, _beside):  # first without what a writer leaves behind
+                for method in _METHODS:
+                    body.append(work(index, place, method, options))
+                    print(*body[-1], flush=True)
             place.drop(_SCHEMA)
         head = ["database", "verify", "processes", "queries", "median us", "99 % us", "signing us",
                 "batches beside"]  # fmt: skip
@@ -75,11 +77,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _compare(
-    index: Path, place: Place, method: str, options: argparse.Namespace
-) -> list[list[str]]:
-    alone = [_Client(index, method, options.seconds, 0)]
-    rows = [_row(place, method, [one.result() for one in alone], 0)]
+def _alone(index: Path, place: Place, method: str, options: argparse.Namespace) -> list[str]:
+    return _row(place, method, [_Client(index, method, options.seconds, 0).result()], 0)
+
+
+def _beside(index: Path, place: Place, method: str, options: argparse.Namespace) -> list[str]:
     clients = [_Client(index, method, options.seconds, seed) for seed in range(options.clients)]
     batches = 0
     with Index.open(index) as writer:
@@ -90,10 +92,7 @@ def _compare(
                 for place_ in range(_BATCH)
             )
             batches += 1
-    rows.append(_row(place, method, [one.result() for one in clients], batches))
-    for row in rows:
-        print(*row, flush=True)
-    return rows
+    return _row(place, method, [one.result() for one in clients], batches)
 
 
 class _Client:

@@ -134,10 +134,7 @@ class Searcher:
         self, signatures: NDArray[np.uint32], keys: NDArray[np.int64]
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
         """For each query the candidates worth a further look, with what bands or slots say."""
-        # The keys of one query are of different bands, and so distinct as they are.
-        asked = keys.reshape(-1) if len(keys) == 1 else distinct(keys.reshape(-1))
-        found, postings = self.snapshot.postings.of(asked)
-        for number, members in enumerate(_shared_out(keys, found, postings)):
+        for number, members in enumerate(self._members(keys)):
             if not self.snapshot.has_signatures:
                 candidates, shared = np.unique(members, return_counts=True)
                 yield candidates, band_levels(shared, self._params)
@@ -148,6 +145,20 @@ class Searcher:
                 for start in range(0, len(candidates), _CANDIDATES)
             ] or [(candidates, np.empty(0))]
             yield np.concatenate([ids for ids, _ in parts]), np.concatenate([s for _, s in parts])
+
+    def _members(self, keys: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """For each query, a row of keys, the signatures of its buckets, once for each bucket."""
+        if len(keys) == 1:  # of different bands, and so distinct as they are
+            yield self.snapshot.postings.members(keys[0])
+            return
+        found, postings = self.snapshot.postings.of(distinct(keys.reshape(-1)))
+        order = np.argsort(found, kind="stable")
+        found, postings = found[order], postings[order]
+        starts = np.searchsorted(found, keys, side="left")
+        ends = np.searchsorted(found, keys, side="right")
+        for number in range(len(keys)):
+            ranges = zip(starts[number].tolist(), ends[number].tolist(), strict=True)
+            yield np.concatenate([postings[start:end] for start, end in ranges])
 
     def _worth_it(
         self, signatures: NDArray[np.uint32], number: int, candidates: NDArray[np.int64]
@@ -214,19 +225,3 @@ def _all_candidates(found: list[tuple[NDArray[np.int64], NDArray[np.float64]]]) 
     every = [np.empty(0, dtype=np.int64), *(candidates for candidates, _ in found)]
     together: list[int] = distinct(np.concatenate(every)).tolist()
     return together
-
-
-def _shared_out(
-    keys: NDArray[np.int64], found: NDArray[np.int64], postings: NDArray[np.int64]
-) -> Iterator[NDArray[np.int64]]:
-    """For each query, a row of keys, the signatures found under them, once for each key."""
-    if len(keys) == 1:
-        yield postings
-        return
-    order = np.argsort(found, kind="stable")
-    found, postings = found[order], postings[order]
-    starts = np.searchsorted(found, keys, side="left")
-    ends = np.searchsorted(found, keys, side="right")
-    for number in range(len(keys)):
-        ranges = zip(starts[number].tolist(), ends[number].tolist(), strict=True)
-        yield np.concatenate([postings[start:end] for start, end in ranges])

@@ -53,16 +53,18 @@ class AnsweredSnapshot(Snapshot):
 
 
 class _AnsweredPostings(Postings):
-    """Postings of the buckets that were asked for, and of no others."""
+    """Postings of the buckets that were asked for: there is one question, and its answer."""
 
     def __init__(self, answer: Answer, n_signatures: int) -> None:
         self._answer = answer
         self._n_signatures = n_signatures
 
-    def of(self, keys: Ids, *, runs: Sequence[str] | None = None) -> tuple[Ids, Ids]:
-        """The postings; the keys are those of the answer."""
-        nothing = np.empty(0, dtype=np.int64)
-        bucket_keys = np.concatenate([nothing, *self._answer.bucket_keys])
-        signature_ids = np.concatenate([nothing, *self._answer.signature_ids])
-        self._check_ids(signature_ids)
-        return bucket_keys, signature_ids
+    def members(self, keys: Ids) -> Ids:
+        """The signatures of the buckets; the keys are those of the answer."""
+        found = self._answer.postings
+        members = np.repeat(
+            np.fromiter(found.keys(), dtype=np.int64, count=len(found)),
+            np.fromiter(found.values(), dtype=np.int64, count=len(found)),
+        )
+        self._check_ids(members)
+        return members

@@ -30,8 +30,8 @@ class Answer:
     ----------
     state : tuple
         As :meth:`Session.state` gives it.
-    bucket_keys, signature_ids : list of ndarray of int64
-        The postings, in pieces: a bucket key and a candidate each.
+    postings : dict
+        How many of the buckets each candidate lies in.
     documents : dict
         (doc_id, key, batch_id) of the documents of each candidate, in order; empty for one that no
         document has.
@@ -40,8 +40,7 @@ class Answer:
     """
 
     state: tuple[str, int, int, str, str]
-    bucket_keys: list[Ids]
-    signature_ids: list[Ids]
+    postings: dict[int, int]
     documents: dict[int, list[tuple[int, str, int]]]
     bodies: dict[int, tuple[str, bytes]]
 

@@ -9,6 +9,7 @@ values do, so that NumPy makes and reads them as records.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,7 +26,9 @@ __all__ = ["COPY_HEADER", "COPY_TRAILER", "copy_rows", "register"]
 _INT8, _INT8_ARRAY = 20, 1016
 """Numbers of the types bigint and bigint[], which never change."""
 _ELEMENT = np.dtype([("length", ">i4"), ("value", ">i8")])
-_HEADER = np.dtype(">i4")
+_HEADER = struct.Struct(">5i")
+_EMPTY_BYTES = 12
+"""An empty array has no dimension, and its header no length and no first index."""
 
 COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 COPY_TRAILER = b"\xff\xff"
@@ -38,13 +41,12 @@ class _ArrayDumper(Dumper):
     oid = _INT8_ARRAY
 
     def dump(self, obj: NDArray[np.int64]) -> Buffer:
-        header = np.array([1 if len(obj) else 0, 0, _INT8, len(obj), 1], dtype=_HEADER)
         if not len(obj):
-            return header[:3].tobytes()
+            return _HEADER.pack(0, 0, _INT8, 0, 0)[:_EMPTY_BYTES]
         elements = np.empty(len(obj), dtype=_ELEMENT)
         elements["length"] = 8
         elements["value"] = obj
-        return header.tobytes() + elements.tobytes()
+        return _HEADER.pack(1, 0, _INT8, len(obj), 1) + elements.tobytes()
 
 
 class _ArrayLoader(Loader):
@@ -53,9 +55,9 @@ class _ArrayLoader(Loader):
     format = Format.BINARY
 
     def load(self, data: Buffer) -> NDArray[np.int64]:
-        if len(data) == 12:
+        if len(data) == _EMPTY_BYTES:
             return np.empty(0, dtype=np.int64)
-        return np.frombuffer(data, dtype=_ELEMENT, offset=20)["value"].astype(np.int64)
+        return np.frombuffer(data, dtype=_ELEMENT, offset=_HEADER.size)["value"].astype(np.int64)
 
 
 class _NumericLoader(NumericBinaryLoader):

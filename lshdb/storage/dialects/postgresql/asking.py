@@ -24,20 +24,20 @@ _MOST_CANDIDATES = 256
 
 _ASK_SQL = f"""
 WITH hit AS MATERIALIZED (
-    SELECT found.bucket_key, found.signature_id FROM run CROSS JOIN LATERAL (
-        SELECT bucket_key, signature_id FROM stored_posting
+    SELECT found.signature_id FROM run CROSS JOIN LATERAL (
+        SELECT signature_id FROM stored_posting
         WHERE stored_posting.run_id = run.run_id AND bucket_key = ANY($1) OFFSET 0
     ) AS found
 ), candidate AS MATERIALIZED (
-    SELECT signature_id, array_agg(bucket_key) AS bucket_keys FROM hit GROUP BY signature_id
+    SELECT signature_id, count(*) AS n_buckets FROM hit GROUP BY signature_id
 ), counted AS MATERIALIZED (
     SELECT count(*) <= {_MOST_CANDIDATES} AS is_few FROM candidate
 )
 SELECT {STATE_COLUMNS},
-    (SELECT is_few FROM counted), one.signature_id, one.bucket_keys, one.doc_id, one.key,
+    (SELECT is_few FROM counted), one.signature_id, one.n_buckets, one.doc_id, one.key,
     one.batch_id, one.form, one.body
 FROM state LEFT JOIN (
-    SELECT candidate.signature_id, candidate.bucket_keys, document.doc_id, document.key,
+    SELECT candidate.signature_id, candidate.n_buckets, document.doc_id, document.key,
         document.batch_id, content.form, content.body
     FROM candidate LEFT JOIN LATERAL (
         SELECT doc_id, key, batch_id, row_number() OVER (ORDER BY doc_id) AS place
@@ -75,13 +75,11 @@ def ask(
     rows: list[Any] = cursor.fetchall()
     if not rows or not rows[0][5]:
         return None
-    answer = Answer(rows[0][:5], [], [], {}, {})
-    for _, _, _, _, _, _, signature_id, bucket_keys, doc_id, key, batch_id, form, body in rows:
+    answer = Answer(rows[0][:5], {}, {}, {})
+    for _, _, _, _, _, _, signature_id, n_buckets, doc_id, key, batch_id, form, body in rows:
         if signature_id is None:
             break
-        if signature_id not in answer.documents:
-            answer.bucket_keys.append(bucket_keys)
-            answer.signature_ids.append(np.full(len(bucket_keys), signature_id))
+        answer.postings[signature_id] = n_buckets
         documents = answer.documents.setdefault(signature_id, [])
         if doc_id is not None:
             documents.append((doc_id, key, batch_id))

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import psycopg
 from numpy.typing import NDArray
+from psycopg.pq import TransactionStatus
 
 from lshdb.errors import DatabaseError, LshdbError, ParameterError
 from lshdb.storage.dialects.base import Database, Fate, Session
@@ -354,6 +355,8 @@ class PostgresReader(Reader):
 
     def end(self) -> None:
         """End the transaction, if there is one; a connection that is lost is not used again."""
+        if self.connection.pgconn.transaction_status == TransactionStatus.IDLE:
+            return
         try:
             self.connection.rollback()
         except psycopg.Error:

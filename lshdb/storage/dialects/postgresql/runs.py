@@ -68,8 +68,8 @@ class PostgresRunTables(RunTables):
         # What is loaded frozen and never changed leaves a vacuum nothing to do.
         vacuum = "" if is_active else " WITH (autovacuum_enabled = off)"
         self._session.execute(
-            f"CREATE TABLE {table} (run_id int8 NOT NULL, bucket_key int8 NOT NULL, "
-            f"signature_id int8 NOT NULL, CONSTRAINT ck_{table} CHECK (run_id = {run_id:d})){vacuum}"
+            f"CREATE TABLE {table} (run_id int8 NOT NULL, bucket_key int8 NOT NULL, signature_id "
+            f"int8 NOT NULL, CONSTRAINT ck_{table} CHECK (run_id = {run_id:d})){vacuum}"
         )
         self._bare.add(table)
         if is_active:
