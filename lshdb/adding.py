@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from lshdb.committing import AddResult, Change, Committer, check_on_conflict
 from lshdb.documents import Document, Rejected, validate_key
 from lshdb.errors import InputError, TooManyRejectedError
-from lshdb.params import IndexParams
 from lshdb.signatures.family import Family
 from lshdb.signing import sign_in_threads
 from lshdb.storage.bodies import hash_body, pack_body, raw_body
@@ -64,11 +63,10 @@ def add_documents(
     with Writer(store, lock_timeout=lock_timeout) as writer:
         run = Addition(
             writer,
-            store.params,
+            family,
             result,
             source=source,
             on_conflict=on_conflict,
-            family=family,
             workers=workers,
         )
         run.max_errors = max_errors
@@ -127,17 +125,16 @@ class Addition(Committer):
     def __init__(
         self,
         writer: Writer,
-        params: IndexParams,
+        family: Family,
         result: AddResult,
         *,
         source: str,
         on_conflict: str,
-        family: Family,
         workers: int,
         after: str = "",
     ) -> None:
         super().__init__(
-            writer, params, result, source=source, on_conflict=on_conflict, after=after
+            writer, family.params, result, source=source, on_conflict=on_conflict, after=after
         )
         self.family = family
         self.workers = workers

@@ -21,7 +21,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.params import IndexParams
 from lshdb.search.candidates import LeftOut, contains
 from lshdb.search.components import connect
 from lshdb.search.links import MEMORY, find_links
@@ -93,7 +92,7 @@ def update_clusters(
             if state is not None and not _serves(state, wanted):
                 transaction.edges.clear()
                 state = None
-            update = _Update(transaction, snapshot, store.params, family, wanted, memory, workers)
+            update = _Update(transaction, snapshot, family, wanted, memory, workers)
             reached = update.from_scratch() if state is None else update.catch_up(state)
         transaction.edges.put_state(reached)
     return reached
@@ -129,7 +128,6 @@ class _Update:
         self,
         transaction: WriteTransaction,
         snapshot: Snapshot,
-        params: IndexParams,
         family: Family,
         wanted: EdgeState,
         memory: int,
@@ -137,7 +135,6 @@ class _Update:
     ) -> None:
         self._tables: EdgeTables = transaction.edges
         self._snapshot = snapshot
-        self._params = params
         self._family = family
         self._wanted = wanted
         self._memory = memory
@@ -183,7 +180,6 @@ class _Update:
             return []
         found = find_links(
             self._snapshot,
-            self._params,
             self._family,
             threshold=self._wanted.threshold,
             method=self._wanted.method,
@@ -248,7 +244,7 @@ class _Update:
             hot_pairs=before.hot_pairs + self._left_out.pairs,
             recall_lost=max(
                 before.recall_lost,
-                self._left_out.recall_lost(self._params, self._wanted.threshold),
+                self._left_out.recall_lost(self._family.params, self._wanted.threshold),
             ),
             updated_at=timestamp(),
         )

@@ -91,7 +91,6 @@ class Groups(Questions):
                 method = choose_method(verify, self.params, has_signatures=snapshot.has_signatures)
                 pairs = find_pairs(
                     snapshot,
-                    self.params,
                     self._family,
                     threshold=threshold,
                     method=method,

@@ -172,7 +172,7 @@ class Questions:
         if (key2 is None) == (body is None):
             raise ParameterError("a document is compared with either a second key or a body")
         with self._store.reading() as snapshot:
-            return explain_pair(snapshot, self.params, self._family, key1, key2, body)
+            return explain_pair(snapshot, self._family, key1, key2, body)
 
     @property
     def has_signatures(self) -> bool:
@@ -220,7 +220,6 @@ class Questions:
             method = choose_method(verify, self.params, has_signatures=snapshot.has_signatures)
             searcher = Searcher(
                 snapshot,
-                self.params,
                 self._family,
                 threshold=threshold,
                 top=top,

@@ -83,11 +83,10 @@ def reindex_store(
         last = snapshot.last_batch()
         run = _Reindexing(
             writer,
-            params,
+            changed,
             result,
             source=f"reindex of {store.directory.path}",
             on_conflict="error",
-            family=changed,
             workers=workers,
             after=last.started_at if last else "",
         )

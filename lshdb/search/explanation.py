@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from lshdb.banding import compare_rows, matching_bands
 from lshdb.errors import DamageError, InputError
-from lshdb.params import IndexParams
 from lshdb.search.verification import least_share
 from lshdb.signatures.family import Family
 from lshdb.storage.bodies import hash_body, raw_body
@@ -112,7 +111,6 @@ class _Side:
 
 def explain_pair(
     snapshot: Snapshot,
-    params: IndexParams,
     family: Family,
     key1: str,
     key2: str | None,
@@ -123,9 +121,7 @@ def explain_pair(
     Parameters
     ----------
     snapshot : Snapshot
-    params : IndexParams
     family : Family
-        Of the same parameters.
     key1, key2, body
         As for :meth:`lshdb.Index.explain`.
 
@@ -134,6 +130,7 @@ def explain_pair(
     Explanation
         O(both texts) in time, and about 100 bytes a shingle in memory.
     """
+    params = family.params
     one = _stored(snapshot, family, key1)
     if key2 is not None:
         other = _stored(snapshot, family, key2)

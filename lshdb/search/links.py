@@ -56,7 +56,6 @@ Ids = NDArray[np.int64]
 
 def find_links(
     snapshot: Snapshot,
-    params: IndexParams,
     family: Family,
     *,
     threshold: float,
@@ -74,9 +73,7 @@ def find_links(
     ----------
     snapshot : Snapshot
         Open for as long as the iteration lasts.
-    params : IndexParams
     family : Family
-        Of the same parameters.
     threshold : float
         Does not apply to method ``none``.
     method : {"none", "signature", "exact"}
@@ -94,6 +91,7 @@ def find_links(
     workers : int
         Threads that read buckets.
     """
+    params = family.params
     blocks = candidates(
         snapshot,
         params,

@@ -70,7 +70,6 @@ class PairSearch(Iterator[Pair]):
 
 def find_pairs(
     snapshot: Snapshot,
-    params: IndexParams,
     family: Family,
     *,
     threshold: float,
@@ -87,9 +86,7 @@ def find_pairs(
     ----------
     snapshot : Snapshot
         Open for as long as the iteration lasts.
-    params : IndexParams
     family : Family
-        Of the same parameters.
     threshold : float
         Does not apply to method ``none``.
     method : {"none", "signature", "exact"}
@@ -104,10 +101,9 @@ def find_pairs(
     """
     left_out = LeftOut() if left_out is None else left_out
     for key1, key2 in _copies(snapshot, since, most, left_out):
-        yield Pair(key1, key2, params.curve.best, method)
+        yield Pair(key1, key2, family.params.curve.best, method)
     found = find_links(
         snapshot,
-        params,
         family,
         threshold=threshold,
         method=method,

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from lshdb.arrays import distinct
 from lshdb.banding import bucket_keys, compare_rows
 from lshdb.errors import SignaturesElsewhereError
-from lshdb.params import IndexParams
 from lshdb.search.points import points_of
 from lshdb.search.resigning import signed_anew
 from lshdb.search.verification import band_levels, estimate
@@ -54,9 +53,7 @@ class Searcher:
     Parameters
     ----------
     snapshot : Snapshot
-    params : IndexParams
     family : Family
-        Of the same parameters.
     threshold : float
         Lowest level of an answer; does not apply to method ``none``.
     top : int or None
@@ -71,7 +68,6 @@ class Searcher:
     def __init__(
         self,
         snapshot: Snapshot,
-        params: IndexParams,
         family: Family,
         *,
         threshold: float,
@@ -79,7 +75,7 @@ class Searcher:
         method: str,
     ) -> None:
         self.snapshot = snapshot
-        self._params = params
+        self._params = family.params
         self._family = family
         self._threshold = threshold
         self._top = top
