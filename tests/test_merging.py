@@ -94,6 +94,7 @@ def test_merging_again_changes_nothing(make_index: Make) -> None:
     assert [rows(into, table) for table in tables] == before
 
 
+@pytest.mark.sqlite("in its SQL")
 def test_other_bands_give_other_postings(make_index: Make) -> None:
     index = lively_index(make_index, "a")
     into = make_index("into", threshold=0.7, bands=20, rows=6)

@@ -153,6 +153,7 @@ def assert_reads_once(plan: list[str]) -> None:
     assert not any("AUTOMATIC" in step and re.search("posting|document", step) for step in plan)
 
 
+@pytest.mark.sqlite("opens its file")
 def test_sql_largest_buckets(index: Index) -> None:
     rows, plan = ask(index, "largest")
     assert_reads_once(plan)
@@ -166,6 +167,7 @@ def test_sql_largest_buckets(index: Index) -> None:
         assert set(str(keys).split()) == buckets[int(band) << 56 | int(bucket)]  # type: ignore[call-overload]
 
 
+@pytest.mark.sqlite("opens its file")
 def test_sql_sharing_a_bucket(index: Index) -> None:
     rows, plan = ask(index, "sharing")
     assert_reads_once(plan)
@@ -176,6 +178,7 @@ def test_sql_sharing_a_bucket(index: Index) -> None:
     assert sorted(key for (key,) in rows) == sorted(expected)
 
 
+@pytest.mark.sqlite("opens its file")
 def test_sql_sizes_by_band(index: Index) -> None:
     rows, plan = ask(index, "sizes")
     assert_reads_once(plan)
@@ -186,6 +189,7 @@ def test_sql_sizes_by_band(index: Index) -> None:
         assert sum(size * count for b, size, count in rows if b == band) == n_signatures  # type: ignore[operator]
 
 
+@pytest.mark.sqlite("opens its file")
 def test_sql_new_beside_old(index: Index) -> None:
     rows, plan = ask(index, "new")
     assert_reads_once(plan)

@@ -49,7 +49,8 @@ def test_numpys_numbers_are_numbers(given: dict[str, Any], make_index: Make) -> 
         name: value if isinstance(value, str) else value.item() for name, value in given.items()
     }
     assert make_index("b", **plain).params == index.params
-    assert Index.open(index.path).params == index.params
+    with Index.open(index.path) as opened:
+        assert opened.params == index.params
     kinds = {type(value) for value in index.params.items().values()}
     assert kinds <= {int, float, bool, str}
 

@@ -231,7 +231,8 @@ def test_an_export_comes_back(
         assert again.check() == []
         assert np.array_equal(vectors_of(again), vectors_of(index))
         assert pair_set(again) == pair_set(index)
-    assert Index.open(tmp_path / "b.lshdb").reindex(tmp_path / "c.lshdb", seed=9).added
+    with Index.open(tmp_path / "b.lshdb") as again:
+        assert again.reindex(tmp_path / "c.lshdb", seed=9).added
     with Index.open(tmp_path / "c.lshdb") as other:
         assert other.check() == []
         assert other.params.dtype == index.params.dtype

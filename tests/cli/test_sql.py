@@ -26,6 +26,7 @@ def test_columns_are_those_of_the_result(run: Run, index_path: Path) -> None:
     assert table.stderr == "3 rows\n"
 
 
+@pytest.mark.sqlite("in its SQL")
 def test_values_of_every_kind(run: Run, index_path: Path) -> None:
     statement = (
         "SELECT 1 AS a, 2 AS a, NULL AS n, x'00ff' AS blob, 0.1 AS f, 9223372036854775807 AS i"
@@ -77,6 +78,7 @@ def test_everything_else_is_refused(
     assert sound(index_path)
 
 
+@pytest.mark.sqlite("in its SQL")
 def test_no_rows(run: Run, index_path: Path) -> None:
     statement = "SELECT key FROM document WHERE 0"
     assert run("sql", index_path, statement).stdout == ""

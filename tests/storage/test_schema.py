@@ -17,7 +17,9 @@ from tests.postgres import PostgresUrl, fresh_schema
 Make = Callable[[], Path]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(
+    params=[pytest.param("sqlite", marks=pytest.mark.sqlite("it names both")), "postgresql"]
+)
 def place(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
     """Where an index is to have its database, as options of ``Index.create``."""
     if request.param == "sqlite":
