@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
-from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +25,7 @@ from lshdb.signatures.family import Family
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
 from lshdb.threads import choose_workers
-from lshdb.values import check_whole
+from lshdb.values import check_whole, plain_number
 
 if TYPE_CHECKING:
     from lshdb.search.nearest import NearestSearch
@@ -271,10 +270,9 @@ class Questions:
         """The level of a threshold, the index's own where none is given."""
         if threshold is None:
             return self.params.level
-        if isinstance(threshold, Real) and not isinstance(threshold, bool):
-            threshold = float(threshold)
+        threshold = plain_number(threshold)
         check_threshold(self.params.metric, threshold)
-        return self.params.curve.level(threshold)
+        return self.params.curve.level(float(threshold))
 
     def _keys(self, signatures: NDArray[np.uint32] | None) -> NDArray[np.int64]:
         if signatures is None:

@@ -35,6 +35,7 @@ __all__ = ["changed_params", "reindex_store"]
 
 _VECTORS = 1_000
 _SAMPLE_NUMBERS = 8_000_000
+"""Numbers of the vectors in a sample, at most: 64 MB of the widest type."""
 _CHOOSE_BANDS = {"threshold", "recall", "bands", "rows", "num_perm"}
 _KEPT = ("metric", "scheme", "num_perm", "seed", "threshold", "store_text")
 _OPTIONS = {

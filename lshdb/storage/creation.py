@@ -67,7 +67,6 @@ class Creation:
         self._what = what
         self.aside = self.path.with_name(f".{self.path.name}.new")
         self._database: Database | None = None
-        self._is_settled = False
         self._process = os.getpid()
         self._refuse_existing()
         if not self.path.parent.is_dir():
@@ -195,7 +194,6 @@ class Creation:
                 self.lock.path.unlink()
             sync_directory(self.aside)
             os.rename(self.aside, self.path)
-            self._is_settled = True
             _UNFINISHED.discard(self)
             self.lock.path = IndexDirectory(self.path).lock
             sync_directory(self.path.parent)
@@ -207,7 +205,7 @@ class Creation:
         index there removes both. What has come to its place is an index, and stays; what another
         process has in its hands is that one's.
         """
-        if not self._is_settled and self._process == os.getpid():
+        if self in _UNFINISHED and self._process == os.getpid():
             if not self.lock.is_in_place():  # interrupted before it was taken, or behind the rename
                 self.lock.release()
                 self.lock.timeout = 0.0

@@ -74,7 +74,7 @@ def main(folder: Path, number: int, step: int, files: tuple[str, ...]) -> None:
         if not where.exists():
             break
         left = sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
-        word = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}[signal.Signals(number)]
+        word = launching.SIGNALS[signal.Signals(number)]
         is_told = code == 0 or (code == 128 + number and f"\n{word}" in f"\n{said}")
         if left or not is_told or "Traceback" in said:
             print("before", where.read_text(), "left", left, "ended", code, "said", repr(said))

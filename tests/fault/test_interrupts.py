@@ -53,10 +53,9 @@ def start(*arguments: object, launcher: str = "module", cwd: Path) -> subprocess
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_add_that_is_interrupted_anywhere(
-    number: signal.Signals, tmp_path: Path, documents: Path, request: pytest.FixtureRequest
+    number: signal.Signals, tmp_path: Path, documents: Path, is_long: bool
 ) -> None:
     rng = random.Random(int(number))
-    is_long = request.config.getoption("--faults", "short") == "long"
     begun = time.monotonic()
     whole = start("add", "whole.lshdb", documents, cwd=tmp_path)
     whole.communicate(timeout=60)
@@ -89,10 +88,9 @@ def test_an_add_that_is_interrupted_anywhere(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_before_every_line_that_makes_an_index(
-    number: signal.Signals, tmp_path: Path, request: pytest.FixtureRequest
+    number: signal.Signals, tmp_path: Path, is_long: bool
 ) -> None:
     """An exception may come between the statement that makes something and the ``try`` behind."""
-    is_long = request.config.getoption("--faults", "short") == "long"
     files = (
         [".py"] if is_long else ["/storage/creation.py", "/storage/lock.py", "/storage/store.py"]
     )
