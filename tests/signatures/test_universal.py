@@ -8,9 +8,11 @@ import random
 import numpy as np
 import pytest
 
-from lshdb.signatures import sign, universal
+from lshdb.signatures import kernels, sign, universal
 from tests.golden import plain
+from tests.signatures.test_kernels import levels
 
+kernel = kernels.compiled()
 P = 2**61 - 1
 EDGES = [0, 1, 2, 2**29 - 1, 2**29, 2**32 - 1, 2**32, 2**32 + 1, 2**58, 2**60, P - 2, P - 1]
 ELEMENTS = [*EDGES, P, P + 1, 2**61 + 2**32, 2 * P, 2 * P + 1, 2**63, 7 * P, 8 * P, 2**64 - 1]
@@ -42,6 +44,32 @@ def test_arithmetic_is_exact_for_random_numbers(monkeypatch: pytest.MonkeyPatch)
     rows = sign(sets, scheme="universal", num_perm=500, seed=1)
     for x, row in zip(elements, rows.tolist(), strict=True):
         assert row == [(a * x + b) % P % 2**32 for a, b in functions]
+
+
+@pytest.mark.parametrize("level", levels() if kernel else [])
+@pytest.mark.parametrize("num_perm", [1, 2, 3, 5, 8, 13, 16])
+def test_arithmetic_is_exact_in_every_slot_at_every_level(level: str, num_perm: int) -> None:
+    """In slots that fill a vector and in those that do not, next to where p is taken off once more.
+
+    Multiples of p are met with a = p - 1 and b as small as the element is above p.
+    """
+    rng = random.Random(num_perm)
+    high, low = [P - 1, P - 2, P - 3, P // 2 + 1], [*range(17), P - 2, P - 1]
+    kernel.use_level(level)
+    try:
+        for x in (*range(8 * P - 9, 8 * P + 8), *(7 * P + near for near in range(9)), P, P + 1):
+            drawn = [(rng.choice(high), rng.choice(low)) for _ in range(num_perm)]
+            drawn[-1] = (P - 1, rng.choice(low))
+            numbers = np.array([a for a, _ in drawn] + [b for _, b in drawn], dtype=np.uint64)
+            for b in low:
+                numbers[-1] = b
+                drawn[-1] = (P - 1, b)
+                row = np.empty((1, num_perm), dtype=np.uint32)
+                element, length = np.array([x], dtype=np.uint64), np.array([1])
+                kernel.sketch(element, length, 1, num_perm, numbers, row)
+                assert row[0].tolist() == [(a * x + b) % P % 2**32 for a, b in drawn], (x, drawn)
+    finally:
+        kernel.use_level()
 
 
 @pytest.mark.parametrize("x", [0, P, 2**61, 2**64 - 1])

@@ -11,12 +11,14 @@
 
 #define PRIME ((UINT64_C(1) << 61) - 1)
 
-/* Slots of scheme universal that fill no vector, in plain integers of 128 bits. */
+/* Slots of scheme universal that fill no vector, in plain integers of 128 bits. With x below p, a x + b is
+   at most (p - 1) p, so that after one fold it is below 2 p, and taking p off once is enough. */
 static uint32_t universal_slot(const uint64_t *hashes, size_t n, uint64_t a, uint64_t b)
 {
     uint32_t least = UINT32_MAX;
     for (size_t i = 0; i < n; i++) {
         uint64_t x = (hashes[i] & PRIME) + (hashes[i] >> 61);
+        x = x >= PRIME ? x - PRIME : x;
         unsigned __int128 product = (unsigned __int128)a * x + b;
         uint64_t folded = ((uint64_t)product & PRIME) + (uint64_t)(product >> 61);
         folded = folded >= PRIME ? folded - PRIME : folded;
