@@ -17,8 +17,8 @@ void bucket_keys(const uint32_t *rows, size_t n, size_t num_perm, size_t bands, 
 }
 
 /* Equal slots of two rows, how many of their bands agree, and the first of those or -1. */
-void compare_rows(const uint32_t *left, const uint32_t *right, size_t num_perm, size_t bands,
-                  size_t height, int32_t *equal, int32_t *matched, int32_t *first)
+void compare_rows(const Level *level, const uint32_t *left, const uint32_t *right, size_t num_perm,
+                  size_t bands, size_t height, int32_t *equal, int32_t *matched, int32_t *first)
 {
     *equal = (int32_t)level->count_equal(left, right, num_perm);
     *matched = 0;
@@ -42,8 +42,8 @@ static uint64_t differing_bits(const uint32_t *left, const uint32_t *right, size
 }
 
 /* The same for rows whose slots are single bits, 32 to a word from the least significant one on. */
-void compare_bits(const uint32_t *left, const uint32_t *right, size_t words, size_t bands,
-                  size_t height, int32_t *equal, int32_t *matched, int32_t *first)
+void compare_bits(const Level *level, const uint32_t *left, const uint32_t *right, size_t words,
+                  size_t bands, size_t height, int32_t *equal, int32_t *matched, int32_t *first)
 {
     *equal = (int32_t)(32 * words - level->count_differing(left, right, words));
     *matched = 0;

@@ -27,18 +27,6 @@
 enum { UNIT_WORD, UNIT_CHAR, UNIT_BYTE, UNIT_LINE, UNIT_TOKEN, N_UNITS };
 enum { SCHEME_FSS, SCHEME_UNIVERSAL, N_SCHEMES };
 
-typedef struct {
-    uint8_t *text;    /* tokens, each with its separator behind it, and PADDING */
-    size_t *starts;   /* where each token begins; one more for the end of the last one's separator */
-    uint64_t *hashes; /* distinct elements, with room for 8 more */
-    uint64_t *table;  /* open addressing; a power of two of places, 0 is empty */
-    uint32_t *counts; /* of a bag, beside the table */
-    uint64_t *slots;  /* round and value of each slot while sketching */
-    size_t text_size, starts_size, hashes_size, table_size, counts_size;
-} Workspace;
-
-void release(Workspace *work);
-
 /* The instructions that a machine has. Each level gives the same bits. */
 typedef struct {
     const char *name;
@@ -58,11 +46,24 @@ typedef struct {
     uint32_t (*count_differing)(const uint32_t *left, const uint32_t *right, size_t words);
 } Level;
 
-extern const Level *level;
 const Level *find_level(const char *name);
 
+/* Tables that are the same for ever: filled once in a process, before anything reads them. */
 void fill_classes(void);
 void fill_shuffles(void);
+
+typedef struct {
+    const Level *level; /* chosen once for a call, whatever use_level() does meanwhile */
+    uint8_t *text;      /* tokens, each with its separator behind it, and PADDING */
+    size_t *starts;     /* where each token begins; one more for the end of the last one's separator */
+    uint64_t *hashes;   /* distinct elements, with room for 8 more */
+    uint64_t *table;    /* open addressing; a power of two of places, 0 is empty */
+    uint32_t *counts;   /* of a bag, beside the table */
+    uint64_t *slots;    /* round and value of each slot while sketching */
+    size_t text_size, starts_size, hashes_size, table_size, counts_size;
+} Workspace;
+
+void release(Workspace *work);
 
 /* Distinct elements of a text's set or bag into work->hashes; their number, -1 without memory. */
 ptrdiff_t shingle(Workspace *work, const uint8_t *text, size_t length, int unit, size_t k, int bag);
@@ -84,10 +85,10 @@ int sketch(Workspace *work, int scheme, uint64_t *hashes, size_t n, uint32_t num
 
 void bucket_keys(const uint32_t *rows, size_t n, size_t num_perm, size_t bands, size_t height,
                  uint64_t *keys);
-void compare_rows(const uint32_t *left, const uint32_t *right, size_t num_perm, size_t bands,
-                  size_t height, int32_t *equal, int32_t *matched, int32_t *first);
-void compare_bits(const uint32_t *left, const uint32_t *right, size_t words, size_t bands,
-                  size_t height, int32_t *equal, int32_t *matched, int32_t *first);
+void compare_rows(const Level *level, const uint32_t *left, const uint32_t *right, size_t num_perm,
+                  size_t bands, size_t height, int32_t *equal, int32_t *matched, int32_t *first);
+void compare_bits(const Level *level, const uint32_t *left, const uint32_t *right, size_t words,
+                  size_t bands, size_t height, int32_t *equal, int32_t *matched, int32_t *first);
 size_t count_common(const uint64_t *left, size_t n_left, const uint64_t *right, size_t n_right);
 
 /* The Walsh-Hadamard transform of a row of size numbers, a power of two, in its place. */

@@ -47,8 +47,6 @@ static const Level plain = {
     count_differing_plain,
 };
 
-const Level *level = &plain;
-
 #ifdef LSHDB_X86
 
 #define TARGET __attribute__((target("avx2,popcnt,bmi,bmi2")))

@@ -1,16 +1,36 @@
 /* What Python sees of the kernel. No function takes a pointer from Python without its length being
-   checked here first; those that work long let go of the interpreter's lock. */
+   checked here first; those that work long let go of the interpreter's lock. What use_level() changes
+   belongs to one module object, of one interpreter, and a call reads it once. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "kernel.h"
 #include "normalise.h"
+
+typedef struct {
+    _Atomic(const Level *) level;
+} State;
+
+static const Level *level_of(PyObject *module)
+{
+    return atomic_load(&((State *)PyModule_GetState(module))->level);
+}
+
+/* n times m, or -1 where that is no size. */
+static Py_ssize_t times(Py_ssize_t n, Py_ssize_t m)
+{
+    Py_ssize_t product;
+    return n < 0 || m < 0 || __builtin_mul_overflow(n, m, &product) ? -1 : product;
+}
 
 /* Whether a buffer holds `count` numbers of `width` bytes, and where such numbers may lie. */
 static int is_length(const Py_buffer *buffer, Py_ssize_t count, size_t width, const char *name)
 {
-    if (count >= 0 && buffer->len == count * (Py_ssize_t)width) {
+    if (count >= 0 && buffer->len == times(count, (Py_ssize_t)width)) {
         if (!buffer->len || (uintptr_t)buffer->buf % width == 0)
             return 1;
         PyErr_Format(PyExc_ValueError, "%s does not begin at a multiple of %zu", name, width);
@@ -142,7 +162,9 @@ static int sign_lists(Workspace *work, const Signing *job, PyObject *contents)
         PyObject *content = PyTuple_GET_ITEM(contents, i);
         if (PyUnicode_Check(content))
             continue;
-        PyObject *tokens = PySequence_Tuple(content); /* ours alone: no other thread changes it */
+        /* Ours alone: no other thread changes it. What a subclass has for __iter__ is not asked, as a
+           tuple that is filled by Python code can be seen before it is full. */
+        PyObject *tokens = PyList_Check(content) ? PyList_AsTuple(content) : Py_NewRef(content);
         Py_ssize_t n = tokens ? take_tokens(work, tokens) : -1;
         Py_XDECREF(tokens);
         if (n < 0)
@@ -167,7 +189,7 @@ PyDoc_STRVAR(sign_contents_doc,
 "of distinct shingles of each into counts (n,) of int64; the row of one without any is left alone.\n"
 "constants is the scheme's 2 * num_perm numbers (uint64).");
 
-static PyObject *py_sign_contents(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *py_sign_contents(PyObject *module, PyObject *args)
 {
     PyObject *contents, *result = NULL;
     Signing job = {0};
@@ -180,9 +202,9 @@ static PyObject *py_sign_contents(PyObject *Py_UNUSED(module), PyObject *args)
     Py_ssize_t n = kept ? PyTuple_GET_SIZE(kept) : 0;
     if (kept && is_shingling(job.unit, job.k)
         && is_scheme(job.scheme, job.num_perm, &job.constants)
-        && is_length(&job.rows, n * job.num_perm, 4, "rows")
+        && is_length(&job.rows, times(n, job.num_perm), 4, "rows")
         && is_length(&job.counts, n, 8, "counts")) {
-        Workspace work = {0};
+        Workspace work = {.level = level_of(module)};
         if (!sign_strings(&work, &job, kept) && !sign_lists(&work, &job, kept))
             result = Py_NewRef(Py_None);
         release(&work);
@@ -198,7 +220,7 @@ PyDoc_STRVAR(shingle_text_doc,
 "shingle_text(text, unit, k, bag)\n--\n\n"
 "Distinct shingle hashes of a normalised text: bytes of uint64 in native order, unsorted.");
 
-static PyObject *py_shingle_text(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *py_shingle_text(PyObject *module, PyObject *args)
 {
     PyObject *text, *result = NULL;
     int unit, bag;
@@ -208,7 +230,7 @@ static PyObject *py_shingle_text(PyObject *Py_UNUSED(module), PyObject *args)
     const char *bytes = PyUnicode_AsUTF8AndSize(text, &length);
     if (!bytes)
         return NULL;
-    Workspace work = {0};
+    Workspace work = {.level = level_of(module)};
     Py_ssize_t found;
     Py_BEGIN_ALLOW_THREADS
     found = shingle(&work, (const uint8_t *)bytes, (size_t)length, unit, (size_t)k, bag);
@@ -224,7 +246,7 @@ PyDoc_STRVAR(sketch_doc,
 "Sketch sets of hashes, given one after the other (uint64) with the length of each (int64, at\n"
 "least 1), into rows (n, num_perm) of uint32.");
 
-static PyObject *py_sketch(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *py_sketch(PyObject *module, PyObject *args)
 {
     PyObject *result = NULL;
     int scheme;
@@ -236,7 +258,7 @@ static PyObject *py_sketch(PyObject *Py_UNUSED(module), PyObject *args)
     Py_ssize_t n = lengths.len / 8, total = 0, most = hashes.len / 8;
     const int64_t *counts = lengths.buf;
     if (!is_scheme(scheme, num_perm, &constants) || !is_length(&lengths, n, 8, "lengths")
-        || !is_length(&rows, n * num_perm, 4, "rows"))
+        || !is_length(&rows, times(n, num_perm), 4, "rows"))
         goto done;
     for (Py_ssize_t i = 0; i < n; i++) {
         if (counts[i] < 1 || counts[i] > most - total) {
@@ -250,8 +272,8 @@ static PyObject *py_sketch(PyObject *Py_UNUSED(module), PyObject *args)
     /* Another thread may change the lengths, and so do the rows if they are the same memory: each is
        read once, and measured again. */
     int failed = 0, changed = 0;
+    Workspace work = {.level = level_of(module)};
     Py_BEGIN_ALLOW_THREADS
-    Workspace work = {0};
     const uint64_t *set = hashes.buf;
     for (Py_ssize_t i = 0; i < n && !failed && !changed; i++) {
         size_t count = (size_t)((volatile const int64_t *)counts)[i];
@@ -294,7 +316,7 @@ static PyObject *py_bucket_keys(PyObject *Py_UNUSED(module), PyObject *args)
     if (!is_banding(num_perm, 1, bands, height))
         goto done;
     Py_ssize_t n = rows.len / (4 * num_perm);
-    if (!is_length(&rows, n * num_perm, 4, "rows") || !is_length(&keys, n * bands, 8, "keys"))
+    if (!is_length(&rows, times(n, num_perm), 4, "rows") || !is_length(&keys, times(n, bands), 8, "keys"))
         goto done;
     Py_BEGIN_ALLOW_THREADS
     bucket_keys(rows.buf, (size_t)n, (size_t)num_perm, (size_t)bands, (size_t)height, keys.buf);
@@ -340,12 +362,15 @@ PyDoc_STRVAR(compare_bits_doc,
 "--\n\n"
 "The same for rows of so many words whose slots are single bits.");
 
-typedef void Comparison(const uint32_t *left, const uint32_t *right, size_t words, size_t bands,
-                        size_t height, int32_t *equal, int32_t *matched, int32_t *first);
+typedef void Comparison(const Level *level, const uint32_t *left, const uint32_t *right,
+                        size_t words, size_t bands, size_t height, int32_t *equal,
+                        int32_t *matched, int32_t *first);
 
-static PyObject *compare(PyObject *args, Comparison *compare_two, int slots_a_word)
+static PyObject *compare(PyObject *module, PyObject *args, Comparison *compare_two,
+                         int slots_a_word)
 {
     PyObject *result = NULL;
+    const Level *level = level_of(module);
     Py_ssize_t words, bands, height;
     Py_buffer rows[2] = {{0}, {0}}, ids[2] = {{0}, {0}}, found[3] = {{0}, {0}, {0}};
     if (!PyArg_ParseTuple(args, "y*y*y*y*nnnw*w*w*", &rows[0], &ids[0], &rows[1], &ids[1],
@@ -370,7 +395,7 @@ static PyObject *compare(PyObject *args, Comparison *compare_two, int slots_a_wo
         int64_t right = ((volatile const int64_t *)ids[1].buf)[i];
         outside = left < 0 || left >= many[0] || right < 0 || right >= many[1];
         if (!outside)
-            compare_two((const uint32_t *)rows[0].buf + left * words,
+            compare_two(level, (const uint32_t *)rows[0].buf + left * words,
                         (const uint32_t *)rows[1].buf + right * words, (size_t)words,
                         (size_t)bands, (size_t)height, (int32_t *)found[0].buf + i,
                         (int32_t *)found[1].buf + i, (int32_t *)found[2].buf + i);
@@ -390,14 +415,14 @@ done:
     return result;
 }
 
-static PyObject *py_compare_rows(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *py_compare_rows(PyObject *module, PyObject *args)
 {
-    return compare(args, compare_rows, 1);
+    return compare(module, args, compare_rows, 1);
 }
 
-static PyObject *py_compare_bits(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *py_compare_bits(PyObject *module, PyObject *args)
 {
-    return compare(args, compare_bits, 32);
+    return compare(module, args, compare_bits, 32);
 }
 
 PyDoc_STRVAR(compare_texts_doc,
@@ -405,7 +430,7 @@ PyDoc_STRVAR(compare_texts_doc,
 "Numbers of shingles that two normalised texts have in common, and that each has: their Jaccard\n"
 "similarity is common / (left + right - common).");
 
-static PyObject *py_compare_texts(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *py_compare_texts(PyObject *module, PyObject *args)
 {
     PyObject *texts[2];
     const char *bytes[2];
@@ -417,7 +442,7 @@ static PyObject *py_compare_texts(PyObject *Py_UNUSED(module), PyObject *args)
     for (int side = 0; side < 2; side++)
         if (!(bytes[side] = PyUnicode_AsUTF8AndSize(texts[side], &lengths[side])))
             return NULL;
-    Workspace works[2] = {{0}, {0}};
+    Workspace works[2] = {{.level = level_of(module)}, {.level = level_of(module)}};
     ptrdiff_t found[2], common = -1;
     Py_BEGIN_ALLOW_THREADS
     for (int side = 0; side < 2; side++)
@@ -450,7 +475,7 @@ static PyObject *normalise_ascii(Normaliser *work, PyObject *text, int fold)
         work->bytes = bytes;
         work->room = length + length / 4 + PADDING;
     }
-    size_t written = level->collapse(work->bytes, PyUnicode_DATA(text), length, fold);
+    size_t written = work->level->collapse(work->bytes, PyUnicode_DATA(text), length, fold);
     if (written == length && !memcmp(work->bytes, PyUnicode_DATA(text), length))
         return Py_NewRef(text);
     PyObject *result = PyUnicode_New((Py_ssize_t)written, 127);
@@ -484,32 +509,44 @@ static PyObject *normalise_wide(Normaliser *work, PyObject *text, int fold, cons
     return PyUnicode_DecodeUTF8((const char *)work->bytes, (Py_ssize_t)work->place.written, NULL);
 }
 
-static PyObject *py_normalise(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *py_normalise(PyObject *module, PyObject *args)
 {
-    PyObject *texts, *fill, *result = NULL;
+    PyObject *texts, *fill, *kept, **done, *result = NULL;
     int fold;
     Py_buffer table = {0};
     if (!PyArg_ParseTuple(args, "O!pw*O", &PyList_Type, &texts, &fold, &table, &fill))
         return NULL;
-    PyObject *kept = PyList_AsTuple(texts); /* fill may run other threads */
-    if (kept && is_length(&table, TABLE_POINTS, 8, "table"))
-        result = PyList_New(PyTuple_GET_SIZE(kept));
-    Normaliser work = {0};
-    for (Py_ssize_t i = 0; result && i < PyTuple_GET_SIZE(kept); i++) {
-        PyObject *text = PyTuple_GET_ITEM(kept, i), *normalised = NULL;
-        if (!PyUnicode_Check(text))
-            PyErr_Format(PyExc_TypeError, "text %zd is %.100s, expected str", i,
-                         Py_TYPE(text)->tp_name);
-        else if (PyUnicode_IS_ASCII(text))
-            normalised = normalise_ascii(&work, text, fold);
-        else
-            normalised = normalise_wide(&work, text, fold, table.buf, fill);
-        if (normalised)
-            PyList_SET_ITEM(result, i, normalised);
-        else
-            Py_CLEAR(result);
+    kept = PyList_AsTuple(texts); /* fill may run other threads */
+    Py_ssize_t n = kept ? PyTuple_GET_SIZE(kept) : 0, i = 0;
+    /* Results are kept where nobody sees them until all are there: fill runs Python code, which may
+       ask the garbage collector for every list, and one with empty places ends the process. */
+    done = PyMem_Calloc((size_t)n + 1, sizeof *done);
+    if (!done)
+        PyErr_NoMemory();
+    if (kept && done && is_length(&table, TABLE_POINTS, 8, "table")) {
+        Normaliser work = {.level = level_of(module)};
+        for (; i < n; i++) {
+            PyObject *text = PyTuple_GET_ITEM(kept, i);
+            if (!PyUnicode_Check(text))
+                PyErr_Format(PyExc_TypeError, "text %zd is %.100s, expected str", i,
+                             Py_TYPE(text)->tp_name);
+            else if (PyUnicode_IS_ASCII(text))
+                done[i] = normalise_ascii(&work, text, fold);
+            else
+                done[i] = normalise_wide(&work, text, fold, table.buf, fill);
+            if (!done[i])
+                break;
+        }
+        free(work.bytes);
+        if (i == n)
+            result = PyList_New(n);
     }
-    free(work.bytes);
+    for (Py_ssize_t j = 0; j < i; j++)
+        if (result)
+            PyList_SET_ITEM(result, j, done[j]);
+        else
+            Py_DECREF(done[j]);
+    PyMem_Free(done);
     Py_XDECREF(kept);
     PyBuffer_Release(&table);
     return result;
@@ -563,7 +600,7 @@ static PyObject *py_sample_weights(PyObject *Py_UNUSED(module), PyObject *args)
     if (!is_length(&hashes, total, 8, "hashes") || !is_length(&weights, total, 8, "weights")
         || !is_length(&logs, total, 8, "logs") || !is_length(&lengths, n, 8, "lengths")
         || !is_length(&keys, 3 * num_perm, 8, "keys")
-        || !is_length(&rows, n * num_perm, 4, "rows"))
+        || !is_length(&rows, times(n, num_perm), 4, "rows"))
         goto done;
     Py_ssize_t rest = total;
     for (Py_ssize_t i = 0; i < n && rest >= 0; i++)
@@ -606,7 +643,7 @@ PyDoc_STRVAR(use_level_doc,
 "Use the instructions of that name (plain, avx2, avx512), or with None the best that the machine\n"
 "has; returns the name. ValueError where the machine does not have them.");
 
-static PyObject *py_use_level(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *py_use_level(PyObject *module, PyObject *args)
 {
     const char *name = NULL;
     if (!PyArg_ParseTuple(args, "|z", &name))
@@ -616,8 +653,8 @@ static PyObject *py_use_level(PyObject *Py_UNUSED(module), PyObject *args)
         PyErr_Format(PyExc_ValueError, "this machine has no instructions %s", name);
         return NULL;
     }
-    level = found;
-    return PyUnicode_FromString(level->name);
+    atomic_store(&((State *)PyModule_GetState(module))->level, found);
+    return PyUnicode_FromString(found->name);
 }
 
 static PyMethodDef methods[] = {
@@ -636,16 +673,27 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static int run_module(PyObject *Py_UNUSED(module))
+/* The tables are one for all interpreters of a process, whose threads may read them as soon as one of
+   them has the module. */
+static void fill_tables(void)
 {
     fill_classes();
     fill_shuffles();
-    level = find_level(NULL);
+}
+
+static int run_module(PyObject *module)
+{
+    static pthread_once_t filled = PTHREAD_ONCE_INIT;
+    pthread_once(&filled, fill_tables);
+    atomic_init(&((State *)PyModule_GetState(module))->level, find_level(NULL));
     return 0;
 }
 
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, run_module},
+#ifdef Py_mod_multiple_interpreters
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
+#endif
     {0, NULL},
 };
 
@@ -653,7 +701,7 @@ static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "lshdb.signatures._kernels",
     .m_doc = "From text to signature in C; see kernel/kernel.h.",
-    .m_size = 0,
+    .m_size = sizeof(State),
     .m_methods = methods,
     .m_slots = slots,
 };

@@ -169,7 +169,7 @@ int normalise_points(Normaliser *work, const void *points, int width, size_t len
             work->room = room;
         }
         Place *place = &work->place;
-        if (level->take_ascii(place, work->bytes, points, width, length, fold)) {
+        if (work->level->take_ascii(place, work->bytes, points, width, length, fold)) {
             place->class = 0;
             continue;
         }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernel.h"
 #include "packing.h"
 
 /* Code points that have an entry in the table. */
@@ -15,6 +16,7 @@ enum { NORMALISE_DONE, NORMALISE_FILL, NORMALISE_COMPLEX, NORMALISE_MEMORY };
 
 /* The normalised UTF-8 of a text so far. */
 typedef struct {
+    const Level *level;
     uint8_t *bytes;
     size_t room;
     Place place;

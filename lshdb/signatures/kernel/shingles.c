@@ -93,7 +93,7 @@ static ptrdiff_t split(Workspace *work, const uint8_t *text, size_t length, int 
     uint8_t separator = unit == UNIT_LINE ? '\n' : ' ';
     switch (unit) {
     case UNIT_WORD:
-        written = level->split_words(work->text, text, length);
+        written = work->level->split_words(work->text, text, length);
         break;
     case UNIT_LINE:
     case UNIT_TOKEN:
@@ -111,7 +111,7 @@ static ptrdiff_t split(Workspace *work, const uint8_t *text, size_t length, int 
             work->starts[found] = found;
         found = length;
     } else {
-        found = level->mark_starts(work->starts, work->text, written, separator);
+        found = work->level->mark_starts(work->starts, work->text, written, separator);
     }
     return (ptrdiff_t)found;
 }
@@ -188,7 +188,7 @@ ptrdiff_t shingle_tokens(Workspace *work, size_t tokens, size_t gap, size_t k, i
         || (bag && reserve(&work->counts, &work->counts_size, places, sizeof *work->counts)))
         return -1;
     /* All hashes first: they do not wait for each other, and looking up would make them. */
-    level->hash_shingles(work->hashes, work->text, work->starts, count, width, gap);
+    work->level->hash_shingles(work->hashes, work->text, work->starts, count, width, gap);
     if (bag)
         hash_repetitions(work, places, count, width, gap);
     return (ptrdiff_t)keep_distinct(work, places, count);

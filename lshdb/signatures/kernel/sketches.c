@@ -19,6 +19,7 @@
 static int sketch_fss(Workspace *work, uint64_t *hashes, size_t n, uint32_t num_perm, const uint64_t *keys,
                uint32_t *row)
 {
+    const Level *level = work->level;
     uint64_t *slots = work->slots;
     if (!slots && !(slots = work->slots = malloc(num_perm * sizeof *slots)))
         return -1;
@@ -54,6 +55,6 @@ int sketch(Workspace *work, int scheme, uint64_t *hashes, size_t n, uint32_t num
 {
     if (scheme == SCHEME_FSS)
         return sketch_fss(work, hashes, n, num_perm, constants, row);
-    level->universal(hashes, n, num_perm, constants, row);
+    work->level->universal(hashes, n, num_perm, constants, row);
     return 0;
 }
