@@ -45,6 +45,7 @@ from lshdb.signatures.contents import SCHEMES
 from lshdb.signatures.icws import sketch_reference
 from lshdb.signatures.random_numbers import Purpose, keys
 from tests.choices import Choices
+from tests.signatures.collisions import words_of_hash, words_that_meet
 
 LONGEST_INPUT = 400
 SECONDS_AN_INPUT = 120
@@ -108,8 +109,26 @@ def truncated(choices: Choices) -> str:
     return whole[: choices.number(4)].decode("utf-8", "surrogateescape")
 
 
+def meeting_words(choices: Choices) -> str:
+    """Words chosen to meet in a table of hashes, and to fill what is next to their places."""
+    words = words_that_meet(400, places=2**12, within=64)
+    first = choices.number(len(words))
+    return " ".join(words[first : first + 1 + choices.number(len(words))]) + " "
+
+
+def words_of_one_hash_each(choices: Choices) -> str:
+    """Different words, of 16 characters, whose hashes are one or the other."""
+    return "".join(choices.pick(same_words()) + " " for _ in range(choices.number(12)))
+
+
+@lru_cache(maxsize=1)
+def same_words() -> tuple[str, ...]:
+    return (*words_of_hash(0, 3), *words_of_hash(2**64 - 1, 3))
+
+
 PARTS = (
     interesting, some_words, at_an_edge, near_points, any_points, latin, cut_bytes, truncated,
+    meeting_words, words_of_one_hash_each,
 )  # fmt: skip
 
 
@@ -126,7 +145,8 @@ def any_text(choices: Choices) -> str:
 def any_content(choices: Choices) -> str | list[str]:
     if choices.number(4):
         return any_text(choices)
-    tokens = [choices.pick((*WORDS, "\0", "\U0001f600", " ")) for _ in range(choices.number(40))]
+    words = (*WORDS, *same_words(), "\0", "\U0001f600", " ")
+    tokens = [choices.pick(words) for _ in range(choices.number(40))]
     if choices.rarely(4):
         tokens.append(any_text(choices))
     return tokens * choices.pick((1, 1, 2, 100))

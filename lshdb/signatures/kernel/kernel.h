@@ -52,15 +52,20 @@ const Level *find_level(const char *name);
 void fill_classes(void);
 void fill_shuffles(void);
 
+/* A shingle of a bag: where it was met last, and how often. */
+typedef struct {
+    uint32_t last, times;
+} Seen;
+
 typedef struct {
     const Level *level; /* chosen once for a call, whatever use_level() does meanwhile */
     uint8_t *text;      /* tokens, each with its separator behind it, and PADDING */
     size_t *starts;     /* where each token begins; one more for the end of the last one's separator */
     uint64_t *hashes;   /* distinct elements, with room for 8 more */
     uint64_t *table;    /* open addressing; a power of two of places, 0 is empty */
-    uint32_t *counts;   /* of a bag, beside the table */
+    Seen *seen;         /* of a bag, beside the table */
     uint64_t *slots;    /* round and value of each slot while sketching */
-    size_t text_size, starts_size, hashes_size, table_size, counts_size;
+    size_t text_size, starts_size, hashes_size, table_size, seen_size;
 } Workspace;
 
 void release(Workspace *work);
@@ -74,9 +79,9 @@ int reserve_tokens(Workspace *work, size_t tokens, size_t bytes);
 int reserve_hashes(Workspace *work, size_t count);
 ptrdiff_t shingle_tokens(Workspace *work, size_t tokens, size_t gap, size_t k, int bag);
 
-/* How many hashes two sets have in common, -1 without memory. */
-ptrdiff_t count_shared(Workspace *work, const uint64_t *left, size_t n_left, const uint64_t *right,
-                       size_t n_right);
+/* How many hashes two workspaces have in common, which may be put in another order; -1 without
+   memory. */
+ptrdiff_t count_shared(Workspace *left, size_t n_left, Workspace *right, size_t n_right);
 
 /* Sketch n >= 1 hashes, which are changed, and behind which 8 more places may be written; 0, or -1
    without memory. */

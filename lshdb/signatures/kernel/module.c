@@ -449,8 +449,7 @@ static PyObject *py_compare_texts(PyObject *module, PyObject *args)
         found[side] = shingle(&works[side], (const uint8_t *)bytes[side], (size_t)lengths[side],
                               unit, (size_t)k, bag);
     if (found[0] >= 0 && found[1] >= 0)
-        common = count_shared(&works[0], works[0].hashes, (size_t)found[0], works[1].hashes,
-                              (size_t)found[1]);
+        common = count_shared(&works[0], (size_t)found[0], &works[1], (size_t)found[1]);
     release(&works[0]);
     release(&works[1]);
     Py_END_ALLOW_THREADS

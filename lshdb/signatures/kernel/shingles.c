@@ -13,7 +13,7 @@ void release(Workspace *work)
     free(work->starts);
     free(work->hashes);
     free(work->table);
-    free(work->counts);
+    free(work->seen);
     free(work->slots);
 }
 
@@ -21,13 +21,14 @@ void release(Workspace *work)
 static int reserve(void *array, size_t *size, size_t needed, size_t width)
 {
     void **pointer = array;
+    size_t bytes;
     if (*size >= needed)
         return 0;
     free(*pointer);
+    *pointer = NULL;
     *size = 0;
     needed += needed / 4;
-    *pointer = malloc(needed * width);
-    if (!*pointer)
+    if (__builtin_mul_overflow(needed, width, &bytes) || !(*pointer = malloc(bytes)))
         return -1;
     *size = needed;
     return 0;
@@ -116,14 +117,58 @@ static ptrdiff_t split(Workspace *work, const uint8_t *text, size_t length, int 
     return (ptrdiff_t)found;
 }
 
+#define FURTHEST 128
+#define FAR SIZE_MAX
+
 /* Place of a hash in the table, or the empty place where it belongs. The hash itself is as good as
-   random. Zero, which marks an empty place, cannot be stored: the caller keeps it apart. */
+   random, unless somebody has chosen words whose hashes meet: each would pass all before it. So one that
+   is further than FURTHEST from where it belongs gets FAR, and the caller gives the table up for a sort,
+   which takes the same time whatever the hashes are. (In a table half full 1 random hash in 10^10 is so
+   far.) Zero, which marks an empty place, cannot be stored: the caller keeps it apart. */
 static inline size_t find(const uint64_t *table, size_t places, uint64_t hash)
 {
     size_t place = hash & (places - 1);
-    while (table[place] && table[place] != hash)
+    for (int step = 0; table[place] && table[place] != hash; step++) {
+        if (step == FURTHEST)
+            return FAR;
         place = (place + 1) & (places - 1);
+    }
     return place;
+}
+
+/* Sort n items of `width` words by their first words, stably, byte by byte; `other` has room for as
+   many. After eight bytes they are where they were. */
+static void sort_items(uint64_t *items, uint64_t *other, size_t n, size_t width)
+{
+    for (int shift = 0; shift < 64; shift += 8) {
+        size_t ends[256] = {0}, sum = 0;
+        for (size_t i = 0; i < n; i++)
+            ends[items[i * width] >> shift & 0xFF]++;
+        for (int byte = 0; byte < 256; byte++) {
+            size_t many = ends[byte];
+            ends[byte] = sum;
+            sum += many;
+        }
+        for (size_t i = 0; i < n; i++) {
+            size_t to = ends[items[i * width] >> shift & 0xFF]++;
+            memcpy(other + to * width, items + i * width, width * sizeof *items);
+        }
+        uint64_t *sorted = other;
+        other = items;
+        items = sorted;
+    }
+}
+
+/* Keep each of n hashes once, in ascending order; their number. The table has 2 n places or more. */
+static size_t sort_distinct(Workspace *work, size_t n)
+{
+    uint64_t *hashes = work->hashes;
+    size_t found = 0;
+    sort_items(hashes, work->table, n, 1);
+    for (size_t i = 0; i < n; i++)
+        if (!found || hashes[i] != hashes[found - 1])
+            hashes[found++] = hashes[i];
+    return found;
 }
 
 ptrdiff_t shingle(Workspace *work, const uint8_t *text, size_t length, int unit, size_t k, int bag)
@@ -139,7 +184,7 @@ static void clear_table(Workspace *work, size_t places)
     memset(work->table, 0, places * sizeof *work->table);
 }
 
-/* Keep each hash once, in order of its first place; their number. */
+/* Keep each hash once; their number. */
 static size_t keep_distinct(Workspace *work, size_t places, size_t count)
 {
     uint64_t *hashes = work->hashes, *table = work->table;
@@ -148,6 +193,10 @@ static size_t keep_distinct(Workspace *work, size_t places, size_t count)
     for (size_t i = 0; i < count; i++) {
         uint64_t hash = hashes[i];
         size_t place = find(table, places, hash);
+        if (place == FAR) {
+            memmove(hashes + found, hashes + i, (count - i) * sizeof *hashes);
+            return sort_distinct(work, found + count - i);
+        }
         size_t fresh = hash ? !table[place] : !zeros++;
         table[place] = hash; /* zero is put where zero was */
         hashes[found] = hash;
@@ -156,25 +205,121 @@ static size_t keep_distinct(Workspace *work, size_t places, size_t count)
     return found;
 }
 
-/* Hash the i-th repetition of a shingle again, with seed i, so that it is an element of its own. */
-static void hash_repetitions(Workspace *work, size_t places, size_t count, size_t width, size_t gap)
+/* The shingles of a text: `width` tokens each, without the `gap` behind the last one. */
+typedef struct {
+    size_t count, width, gap;
+} Shingles;
+
+static inline size_t shingle_length(const Workspace *work, const Shingles *all, size_t i)
+{
+    return work->starts[i + all->width] - all->gap - work->starts[i];
+}
+
+/* The order of the i-th and the j-th shingle, by length and then by bytes: below 0, 0 or above. */
+static int compare_shingles(const Workspace *work, const Shingles *all, size_t i, size_t j)
+{
+    size_t left = shingle_length(work, all, i), right = shingle_length(work, all, j);
+    if (left != right)
+        return left < right ? -1 : 1;
+    return memcmp(work->text + work->starts[i], work->text + work->starts[j], left);
+}
+
+/* The same with no order, and without a call: most shingles of a bag are a few bytes. Reads up to 7 bytes
+   past the end. */
+static inline int is_same_shingle(const Workspace *work, const Shingles *all, size_t i, size_t j)
+{
+    const uint8_t *left = work->text + work->starts[i], *right = work->text + work->starts[j];
+    size_t rest = shingle_length(work, all, i);
+    if (rest != shingle_length(work, all, j))
+        return 0;
+    for (; rest > 8; rest -= 8, left += 8, right += 8)
+        if (load64(left) != load64(right))
+            return 0;
+    return !low_bytes(load64(left) ^ load64(right), rest);
+}
+
+static inline void hash_repetition(Workspace *work, const Shingles *all, size_t i, size_t times)
+{
+    work->hashes[i] = murmur3(work->text + work->starts[i], shingle_length(work, all, i),
+                              (uint32_t)times);
+}
+
+/* Sort the numbers of n shingles by their bytes, stably; `other` has room for as many. Returns where
+   they are then: at numbers or at other. */
+static uint64_t *sort_by_bytes(const Workspace *work, const Shingles *all, uint64_t *numbers,
+                               uint64_t *other, size_t n)
+{
+    for (size_t half = 1; half < n; half *= 2) {
+        for (size_t begin = 0; begin < n; begin += 2 * half) {
+            size_t middle = begin + half < n ? begin + half : n;
+            size_t end = middle + half < n ? middle + half : n, left = begin, right = middle;
+            for (size_t to = begin; to < end; to++) {
+                int is_left = right == end
+                              || (left < middle
+                                  && compare_shingles(work, all, numbers[left], numbers[right]) <= 0);
+                other[to] = numbers[is_left ? left++ : right++];
+            }
+        }
+        uint64_t *sorted = other;
+        other = numbers;
+        numbers = sorted;
+    }
+    return numbers;
+}
+
+/* As hash_repetitions(), by sorting: for shingles whose hashes meet in the table or are the same. The
+   table and what is beside it have 2 places or more for each shingle. */
+static void sort_repetitions(Workspace *work, const Shingles *all)
+{
+    uint64_t *items = work->table, *other = (uint64_t *)work->seen;
+    work->level->hash_shingles(work->hashes, work->text, work->starts, all->count, all->width,
+                               all->gap);
+    for (size_t i = 0; i < all->count; i++) {
+        items[2 * i] = work->hashes[i];
+        items[2 * i + 1] = i;
+    }
+    sort_items(items, other, all->count, 2);
+    for (size_t begin = 0, end; begin < all->count; begin = end) {
+        int alike = 1;
+        for (end = begin; end < all->count && items[2 * end] == items[2 * begin]; end++) {
+            other[end - begin] = items[2 * end + 1];
+            alike = alike && !compare_shingles(work, all, other[0], other[end - begin]);
+        }
+        size_t n = end - begin, times = 0;
+        const uint64_t *numbers = alike ? other : sort_by_bytes(work, all, other, other + n, n);
+        for (size_t i = 1; i < n; i++) {
+            times = compare_shingles(work, all, numbers[i - 1], numbers[i]) ? 0 : times + 1;
+            if (times)
+                hash_repetition(work, all, numbers[i], times);
+        }
+    }
+}
+
+/* Hash the i-th repetition of a shingle again, with seed i, so that it is an element of its own. Of two
+   shingles that have one hash, which only words chosen for it have, each is counted by itself. */
+static void hash_repetitions(Workspace *work, size_t places, const Shingles *all)
 {
     uint64_t *table = work->table;
-    const size_t *starts = work->starts;
-    uint32_t zeros = 0;
+    Seen zero = {0};
     clear_table(work, places);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < all->count; i++) {
         uint64_t hash = work->hashes[i];
         size_t place = find(table, places, hash);
-        uint32_t *counter = hash ? &work->counts[place] : &zeros;
-        if (hash && !table[place]) {
-            table[place] = hash;
-            *counter = 0;
+        if (place == FAR || i > UINT32_MAX) {
+            sort_repetitions(work, all);
+            return;
         }
-        uint32_t repetition = (*counter)++;
-        if (repetition)
-            work->hashes[i] = murmur3(work->text + starts[i],
-                                      starts[i + width] - gap - starts[i], repetition);
+        Seen *seen = hash ? &work->seen[place] : &zero;
+        if (hash ? !table[place] : !zero.times) {
+            table[place] = hash;
+            seen->times = 1;
+        } else if (is_same_shingle(work, all, seen->last, i)) {
+            hash_repetition(work, all, i, seen->times++);
+        } else {
+            sort_repetitions(work, all);
+            return;
+        }
+        seen->last = (uint32_t)i;
     }
 }
 
@@ -185,28 +330,40 @@ ptrdiff_t shingle_tokens(Workspace *work, size_t tokens, size_t gap, size_t k, i
     size_t places = table_places(count);
     if (reserve_hashes(work, count)
         || reserve(&work->table, &work->table_size, places, sizeof *work->table)
-        || (bag && reserve(&work->counts, &work->counts_size, places, sizeof *work->counts)))
+        || (bag && reserve(&work->seen, &work->seen_size, places, sizeof *work->seen)))
         return -1;
     /* All hashes first: they do not wait for each other, and looking up would make them. */
     work->level->hash_shingles(work->hashes, work->text, work->starts, count, width, gap);
     if (bag)
-        hash_repetitions(work, places, count, width, gap);
+        hash_repetitions(work, places, &(Shingles){count, width, gap});
     return (ptrdiff_t)keep_distinct(work, places, count);
 }
 
-ptrdiff_t count_shared(Workspace *work, const uint64_t *left, size_t n_left, const uint64_t *right,
-                       size_t n_right)
+ptrdiff_t count_shared(Workspace *left, size_t n_left, Workspace *right, size_t n_right)
 {
     size_t places = table_places(n_left), common = 0;
-    if (reserve(&work->table, &work->table_size, places, sizeof *work->table))
+    if (reserve(&left->table, &left->table_size, places, sizeof *left->table)
+        || reserve(&right->table, &right->table_size, n_right, sizeof *right->table))
         return -1;
-    clear_table(work, places);
-    int zero = 0;
-    for (size_t i = 0; i < n_left; i++) {
-        zero |= !left[i];
-        work->table[find(work->table, places, left[i])] = left[i];
+    uint64_t *table = left->table;
+    clear_table(left, places);
+    int zero = 0, far = 0;
+    for (size_t i = 0; i < n_left && !far; i++) {
+        uint64_t hash = left->hashes[i];
+        size_t place = find(table, places, hash);
+        zero |= !hash;
+        if (!(far = place == FAR))
+            table[place] = hash;
     }
-    for (size_t i = 0; i < n_right; i++)
-        common += right[i] ? work->table[find(work->table, places, right[i])] != 0 : (size_t)zero;
-    return (ptrdiff_t)common;
+    for (size_t i = 0; i < n_right && !far; i++) {
+        uint64_t hash = right->hashes[i];
+        size_t place = find(table, places, hash);
+        if (!(far = place == FAR))
+            common += hash ? table[place] != 0 : (size_t)zero;
+    }
+    if (!far)
+        return (ptrdiff_t)common;
+    n_left = sort_distinct(left, n_left);
+    n_right = sort_distinct(right, n_right);
+    return (ptrdiff_t)count_common(left->hashes, n_left, right->hashes, n_right);
 }
