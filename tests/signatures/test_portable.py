@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import platform
+import re
 import shlex
 import subprocess
 import sysconfig
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -47,3 +50,22 @@ def test_without_the_instructions_of_x86(tmp_path: Path) -> None:
                 )
             assert np.array_equal(rows[0], rows[1])
             assert np.array_equal(counts[0], counts[1])
+
+
+def test_no_multiplication_and_addition_are_fused() -> None:
+    """A fused one rounds once instead of twice, and samples of weights would differ by machine."""
+    with open(SOURCES.parents[2] / "pyproject.toml", "rb") as file:
+        (module,) = tomllib.load(file)["tool"]["setuptools"]["ext-modules"]
+    flags = [flag for flag in module["extra-compile-args"] if not flag.startswith("-std=")]
+    compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")
+
+    def fused(*more: str) -> int:
+        machine = ["-mfma"] if platform.machine() in ("x86_64", "AMD64") else []
+        done = subprocess.run(
+            [*compiler, "-S", "-std=gnu11", *machine, *flags, *more, "families.c", "-o", "-"],
+            cwd=SOURCES, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return len(re.findall(r"\tv?fn?m(?:add|sub)", done.stdout))
+
+    assert fused("-ffp-contract=fast") > 0
+    assert fused() == 0
