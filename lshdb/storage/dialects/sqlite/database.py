@@ -19,13 +19,19 @@ import contextlib
 import os
 import re
 import sqlite3
-import urllib.parse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lshdb.errors import DamageError, DatabaseError, IndexExistsError, ParameterError
+from lshdb.errors import IndexExistsError, ParameterError
 from lshdb.storage.dialects.base import Database, Session
 from lshdb.storage.dialects.reading import GuardedReader, Reader
+from lshdb.storage.dialects.sqlite.connections import (
+    SUFFIXES,
+    WriterConnection,
+    begin_reading,
+    empty_log,
+    open_for_reading,
+)
 from lshdb.storage.dialects.sqlite.files import replace_database
 from lshdb.storage.dialects.sqlite.session import SqliteSession
 from lshdb.storage.dialects.urls import hide_passwords
@@ -33,13 +39,10 @@ from lshdb.storage.dialects.urls import hide_passwords
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
-__all__ = ["SqliteDatabase", "SqliteReader", "open_connection"]
+__all__ = ["SqliteDatabase", "SqliteReader"]
 
 PAGE_SIZE = 8192
-READER_CACHE_KIB = 32 * 1024
 WRITER_CACHE_KIB = 64 * 1024
-_SUFFIXES = ("", "-wal", "-shm")
-"""Of the files that belong to a database."""
 _OWN_FILES = re.compile(r"index(\.next)?\.toml|lock|signatures(\.\d+)?\.npy")
 
 
@@ -127,23 +130,27 @@ class SqliteDatabase(Database):
 
     def remove(self, uuid: str) -> None:
         """Remove the file and what belongs to it."""
-        for suffix in _SUFFIXES:
+        for suffix in SUFFIXES:
             with contextlib.suppress(OSError):
                 os.unlink(f"{self.path}{suffix}")
 
     # Connections
 
     def open_reader(self) -> SqliteReader:
-        """Open a connection that can only read; see :func:`open_connection`."""
-        # Asked before it is opened: a writer that comes meanwhile would change the answer.
-        is_fleeting = _is_immutable(self.path)
-        return SqliteReader(self, is_fleeting=is_fleeting)
+        """Open a connection that can only read; see ``connections.py``."""
+        return SqliteReader(self)
 
     def open_guarded(self, timeout: float | None) -> GuardedReader:
         """Open a connection for a statement of the user's own."""
         from lshdb.storage.dialects.sqlite.guarding import SqliteGuardedReader
 
-        return SqliteGuardedReader(open_connection(self), timeout)
+        connection, _ = open_for_reading(self)
+        try:
+            begin_reading(connection)
+        except self.driver_errors as error:
+            connection.close()
+            raise self.translation(error) from error
+        return SqliteGuardedReader(connection, timeout)
 
     def open_engine(self) -> Engine:
         """Make an SQLAlchemy engine whose transactions are explicit, immediate and durable."""
@@ -151,7 +158,11 @@ class SqliteDatabase(Database):
         from sqlalchemy.engine import URL
         from sqlalchemy.pool import NullPool
 
-        engine = create_engine(URL.create("sqlite", database=str(self)), poolclass=NullPool)
+        engine = create_engine(
+            URL.create("sqlite", database=str(self)),
+            poolclass=NullPool,
+            connect_args={"factory": WriterConnection},
+        )
 
         @event.listens_for(engine, "connect")
         def _configure(connection: Any, _record: object) -> None:
@@ -175,7 +186,8 @@ class SqliteDatabase(Database):
 
     def rest(self, connection: Connection) -> None:
         """Bring the write-ahead log into the database, as far as readers let it; no waiting."""
-        _checkpoint(connection.connection.driver_connection)
+        driver: Any = connection.connection.driver_connection
+        empty_log(driver)
 
     def vacuum(self, connection: Connection) -> None:
         """Write the database anew without free pages; readers go on with the old ones meanwhile.
@@ -184,7 +196,7 @@ class SqliteDatabase(Database):
         """
         driver: Any = connection.connection.driver_connection
         driver.execute("VACUUM")
-        _checkpoint(driver)
+        empty_log(driver)
 
     def replace_whole(self, source: Database) -> bool:
         """Put the content of another file in the place of this one's."""
@@ -198,7 +210,7 @@ class SqliteDatabase(Database):
     @property
     def file_names(self) -> tuple[str, ...]:
         """The database, its write-ahead log, and the log's index."""
-        return tuple(self.path.name + suffix for suffix in _SUFFIXES)
+        return tuple(self.path.name + suffix for suffix in SUFFIXES)
 
     def sizes(self) -> tuple[int, int]:
         """Bytes of the file and of its write-ahead log."""
@@ -208,75 +220,27 @@ class SqliteDatabase(Database):
 class SqliteReader(Reader):
     """A connection to the file that can only read."""
 
-    def __init__(self, database: SqliteDatabase, *, is_fleeting: bool) -> None:
+    def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
-        self.is_fleeting = is_fleeting
-        self._connection = open_connection(database)
+        self._connection, self.is_fleeting = open_for_reading(database)
 
     def begin(self) -> SqliteSession:
-        """Begin a transaction; its state is that of its first statement."""
-        session = SqliteSession(self._database, self._connection, is_reader=True)
-        session.execute("BEGIN")
-        return session
+        """Begin a transaction; its state is that of now."""
+        try:
+            begin_reading(self._connection)
+        except self._database.driver_errors as error:
+            raise self._database.translation(error) from error
+        return SqliteSession(self._database, self._connection, is_reader=True)
 
     def end(self) -> None:
         """End the transaction, if there is one."""
         if self._connection.in_transaction:
             self._connection.rollback()
+        self._connection.is_idle = True
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
-
-
-def open_connection(database: SqliteDatabase) -> sqlite3.Connection:
-    """Open a connection that can only read.
-
-    Where the directory cannot be written to and no writer has left a write-ahead log, the file is
-    opened as immutable: SQLite could not make the shared-memory file it reads a WAL database with.
-
-    Raises
-    ------
-    DatabaseError
-        The file cannot be opened.
-    """
-    path = database.path
-    options = "mode=ro&immutable=1" if _is_immutable(path) else "mode=ro"
-    uri = f"file:{urllib.parse.quote(str(path.absolute()))}?{options}"
-    connection = None
-    try:
-        connection = sqlite3.connect(
-            uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=64
-        )
-        connection.execute("PRAGMA query_only=ON")
-        connection.execute("PRAGMA busy_timeout=30000")
-        connection.execute(f"PRAGMA cache_size=-{READER_CACHE_KIB}")
-        connection.execute("PRAGMA mmap_size=0")
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except database.driver_errors as error:
-        if connection is not None:
-            connection.close()
-        kind = DamageError if database.is_damage(error) else DatabaseError
-        raise kind(
-            f"cannot open the database {database}: {error}",
-            hint="check that the path is an index and that you may read it",
-        ) from error
-    return connection
-
-
-def _is_immutable(path: Path) -> bool:
-    """Whether the file is to be opened as one that nobody writes; see :func:`open_connection`.
-
-    A connection of that kind does not notice a writer that comes later by another way (another
-    mount, another user), so it is good for one transaction and then opened anew.
-    """
-    log = path.with_name(path.name + "-wal")
-    return not os.access(path.parent, os.W_OK) and not (log.exists() and log.stat().st_size)
-
-
-def _checkpoint(connection: Any) -> None:
-    connection.execute("PRAGMA busy_timeout=0")
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _size(path: Path) -> int:

@@ -7,6 +7,8 @@ import os
 import sqlite3
 from pathlib import Path
 
+from lshdb.storage.dialects.sqlite.connections import Connection, WriterConnection, make_log_files
+
 __all__ = ["copy_database", "replace_database"]
 
 
@@ -29,11 +31,12 @@ def copy_database(connection: sqlite3.Connection, target: Path) -> None:
     sqlite3.Error
         Reading or writing failed; what there is of the target is to be thrown away.
     """
-    with contextlib.closing(sqlite3.connect(target, isolation_level=None)) as copy:
+    with contextlib.closing(_connect(target)) as copy:
         # Nobody sees the copy before it is whole and synced, so it needs no journal.
         copy.execute("PRAGMA journal_mode=OFF")
         copy.execute("PRAGMA synchronous=OFF")
         connection.backup(copy, pages=-1)
+    make_log_files(target)
     for place in (target, target.parent):
         descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -62,11 +65,13 @@ def replace_database(source: Path, target: Path) -> None:
         Reading or writing failed; the target is as it was.
     """
     with (
-        contextlib.closing(sqlite3.connect(source, isolation_level=None)) as new,
-        contextlib.closing(sqlite3.connect(target, isolation_level=None)) as old,
+        contextlib.closing(_connect(source)) as new,
+        contextlib.closing(_connect(target, kind=WriterConnection)) as old,
     ):
         old.execute("PRAGMA busy_timeout=30000")
         old.execute("PRAGMA synchronous=FULL")
         new.backup(old, pages=-1)
-    with contextlib.closing(sqlite3.connect(target, isolation_level=None, timeout=0)) as old:
-        old.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # as far as readers let it
+
+
+def _connect(path: Path, *, kind: type[Connection] = Connection) -> Connection:
+    return kind(str(path), isolation_level=None)

@@ -1,0 +1,416 @@
+"""Connections to a database file, and what lies beside it for readers who may not write there.
+
+SQLite keeps a state for a reader by locks in ``-shm`` and the log in ``-wal``. It takes both files
+away when the last connection that may write is closed, and only who may write to the directory can
+make them again. So a writing connection leaves them there (:class:`WriterConnection`): every other
+user, and every read-only mount of the directory, then reads beside the writer as the owner does.
+
+Decided:
+
+* Without these files ``immutable=1`` would open the database, with no locks and no log: a reader
+  would mix the states of before and after a checkpoint. It is used on read-only file systems alone,
+  where nobody could make the files. Such a mount may show a directory that is written elsewhere:
+  so the files are looked at again whenever something was read, before it is handed out
+  (:class:`_Watched`). Anywhere else a reader is refused, and told what to do.
+* SQLite's record of locks is the process's, and survives a fork, while the locks themselves do not.
+  A child that opens a file which its parent had open would take locks to be held that are not, and
+  read a mixture of states while somebody writes. Connections that nobody was using at the fork can
+  be closed in the child, which clears the record; the file is then opened as by any other process.
+  Others cannot: a thread that did not survive the fork may have held their mutex, for ever now, and
+  to close one in the middle of a transaction rolls that back in memory shared with the parent. So
+  opening is refused while there are such. Nothing of this is done before the child opens that very
+  file: it may have come by the fork for something else, and other files are not concerned.
+
+Limit: only connections of this library are known; a parent that has the file open through another
+one (``sqlite3`` alone) is not noticed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import time
+import urllib.parse
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from lshdb.errors import DamageError, DatabaseError, LshdbError
+
+if TYPE_CHECKING:
+    from lshdb.storage.dialects.sqlite.database import SqliteDatabase
+
+__all__ = [
+    "SUFFIXES",
+    "Connection",
+    "WriterConnection",
+    "begin_reading",
+    "empty_log",
+    "make_log_files",
+    "open_for_reading",
+]
+
+SUFFIXES = ("", "-wal", "-shm")
+"""Of the files that belong to a database."""
+READER_CACHE_KIB = 32 * 1024
+_BUSY_SECONDS = 30
+_READONLY_RECOVERY = 264
+"""SQLITE_READONLY_RECOVERY: a writer has opened ``-shm`` and not filled it yet."""
+
+_Result = TypeVar("_Result")
+
+_OPEN: weakref.WeakSet[Connection] = weakref.WeakSet()
+"""The connections of this process, and until they are closed those that came to it by a fork."""
+_INHERITED: list[Connection] = []
+"""Connections that came by a fork; never closed but by :func:`_part_from_parent`."""
+
+
+class Connection(sqlite3.Connection):
+    """A connection that belongs to the process that opened it.
+
+    In another one, which came by a fork, closing and rolling back do nothing.
+
+    Attributes
+    ----------
+    path : str
+    is_idle : bool
+        Nobody is using it, so that a fork may close it.
+
+    Raises
+    ------
+    LshdbError
+        This process came by a fork, and its parent was using the file then.
+    """
+
+    def __init__(self, database: str, *arguments: Any, **options: Any) -> None:
+        self.path = _path_of(database)
+        self.is_idle = False
+        self._process = os.getpid()
+        self._identity: tuple[int, int] | None = None
+        _part_from_parent(self.path)
+        _OPEN.add(self)
+        super().__init__(database, *arguments, **options)
+        self._identity = _identity(self.path)
+
+    def is_of(self, path: str) -> bool:
+        """Whether it is a connection to that file."""
+        if self._identity is None:  # a fork came while it was opened
+            return self.path == path
+        return self._identity == _identity(path)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it came into this process by a fork."""
+        return self._process != os.getpid()
+
+    def rollback(self) -> None:
+        """End the transaction."""
+        if not self.is_foreign:
+            super().rollback()
+
+    def close(self) -> None:
+        """Close the connection."""
+        if not self.is_foreign:
+            super().close()
+            _OPEN.discard(self)
+
+    def part(self) -> None:
+        """Close it in a child of the process that opened it; it must be idle.
+
+        The parent keeps what it has: locks go with a process, and the file was opened for reading.
+        """
+        super().close()
+
+
+class WriterConnection(Connection):
+    """A connection that may write, and leaves ``-wal`` and ``-shm`` where they are.
+
+    SQLite removes them as the last connection is closed that is allowed to. A second one that only
+    reads, opened before and closed after it, keeps it from being the last, and may not itself.
+    """
+
+    def close(self) -> None:
+        """Empty the log as far as readers let it, and close; the log's files stay."""
+        if self.is_foreign:
+            return
+        with contextlib.suppress(sqlite3.Error):
+            self.rollback()
+            empty_log(self)
+        with contextlib.ExitStack() as exits:
+            with contextlib.suppress(sqlite3.Error):
+                keeper = exits.enter_context(
+                    contextlib.closing(Connection(_uri(self.path), uri=True))
+                )
+                keeper.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+            super().close()
+
+
+def empty_log(connection: sqlite3.Connection) -> None:
+    """Bring the write-ahead log into the database, as far as readers let it; no waiting."""
+    connection.execute("PRAGMA busy_timeout=0")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def make_log_files(path: Path) -> None:
+    """Make ``-wal`` and ``-shm``, with owner and mode of the database; whoever reads makes them.
+
+    Raises
+    ------
+    sqlite3.Error
+        They cannot be made.
+    """
+    with contextlib.closing(Connection(_uri(str(path)), uri=True)) as connection:
+        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+
+
+# Reading
+
+
+def open_for_reading(database: SqliteDatabase) -> tuple[Connection, bool]:
+    """Open a connection that can only read.
+
+    Returns
+    -------
+    tuple
+        The connection, and whether it is good for one transaction only and then opened anew: it
+        would not notice who writes.
+
+    Raises
+    ------
+    DatabaseError
+        The file cannot be opened.
+    """
+    for is_last in (False, True):
+        try:
+            return _configured(Connection, database, _uri(str(database.path))), False
+        except database.driver_errors as error:
+            path = database.path
+            if not _is_refused(error) or not os.access(path, os.R_OK):
+                raise _not_opened(database, error) from error
+            missing = [file for file in _log_files(path) if not file.exists()]
+            if missing and not os.access(path.parent, os.W_OK):
+                if _log_is_empty(path) and _is_read_only(path.parent):
+                    return _watched(database), True
+                raise _without_log_files(database, missing) from error
+            if is_last:
+                raise _not_opened(database, error) from error
+            # Else a writer may have made or removed them meanwhile.
+    raise AssertionError
+
+
+def begin_reading(connection: Connection) -> None:
+    """Begin a transaction, and fix the state that it reads.
+
+    Raises
+    ------
+    sqlite3.Error
+    """
+    connection.is_idle = False
+    end = time.monotonic() + _BUSY_SECONDS
+    while True:
+        connection.execute("BEGIN")
+        try:
+            connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+            return
+        except sqlite3.OperationalError as error:
+            connection.rollback()
+            if error.sqlite_errorcode != _READONLY_RECOVERY or time.monotonic() > end:
+                raise
+        time.sleep(0.001)  # a reader that may write does the writer's work here, and this may not
+
+
+def _configured(kind: type[Connection], database: SqliteDatabase, uri: str) -> Connection:
+    connection = kind(
+        uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=64
+    )
+    try:
+        connection.execute("PRAGMA query_only=ON")
+        connection.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000}")
+        connection.execute(f"PRAGMA cache_size=-{READER_CACHE_KIB}")
+        connection.execute("PRAGMA mmap_size=0")
+        begin_reading(connection)
+        connection.rollback()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_refused(error: Exception) -> bool:
+    code = getattr(error, "sqlite_errorcode", None) or 0
+    return code & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+
+
+def _not_opened(database: SqliteDatabase, error: Exception) -> LshdbError:
+    kind = DamageError if database.is_damage(error) else DatabaseError
+    names = ", ".join(path.name for path in _log_files(database.path))
+    return kind(
+        f"cannot open the database {database}: {error}",
+        hint=f"check that the path is an index and that you may read it, {names} included",
+    )
+
+
+def _without_log_files(database: SqliteDatabase, missing: list[Path]) -> DatabaseError:
+    names = " and ".join(path.name for path in missing)
+    return DatabaseError(
+        f"cannot read the database {database}: you may not write to {database.path.parent}, and "
+        f"{names} must be there for a reader who may not",
+        hint="ask someone who may write there to run a command on the index once, such as lshdb "
+        "stats; the files are made then, and stay",
+    )
+
+
+# Where nothing can be written
+
+
+class _Watched(Connection):
+    """A connection to a file on a read-only file system, opened as one that does not change.
+
+    The files are looked at behind each reading, before what was read is handed out.
+    """
+
+    def __init__(self, database: str, *arguments: Any, **options: Any) -> None:
+        self._before = _looks(_path_of(database))
+        super().__init__(database, *arguments, **options)
+
+    def cursor(self, factory: Any = None) -> Any:
+        """A cursor that looks at the files again."""
+        return super().cursor(_WatchedCursor)
+
+    def backup(self, target: sqlite3.Connection, **options: Any) -> None:
+        """Copy the database."""
+        self.watch(lambda: sqlite3.Connection.backup(self, target, **options))
+
+    def watch(self, work: Callable[[], _Result]) -> _Result:
+        """Do what reads, and give its result out if the files are as they were.
+
+        Raises
+        ------
+        DatabaseError
+            They are not.
+        """
+        try:
+            return work()
+        finally:
+            if _looks(self.path) != self._before:
+                raise DatabaseError(
+                    f"the database {self.path} was written to from elsewhere while it was read; it "
+                    "lies on a file system that is read-only here, without the files that keep a "
+                    "state for a reader, so the answer is not complete",
+                    hint="ask again; if it comes up again, run lshdb stats once where the index "
+                    "can be written to: it makes these files, and they stay",
+                )
+
+
+class _WatchedCursor(sqlite3.Cursor):
+    def execute(self, *arguments: Any) -> Any:
+        return self._watch(lambda: super(_WatchedCursor, self).execute(*arguments))
+
+    def __next__(self) -> Any:
+        return self._watch(lambda: super(_WatchedCursor, self).__next__())
+
+    def fetchone(self) -> Any:
+        return self._watch(lambda: super(_WatchedCursor, self).fetchone())
+
+    def fetchmany(self, *arguments: Any) -> Any:
+        return self._watch(lambda: super(_WatchedCursor, self).fetchmany(*arguments))
+
+    def fetchall(self) -> Any:
+        return self._watch(lambda: super(_WatchedCursor, self).fetchall())
+
+    def _watch(self, work: Callable[[], _Result]) -> _Result:
+        return cast(_Watched, self.connection).watch(work)
+
+
+def _watched(database: SqliteDatabase) -> Connection:
+    try:
+        return _configured(_Watched, database, _uri(str(database.path), "&immutable=1"))
+    except database.driver_errors as error:
+        raise _not_opened(database, error) from error
+
+
+def _looks(path: str) -> list[tuple[int, ...] | None]:
+    """By which a change of the database or its log is noticed."""
+    found: list[tuple[int, ...] | None] = []
+    for suffix in SUFFIXES:
+        try:
+            looks = os.stat(path + suffix)
+        except FileNotFoundError:
+            found.append(None)
+        else:
+            found.append((looks.st_ino, looks.st_size, looks.st_mtime_ns, looks.st_ctime_ns))
+    return found
+
+
+def _is_read_only(directory: Path) -> bool:
+    return bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
+
+
+def _log_files(path: Path) -> list[Path]:
+    return [path.with_name(path.name + suffix) for suffix in SUFFIXES[1:]]
+
+
+def _log_is_empty(path: Path) -> bool:
+    log, _ = _log_files(path)
+    return not log.exists() or log.stat().st_size == 0
+
+
+# Forks
+
+
+def _part_from_parent(path: str) -> None:
+    """Clear what this process has of its parent's connections to a file, or refuse to open it."""
+    if not _INHERITED:
+        return
+    ours = [connection for connection in _INHERITED if connection.is_of(path)]
+    if not all(connection.is_idle for connection in ours):
+        raise LshdbError(
+            f"the database {path} was in use in the process that this one, {os.getpid()}, was "
+            "forked from; SQLite cannot open it here without mixing up the locks of the two",
+            hint="start the process by spawn or forkserver (multiprocessing.get_context), or fork "
+            "when nothing is being read from or written to the index",
+        )
+    for connection in ours:
+        connection.part()
+        _INHERITED.remove(connection)
+        _OPEN.discard(connection)
+
+
+def _after_fork() -> None:
+    """In the child: remember what is open, and let nothing in use be closed as the child ends.
+
+    The interpreter would close them in its last moments, with no way to keep it from that but a
+    reference that is never given back.
+    """
+    _INHERITED[:] = list(_OPEN)
+    used = [connection for connection in _INHERITED if not connection.is_idle]
+    if used:
+        with contextlib.suppress(ImportError):
+            import ctypes
+
+            for connection in used:
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _uri(path: str, options: str = "") -> str:
+    return f"file:{urllib.parse.quote(os.path.abspath(path))}?mode=ro{options}"
+
+
+def _path_of(database: str) -> str:
+    """The path in what SQLite is given."""
+    if database.startswith("file:"):
+        return urllib.parse.unquote(database.removeprefix("file:").partition("?")[0])
+    return os.path.abspath(database)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        looks = os.stat(path)
+    except OSError:
+        return None
+    return looks.st_dev, looks.st_ino
