@@ -6,10 +6,14 @@ before; what is asked afterwards is the one of the state after it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
+import sqlite3
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -131,18 +135,20 @@ def index(tmp_path_factory: pytest.TempPathFactory, size: int) -> tuple[Path, An
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder to which everybody finds the way."""
-    path = tmp_path_factory.mktemp("other_users")
-    opened = []
-    for above in (path, *path.parents):
-        mode = above.stat().st_mode
-        if not mode & 0o001 and above.stat().st_uid == os.getuid():
-            opened.append((above, mode))
-            above.chmod(mode | 0o005)
-    yield path
-    for above, mode in opened:
-        above.chmod(mode)
+def folder() -> Iterator[Path]:
+    """A folder to which everybody finds the way; that of pytest is closed by each new session."""
+    with tempfile.TemporaryDirectory(prefix="lshdb-") as made:
+        path = Path(made)
+        path.chmod(0o755)
+        opened = []
+        for above in path.parents:
+            mode = above.stat().st_mode
+            if not mode & 0o001 and above.stat().st_uid == os.getuid():
+                opened.append((above, mode))
+                above.chmod(mode | 0o005)
+        yield path
+        for above, mode in opened:
+            above.chmod(mode)
 
 
 @pytest.fixture(scope="module", params=["same user", "other user", "read-only mount"])
@@ -220,4 +226,169 @@ def test_changes_one_after_the_other(
         assert onlooker.ask(seen, where.room, STREAMS) == {
             name: before[name] for name in STREAMS
         }, change
+    shutil.rmtree(path.parent)
+
+
+# The files that such readers need
+
+
+def _files(path: Path) -> dict[str, Path]:
+    return {suffix: path / f"index.db{suffix}" for suffix in ("", "-wal", "-shm")}
+
+
+def _lie_there(path: Path, *, is_empty: bool = True) -> bool:
+    """The log is empty, and it and its index are open to whoever the database is open to."""
+    looks = {suffix: file.stat() for suffix, file in _files(path).items()}
+    rights = {(one.st_mode, one.st_uid, one.st_gid) for one in looks.values()}
+    return len(rights) == 1 and (looks["-wal"].st_size == 0) == is_empty
+
+
+def _damaged(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path / "index.db")) as database, database:
+        database.execute("UPDATE run SET n_rows = n_rows + 1")
+
+
+def test_what_other_readers_need_lies_there(tmp_path: Path) -> None:
+    """After whatever writes; each time it is taken away first."""
+    path, umask = tmp_path / "a.lshdb", os.umask(0o027)
+    some = documents(1, "a", 20)
+
+    def changed(change: Callable[[Index], object]) -> Path:
+        with Index.open(path) as index:
+            for suffix, file in _files(path).items():
+                if suffix:
+                    file.unlink()
+            index._store._readers.close_idle()
+            change(index)
+        return path
+
+    def made(change: Callable[[Index, Path], object]) -> Path:
+        target = tmp_path / "made.lshdb"
+        shutil.rmtree(target, ignore_errors=True)
+        with Index.open(path) as index:
+            change(index, target)
+        return target
+
+    def imported(index: Index, target: Path) -> None:
+        index.export(tmp_path / "export")
+        Index.from_export(tmp_path / "export", target).close()
+
+    try:
+        with Index.create(path, deferred=True, k=2) as index:
+            index.add(some)
+        assert _lie_there(path), "a new index, renamed with its first commit"
+        assert path.stat().st_mode & 0o777 == 0o750
+        with Index.create(tmp_path / "empty.lshdb"):
+            pass
+        assert _lie_there(tmp_path / "empty.lshdb")
+        (path / "index.db").chmod(0o664)
+        if os.getuid() == 0:
+            os.chown(path / "index.db", NOBODY, NOBODY)
+        for change in (
+            lambda index: index.add(documents(2, "b", 20)),
+            lambda index: index.remove([some[0][0]]),
+            lambda index: index.compact(),
+            lambda index: index.update_clusters(),
+            lambda index: Index.reband(path, threshold=0.6),
+            lambda index: Index.upgrade(path),
+        ):
+            assert _lie_there(changed(change))
+        for make in (
+            lambda index, target: index.copy(target),
+            lambda index, target: index.reindex(target, k=3),
+            imported,
+        ):
+            assert _lie_there(made(make))
+        target = made(lambda index, target: index.copy(target))
+        with Index.open(path) as index, Index.open(target) as into:
+            into.add(documents(5, "d", 5))
+            index.merge(into)
+        assert _lie_there(path)
+        _damaged(path)
+        assert not _files(path)["-wal"].exists(), "SQLite alone takes them away"
+        assert Index.repair(path).findings
+        assert _lie_there(path, is_empty=False), "what is repaired is read till the end"
+        notes: list[str] = []
+        with Index.open(path) as index:
+            assert index.check(on_note=notes.append) == []
+        assert notes == []
+    finally:
+        os.umask(umask)
+
+
+def test_an_index_of_an_older_version(
+    place: tuple[Place, Onlooker], index: tuple[Path, Answers], tmp_path: Path
+) -> None:
+    """The files are not there: they are made, or done without, or it is said who makes them."""
+    (where, onlooker), (made, before) = place, index
+    path = where.copied(made, "older")
+    seen = where.as_seen(path)
+    for missing in (("-wal", "-shm"), ("-wal",), ("-shm",)):
+        for suffix in missing:
+            _files(path)[suffix].unlink()
+        found = onlooker.ask(seen, where.room, ALL)
+        if "other user" in str(where.folder):
+            (said,) = set(found.values())
+            assert said.startswith("DatabaseError: cannot read the database ")
+            assert f"you may not write to {path}, and " in said
+            assert all(f"index.db{suffix}" in said for suffix in missing)
+        else:
+            assert found == before
+        with Index.open(path) as ours:  # what the hint says
+            ours.stats()
+        assert _lie_there(path)
+        assert onlooker.ask(seen, where.room, ALL) == before
+    shutil.rmtree(path.parent)
+
+
+@pytest.mark.parametrize("change", ["add", "compact"])
+def test_what_seemed_to_be_read_only_is_written_to(
+    place: tuple[Place, Onlooker],
+    index: tuple[Path, Answers],
+    change: str,
+    size: int,
+    tmp_path: Path,
+) -> None:
+    """Without those files an answer from a read-only mount is right, or an error."""
+    (where, onlooker), (made, before) = place, index
+    path = where.copied(made, f"seemed {change}")
+    seen = where.as_seen(path)
+    for suffix in ("-wal", "-shm"):
+        _files(path)[suffix].unlink()
+    onlooker.hold(seen, where.room, STREAMS)
+    CHANGES[change](path, size)
+    found = onlooker.finish()
+    if where.folder != where.seen:
+        stopped = [name for name in STREAMS if found[name] != before[name]]
+        assert "sql of postings" in stopped and "copy" in stopped
+        for name in stopped:
+            assert "was written to from elsewhere while it was read" in found[name], name
+    after = answers(path, tmp_path, ALL)
+    assert onlooker.ask(seen, where.room, ALL) == after
+    shutil.rmtree(path.parent)
+
+
+_KILLED = """
+import os, sys
+from lshdb import Index
+index = Index.open(sys.argv[1])
+index.add([("killed", "nine ten eleven twelve")], on_commit=lambda _: os._exit(9))
+"""
+
+
+def test_a_log_that_a_killed_writer_left(
+    place: tuple[Place, Onlooker], index: tuple[Path, Answers], tmp_path: Path
+) -> None:
+    (where, onlooker), (made, _) = place, index
+    path = where.copied(made, "killed")
+    seen = where.as_seen(path)
+    run = subprocess.run([sys.executable, "-c", _KILLED, str(path)], check=False)
+    assert run.returncode == 9 and _files(path)["-wal"].stat().st_size > 0
+    found = onlooker.ask(seen, where.room, ALL)
+    after = answers(path, tmp_path, ALL)
+    assert found == after and after["sql of keys"][0] == index[1]["sql of keys"][0] + 1
+    onlooker.hold(seen, where.room, STREAMS)
+    with Index.open(path) as ours:
+        ours.remove(["killed"])
+    assert onlooker.finish() == {name: after[name] for name in STREAMS}
     shutil.rmtree(path.parent)

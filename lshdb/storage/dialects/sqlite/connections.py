@@ -279,6 +279,10 @@ class _Watched(Connection):
         """A cursor that looks at the files again."""
         return super().cursor(_WatchedCursor)
 
+    def execute(self, *arguments: Any) -> Any:
+        """Run a statement; the driver alone would take a cursor of its own for it."""
+        return self.cursor().execute(*arguments)
+
     def backup(self, target: sqlite3.Connection, **options: Any) -> None:
         """Copy the database."""
         self.watch(lambda: sqlite3.Connection.backup(self, target, **options))
