@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -85,7 +86,7 @@ def in_child(work: Callable[[], object]) -> str:
         try:
             work()
         except BaseException as error:
-            said = f"{type(error).__name__}: {error}"
+            said = f"{type(error).__name__}: {error} {getattr(error, 'hint', None) or ''}"
         os.write(writer, said.encode())
         os._exit(0)
     os.close(writer)
@@ -118,9 +119,143 @@ def test_an_index_that_came_by_a_fork_must_be_opened_again(index: Index) -> None
             assert pair_set(opened) == before
             opened.add([("child", "a b c")])
 
+    said = in_child(again)
+    assert "was in use in the process that this one" in said and "spawn or forkserver" in said
+    assert len(list(running)) == len(before) - 1
     assert in_child(again) == ""
-    assert index.query(key="f000-0") and len(list(running)) == len(before) - 1
+    assert index.query(key="f000-0") and index.check() == []
     assert index.stats().documents == len(family_corpus(7)) + 1
+
+
+def _listed(path: Path) -> list[str]:
+    """The keys of an index, while its runs are replaced in the middle of the listing."""
+    with Index.open(path) as index:
+        rows = index.sql("SELECT key, length(body) FROM document JOIN content USING (doc_id)").rows
+        found = [next(rows)]
+        found += _while_another_writes(path, rows)
+    return [key for key, _ in found]
+
+
+def _while_another_writes(path: Path, rows: Iterator[Any]) -> list[Any]:
+    subprocess.run([sys.executable, "-c", _REWRITE, str(path)], check=True)
+    return list(rows)
+
+
+_REWRITE = """
+import sys
+from lshdb import Index
+with Index.open(sys.argv[1]) as index:
+    index.remove([key for (key,) in index.sql("SELECT key FROM document").rows][::3])
+    index.compact()
+    index.add([(f"new {i}", f"{i} of the new documents") for i in range(300)])
+"""
+
+
+@pytest.mark.parametrize("use", ["lists", "lists in SQL", "writes", "nothing", "closed"])
+def test_a_child_opens_what_its_parent(index: Index, use: str) -> None:
+    """It answers rightly, or refuses: SQLite's record of locks survives the fork, they do not."""
+    keys = sorted(key for key, _ in family_corpus(7))
+    list(index.clusters())
+
+    def ask() -> None:
+        found = _listed(index.path)
+        assert sorted(found) == keys, (len(found), len(set(found)), len(keys))
+
+    if use == "lists":
+        rows: Any = index.pairs()
+        next(rows)
+    elif use == "lists in SQL":
+        rows = index.sql("SELECT key FROM document").rows
+        next(rows)
+    elif use == "closed":
+        index.close()
+    elif use == "writes":
+        said = []
+
+        def documents() -> Iterator[tuple[str, str]]:
+            yield "first", "one two three"
+            said.append(in_child(ask))
+
+        index.add(documents())
+        assert "was in use in the process" in said[0]
+        return
+    said = [in_child(ask)]
+    if "lists" in use:
+        assert "was in use in the process" in said[0] and "spawn or forkserver" in said[0]
+        assert next(rows) and list(rows)
+        rows.close()
+        said = [in_child(ask)]
+    assert said == [""]
+
+
+def test_a_child_opens_another_index_than_its_parent(make_index: Make) -> None:
+    index, other = make_index("a.lshdb"), make_index("b.lshdb")
+    for one in (index, other):
+        one.add(family_corpus(7))
+    other.close()
+    rows = index.pairs()
+    next(rows)
+    assert in_child(lambda: _listed(other.path)) == ""
+    grandchild: list[str] = []
+
+    def child() -> None:
+        with Index.open(other.path) as opened:
+            running = opened.sql("SELECT key FROM document").rows
+            next(running)
+            for path in (index.path, other.path):
+                grandchild.append(in_child(lambda path=path: Index.open(path)))  # type: ignore[misc]
+            assert all("was in use in the process" in said for said in grandchild), grandchild
+
+    assert in_child(child) == ""
+    assert list(rows) and index.check() == []
+
+
+def test_a_spawned_process_opens_what_its_parent_lists(index: Index) -> None:
+    text = family_corpus(7)[0][1]
+    rows = index.pairs()
+    next(rows)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        (found,) = pool.starmap(_answer, [(index.path, text)])
+    assert found == len(index.query(text, top=None)) and list(rows)
+
+
+_CHILD_ENDS = """
+import os, sys, threading
+from lshdb import Index
+from lshdb.storage.dialects.sqlite import connections
+
+used, idle = Index.open(sys.argv[1]), Index.open(sys.argv[1])
+idle.stats()
+rows = used.sql("SELECT key FROM document").rows
+next(rows)
+closed = []
+
+def documents():
+    yield "first", "one two three"
+    child = os.fork()
+    if child == 0:
+        raise SystemExit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    yield "second", "four five six"
+
+used.add(documents())
+assert len(list(rows)) + 1 == int(sys.argv[2])
+print(sorted(os.listdir(sys.argv[1])))
+"""
+
+
+def test_a_child_that_ends_takes_nothing_from_its_parent(index: Index) -> None:
+    """Its interpreter takes apart what it has of the parent's connections, in its last moments."""
+    index.close()
+    before = len(family_corpus(7))
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", _CHILD_ENDS, str(index.path), str(before)],
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert ended.returncode == 0 and ended.stderr == "", ended.stderr
+    assert "index.db-shm" in ended.stdout and "index.db-wal" in ended.stdout
+    with Index.open(index.path) as again:
+        assert again.check() == [] and again.stats().documents == before + 2
 
 
 def _answer(path: Path, text: str) -> int:
