@@ -183,7 +183,7 @@ def test_a_child_opens_what_its_parent(index: Index, use: str) -> None:
     if "lists" in use:
         assert "was in use in the process" in said[0] and "spawn or forkserver" in said[0]
         assert next(rows) and list(rows)
-        rows.close()
+        del rows
         said = [in_child(ask)]
     assert said == [""]
 
@@ -351,6 +351,45 @@ def test_a_child_does_not_remove_an_index_that_is_being_made(tmp_path: Path) -> 
         index.add([("a", "one two three")])
     with Index.open(tmp_path / "a.lshdb") as index:
         assert index.stats().documents == 1 and index.check() == []
+
+
+_FORKED_IN_A_TRANSACTION = """
+import os, sys
+from pathlib import Path
+from lshdb.storage.dialects.sqlite import SqliteDatabase
+
+engine = SqliteDatabase(Path(sys.argv[1])).open_engine()
+connection = engine.connect()
+rows = [(os.urandom(300),) for _ in range(3000)]
+
+def insert():
+    connection.exec_driver_sql("INSERT INTO t (b) VALUES (?)", rows)
+
+with connection.begin():
+    connection.exec_driver_sql("CREATE TABLE t (a INTEGER PRIMARY KEY, b)")
+    connection.exec_driver_sql("CREATE INDEX i ON t (b)")
+connection.exec_driver_sql("PRAGMA cache_size=10")  # pages go to the log before the commit
+connection.rollback()
+with connection.begin():
+    insert()
+    child = os.fork()
+    if child == 0:
+        sys.exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    insert()
+with connection.begin():
+    print(connection.exec_driver_sql("SELECT count(*) FROM t").scalar())
+    print(connection.exec_driver_sql("PRAGMA integrity_check").scalar())
+"""
+
+
+def test_a_child_that_ends_does_not_undo_its_parents_transaction(tmp_path: Path) -> None:
+    """To roll it back would change the index of the log in memory that both share."""
+    ended = subprocess.run(
+        [sys.executable, "-c", _FORKED_IN_A_TRANSACTION, str(tmp_path / "a.db")],
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert ended.stdout.split() == ["6000", "ok"], ended.stderr
 
 
 # Threads
