@@ -16,11 +16,14 @@ bring up to date, and is plain reading otherwise. All of one update is one trans
 
 from __future__ import annotations
 
+import contextlib
+import errno
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.errors import LshdbError
 from lshdb.search.candidates import LeftOut, contains
 from lshdb.search.components import connect
 from lshdb.search.links import MEMORY, find_links
@@ -75,15 +78,26 @@ def update_clusters(
 
     Raises
     ------
-    LockedError, DatabaseError
-        Nothing was changed.
+    LockedError, DatabaseError, LshdbError
+        Nothing was changed; also where they are not up to date and may not be written to.
     """
     with store.reading() as snapshot:
         state = snapshot.edges.state()
         wanted = _wanted(state, threshold, method, max_bucket)
         if state is not None and is_current(snapshot, wanted):
             return state
-    with Writer(store, lock_timeout=lock_timeout) as writer, writer.transaction() as transaction:
+    with contextlib.ExitStack() as exits:
+        try:
+            writer = exits.enter_context(Writer(store, lock_timeout=lock_timeout))
+        except LshdbError as error:
+            if not _may_not_write(error):
+                raise
+            raise LshdbError(
+                f"{error.message}, and its clusters are not up to date",
+                hint="ask with --no-update (update=False) for what was found before, or have "
+                "someone who may write there run lshdb clusters",
+            ) from error
+        transaction = exits.enter_context(writer.transaction())
         # Whoever held the lock before may have changed what is there. Pairs are read by a
         # transaction of their own, which under the lock sees the same state.
         with store.reading() as snapshot:
@@ -96,6 +110,11 @@ def update_clusters(
             reached = update.from_scratch() if state is None else update.catch_up(state)
         transaction.edges.put_state(reached)
     return reached
+
+
+def _may_not_write(error: LshdbError) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def _wanted(

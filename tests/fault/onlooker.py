@@ -50,10 +50,10 @@ def _pairs(index: Index, *_: Any) -> Iterator[Any]:
         yield pair.key1, pair.key2, pair.similarity
 
 
-def _grouped(ask: Callable[..., Iterator[Any]]) -> Question:
+def _grouped(ask: Callable[..., Iterator[Any]], *, update: bool = False) -> Question:
     def rows(index: Index, *_: Any) -> Iterator[Any]:
         try:
-            for one in ask(index, update=False):
+            for one in ask(index, update=update):
                 yield repr(one)
         except ParameterError as error:
             if "has no verified edges" not in error.message:
@@ -118,6 +118,13 @@ QUESTIONS: dict[str, Question] = {
     "copy": _copy,
     "export": _export,
 }
+_ALL_QUESTIONS = QUESTIONS | {
+    f"{name} up to date": _grouped(ask, update=True)
+    for name, ask in (
+        ("clusters", Index.clusters), ("dedup", Index.dedup), ("neighbors", Index.neighbors)
+    )
+}  # fmt: skip
+"""With those that may write."""
 
 
 class Held:
@@ -127,7 +134,7 @@ class Held:
         self._begun, self._go_on = threading.Event(), threading.Event()
         self._rows: list[Any] = []
         self._error = ""
-        self._ask = lambda index: QUESTIONS[name](index, folder, self._begun, self._go_on)
+        self._ask = lambda index: _ALL_QUESTIONS[name](index, folder, self._begun, self._go_on)
         self._path = path
         self._thread = threading.Thread(target=self._run)
         self._thread.start()

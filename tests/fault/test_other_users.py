@@ -102,9 +102,10 @@ CHANGES: dict[str, Callable[[Path, int], Path]] = {
 class Place:
     """A folder that everybody may read, and how an onlooker sees it."""
 
-    def __init__(self, folder: Path, seen: Path) -> None:
+    def __init__(self, folder: Path, seen: Path, *, may_write: bool) -> None:
         self.folder = folder
         self.seen = seen
+        self.may_write = may_write
         self.room = folder / "room"
         self.room.mkdir()
         self.room.chmod(0o777)
@@ -171,7 +172,7 @@ def place(request: pytest.FixtureRequest, folder: Path) -> Iterator[tuple[Place,
         room.mkdir()
     else:
         seen = source
-    place = Place(source, seen)
+    place = Place(source, seen, may_write=request.param == "same user")
     if room != source:
         place.room = room
     onlooker = Onlooker(uid, mount)
@@ -327,7 +328,7 @@ def test_an_index_of_an_older_version(
         for suffix in missing:
             _files(path)[suffix].unlink()
         found = onlooker.ask(seen, where.room, ALL)
-        if "other user" in str(where.folder):
+        if not where.may_write and where.seen == where.folder:
             (said,) = set(found.values())
             assert said.startswith("DatabaseError: cannot read the database ")
             assert f"you may not write to {path}, and " in said
@@ -365,6 +366,28 @@ def test_what_seemed_to_be_read_only_is_written_to(
             assert "was written to from elsewhere while it was read" in found[name], name
     after = answers(path, tmp_path, ALL)
     assert onlooker.ask(seen, where.room, ALL) == after
+    shutil.rmtree(path.parent)
+
+
+def test_clusters_that_are_not_up_to_date(
+    place: tuple[Place, Onlooker], index: tuple[Path, Answers]
+) -> None:
+    """Who may not write is told how to ask; who may brings them up to date."""
+    (where, onlooker), (made, before) = place, index
+    path = where.copied(made, "behind")
+    seen = where.as_seen(path)
+    grouped = ["clusters up to date", "dedup up to date", "neighbors up to date"]
+    up_to_date = onlooker.ask(seen, where.room, grouped)
+    assert up_to_date == {name: before[name.split()[0]] for name in grouped}
+    with Index.open(path) as ours:
+        ours.add(documents(2, "b", 5))
+    found = onlooker.ask(seen, where.room, grouped)
+    if where.may_write:
+        assert "LshdbError" not in str(found)
+    else:
+        for said in found.values():
+            assert said.startswith(f"LshdbError: cannot write to the index {seen}: ")
+            assert said.endswith("its clusters are not up to date")
     shutil.rmtree(path.parent)
 
 
