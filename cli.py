@@ -1,6 +1,40 @@
-"""The command line from a checkout: ``python cli.py add ...`` is ``lshdb add ...``."""
+"""The command line from a checkout: ``python cli.py add ...`` is ``lshdb add ...``.
 
-from lshdb.launching import main
+Python looks for modules in the folder of the script first, so this checkout hides an lshdb that is
+installed. Where the checkout's compiled kernel was not built and the installed lshdb has one, the
+installed one runs, and says so.
+"""
+
+import os
+import sys
+from collections.abc import Iterable
+from importlib.machinery import PathFinder
+
+CHECKOUT = os.path.dirname(os.path.realpath(__file__))
+
+
+def has_kernel(folders: Iterable[str]) -> bool:
+    """Whether the package in these folders has a kernel that this Python can import."""
+    rooms = [os.path.join(folder, "signatures") for folder in folders]
+    return PathFinder.find_spec("_kernels", rooms) is not None
+
+
+def prefer_kernel() -> None:
+    """Take the checkout out of the way of an installed lshdb that has the kernel which it lacks."""
+    others = [path for path in sys.path if os.path.realpath(path) != CHECKOUT]
+    installed = PathFinder.find_spec("lshdb", others)
+    folders = list(installed.submodule_search_locations or ()) if installed is not None else []
+    if has_kernel([os.path.join(CHECKOUT, "lshdb")]) or not has_kernel(folders):
+        return
+    sys.path[:] = others
+    sys.stderr.write(
+        f"the compiled kernel is not built in the checkout {CHECKOUT}: running lshdb from "
+        f"{folders[0]}; pip install -e {CHECKOUT} builds it\n"
+    )
+
 
 if __name__ == "__main__":
+    prefer_kernel()
+    from lshdb.launching import main
+
     main()

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from lshdb.checking.findings import Finding
     from lshdb.documents import Document, Rejected, read_documents
     from lshdb.errors import (
+        AllRejectedError,
         ConflictError,
         DamageError,
         DatabaseError,
@@ -18,12 +19,15 @@ if TYPE_CHECKING:
         IndexExistsError,
         IndexNotFoundError,
         InputError,
+        KernelWarning,
         KeyNotFoundError,
         LockedError,
         LshdbError,
+        LshdbWarning,
         ParameterError,
         ParameterMismatchError,
         QueryError,
+        RecallWarning,
         SignaturesElsewhereError,
         TextNotStoredError,
         TokenizerError,
@@ -37,7 +41,7 @@ if TYPE_CHECKING:
     from lshdb.search.pairs import Pair, PairSearch
     from lshdb.search.query import Hit
     from lshdb.showing import ShownDocument
-    from lshdb.signatures import KernelWarning, kernel_name
+    from lshdb.signatures import kernel_name
     from lshdb.tokenizers import Tokenizer
     from lshdb.tuned import Tuning, tune
     from lshdb.version import __version__
@@ -46,10 +50,10 @@ _HOMES = {
     "checking.findings": "Finding",
     "documents": "Document Rejected read_documents",
     "errors": (
-        "ConflictError DamageError DatabaseError FormatError IndexExistsError IndexNotFoundError "
-        "InputError KeyNotFoundError LockedError LshdbError ParameterError ParameterMismatchError "
-        "QueryError SignaturesElsewhereError TextNotStoredError TokenizerError "
-        "TooManyRejectedError"
+        "AllRejectedError ConflictError DamageError DatabaseError FormatError IndexExistsError "
+        "IndexNotFoundError InputError KernelWarning KeyNotFoundError LockedError LshdbError "
+        "LshdbWarning ParameterError ParameterMismatchError QueryError RecallWarning "
+        "SignaturesElsewhereError TextNotStoredError TokenizerError TooManyRejectedError"
     ),
     "index": "Index",
     "params": "IndexParams candidate_probability choose_bands",
@@ -59,7 +63,7 @@ _HOMES = {
     "search.nearest": "Answer",
     "search.query": "Hit",
     "showing": "ShownDocument",
-    "signatures": "KernelWarning kernel_name",
+    "signatures": "kernel_name",
     "tokenizers": "Tokenizer",
     "tuned": "Tuning tune",
     "version": "__version__",
@@ -69,6 +73,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "AllRejectedError",
     "Answer",
     "ConflictError",
     "DamageError",
@@ -87,11 +92,13 @@ __all__ = [
     "KeyNotFoundError",
     "LockedError",
     "LshdbError",
+    "LshdbWarning",
     "Pair",
     "PairSearch",
     "ParameterError",
     "ParameterMismatchError",
     "QueryError",
+    "RecallWarning",
     "Rejected",
     "RepairResult",
     "ShownDocument",

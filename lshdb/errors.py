@@ -14,17 +14,37 @@ Anything that is not an ``LshdbError`` is a bug in lshdb (or the machine is out 
     ├── TextNotStoredError      the question needs texts and the index was made without them
     ├── SignaturesElsewhereError   it needs signatures, and they lie on the host that writes
     ├── InputError              a source of documents cannot be read at all
+    │   ├── AllRejectedError    of the documents that were given none was accepted
     │   ├── ConflictError       a key is there already and the caller asked for an error
     │   └── TooManyRejectedError   more documents were rejected than the caller allows
     ├── QueryError              an SQL statement was refused or failed
     ├── DatabaseError           the database failed while it was being used
     ├── LockedError             another writer holds the index
     └── DamageError             what is on disk is not what was written
+
+What is worth knowing and stops nothing is a warning, which Python's ``warnings`` shows once for
+each place that it comes from, and which its filters turn into errors or leave out:
+
+    UserWarning
+    └── LshdbWarning
+        ├── RecallWarning       less is asked for than the index was made to find
+        └── KernelWarning       the compiled kernel does not run, and signing is slow
 """
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
+import warnings
+from importlib.machinery import EXTENSION_SUFFIXES
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lshdb.committing import AddResult
+
 __all__ = [
+    "AllRejectedError",
     "ConflictError",
     "DamageError",
     "DatabaseError",
@@ -32,16 +52,20 @@ __all__ = [
     "IndexExistsError",
     "IndexNotFoundError",
     "InputError",
+    "KernelWarning",
     "KeyNotFoundError",
     "LockedError",
     "LshdbError",
+    "LshdbWarning",
     "ParameterError",
     "ParameterMismatchError",
     "QueryError",
+    "RecallWarning",
     "SignaturesElsewhereError",
     "TextNotStoredError",
     "TokenizerError",
     "TooManyRejectedError",
+    "warn_caller",
 ]
 
 
@@ -130,6 +154,20 @@ class ConflictError(InputError):
         self.key = key
 
 
+class AllRejectedError(InputError):
+    """Documents were given to an add, and none of them was accepted.
+
+    Attributes
+    ----------
+    result : AddResult
+        What the add counted; its ``rejections`` are the first hundred, with the reason of each.
+    """
+
+    def __init__(self, message: str, *, result: AddResult, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.result = result
+
+
 class TooManyRejectedError(InputError):
     """More documents were rejected than ``max_errors`` allows."""
 
@@ -168,3 +206,68 @@ class LockedError(LshdbError):
 
 class DamageError(LshdbError):
     """What is on disk is not what was written."""
+
+
+class LshdbWarning(UserWarning):
+    """Base of all warnings."""
+
+
+class RecallWarning(LshdbWarning):
+    """A threshold lets in more than the index was made for: it finds few of such pairs."""
+
+
+class KernelWarning(LshdbWarning):
+    """The compiled kernel does not run; the reference gives the same bits, far more slowly."""
+
+    @classmethod
+    def without(cls, module: str, error: ImportError) -> KernelWarning:
+        """The warning that says why there is no kernel, and what to do.
+
+        Parameters
+        ----------
+        module : str
+            The file of a module that the kernel lies beside, where it was built.
+        error : ImportError
+            What came of importing it.
+        """
+        folder = os.path.dirname(os.path.abspath(module))
+        root = os.path.dirname(os.path.dirname(folder))
+        is_checkout = os.path.exists(os.path.join(folder, "kernel", "module.c"))
+        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        built = [name for name in names if name.startswith("_kernels.") and name[-4:] != ".pyi"]
+        if any(name.removeprefix("_kernels") in EXTENSION_SUFFIXES for name in built):
+            why = f"the compiled kernel in {folder} cannot be imported: {error}"
+        elif built:
+            why = f"the compiled kernel in {folder} is for another Python: {', '.join(built)}"
+        elif is_checkout:
+            why = f"the compiled kernel is not built in the checkout {root}"
+        else:
+            why = f"lshdb was installed in {root} without its compiled kernel"
+        mend = f"pip install -e {root}" if is_checkout else "installing lshdb again"
+        return cls(
+            f"{why}; signing is tens of times slower. With a C compiler there, {mend} builds it"
+        )
+
+
+_warned: set[str] = set()
+_warning = threading.Lock()
+
+
+def warn_caller(warning: LshdbWarning, *, once: bool = False) -> None:
+    """Issue a warning at the line that called the library, whatever lies between.
+
+    Parameters
+    ----------
+    warning : LshdbWarning
+    once : bool
+        Once a process, from whichever thread and line it comes.
+    """
+    if once:
+        with _warning:
+            if str(warning) in _warned:
+                return
+            _warned.add(str(warning))
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("lshdb."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(warning, stacklevel=level)

@@ -10,17 +10,20 @@
     143  asked to end by SIGTERM
     141  whoever read the output has closed it (as ``lshdb pairs X | head`` does); said to nobody
 
-Messages go to standard error, with a hint on a line of its own where there is one.
+Messages go to standard error, with a hint on a line of its own where there is one. So do the
+library's warnings, as notes.
 """
 
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import click
 
-from lshdb import DamageError, LockedError, LshdbError, ParameterError
+from lshdb import DamageError, LockedError, LshdbError, LshdbWarning, ParameterError
 from lshdb.cli._output import discard_output, flush_output, note
 from lshdb.launching import Terminated
 
@@ -47,7 +50,8 @@ def errors_as_messages() -> Iterator[None]:
     """
     try:
         try:
-            yield
+            with _warnings_as_notes():
+                yield
         except click.exceptions.Exit:
             flush_output()
             raise
@@ -61,6 +65,26 @@ def errors_as_messages() -> Iterator[None]:
         except OSError:
             discard_output()
         raise click.exceptions.Exit(code) from None
+
+
+@contextlib.contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    """Say what the library warns of as the command line says everything else, and once."""
+    said: set[str] = set()
+    with warnings.catch_warnings():
+        shown_by_python = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, LshdbWarning):
+                if str(message) not in said:
+                    note(str(message))
+                said.add(str(message))
+            else:
+                shown_by_python(message, category, *where, **more)
+
+        warnings.showwarning = show
+        warnings.simplefilter("always", LshdbWarning)
+        yield
 
 
 def _report(error: BaseException) -> int:

@@ -8,11 +8,10 @@ from lshdb.signatures.contents import (
     sign,
     sign_contents,
 )
-from lshdb.signatures.kernels import KernelWarning, kernel_name
+from lshdb.signatures.kernels import kernel_name
 
 __all__ = [
     "SCHEMES",
-    "KernelWarning",
     "canonical_contents",
     "compare_contents",
     "kernel_name",

@@ -8,40 +8,31 @@ the first use says so once.
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.errors import KernelWarning, warn_caller
 from lshdb.shingling.folding import table_entries
 from lshdb.signatures import universal
 from lshdb.signatures.mixing import key_stream
 
-__all__ = ["KernelWarning", "compiled", "constants", "folding_table", "kernel_name", "kernel_unit"]
+__all__ = ["compiled", "constants", "folding_table", "kernel_name", "kernel_unit"]
 
 SCHEME_NUMBERS = {"fss": 0, "universal": 1}
 _UNIT_NUMBERS = {"word": 0, "char": 1, "byte": 2, "line": 3, "token": 4, "tokenizer": 4}
 _TABLE_POINTS = 0x20000
 
 
-class KernelWarning(UserWarning):
-    """The compiled kernel is missing, and the slow reference runs instead."""
-
-
 @functools.cache
 def compiled() -> Any:
-    """The compiled module, or None; warns once where it is missing."""
+    """The compiled module, or None; warns where it is missing, once a process."""
     try:
         from lshdb.signatures import _kernels
-    except ImportError:
-        warnings.warn(
-            "lshdb was installed without its compiled kernel: signing is tens of times slower "
-            "(install a C compiler and then lshdb again)",
-            KernelWarning,
-            stacklevel=2,
-        )
+    except ImportError as error:
+        warn_caller(KernelWarning.without(__file__, error), once=True)
         return None
     return _kernels
 

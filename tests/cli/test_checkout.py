@@ -1,0 +1,118 @@
+"""``python cli.py`` in a checkout: which lshdb runs, and what is said where no kernel does."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lshdb import KernelWarning, kernel_name
+from lshdb.errors import warn_caller
+from tests.cli.conftest import ROOT
+
+KERNEL = f"_kernels{EXTENSION_SUFFIXES[0]}"
+
+
+def copied(place: Path, *, with_kernel: bool, with_sources: bool) -> Path:
+    """A copy of the package, with its compiled kernel or without."""
+    left_out = ["__pycache__"] + ([] if with_kernel else ["_kernels.*.so"])
+    left_out += [] if with_sources else ["kernel"]
+    shutil.copytree(ROOT / "lshdb", place / "lshdb", ignore=shutil.ignore_patterns(*left_out))
+    shutil.copytree(ROOT / "migrations", place / "lshdb" / "_migrations", dirs_exist_ok=True)
+    return place
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout whose kernel was not built."""
+    place = copied(tmp_path / "checkout", with_kernel=False, with_sources=True)
+    shutil.copy(ROOT / "cli.py", place)
+    lines = (json.dumps({"id": str(n), "text": f"w{n} " * 30}) + "\n" for n in range(3_000))
+    (tmp_path / "many.jsonl").write_text("".join(lines))
+    return place
+
+
+def test_the_installed_kernel_runs_in_place_of_none(
+    process: Any, checkout: Path, tmp_path: Path
+) -> None:
+    installed = copied(tmp_path / "site", with_kernel=True, with_sources=False)
+    options: dict[str, Any] = {
+        "command": [sys.executable, str(checkout / "cli.py")],
+        "env": {"PYTHONPATH": str(installed)},
+    }
+    done = process("--version", **options)
+    assert done.stdout.decode().split("kernel ")[1].startswith("compiled ("), done
+    assert kernel_name().startswith("compiled ("), "which this test is about"
+    said = (
+        f"the compiled kernel is not built in the checkout {checkout}: running lshdb from "
+        f"{installed / 'lshdb'}; pip install -e {checkout} builds it\n"
+    )
+    assert done.stderr.decode() == said
+    added = process("add", "x.lshdb", "many.jsonl", "--workers", "2", **options)
+    assert added.returncode == 0 and b"added 3,000" in added.stdout + added.stderr
+    assert added.stderr.decode().startswith(said + "making the index")
+
+
+def test_a_checkout_with_its_kernel_is_what_runs(
+    process: Any, checkout: Path, tmp_path: Path
+) -> None:
+    other = copied(tmp_path / "site", with_kernel=True, with_sources=False)
+    (other / "lshdb" / "version.py").write_text('__version__ = "9.9.9"\n')
+    shutil.copy(ROOT / "lshdb" / "signatures" / KERNEL, checkout / "lshdb" / "signatures")
+    command = [sys.executable, str(checkout / "cli.py")]
+    done = process("--version", command=command, env={"PYTHONPATH": str(other)})
+    assert done.stderr == b"" and b"9.9.9" not in done.stdout and b"compiled" in done.stdout
+
+
+def test_without_any_kernel_the_cause_is_said_once(
+    process: Any, checkout: Path, tmp_path: Path
+) -> None:
+    installed = copied(tmp_path / "site", with_kernel=False, with_sources=False)
+    options: dict[str, Any] = {
+        "command": [sys.executable, str(checkout / "cli.py")],
+        "env": {"PYTHONPATH": str(installed)},
+    }
+    said = (
+        f"the compiled kernel is not built in the checkout {checkout}; signing is tens of times "
+        f"slower. With a C compiler there, pip install -e {checkout} builds it\n"
+    )
+    done = process("--version", **options)
+    assert done.stdout.endswith(b"kernel reference\n") and done.stderr.decode() == said
+    added = process("add", "x.lshdb", "many.jsonl", "--workers", "2", **options)
+    assert added.returncode == 0 and added.stderr.decode().count(said) == 1
+    assert b"Warning" not in added.stderr and b".py:" not in added.stderr
+
+
+def warned(folder: Path) -> str:
+    room = folder / "lshdb" / "signatures"
+    return str(KernelWarning.without(str(room / "kernels.py"), ImportError("not to be loaded")))
+
+
+def test_the_true_cause_is_said(tmp_path: Path) -> None:
+    room = tmp_path / "lshdb" / "signatures"
+    room.mkdir(parents=True)
+    (room / "_kernels.pyi").touch()
+    assert warned(tmp_path).startswith(
+        f"lshdb was installed in {tmp_path} without its compiled kernel; signing is tens of times"
+    )
+    (room / "_kernels.cpython-300-other.so").touch()
+    assert "is for another Python: _kernels.cpython-300-other.so;" in warned(tmp_path)
+    (room / KERNEL).touch()
+    assert f"in {room} cannot be imported: not to be loaded;" in warned(tmp_path)
+    assert warned(tmp_path).endswith("installing lshdb again builds it")
+    shutil.rmtree(room)
+    (room / "kernel").mkdir(parents=True)
+    (room / "kernel" / "module.c").touch()
+    assert f"is not built in the checkout {tmp_path};" in warned(tmp_path)
+
+
+def test_what_is_to_be_said_once_is() -> None:
+    with pytest.warns(KernelWarning) as caught:
+        for _ in range(3):
+            warn_caller(KernelWarning("said by a test, once"), once=True)
+    assert len(caught) == 1 and caught[0].filename == __file__
