@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.committing import AddResult, Change, Committer, check_on_conflict
-from lshdb.documents import Document, Rejected, validate_key
-from lshdb.errors import InputError, TooManyRejectedError
+from lshdb.documents import Document, Given, Rejected, given_document, validate_key
+from lshdb.errors import TooManyRejectedError
 from lshdb.signatures.family import Family
 from lshdb.signing import sign_in_threads
 from lshdb.storage.bodies import hash_body, pack_body, raw_body
@@ -30,6 +30,7 @@ from lshdb.storage.transaction import WriteTransaction
 from lshdb.storage.writing import Writer
 from lshdb.threads import choose_workers
 from lshdb.tokenizers import naming_text
+from lshdb.values import check_items
 
 __all__ = ["AddResult", "Addition", "add_documents", "in_batches"]
 
@@ -39,12 +40,10 @@ _REJECTIONS_KEPT = 100
 _CONVERTED = 256
 """Vectors that are brought into the index's type together."""
 
-Item = Document | Rejected | tuple[str, str | list[str]]
-
 
 def add_documents(
     store: Store,
-    items: Iterable[Item],
+    items: Iterable[Given],
     *,
     family: Family,
     source: str,
@@ -57,6 +56,10 @@ def add_documents(
 ) -> AddResult:
     """Add documents; see :meth:`lshdb.Index.add`."""
     check_on_conflict(on_conflict)
+    check_items(
+        "documents", items, "an iterable of (key, text) pairs or documents",
+        hint="put one document into a list; a dict gives its pairs by .items()",
+    )  # fmt: skip
     workers = choose_workers(workers)
     begun = time.perf_counter()
     result = AddResult()
@@ -77,7 +80,7 @@ def add_documents(
 
 
 def in_batches(
-    items: Iterable[Item], family: Family, reject: Callable[[Rejected], None]
+    items: Iterable[Given], family: Family, reject: Callable[[Rejected], None]
 ) -> Iterator[list[Document]]:
     """Cut a stream into batches that fit in memory, without what is unusable, which is reported.
 
@@ -91,7 +94,7 @@ def in_batches(
         if isinstance(item, Rejected):
             reject(item)
             continue
-        document = item if isinstance(item, Document) else _document(item)
+        document = given_document(item)
         reason = validate_key(document.key) or family.refusal(document.body)
         if reason is not None:
             reject(Rejected(document.source or f"key {document.key!r}"[:200], reason))
@@ -168,6 +171,19 @@ class Addition(Committer):
         self._seen.clear()
         return super()._write(transaction, items)
 
+    def _is_same(
+        self, transaction: WriteTransaction, item: Document, before: StoredDocument
+    ) -> bool:
+        """Whether single tokens, which are compared without their order, differ in it alone.
+
+        So an index does not grow by a set that comes in as a list, in a new order each night.
+        """
+        is_ordered = self.params.k > 1 or self.params.unit == "url" or not self.params.keeps_texts
+        if is_ordered or not isinstance(item.body, list | tuple):
+            return False
+        body = transaction.snapshot.body(before.doc_id)
+        return isinstance(body, list) and sorted(body) == sorted(item.body)
+
     def _repeats(self, item: Document, before: StoredDocument | None) -> bool:
         """Whether the key came before in this input; that is a rejection."""
         came = item.key in self._seen or (
@@ -215,15 +231,6 @@ class Addition(Committer):
 
     def _packed(self, change: Change) -> bytes:
         return pack_body(change.body)
-
-
-def _document(item: object) -> Document:
-    if not isinstance(item, tuple | list) or len(item) != 2 or not isinstance(item[0], str):
-        raise InputError(
-            f"the documents hold {item!r:.200}; expected (key, text) or (key, list of tokens)",
-            hint="give pairs; a dict gives them by .items()",
-        )
-    return Document(item[0], item[1])
 
 
 def _weight(body: Any) -> int:

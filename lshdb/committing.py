@@ -191,6 +191,10 @@ class Committer(ABC):
     def _packed(self, change: Change) -> bytes:
         """The body as the table ``content`` holds it."""
 
+    def _is_same(self, transaction: WriteTransaction, item: Any, before: StoredDocument) -> bool:
+        """Whether an item whose hash differs is what the document was given as nevertheless."""
+        return False
+
     def _repeats(self, item: Any, before: StoredDocument | None) -> bool:
         """Whether the key came before in this run, in an earlier batch or in this one."""
         return False
@@ -299,7 +303,8 @@ class Committer(ABC):
                 continue
             change = self._change(item)
             if before is not None:
-                if before.body_hash == change.body_hash or self.on_conflict == "skip":
+                is_same = before.body_hash == change.body_hash or self.on_conflict == "skip"
+                if is_same or self._is_same(transaction, item, before):
                     unchanged += 1
                     if before.last_seen_at < change.last_seen_at:
                         seen_again.setdefault(change.last_seen_at, []).append(before)

@@ -7,7 +7,7 @@ from typing import Any
 
 from lshdb.errors import DamageError
 from lshdb.params import IndexParams
-from lshdb.storage.bodies import hash_body, plain_vector, raw_body
+from lshdb.storage.bodies import hash_body, plain_tokens, plain_vector, raw_body
 from lshdb.storage.records import StoredDocument
 from lshdb.storage.snapshot import Snapshot
 
@@ -21,9 +21,9 @@ class ShownDocument:
     Attributes
     ----------
     document : StoredDocument
-    body : str, list of str, ndarray or None
-        The text, the tokens or the vector (bits packed, the first the most significant of byte 0);
-        None where they are not stored.
+    body : str, list of str, frozenset of str, dict, ndarray or None
+        The text, the tokens in order or as a set, the weights, or the vector (bits packed, the
+        first the most significant of byte 0); None where they are not stored.
     copies : tuple of str
         Keys of the documents with the same normalised content.
     params : IndexParams
@@ -36,9 +36,12 @@ class ShownDocument:
 
     @property
     def plain_body(self) -> Any:
-        """The body as JSON can have it: a vector as a list, bits as hexadecimal digits."""
+        """The body as JSON can have it, and ``lshdb add`` reads it.
+
+        A vector as a list, bits as hexadecimal digits, a set as ``{"set": [...]}``, sorted.
+        """
         if self.body is None or not self.params.kind.is_dense:
-            return self.body
+            return plain_tokens(self.body)
         return plain_vector(self.body, is_bits=self.params.kind.body == "bits")
 
 

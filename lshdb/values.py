@@ -2,19 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 from lshdb.errors import ParameterError
 
 __all__ = [
     "check_flag",
+    "check_items",
+    "check_key",
     "check_seconds",
     "check_whole",
     "lone_surrogate",
     "plain_number",
     "validate_body",
 ]
+
+Item = TypeVar("Item")
+
+
+def check_items(
+    name: str, value: Iterable[Item], expected: str, *, hint: str | None = None
+) -> Iterable[Item]:
+    """The value; a ParameterError unless it is an iterable whose items can be what is expected.
+
+    Strings, bytes and mappings are iterables too, of characters, numbers and keys, which nobody
+    means who hands one over.
+    """
+    if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
+        raise ParameterError(
+            f"{name} is {value!r:.80}, of type {type(value).__name__}; expected {expected}",
+            hint=hint,
+        )
+    return value
+
+
+def check_key(name: str, value: object) -> str:
+    """The value; a ParameterError unless it is a string, as every key is."""
+    if not isinstance(value, str):
+        raise ParameterError(
+            f"{name} is {value!r:.80}, of type {type(value).__name__}; expected a string",
+            hint="keys are strings: str(17) is the key of what came in under the number 17",
+        )
+    return value
 
 
 def check_whole(name: str, value: object, low: int, *, unit: str = "") -> int:
@@ -52,7 +84,7 @@ def validate_body(body: object) -> str | None:
 
     Parameters
     ----------
-    body : str or list of str
+    body : str, list of str, tuple of str or set of str
         A text or ready tokens; anything else is a reason.
 
     Returns
@@ -65,13 +97,20 @@ def validate_body(body: object) -> str | None:
         if position is not None:
             return f"the text holds a lone surrogate at character {position + 1}"
         return None
-    if not isinstance(body, list):
-        return f"the text is of type {type(body).__name__}, expected a string or a list of strings"
+    if not isinstance(body, list | tuple | AbstractSet):
+        return (
+            f"the text is of type {type(body).__name__}, expected a string, or a list, tuple or "
+            "set of strings"
+        )
     for number, token in enumerate(body, start=1):
         if not isinstance(token, str):
-            return f"token {number} is of type {type(token).__name__}, expected a string"
-        if lone_surrogate(token) is not None:
-            return f"token {number} holds a lone surrogate"
+            fault = f"is of type {type(token).__name__}, expected a string"
+        elif lone_surrogate(token) is not None:
+            fault = "holds a lone surrogate"
+        else:
+            continue
+        which = repr(token)[:40] if isinstance(body, AbstractSet) else str(number)
+        return f"token {which} {fault}"
     return None
 
 

@@ -67,6 +67,8 @@ def _in_table(shown: ShownDocument) -> dict[str, str]:
         texts[name] = " ".join([*numbers, f"and {rest:,} more"] if rest > 0 else numbers)
     elif isinstance(body, list):
         texts[name] = " | ".join(body)
+    elif isinstance(shown.body, frozenset):
+        texts[name] = " | ".join(body["set"])
     return texts
 
 

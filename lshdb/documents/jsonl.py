@@ -3,7 +3,8 @@
 Decided: every line stands for itself, so whatever is wrong with one is a rejected line and the next
 is read as if nothing had been. Blank lines mean nothing. An integer is accepted as a key and
 becomes its decimal text; other numbers are not, because their text depends on who prints them. The
-text is a string, or an array of strings: tokens that are used as they are. Where vectors, bits or
+text is a string, an array of strings: tokens that are used as they are, or ``{"set": [...]}``: the
+same without order. Where vectors, bits or
 weights are expected, any string, array or object goes through, and what is wrong with its numbers
 is said by who adds it. Of a field that occurs twice in one object the last counts, which is the
 parser's rule.
@@ -95,7 +96,9 @@ def _document(
         kind = json_kind(key)
         raise _NoDocumentError(f"key {key_field!r} is {kind}, expected a string or an integer")
     body = record[body_field]
-    if not isinstance(body, (str, list)) and (is_text or not isinstance(body, dict)):
+    if isinstance(body, dict) and list(body) == ["set"] and isinstance(body["set"], list):
+        body = _set(body["set"], body_field)
+    if not isinstance(body, (str, list, frozenset)) and (is_text or not isinstance(body, dict)):
         kind = json_kind(body)
         what, expected = (
             ("text", "a string or an array of strings")
@@ -104,11 +107,20 @@ def _document(
         )
         raise _NoDocumentError(f"{what} {body_field!r} is {kind}, expected {expected}")
     reason = validate_key(key)
-    if reason is None and is_text and isinstance(body, list):
+    if reason is None and is_text and isinstance(body, list | frozenset):
         reason = validate_body(body)  # a string that was parsed has no surrogates
     if reason is not None:
         raise _NoDocumentError(reason)
     return Document(key, body, source)
+
+
+def _set(tokens: list[object], field: str) -> frozenset[str]:
+    """The tokens of a set."""
+    for number, token in enumerate(tokens, start=1):
+        if not isinstance(token, str):
+            kind = json_kind(token)
+            raise _NoDocumentError(f"token {number} of the set {field!r} is {kind}, not a string")
+    return frozenset(tokens)  # type: ignore[arg-type]
 
 
 def _no_json(line: bytes, error: orjson.JSONDecodeError) -> str:

@@ -208,6 +208,8 @@ def _load_documents(
                 raise _damage(path, f"{values[1]!r} has signature {values[2]}, which is not there")
             if params.keeps_texts:
                 form, raw = ("text", b"") if body is None else raw_body(body)
+                if isinstance(body, list) and hash_body(form, raw) != body_hash:
+                    form, raw = raw_body(frozenset(body))
                 if body is None or hash_body(form, raw) != body_hash:
                     raise _damage(path, f"the text of {values[1]!r} is not the one exported")
                 bodies.append((values[0], form, raw))

@@ -135,7 +135,11 @@ def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[tuple[Any, .
             one.body_hash.hex(),
             *values[5:],
             body if isinstance(body, str) else None,
-            body if isinstance(body, list) else None,
+            sorted(body)
+            if isinstance(body, frozenset)
+            else body
+            if isinstance(body, list)
+            else None,
             *(weights if params.metric == "weighted-jaccard" else ()),
         )
 

@@ -15,7 +15,7 @@ from lshdb.repairing.evidence import Evidence, Text
 from lshdb.repairing.history import History
 from lshdb.repairing.quarantine import Quarantine
 from lshdb.signatures.family import Family
-from lshdb.storage.bodies import plain_vector
+from lshdb.storage.bodies import plain_tokens, plain_vector
 from lshdb.storage.checksums import row_checksum
 from lshdb.storage.documents import DOCUMENT_COLUMNS
 from lshdb.storage.generations import Generation
@@ -201,7 +201,7 @@ class Rebuild:
         """The field of the quarantine with a text or a vector, where there is one."""
         if text is None:
             return {}
-        body = text.body
+        body = plain_tokens(text.body)
         if self._params.kind.is_dense:
             body = plain_vector(body, is_bits=self._params.kind.body == "bits")
         return {self._what if is_proved else f"unproved_{self._what}": body}

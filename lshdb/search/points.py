@@ -156,8 +156,8 @@ def _memory(point: Point) -> int:
 
 
 def _first(
-    stored: Iterator[tuple[int, str | list[str]]], most: int
-) -> Iterator[tuple[int, str | list[str]]]:
+    stored: Iterator[tuple[int, str | list[str] | frozenset[str]]], most: int
+) -> Iterator[tuple[int, str | list[str] | frozenset[str]]]:
     """Take from an iterator until it has given so many characters."""
     for signature_id, body in stored:
         yield signature_id, body

@@ -1,15 +1,19 @@
 """A document's body under an index's parameters: its canonical content and its shingle hashes.
 
-A body is a text, or a list of ready tokens. A text is normalised; ready tokens are used exactly as
-they are, whatever the unit of the index. (Two units differ: of a list of URLs the canonical content
-is their shingles, and of a text for a tokenizer the tokens.) Two bodies with the same canonical
-content have the same shingles, so the index keeps one signature for both.
+A body is a text, a list (or tuple) of ready tokens, or a set of them. A text is normalised; ready
+tokens are used exactly as they are, whatever the unit of the index. (Two units differ: of a list of
+URLs the canonical content is their shingles, and of a text for a tokenizer the tokens.) Two bodies
+with the same canonical content have the same shingles, so the index keeps one signature for both.
+
+A set has no order in which k tokens could follow each other: each of its tokens is a shingle by
+itself, whatever k is, as those are that a weight is given for.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,13 +39,16 @@ __all__ = [
     "shingle_texts",
 ]
 
-Content = str | Sequence[str]
+Content = str | Sequence[str] | AbstractSet[str]
+"""A canonical one holds sets as frozensets."""
 Split = Callable[[str], list[str]]
 
 
 def canonical_content(body: Content, normalisation: str = NORMALISATION) -> Content:
     """The normalised text of a text; ready tokens unchanged."""
-    return normalise(body, normalisation) if isinstance(body, str) else body
+    if isinstance(body, str):
+        return normalise(body, normalisation)
+    return frozenset(body) if isinstance(body, AbstractSet) else body
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +91,17 @@ class Shingler:
 
         Parameters
         ----------
-        body : str or list of str
+        body : str, or list or set of str
             A text, or ready tokens. For unit ``url``: URLs, one a line or one an item.
 
         Returns
         -------
-        str or list of str
+        str, or list or set of str
             Text, except for ready tokens and for unit ``tokenizer``.
         """
         if self.unit == "url":
             return url_content(
-                body.split("\n") if isinstance(body, str) else body,
+                body.split("\n") if isinstance(body, str) else list(body),
                 k=self.k,
                 bag=self.bag,
                 stop_tokens=self.stop_tokens,
@@ -111,10 +118,11 @@ def shingle_hashes(content: Content, *, unit: str, k: int, bag: bool) -> NDArray
 
     Parameters
     ----------
-    content : str or sequence of str
+    content : str, sequence of str or set of str
         What :func:`canonical_content` or :meth:`Shingler.canonical` returned.
     unit : str
-        What a text's shingles are made of (``UNITS``); ready tokens are shingled as words.
+        What a text's shingles are made of (``UNITS``); ready tokens are shingled as words, and
+        those of a set are shingles.
     k : int
         Tokens a shingle, at least 1.
     bag : bool
@@ -173,6 +181,8 @@ def shingle_texts(content: Content, *, unit: str, k: int, bag: bool) -> list[str
 
 
 def _shingles(content: Content, unit: str, k: int) -> list[bytes]:
+    if isinstance(content, AbstractSet):
+        return [token.encode() for token in sorted(content)]
     if not isinstance(content, str):
         return word_shingles(content, k)
     if unit == "word":

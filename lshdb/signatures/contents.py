@@ -7,12 +7,13 @@ all of them at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
-from lshdb.shingling import Content, Shingler, normalise, shingle_hashes
+from lshdb.shingling import Content, Shingler, canonical_content, normalise, shingle_hashes
 from lshdb.signatures import fss, universal
 from lshdb.signatures.kernels import (
     SCHEME_NUMBERS,
@@ -66,7 +67,7 @@ def canonical_contents(shingler: Shingler, bodies: Sequence[Content]) -> list[Co
     if fold is None or shingler.unit in ("url", "tokenizer"):
         return [shingler.canonical(body) for body in bodies]
     texts = iter(normalise_texts([body for body in bodies if isinstance(body, str)], fold=fold))
-    return [next(texts) if isinstance(body, str) else body for body in bodies]
+    return [next(texts) if isinstance(body, str) else canonical_content(body) for body in bodies]
 
 
 def shingle_content(content: Content, *, unit: str, k: int, bag: bool) -> NDArray[np.uint64]:
@@ -111,7 +112,7 @@ def sign_contents(
 
     Parameters
     ----------
-    contents : sequence of str or of sequences of str
+    contents : sequence of str, or of sequences or sets of str
         What :func:`lshdb.shingling.canonical_content` returned.
     unit, k, bag
         As for :func:`lshdb.shingling.shingle_hashes`.
@@ -140,10 +141,21 @@ def sign_contents(
 
     if kernel is not None:
         number, width = kernel_unit(unit, k)
-        kernel.sign_contents(
-            list(contents), number, width, bag, SCHEME_NUMBERS[scheme], num_perm, numbers, rows,
-            counts,
-        )  # fmt: skip
+
+        def by_kernel(some: list[Any], k: int, into: tuple[Any, Any]) -> None:
+            kernel.sign_contents(
+                some, number, k, bag, SCHEME_NUMBERS[scheme], num_perm, numbers, *into
+            )
+
+        if frozenset in map(type, contents):
+            ordered = [[] if isinstance(one, frozenset) else one for one in contents]
+            by_kernel(ordered, width, (rows, counts))
+            places = [place for place, one in enumerate(contents) if isinstance(one, frozenset)]
+            of_sets = np.zeros_like(rows, shape=(len(places), num_perm)), np.zeros(len(places), "q")
+            by_kernel([list(contents[place]) for place in places], 1, of_sets)
+            rows[places], counts[places] = of_sets
+        else:
+            by_kernel(list(contents), width, (rows, counts))
         return rows, counts
     sets = [shingle_hashes(content, unit=unit, k=k, bag=bag) for content in contents]
     counts[:] = [len(hashes) for hashes in sets]

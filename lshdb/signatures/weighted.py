@@ -1,7 +1,8 @@
 """Metric ``weighted-jaccard``: elements with real weights, signed by consistent weighted sampling.
 
 A text, or a list of tokens, has its shingles, each as often as it stands there. A dict has its
-tokens as they are, each a shingle by itself, with the weights given. The similarity of two is
+tokens as they are, each a shingle by itself, with the weights given; a set is a dict whose weights
+are all 1. The similarity of two is
 J = sum of min(S, T) / sum of max(S, T) over all elements, with weight 0 where one is absent; of two
 without an element it is 0. For whole numbers it is the Jaccard similarity of bags.
 
@@ -12,6 +13,7 @@ Slots are words, equal with probability J (``icws.py``), so for J1 > J2 the fami
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -56,14 +58,14 @@ class WeightedFamily(Family):
         self.split = shingler.split
 
     def refusal(self, body: object) -> str | None:
-        """Why a body is no text, no list of tokens, and no dict of weights."""
-        if isinstance(body, str | list):
+        """Why a body is no text, no list or set of tokens, and no dict of weights."""
+        if isinstance(body, str | list | tuple | AbstractSet):
             return validate_body(body)
         if not isinstance(body, dict):
             kind = type(body).__name__
             return (
-                f"the body is of type {kind}, expected a string, a list of strings, or weights "
-                "by token"
+                f"the body is of type {kind}, expected a string, a list, tuple or set of strings, "
+                "or weights by token"
             )
         for token, weight in body.items():
             reason = _refuse_weight(token, weight)
@@ -73,6 +75,11 @@ class WeightedFamily(Family):
 
     def contents(self, bodies: Sequence[Any]) -> list[Any]:
         """Canonical texts and token lists; dicts with sorted keys, weights as floats above 0."""
+        if self.shingler.unit != "url":  # whose sets are of URLs
+            bodies = [
+                dict.fromkeys(body, 1.0) if isinstance(body, AbstractSet) else body
+                for body in bodies
+            ]
         plain = iter(
             canonical_contents(
                 self.shingler, [body for body in bodies if not isinstance(body, dict)]

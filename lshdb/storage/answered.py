@@ -46,7 +46,7 @@ class AnsweredSnapshot(Snapshot):
 
     def bodies_of_signatures(
         self, signature_ids: Sequence[int]
-    ) -> Iterator[tuple[int, str | list[str]]]:
+    ) -> Iterator[tuple[int, str | list[str] | frozenset[str]]]:
         """One body for each of the candidates that a document has: (signature_id, body)."""
         bodies = self._answer.bodies
         return ((one, unpack_body(*bodies[one])) for one in signature_ids if one in bodies)

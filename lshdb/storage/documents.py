@@ -137,7 +137,7 @@ class RowReader:
 
     def bodies_of_signatures(
         self, signature_ids: Sequence[int]
-    ) -> Iterator[tuple[int, str | list[str]]]:
+    ) -> Iterator[tuple[int, str | list[str] | frozenset[str]]]:
         """One body for each signature that a document has: (signature_id, body).
 
         Not compared with its hash, as :meth:`body` is: for 24,000 texts of 1.5 KB that made

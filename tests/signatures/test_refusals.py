@@ -180,7 +180,7 @@ WEIGHTS: list[tuple[Any, str]] = [
     ({"\ud800": 1}, "holds a lone surrogate"),
     ("\ud800", "lone surrogate at character 1"),
     (["a", 1], "token 2 is of type int"),
-    (5, "type int, expected a string, a list of strings, or weights by token"),
+    (5, "type int, expected a string, a list, tuple or set of strings, or weights by token"),
     (np.zeros(3), "type ndarray"),
 ]
 
