@@ -43,7 +43,7 @@ __all__ = ["Contraction", "contract_links"]
 
 _LINKS = 5000
 
-Linked = Callable[[], AbstractContextManager[tuple[Snapshot, float, str]]]
+Linked = Callable[[], AbstractContextManager[tuple[Snapshot, str]]]
 Labels = Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
@@ -115,6 +115,7 @@ def contract_links(
     path: str | os.PathLike[str],
     *,
     params: IndexParams,
+    threshold: float,
     linked: Linked,
     linkage: str,
     repeat: bool,
@@ -127,8 +128,10 @@ def contract_links(
     ----------
     params : IndexParams
         Those of the index, and of the indexes that later rounds make.
+    threshold : float
+        Lowest level of an edge.
     linked : callable
-        Gives a snapshot with edges down to a threshold, that threshold, and their method.
+        Gives a snapshot with edges down to it, and their method.
     """
     if linkage not in LINKAGES:
         raise ParameterError(f"linkage is {linkage!r}; expected one of {', '.join(LINKAGES)}")
@@ -136,7 +139,7 @@ def contract_links(
         _check_sets(params)
     result = _read(path, on_reject)
     try:
-        with linked() as (snapshot, threshold, _):
+        with linked() as (snapshot, _):
             state = snapshot.edges.state()
             labels = cluster_labels(snapshot, threshold=threshold, linkage=linkage)
             _fold(result, snapshot, labels, drop_loops)

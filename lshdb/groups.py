@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lshdb.documents import MAX_DOCUMENT_BYTES, check_document_limit
 from lshdb.errors import ParameterError
@@ -80,7 +80,7 @@ class Groups(Questions):
         SignaturesElsewhereError
             Verification by signatures that lie on another host; when the first pair is asked for.
         """
-        threshold = self._threshold(threshold)
+        threshold = self._asked_level(threshold, verify)
         choose_method(verify, self.params)
         check_limits(max_bucket, memory)
         workers = choose_workers(workers)
@@ -144,13 +144,9 @@ class Groups(Questions):
         ------
         LockedError, ParameterError, TextNotStoredError, DatabaseError
         """
-        from lshdb.clustering import update_clusters
-
         check_limits(max_bucket, memory)
-        return update_clusters(
-            self._store,
-            self._family,
-            threshold=min(self._threshold(threshold), self.params.level),
+        return self._update_edges(
+            self._asked_level(threshold),
             method=self._linking(verify),
             max_bucket=max_bucket,
             lock_timeout=lock_timeout,
@@ -205,9 +201,16 @@ class Groups(Questions):
         if linkage not in LINKAGES:
             raise ParameterError(f"linkage is {linkage!r}; expected one of {', '.join(LINKAGES)}")
         check_whole("min_size", min_size, 2)
-        with self._linked(threshold, update, lock_timeout) as (snapshot, lowest, _):
-            found = find_clusters(snapshot, threshold=lowest, linkage=linkage, min_size=min_size)
-            yield from self._store.while_open(found)
+        level = self._asked_level(threshold)
+
+        def found() -> Iterator[Cluster]:
+            with self._linked(level, update, lock_timeout) as (snapshot, _):
+                clusters = find_clusters(
+                    snapshot, threshold=level, linkage=linkage, min_size=min_size
+                )
+                yield from self._store.while_open(clusters)
+
+        return found()
 
     def dedup(
         self,
@@ -255,10 +258,15 @@ class Groups(Questions):
 
         if only not in ONLY:
             raise ParameterError(f"only is {only!r}; expected one of {', '.join(ONLY)}")
-        with self._linked(threshold, update, lock_timeout) as (snapshot, lowest, method):
-            batch = _new_from(snapshot, against, since)
-            chosen = decide(snapshot, threshold=lowest, keep=keep, since=batch)
-            yield from self._store.while_open(decisions(snapshot, chosen, method, only=only))
+        level = self._asked_level(threshold)
+
+        def found() -> Iterator[Decision]:
+            with self._linked(level, update, lock_timeout) as (snapshot, method):
+                batch = _new_from(snapshot, against, since)
+                chosen = decide(snapshot, threshold=level, keep=keep, since=batch)
+                yield from self._store.while_open(decisions(snapshot, chosen, method, only=only))
+
+        return found()
 
     def filter(
         self,
@@ -300,13 +308,14 @@ class Groups(Questions):
 
         limit = check_document_limit(max_document_bytes)
         counts = FilterCounts()
+        level = self._asked_level(threshold)
 
         def lines() -> Iterator[bytes]:
-            with self._linked(threshold, update, lock_timeout) as (snapshot, lowest, _):
+            with self._linked(level, update, lock_timeout) as (snapshot, _):
                 values = field_values(snapshot, path, keep, key_field=key_field, limit=limit)
                 chosen = decide(
                     snapshot,
-                    threshold=lowest,
+                    threshold=level,
                     keep=keep,
                     since=_new_from(snapshot, against, since),
                     values=values,
@@ -349,10 +358,14 @@ class Groups(Questions):
         from lshdb.search.neighbors import find_neighbors
 
         check_whole("top", top, 1)
-        with self._linked(threshold, update, lock_timeout) as (snapshot, lowest, method):
-            best = self.params.curve.best
-            found = find_neighbors(snapshot, threshold=lowest, best=best, method=method, top=top)
-            yield from self._store.while_open(found)
+        level, best = self._asked_level(threshold), self.params.curve.best
+
+        def found() -> Iterator[Neighbor]:
+            with self._linked(level, update, lock_timeout) as (snapshot, method):
+                near = find_neighbors(snapshot, threshold=level, best=best, method=method, top=top)
+                yield from self._store.while_open(near)
+
+        return found()
 
     # Inside
 
@@ -365,22 +378,30 @@ class Groups(Questions):
             )
         return method
 
+    def _update_edges(self, level: float, **options: Any) -> EdgeState:
+        from lshdb.clustering import update_clusters
+
+        lowest = min(level, self.params.level)
+        return update_clusters(self._store, self._family, threshold=lowest, **options)
+
     @contextmanager
     def _linked(
-        self, threshold: float | None, update: bool, lock_timeout: float
-    ) -> Iterator[tuple[Snapshot, float, str]]:
-        """A snapshot with edges down to the threshold, that threshold, and their method."""
-        lowest = self._threshold(threshold)
+        self, level: float, update: bool, lock_timeout: float
+    ) -> Iterator[tuple[Snapshot, str]]:
+        """A snapshot with edges down to a level, and their method."""
         if update:
             state = self.edge_state()
-            self.update_clusters(
-                threshold=threshold,
-                verify=None if state is None else state.method,
+            self._update_edges(
+                level,
+                method=self._linking(None if state is None else state.method),
+                max_bucket=None,
                 lock_timeout=lock_timeout,
+                memory=MEMORY,
+                workers=choose_workers(None),
             )
         with self._store.reading() as snapshot:
             state = snapshot.edges.state()
-            if state is None or state.threshold > lowest:
+            if state is None or state.threshold > level:
                 found = (
                     "no"
                     if state is None
@@ -390,7 +411,7 @@ class Groups(Questions):
                     f"the index {self._store.directory.path} has {found} verified edges",
                     hint="bring them up to date with: lshdb clusters INDEX",
                 )
-            yield snapshot, lowest, state.method
+            yield snapshot, state.method
 
 
 def check_limits(max_bucket: int | None, memory: int = MEMORY) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from lshdb.documents import Document, Rejected
+from lshdb.documents import Body, Given, Rejected
+from lshdb.errors import AllRejectedError
 from lshdb.expectations import check_expected
 from lshdb.groups import check_limits
 from lshdb.search.pairs import Pair
@@ -18,8 +19,9 @@ from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.records import StoredBatch
 from lshdb.storage.store import Store
 from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
+from lshdb.transfers import check_index
 from lshdb.upkeep import Upkeep
-from lshdb.values import check_whole
+from lshdb.values import check_key, check_whole
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -71,7 +73,7 @@ class Index(Upkeep):
         dim: int | None = None,
         dtype: str | None = None,
         width: float | None = None,
-        sample: Sequence[Any] | None = None,
+        sample: Iterable[Body] | None = None,
         unit: str | None = None,
         k: int | None = None,
         bag: bool = False,
@@ -79,7 +81,7 @@ class Index(Upkeep):
         strip_accents: bool = False,
         strip_punctuation: bool = False,
         digits: str = "keep",
-        stop_tokens: Iterable[str] | None = None,
+        stop_tokens: str | Iterable[str] | None = None,
         tokenizer: Tokenizer | str | None = None,
         store_text: bool = True,
         database: str | None = None,
@@ -117,12 +119,13 @@ class Index(Upkeep):
             For l1 and l2: of the pieces that projections are cut into; chosen by default. For
             scheme ``unary``: the largest number.
         sample : iterable, optional
-            Some hundred bodies that are like those that will come. Bands and width are chosen for
-            the similarities among them, and not for those of a typical corpus.
+            Some hundred bodies (not documents) that are like those that will come. Bands and width
+            are chosen for the similarities among them, and not for those of a typical corpus.
         unit : {"word", "char", "byte", "line", "token", "url", "tokenizer"}, optional
             What shingles are made of; words, unless a tokenizer is given.
         k : int, optional
             Units a shingle: 5 words or tokens, 9 characters or bytes, 3 lines, 2 tokens of a URL.
+            It is for texts and lists of tokens; of a set each token is a shingle.
         bag : bool
             Whether a repeated shingle counts again.
         lowercase : bool, optional
@@ -131,8 +134,9 @@ class Index(Upkeep):
             Whether accents are dropped, and punctuation and symbols turned into blanks.
         digits : {"keep", "zero"}
             Whether every number becomes 0.
-        stop_tokens : iterable of str, optional
-            For unit ``url``: left out of URLs, in place of the default list.
+        stop_tokens : iterable of str, or str, optional
+            For unit ``url``: left out of URLs, in place of the default list. A string is cut at
+            white space.
         tokenizer : Tokenizer or str, optional
             What cuts texts into tokens, or the name of one that is installed.
         store_text : bool
@@ -306,7 +310,7 @@ class Index(Upkeep):
 
     def add(
         self,
-        documents: Iterable[Document | Rejected | tuple[str, str | list[str]]],
+        documents: Iterable[Given],
         *,
         on_conflict: str = "replace",
         max_errors: int | None = None,
@@ -321,12 +325,15 @@ class Index(Upkeep):
         Parameters
         ----------
         documents : iterable
-            (key, text) pairs, (key, list of ready tokens) pairs, or what
-            :func:`lshdb.read_documents` yields. Read once, as a stream. For unit ``url`` the text
-            holds URLs, one a line, and the list one an item.
+            (key, text) pairs, (key, ready tokens) pairs, or what :func:`lshdb.read_documents`
+            yields. Read once, as a stream. Tokens in a list or tuple have an order, and k of them
+            that follow each other are a shingle; in a set they have none, and each is a shingle by
+            itself, whatever k is. For unit ``url`` the text holds URLs, one a line, and a list or
+            set one an item.
         on_conflict : {"replace", "skip", "error"}
             What becomes of a key that is there with another text. The same text is always left as
-            it is; only ``last_seen_at`` changes.
+            it is; only ``last_seen_at`` changes. So is the same set, and where k is 1 and texts are
+            stored, the same list in another order.
         max_errors : int, optional
             Stop when more inputs than this are rejected; unlimited by default.
         source : str
@@ -352,6 +359,11 @@ class Index(Upkeep):
             ``on_conflict="error"`` and a key is there with another text.
         TooManyRejectedError
             More than max_errors were rejected.
+        AllRejectedError
+            Something was given and all of it was rejected; holds the result with the reasons. Its
+            batch, with the number of rejections, is recorded.
+        ParameterError, InputError
+            ``documents`` is one string, document or dict, or holds what is no document.
         TokenizerError, ParameterMismatchError
             The index's tokenizer is not installed, in this version, or failed.
         DatabaseError
@@ -366,7 +378,7 @@ class Index(Upkeep):
 
         if max_errors is not None:
             check_whole("max_errors", max_errors, 0)
-        return add_documents(
+        result = add_documents(
             self._store,
             documents,
             family=self._family,
@@ -378,15 +390,26 @@ class Index(Upkeep):
             on_reject=on_reject,
             on_commit=on_commit,
         )
+        if result.rejected and not result.documents:
+            first, n = result.rejections[0], result.rejected
+            raise AllRejectedError(
+                f"{first.source}: {first.reason}"
+                + (f"; nor was any of the other {n - 1:,} inputs accepted" if n > 1 else ""),
+                result=result,
+                hint="the error's result.rejections has the reason of each; see docs/input.md for "
+                "what is accepted",
+            )
+        return result
 
-    def remove(self, keys: Iterable[str], *, lock_timeout: float = 60.0) -> RemoveResult:
+    def remove(self, keys: str | Iterable[str], *, lock_timeout: float = 60.0) -> RemoveResult:
         """Remove documents; they are in no answer from the commit on.
 
         Their signatures and postings stay where they are, and are passed over.
 
         Parameters
         ----------
-        keys : iterable of str
+        keys : str or iterable of str
+            A string is one key.
         lock_timeout : float
             Seconds to wait for another writer.
 
@@ -397,6 +420,8 @@ class Index(Upkeep):
 
         Raises
         ------
+        ParameterError
+            Something among the keys is no string; nothing was removed.
         LockedError, DatabaseError
         """
         from lshdb.removing import remove_documents
@@ -493,11 +518,12 @@ class Index(Upkeep):
         """
         from lshdb.contraction import contract_links
 
-        lowest = self._threshold(threshold)
+        level = self._asked_level(threshold)
         return contract_links(
             path,
             params=self.params,
-            linked=lambda: self._linked(lowest, update, lock_timeout),
+            threshold=level,
+            linked=lambda: self._linked(level, update, lock_timeout),
             linkage=linkage,
             repeat=repeat,
             drop_loops=drop_loops,
@@ -531,10 +557,10 @@ class Index(Upkeep):
         """
         from lshdb.search.joining import join_stores
 
-        threshold = self._threshold(threshold)
-        found = join_stores(
-            self._store, other._store, self._family, threshold=threshold, verify=verify
-        )
+        check_index("other", other)
+
+        level = self._asked_level(threshold, verify)
+        found = join_stores(self._store, other._store, self._family, threshold=level, verify=verify)
         return self._store.while_open(other._store.while_open(found))
 
     def show(self, key: str) -> ShownDocument:
@@ -542,8 +568,9 @@ class Index(Upkeep):
 
         Raises
         ------
-        KeyNotFoundError
+        KeyNotFoundError, ParameterError
         """
+        check_key("key", key)
         with self._store.reading() as snapshot:
             return show_document(snapshot, self.params, key)
 
@@ -583,7 +610,7 @@ class Index(Upkeep):
         Parameters
         ----------
         statement : str
-        parameters : sequence or mapping
+        parameters : list, tuple or mapping
             What stands for ``?``, or for ``:name``, in it.
         timeout : float, optional
             Seconds that the database may work on it; without, as long as it takes.
@@ -593,6 +620,8 @@ class Index(Upkeep):
         QueryError
             The statement is wrong, or is none that only reads, or was stopped; the last two may
             come while rows are taken.
+        ParameterError
+            ``parameters`` is one value, and neither a list or tuple of values nor a mapping.
         """
         from lshdb.sql import run_sql
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.banding import bucket_keys
-from lshdb.documents import Document
-from lshdb.errors import ParameterError
+from lshdb.documents import Body, Document, given_document
+from lshdb.errors import ParameterError, RecallWarning, warn_caller
 from lshdb.params import IndexParams, check_threshold
 from lshdb.search.bulk import QueryMaker, search_documents
 from lshdb.search.explanation import Explanation, explain_pair
@@ -25,7 +25,7 @@ from lshdb.signatures.family import Family
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
 from lshdb.threads import choose_workers
-from lshdb.values import check_whole, plain_number
+from lshdb.values import check_items, check_key, check_whole, plain_number
 
 if TYPE_CHECKING:
     from lshdb.search.nearest import NearestSearch
@@ -48,7 +48,7 @@ class Questions:
 
     def query(
         self,
-        body: str | list[str] | None = None,
+        body: Body | None = None,
         *,
         key: str | None = None,
         top: int | None = 10,
@@ -61,7 +61,7 @@ class Questions:
 
         Parameters
         ----------
-        body : str, list of str or other, optional
+        body : str, list, tuple or set of str, or other, optional
             As for :meth:`add`.
         key : str, optional
             Instead of a body: a document of the index, which is left out of the answer itself.
@@ -95,30 +95,32 @@ class Questions:
         """
         if (body is None) == (key is None):
             raise ParameterError("a query has either a body or a key")
+        asked = top, self._query_level(threshold, verify, recall), verify
         if body is None:
+            key = check_key("key", key)
             if recall is not None or probe_limit is not False:
-                with self._nearest(top, threshold, verify, recall, probe_limit) as nearest:
-                    return nearest.search_key(key or "")
-            with self._searcher(self._store.reading(), top, threshold, verify) as searcher:
-                return _query_key(searcher, key or "")
+                with self._nearest(*asked, recall, probe_limit) as nearest:
+                    return nearest.search_key(key)
+            with self._searcher(self._store.reading(), *asked) as searcher:
+                return _query_key(searcher, key)
         points = self._maker.points([body])
         signatures = self._maker.signatures(points) if self._maker.size(points[0]) else None
         if recall is not None or probe_limit is not False:
             from lshdb.search.nearest import Answer
 
-            with self._nearest(top, threshold, verify, recall, probe_limit) as nearest:
+            with self._nearest(*asked, recall, probe_limit) as nearest:
                 return Answer() if signatures is None else nearest.near(signatures, points[0])
         is_exact = verify == "exact" or (verify is None and self.params.keeps_texts)
         keys = self._keys(signatures)
         answering = self._store.answering(keys.reshape(-1), with_bodies=is_exact)
-        with self._searcher(answering, top, threshold, verify) as searcher:
+        with self._searcher(answering, *asked) as searcher:
             if signatures is None:
                 return []
             return searcher.search(signatures, points, keys=keys)[0]
 
     def query_many(
         self,
-        documents: Iterable[Document | tuple[str, str | list[str]]],
+        documents: Iterable[Document | tuple[str, Body]],
         *,
         top: int | None = 10,
         threshold: float | None = None,
@@ -138,20 +140,34 @@ class Questions:
         workers : int or None
             Threads; None is one a core. With one, each query is answered before the next is taken;
             with more, some hundred are taken ahead. The answers are the same.
+
+        Raises
+        ------
+        ParameterError
+            At once; all else while answers are taken, as for :meth:`query`.
         """
         workers = choose_workers(workers)
-        taken = (item if isinstance(item, Document) else Document(*item) for item in documents)
-        if recall is not None or probe_limit is not False:
-            with self._nearest(top, threshold, verify, recall, probe_limit) as nearest:
-                near = search_documents(nearest, self._maker, taken, workers=workers)
-                yield from self._store.while_open(near)
-            return
-        with self._searcher(self._store.reading(), top, threshold, verify) as searcher:
-            found = search_documents(searcher, self._maker, taken, workers=workers)
-            yield from self._store.while_open(found)
+        check_items(
+            "documents", documents, "an iterable of (key, text) pairs or documents",
+            hint="Index.query answers one text; a dict gives its pairs by .items()",
+        )  # fmt: skip
+        asked = top, self._query_level(threshold, verify, recall), verify
+
+        def found() -> Iterator[tuple[str, list[Hit]]]:
+            taken = map(given_document, documents)
+            is_nearest = recall is not None or probe_limit is not False
+            with (
+                self._nearest(*asked, recall, probe_limit)
+                if is_nearest
+                else self._searcher(self._store.reading(), *asked)
+            ) as searcher:
+                answers = search_documents(searcher, self._maker, taken, workers=workers)
+                yield from self._store.while_open(answers)
+
+        return found()
 
     def explain(
-        self, key1: str, key2: str | None = None, *, body: str | list[str] | None = None
+        self, key1: str, key2: str | None = None, *, body: Body | None = None
     ) -> Explanation:
         """Why a document and another one, or a text, are a near-duplicate pair or are none.
 
@@ -159,8 +175,8 @@ class Questions:
         ----------
         key1 : str
         key2 : str, optional
-        body : str or list of str, optional
-            Instead of a second key; not added.
+        body : str, list or set of str, or other, optional
+            As for :meth:`add`, instead of a second key; not added.
 
         Raises
         ------
@@ -170,6 +186,9 @@ class Questions:
         """
         if (key2 is None) == (body is None):
             raise ParameterError("a document is compared with either a second key or a body")
+        check_key("key1", key1)
+        if key2 is not None:
+            check_key("key2", key2)
         with self._store.reading() as snapshot:
             return explain_pair(snapshot, self._family, key1, key2, body)
 
@@ -179,7 +198,7 @@ class Questions:
         with self._store.reading() as snapshot:
             return snapshot.has_signatures
 
-    def similarity(self, left: str | list[str], right: str | list[str]) -> float:
+    def similarity(self, left: Body, right: Body) -> float:
         """Exact similarity of two bodies as this index would compare them; O(their length).
 
         Minus the distance where the metric is one. Neither need be in the index. 0 where neither
@@ -196,7 +215,7 @@ class Questions:
         """Why a body can be no document's here, and no query, in one line; None where it can."""
         return self._family.refusal(body)
 
-    def count_shingles(self, body: str | list[str]) -> int:
+    def count_shingles(self, body: Body) -> int:
         """How many shingles a text, or ready tokens, would have here; of 0 nothing is similar.
 
         Of a vector its numbers, of bits for ``jaccard-bits`` those that are set, of weights the
@@ -209,18 +228,17 @@ class Questions:
         self,
         reading: AbstractContextManager[Snapshot],
         top: int | None,
-        threshold: float | None,
+        level: float | None,
         verify: str | None,
     ) -> Iterator[Searcher]:
         if top is not None:
             check_whole("top", top, 1)
-        threshold = self._threshold(threshold)
         with reading as snapshot:
             method = choose_method(verify, self.params, has_signatures=snapshot.has_signatures)
             searcher = Searcher(
                 snapshot,
                 self._family,
-                threshold=threshold,
+                threshold=self.params.level if level is None else level,
                 top=top,
                 method=method,
             )
@@ -230,7 +248,7 @@ class Questions:
     def _nearest(
         self,
         top: int | None,
-        threshold: float | None,
+        level: float | None,
         verify: str | None,
         recall: float | None,
         probe_limit: int | bool,
@@ -247,7 +265,6 @@ class Questions:
             limit = 2 * self.params.bands
         elif probe_limit is not False:
             limit = check_whole("probe_limit", probe_limit, 1)
-        level = None if threshold is None and recall is not None else self._threshold(threshold)
         if level is None and top is None:
             raise ParameterError(
                 "neither top nor threshold says which documents are wanted",
@@ -274,6 +291,34 @@ class Questions:
         check_threshold(self.params.metric, threshold)
         return self.params.curve.level(float(threshold))
 
+    def _asked_level(self, threshold: float | None, verify: str | None = None) -> float:
+        """The same of a threshold as the caller gives it.
+
+        Warns where it lets in what the index was not made for, and finds less often than it was
+        promised, unless candidates are not verified and no threshold applies.
+        """
+        level, params = self._threshold(threshold), self.params
+        if level < params.level:
+            value = params.curve.value(level)
+            is_less = round(params.recall_at(value), 4) < round(params.recall, 4)
+            if is_less and not self._is_unverified(verify):
+                warn_caller(RecallWarning(_recall_below(params, value)))
+        return level
+
+    def _query_level(
+        self, threshold: float | None, verify: str | None, recall: float | None
+    ) -> float | None:
+        """The level of a query; None where a recall is asked for, which has one of its own."""
+        if recall is None:
+            return self._asked_level(threshold, verify)
+        return None if threshold is None else self._threshold(threshold)
+
+    def _is_unverified(self, verify: str | None) -> bool:
+        """Whether candidates are taken as they are."""
+        if verify is None and not self.params.keeps_texts:  # by files that may lie elsewhere
+            return not self.has_signatures
+        return verify == "none"
+
     def _keys(self, signatures: NDArray[np.uint32] | None) -> NDArray[np.int64]:
         if signatures is None:
             return np.empty((0, self.params.bands), dtype=np.int64)
@@ -285,3 +330,14 @@ def _query_key(searcher: Searcher, key: str) -> list[Hit]:
     if document.signature_id is None:
         return []
     return searcher.search_stored(document.signature_id, leave_out=document.doc_id)
+
+
+def _recall_below(params: IndexParams, value: float) -> str:
+    """What is found beyond the threshold of an index, in words."""
+    what, where = ("distance", "above") if params.kind.is_distance else ("similarity", "below")
+    recall = params.recall_at(value)
+    return (
+        f"a pair at {what} {value:g}, {where} this index's threshold of {params.threshold:g}, is "
+        f"found with probability {recall:{'.4f' if recall >= 0.00005 else '.1e'}}; an index made, "
+        f"or rebanded, with threshold {value:g} finds more"
+    )

@@ -15,6 +15,7 @@ from lshdb.storage.store import Store
 from lshdb.storage.times import as_timestamp, timestamp, timestamp_after
 from lshdb.storage.transaction import WriteTransaction
 from lshdb.storage.writing import Writer
+from lshdb.values import check_items, check_key
 
 __all__ = ["RemoveResult", "expire_documents", "remove_documents"]
 
@@ -43,10 +44,13 @@ class RemoveResult:
     batches: list[int] = field(default_factory=list)
 
 
-def remove_documents(store: Store, keys: Iterable[str], *, lock_timeout: float) -> RemoveResult:
+def remove_documents(
+    store: Store, keys: str | Iterable[str], *, lock_timeout: float
+) -> RemoveResult:
     """Remove documents; see :meth:`lshdb.Index.remove`."""
     result = RemoveResult()
-    keys = iter(dict.fromkeys(keys))
+    given = check_items("keys", [keys] if isinstance(keys, str) else keys, "a key, or keys")
+    keys = iter(dict.fromkeys(check_key("a key", key) for key in given))
     with Writer(store, lock_timeout=lock_timeout, needs_signatures=False) as writer:
         while some := list(itertools.islice(keys, _DOCUMENTS_A_BATCH)):
             _remove(writer, some, result)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from lshdb.choosing import choose_params
+from lshdb.documents import Document
 from lshdb.errors import ParameterError
 from lshdb.params import IndexParams
 from lshdb.signatures.families import family_of
 from lshdb.signatures.mixing import key_stream
+from lshdb.values import check_items
 
 __all__ = ["MOST_BODIES", "params_for", "sample_levels"]
 
@@ -43,9 +45,11 @@ def sample_levels(sample: Iterable[Any], options: Mapping[str, Any]) -> list[flo
     ParameterError
         An option cannot be used, or the sample is none.
     """
-    if isinstance(sample, str) or not isinstance(sample, Iterable):
-        raise ParameterError(f"sample is {sample!r:.80}; expected a list of bodies")
+    hint = "give the bodies alone, such as [text for key, text in documents]"
+    check_items("sample", sample, "an iterable of bodies", hint=hint)
     some = list(itertools.islice(sample, MOST_BODIES))
+    if any(isinstance(body, Document) for body in some):
+        raise ParameterError("the sample holds documents; expected bodies", hint=hint)
     plain = {**options, "bands": 1, "rows": 1, "recall": None, "num_perm": None}
     if plain.get("metric") in ("l1", "l2"):
         plain["width"] = plain.get("width") or 1.0
@@ -77,5 +81,7 @@ def params_for(options: Mapping[str, Any], sample: Iterable[Any] | None) -> Inde
     InputError, ParameterError
         As the two functions raise them.
     """
+    if isinstance(options.get("stop_tokens"), Iterator):  # which are gone when they are read
+        options = {**options, "stop_tokens": list(options["stop_tokens"])}
     levels = [] if sample is None else sample_levels(sample, options)
     return choose_params(**options, levels=levels or None)

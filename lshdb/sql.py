@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lshdb.errors import QueryError
+from lshdb.errors import ParameterError, QueryError
 from lshdb.storage.dialects.base import Database, Fate
 from lshdb.storage.dialects.reading import GuardedReader, TimedOut
 from lshdb.storage.store import Store
@@ -38,6 +38,14 @@ def run_sql(
     timeout: float | None,
 ) -> SqlResult:
     """Run one SELECT; see :meth:`lshdb.Index.sql`."""
+    if not isinstance(statement, str):
+        raise ParameterError(f"the statement is {statement!r:.80}; expected a string")
+    if not isinstance(parameters, list | tuple | Mapping):
+        raise ParameterError(
+            f"parameters is {parameters!r:.80}, of type {type(parameters).__name__}; expected a "
+            "list or tuple of values, or a mapping",
+            hint="put one value into a list",
+        )
     seconds = None if timeout is None else check_seconds("timeout", timeout)
     store.require_open()
     reader = store.database.open_guarded(seconds)

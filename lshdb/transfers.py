@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lshdb.errors import ParameterError
 from lshdb.groups import Groups
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.tokenizers import Tokenizer, given_tokenizer
@@ -14,7 +15,7 @@ from lshdb.tokenizers import Tokenizer, given_tokenizer
 if TYPE_CHECKING:
     from lshdb.committing import AddResult
 
-__all__ = ["Transfers"]
+__all__ = ["Transfers", "check_index"]
 
 Path_ = str | os.PathLike[str]
 
@@ -200,7 +201,7 @@ class Transfers(Groups):
         ParameterMismatchError
             A parameter that decides about signatures differs; names both values.
         ParameterError
-            This index is one of the others.
+            This index is one of the others, or one of them is no index.
         TextNotStoredError
             This index stores texts and another does not.
         ConflictError
@@ -216,10 +217,21 @@ class Transfers(Groups):
         """
         from lshdb.merging import merge_stores
 
+        for number, other in enumerate(others, start=1):
+            check_index(f"index {number} to merge", other)
         return merge_stores(
             self._store,
             [other._store for other in others],
             on_conflict=on_conflict,
             lock_timeout=lock_timeout,
             on_commit=on_commit,
+        )
+
+
+def check_index(name: str, value: object) -> None:
+    """Refuse what is no open index, such as a path, or a list of indexes."""
+    if not isinstance(value, Transfers):
+        raise ParameterError(
+            f"{name} is {value!r:.80}, of type {type(value).__name__}; expected an open Index",
+            hint="open it with Index.open(path); give several one by one, a list as *indexes",
         )

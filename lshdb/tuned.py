@@ -15,7 +15,7 @@ in memory (``docs/benchmarks.md``), to a factor of two or three.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -98,7 +98,7 @@ def tune(
     *,
     far: float | None = None,
     documents: int = 1_000_000,
-    sample: Sequence[Any] | None = None,
+    sample: Iterable[Any] | None = None,
     **options: Any,
 ) -> Tuning:
     """Work out what an index would find and cost, without making it.

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from lshdb import (
+    AllRejectedError,
     ConflictError,
     DatabaseError,
     Document,
@@ -336,8 +337,9 @@ def test_unusable_documents_are_rejected_and_counted(make_index: Make) -> None:
 
 def test_input_that_is_all_rejected_leaves_a_batch(make_index: Make) -> None:
     index = make_index()
-    result = index.add([Rejected("x:1", "bad")])
-    assert (result.rejected, result.batches) == (1, [1])
+    with pytest.raises(AllRejectedError, match="x:1: bad") as caught:
+        index.add([Rejected("x:1", "bad")])
+    assert (caught.value.result.rejected, caught.value.result.batches) == (1, [1])
 
 
 def test_add_of_nothing_is_an_add(make_index: Make) -> None:
@@ -497,7 +499,6 @@ def test_documents_of_another_shape_are_refused(make_index: Make) -> None:
     index = make_index()
     wrong: list[Any] = [
         ["ab"],
-        {"cd": "some text"},
         [("a",)],
         [(1, "x")],
         [("a", "b", "c")],

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lshdb import Index, ParameterError, Tokenizer, TokenizerError, read_documents
+from lshdb import (
+    Document,
+    Index,
+    ParameterError,
+    Tokenizer,
+    TokenizerError,
+    read_documents,
+    tune,
+)
 from lshdb.errors import InputError
 
 Make = Callable[..., Index]
@@ -128,3 +136,112 @@ def test_a_tokenizer_that_is_not_there_is_no_texts_fault(tmp_path: Path) -> None
             assert caught.value.message.startswith(
                 "the index splits texts with the tokenizer gone 1: no tokenizer 'gone' is installed"
             )
+
+
+DOCUMENT = Document("1", "a text of six or seven words")
+
+
+@pytest.fixture
+def numbered(make_index: Make) -> Index:
+    index = make_index()
+    index.add([("1", "one text of its own"), ("2", "another text"), ("12", "a third text")])
+    return index
+
+
+def keys_of(index: Index) -> list[str]:
+    return [key for (key,) in index.sql("SELECT key FROM document ORDER BY key").rows]
+
+
+def test_a_string_is_one_key(numbered: Index) -> None:
+    assert numbered.remove("12").removed == 1 and keys_of(numbered) == ["1", "2"]
+    assert numbered.remove("21").missing == ["21"] and keys_of(numbered) == ["1", "2"]
+    assert numbered.remove(key for key in "1").removed == 1 and keys_of(numbered) == ["2"]
+
+
+@pytest.mark.parametrize(
+    "keys", [b"12", {"1": "2"}, [1], ["1", 2], [b"1"], 1, None, DOCUMENT, [DOCUMENT], [["1"]]]
+)
+def test_what_is_no_key_removes_nothing(keys: Any, numbered: Index) -> None:
+    with pytest.raises(ParameterError, match="key"):
+        numbered.remove(keys)
+    assert keys_of(numbered) == ["1", "12", "2"]
+
+
+@pytest.mark.parametrize(
+    "documents",
+    ["", "text", "ab", b"", b"text", {}, {"k": "text"}, {("k", "text"): 1}, DOCUMENT, 5, None,
+     Path("x.jsonl")],
+)  # fmt: skip
+def test_one_thing_in_place_of_documents(documents: Any, numbered: Index) -> None:
+    with pytest.raises(ParameterError, match=r"^documents is "):
+        numbered.add(documents)
+    with pytest.raises(ParameterError, match=r"^documents is "):
+        numbered.query_many(documents)  # at once, and not when its answers are taken
+    assert keys_of(numbered) == ["1", "12", "2"] and numbered.stats().batches == 1
+
+
+def test_queries_are_pairs_or_documents(numbered: Index) -> None:
+    wrong: list[Any] = [["ab"], [("a",)], [(1, "x")], [("a", "b", "c")], [None], [5], [{"a": "b"}]]
+    for documents in wrong:
+        with pytest.raises(InputError, match="expected"):
+            list(numbered.query_many(documents))
+    given: list[Any] = [DOCUMENT, ("q", "another text"), ["r", "another text"]]
+    answers = numbered.query_many(iter(given))
+    assert [(key, len(hits)) for key, hits in answers] == [("1", 0), ("q", 1), ("r", 1)]
+
+
+@pytest.mark.parametrize("key", [1, b"1", ["1"], ("1",), {"1"}, 1.0, DOCUMENT])
+def test_keys_are_strings(key: Any, numbered: Index) -> None:
+    asked: list[Callable[[], object]] = [
+        lambda: numbered.query(key=key),
+        lambda: numbered.query(key=key, recall=0.9),
+        lambda: numbered.show(key),
+        lambda: numbered.explain(key, "1"),
+        lambda: numbered.explain("1", key),
+        lambda: numbered.explain(key, body="text"),
+    ]
+    for ask in asked:
+        with pytest.raises(ParameterError, match="expected a string"):
+            ask()
+
+
+@pytest.mark.parametrize("other", ["x.lshdb", Path("x.lshdb"), None, 5, []])
+def test_other_indexes_are_open_ones(other: Any, numbered: Index) -> None:
+    with pytest.raises(ParameterError, match="expected an open Index"):
+        numbered.merge(other)
+    with pytest.raises(ParameterError, match="expected an open Index"):
+        numbered.join(other)
+
+
+@pytest.mark.parametrize("parameters", ["1", "", b"1", 1, {"1"}, iter("1")])
+def test_parameters_of_a_statement_are_several(parameters: Any, numbered: Index) -> None:
+    with pytest.raises(ParameterError, match=r"^parameters is "):
+        numbered.sql("SELECT key FROM document WHERE key = ?", parameters)
+    rows = numbered.sql("SELECT key FROM document WHERE key = ?", ["12"]).rows
+    assert list(rows) == [("12",)]
+
+
+@pytest.mark.parametrize("sample", ["texts", b"texts", {"k": "text"}, 5, DOCUMENT, [DOCUMENT]])
+def test_a_sample_is_of_bodies(sample: Any, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="sample"):
+        Index.create(tmp_path / "a.lshdb", sample=sample)
+    with pytest.raises(ParameterError, match="sample"):
+        tune(sample=sample)
+    assert not any(tmp_path.iterdir())
+
+
+def test_what_can_be_read_once_is_read_once(make_index: Make) -> None:
+    """A sample has stop tokens looked at a second time, when a generator has nothing left."""
+    urls = [f"http://a.org/one{'x' * n}/two{'y' * n}/three" for n in range(60)]
+    given: dict[str, Any] = {"unit": "url", "k": 1}
+    index = make_index("a", stop_tokens=(token for token in ("one", "two")), sample=urls, **given)
+    assert index.params.stop_tokens == "one two"
+    sampled = make_index("b", stop_tokens=["one", "two"], sample=iter(urls), **given)
+    assert sampled.params == index.params
+    assert make_index("c", stop_tokens="one two", **given).params.stop_tokens == "one two"
+
+
+@pytest.mark.parametrize("paths", ["x.jsonl", b"x.jsonl", Path("x.jsonl"), [b"x.jsonl"]])
+def test_paths_are_several_strings(paths: Any) -> None:
+    with pytest.raises(ParameterError, match="path"):
+        read_documents(paths)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lshdb import (
+    AllRejectedError,
     Document,
     Index,
     IndexNotFoundError,
@@ -130,16 +131,19 @@ def add_watched(
     taken = progress.watch(items)
 
     def add(timeout: float) -> AddResult:
-        return index.add(
-            taken,
-            on_conflict=on_conflict,
-            max_errors=max_errors,
-            source=source,
-            lock_timeout=timeout,
-            workers=workers,
-            on_reject=progress.rejected if report_rejected else None,
-            on_commit=progress.committed,
-        )
+        try:
+            return index.add(
+                taken,
+                on_conflict=on_conflict,
+                max_errors=max_errors,
+                source=source,
+                lock_timeout=timeout,
+                workers=workers,
+                on_reject=progress.rejected if report_rejected else None,
+                on_commit=progress.committed,
+            )
+        except AllRejectedError as error:  # each has been reported, and the exit code says so
+            return error.result
 
     try:
         with progress:

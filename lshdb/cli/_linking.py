@@ -10,7 +10,6 @@ import click
 from lshdb import Index
 from lshdb.cli._options import lock_option, max_bucket_option, memory_option
 from lshdb.cli._output import note
-from lshdb.cli._searching import note_recall
 
 __all__ = ["linkage_option", "linking_options", "update_edges"]
 
@@ -86,7 +85,6 @@ def update_edges(
             memory=memory,
             lock_timeout=lock_timeout,
         )
-    note_recall(index, threshold, None)
     if state is not None and state.hot_buckets:
         note(
             f"{state.hot_buckets:,} buckets of more than {state.max_bucket:,} documents were "

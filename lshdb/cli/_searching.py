@@ -1,4 +1,4 @@
-"""What listings of similar documents share: similarity or distance, and a word about recall."""
+"""What listings of similar documents share: similarity or distance, and what a threshold means."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from lshdb import Index, IndexParams
 from lshdb.cli._output import Column, note
 
-__all__ = ["measured", "note_recall"]
+__all__ = ["measured", "note_unverified"]
 
 Row = Sequence[Any] | None
 
@@ -33,8 +33,8 @@ def measured(
     return named, converted()
 
 
-def note_recall(index: Index, threshold: float | None, verify: str | None) -> None:
-    """Say which recall holds where less is asked for than the index was made for."""
+def note_unverified(index: Index, threshold: float | None, verify: str | None) -> None:
+    """Say that a threshold does not apply where candidates are not verified."""
     params = index.params
     if threshold is None:
         return
@@ -42,10 +42,3 @@ def note_recall(index: Index, threshold: float | None, verify: str | None) -> No
     is_unverified = verify is None and needs_files and not index.has_signatures
     if verify == "none" or is_unverified:
         note("--threshold does not apply with --verify none, which gives every candidate")
-    elif params.curve.level(threshold) < params.level:
-        what, where = ("distance", "above") if params.kind.is_distance else ("similarity", "below")
-        note(
-            f"a pair at {what} {threshold:g}, {where} this index's threshold of "
-            f"{params.threshold:g}, is found with probability {params.recall_at(threshold):.4f}; "
-            f"an index made with --threshold {threshold:g} finds more"
-        )

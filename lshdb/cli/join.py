@@ -8,7 +8,7 @@ from lshdb import Index
 from lshdb.cli._interrupts import prompt_interrupts
 from lshdb.cli._options import listing_options, search_options
 from lshdb.cli._output import print_listing
-from lshdb.cli._searching import measured, note_recall
+from lshdb.cli._searching import measured, note_unverified
 from lshdb.cli.pairs import COLUMNS
 
 __all__ = ["command"]
@@ -38,7 +38,7 @@ def command(
     """
     with Index.open(path_a) as index, Index.open(path_b) as other, prompt_interrupts():
         found = index.join(other, threshold=threshold, verify=verify)
-        note_recall(index, threshold, verify)
+        note_unverified(index, threshold, verify)
         rows = ((pair.key1, pair.key2, pair.similarity, pair.method) for pair in found)
         print_listing(
             *measured(index.params, COLUMNS, rows),

@@ -15,7 +15,7 @@ from lshdb.cli._options import (
     since_option,
 )
 from lshdb.cli._output import Column, note, print_listing
-from lshdb.cli._searching import measured, note_recall
+from lshdb.cli._searching import measured, note_unverified
 
 __all__ = ["COLUMNS", "command"]
 
@@ -59,7 +59,7 @@ def command(
         found = index.pairs(
             threshold=threshold, verify=verify, since=since, max_bucket=max_bucket, memory=memory
         )
-        note_recall(index, threshold, verify)
+        note_unverified(index, threshold, verify)
         rows = ((pair.key1, pair.key2, pair.similarity, pair.method) for pair in found)
         print_listing(
             *measured(index.params, COLUMNS, rows),

@@ -19,7 +19,7 @@ from lshdb.cli._options import (
     vector_option,
 )
 from lshdb.cli._output import Column, is_terminal, note, print_listing
-from lshdb.cli._searching import measured, note_recall
+from lshdb.cli._searching import measured, note_unverified
 
 __all__ = ["command"]
 
@@ -146,7 +146,7 @@ def command(
             answers = index.query_many(usable, workers=workers, **search)
             rows = _streamed(answers, effort, is_live="-" in paths and workers == 1)
         if recall is None:
-            note_recall(index, threshold, verify)
+            note_unverified(index, threshold, verify)
         print_listing(
             *measured(index.params, COLUMNS, rows),
             output_format,
