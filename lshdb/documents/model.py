@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lshdb.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from collections.abc import Set as AbstractSet
 
     from numpy.typing import NDArray
@@ -17,7 +16,7 @@ __all__ = ["Body", "Document", "Given", "Rejected", "given_document"]
 
 Body: TypeAlias = (
     "str | list[str] | tuple[str, ...] | AbstractSet[str] | dict[str, float] | dict[str, int] | "
-    "Sequence[float] | NDArray[Any]"
+    "list[float] | list[int] | tuple[float, ...] | NDArray[Any]"
 )
 """A text; a list or tuple of ready tokens, or a set of them, that are used as they are; weights by
 token; a vector or bits: a 1-D array, a list of numbers, or a string of binary or hexadecimal
