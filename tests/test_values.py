@@ -241,7 +241,10 @@ def test_what_can_be_read_once_is_read_once(make_index: Make) -> None:
     assert make_index("c", stop_tokens="one two", **given).params.stop_tokens == "one two"
 
 
-@pytest.mark.parametrize("paths", ["x.jsonl", b"x.jsonl", Path("x.jsonl"), [b"x.jsonl"]])
+@pytest.mark.parametrize(
+    "paths",
+    ["x.jsonl", b"x.jsonl", Path("x.jsonl"), {"x.jsonl": 1}, 5, None, [b"x.jsonl"], [5], [["x"]]],
+)
 def test_paths_are_several_strings(paths: Any) -> None:
     with pytest.raises(ParameterError, match="path"):
         read_documents(paths)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lshdb.documents.wording import printable, system_reason
@@ -116,7 +116,8 @@ def find_sources(
     ParameterError
         ``paths`` is a single path, or ``input_format`` is unknown.
     """
-    if isinstance(paths, str | bytes | os.PathLike):
+    is_one = isinstance(paths, str | bytes | os.PathLike | Mapping)
+    if is_one or not isinstance(paths, Iterable):
         raise ParameterError(
             f"paths is one {type(paths).__name__}, expected a sequence of paths",
             hint="put the path into a list",
@@ -130,7 +131,7 @@ def find_sources(
         )
     sources: list[Source] = []
     for given in paths:
-        path = os.fspath(given)
+        path = os.fspath(given) if isinstance(given, str | bytes | os.PathLike) else given
         if not isinstance(path, str):
             raise ParameterError(f"a path is {path!r}, expected a string")
         if path == STDIN and any(source.is_stdin for source in sources):
