@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.committing import AddResult, Change, Committer, check_on_conflict
+from lshdb.committing import AddResult, Change, Committer, LastBatch, check_on_conflict
 from lshdb.documents import Document, Given, Rejected, given_document, validate_key
 from lshdb.errors import TooManyRejectedError
 from lshdb.signatures.family import Family
@@ -85,31 +85,41 @@ def in_batches(
     """Cut a stream into batches that fit in memory, without what is unusable, which is reported.
 
     Vectors and bits come out as their contents: in another form they are the same, and a list of
-    numbers takes eight times the memory.
+    numbers takes eight times the memory. A full batch is given out when one more item has come, so
+    that the last batch is known to be the last.
     """
     batch: list[Document] = []
     characters = done = 0
+    is_full = False
     is_dense = family.params.kind.is_dense
-    for item in items:
-        if isinstance(item, Rejected):
-            reject(item)
-            continue
-        document = given_document(item)
-        reason = validate_key(document.key) or family.refusal(document.body)
-        if reason is not None:
-            reject(Rejected(document.source or f"key {document.key!r}"[:200], reason))
-            continue
-        batch.append(document)
-        characters += _weight(document.body)
-        is_full = len(batch) >= BATCH_DOCUMENTS or characters >= BATCH_CHARACTERS
-        if is_dense and (is_full or len(batch) - done >= _CONVERTED):
-            batch[done:] = _with_contents(batch[done:], family)
-            done = len(batch)
+    try:
+        for item in items:
+            if is_full:
+                yield batch
+                batch, characters, done, is_full = [], 0, 0, False
+            if isinstance(item, Rejected):
+                reject(item)
+                continue
+            document = given_document(item)
+            reason = validate_key(document.key) or family.refusal(document.body)
+            if reason is not None:
+                reject(Rejected(document.source or f"key {document.key!r}"[:200], reason))
+                continue
+            batch.append(document)
+            characters += _weight(document.body)
+            full = len(batch) >= BATCH_DOCUMENTS or characters >= BATCH_CHARACTERS
+            if is_dense and (full or len(batch) - done >= _CONVERTED):
+                batch[done:] = _with_contents(batch[done:], family)
+                done = len(batch)
+            is_full = full
+    except Exception:
         if is_full:
-            yield batch
-            batch, characters, done = [], 0, 0
+            yield batch  # whatever became of the items after it
+        raise
     if batch:
-        yield batch[:done] + _with_contents(batch[done:], family) if is_dense else batch
+        if is_dense:
+            batch[done:] = _with_contents(batch[done:], family)
+        yield LastBatch(batch)
 
 
 def _with_contents(documents: list[Document], family: Family) -> list[Document]:

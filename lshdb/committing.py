@@ -37,7 +37,7 @@ from lshdb.storage.times import timestamp, timestamp_after
 from lshdb.storage.transaction import WriteTransaction
 from lshdb.storage.writing import Writer
 
-__all__ = ["AddResult", "Change", "Committer", "check_on_conflict"]
+__all__ = ["AddResult", "Change", "Committer", "LastBatch", "check_on_conflict"]
 
 logger = logging.getLogger("lshdb")
 
@@ -53,6 +53,8 @@ class AddResult:
         same.
     copies : int
         Of those added and replaced, how many share the signature of an identical content.
+    resumed : int
+        Of those unchanged, how many an add that did not end had brought: they are this add's now.
     rejected : int
         Inputs that were no acceptable document.
     rejections : list of Rejected
@@ -67,6 +69,7 @@ class AddResult:
     replaced: int = 0
     unchanged: int = 0
     copies: int = 0
+    resumed: int = 0
     rejected: int = 0
     rejections: list[Rejected] = field(default_factory=list)
     batches: list[int] = field(default_factory=list)
@@ -115,6 +118,10 @@ class Change:
     n_unassigned: int | None = 0
     signature_id: int | None = None
     is_copy: bool = False
+
+
+class LastBatch(list[Any]):
+    """A batch after which none comes: its commit records that the run has ended."""
 
 
 def check_on_conflict(on_conflict: str) -> None:
@@ -169,6 +176,7 @@ class Committer(ABC):
         self.on_conflict = on_conflict
         self.rejected_before = 0
         self.is_again = False
+        self._has_ended = False
         with writer.transaction() as transaction:
             last = transaction.snapshot.last_batch()
             self.posted = PostedContents(transaction.snapshot.run_tables)
@@ -251,16 +259,28 @@ class Committer(ABC):
         result.replaced += counts["n_replaced"]
         result.unchanged += counts["n_unchanged"]
         result.copies += counts["n_copies"]
+        result.resumed += counts["n_resumed"]
         result.batches.append(counts["batch_id"])
+        self._has_ended = isinstance(items, LastBatch)
         logger.info("batch %d: %d documents committed", counts["batch_id"], len(items))
 
     def finish(self) -> None:
-        """Record rejections that came after the last batch, or that nothing came, in a last one."""
+        """Record that the run has ended, unless its last commit did.
+
+        Rejections that came after the last batch, or that nothing came at all, are a batch of
+        their own. A new index of which no document has been accepted stays without a commit, so
+        that it never comes to its place.
+        """
+        if self.writer.is_making and not self.result.documents:
+            return
         if self.result.rejected > self.rejected_before or not self.result.batches:
-            self.commit([])
+            self.commit(LastBatch())
+        elif not self._has_ended and (add_id := self.add_id) is not None:
+            self.writer.run(lambda transaction: transaction.end_add(add_id))
+            self._has_ended = True
 
     def _write(self, transaction: WriteTransaction, items: Sequence[Any]) -> dict[str, int]:
-        changes, seen_again, unchanged = self._classify(transaction, items)
+        changes, seen_again, resumed, unchanged = self._classify(transaction, items)
         self._hash_contents(changes)
         digests, parts = self._share_signatures(transaction, changes)
         batch_id = transaction.open_batch(
@@ -270,6 +290,13 @@ class Committer(ABC):
         self._write_documents(transaction, changes, batch_id)
         for seen_at, some in seen_again.items():
             transaction.touch_documents(some, seen_at)
+        for seen_at, some in resumed.items():
+            transaction.touch_documents(some, seen_at, batch_id=batch_id)
+        add_id = self.add_id or batch_id
+        if isinstance(items, LastBatch):
+            transaction.end_add(add_id)
+        else:
+            transaction.begin_add(add_id)
         counts = {
             "n_added": sum(change.before is None for change in changes),
             "n_replaced": sum(change.before is not None for change in changes),
@@ -278,24 +305,31 @@ class Committer(ABC):
             "n_rejected": self.result.rejected - self.rejected_before,
         }
         transaction.update_batch(batch_id, {**counts, "finished_at": timestamp()})
-        return {**counts, "batch_id": batch_id}
+        return {**counts, "batch_id": batch_id, "n_resumed": sum(map(len, resumed.values()))}
 
     def _classify(
         self, transaction: WriteTransaction, items: Sequence[Any]
-    ) -> tuple[list[Change], dict[str, list[StoredDocument]], int]:
+    ) -> tuple[list[Change], dict[str, list[StoredDocument]], dict[str, list[StoredDocument]], int]:
         """Sort a batch into what is to be written and what is unchanged.
+
+        A document that an unfinished add brought, and that comes in again as it is, belongs to the
+        run that brings it again: what ``--since last`` means is then the whole of that input.
 
         Returns
         -------
         changes : list of Change
         seen_again : dict
             Unchanged documents that came in later than the index knew, by time.
+        resumed : dict
+            Unchanged documents of unfinished adds, by the time at which they last came in.
         unchanged : int
             How many documents are.
         """
         known = transaction.snapshot.documents_of_keys(item.key for item in items)
         changes: list[Change] = []
         seen_again: dict[str, list[StoredDocument]] = {}
+        resumed: dict[str, list[StoredDocument]] = {}
+        unfinished = transaction.snapshot.unfinished_batches(but=self.add_id)
         unchanged = 0
         for item in items:
             before = known.get(item.key)
@@ -303,10 +337,15 @@ class Committer(ABC):
                 continue
             change = self._change(item)
             if before is not None:
-                is_same = before.body_hash == change.body_hash or self.on_conflict == "skip"
-                if is_same or self._is_same(transaction, item, before):
+                is_same = before.body_hash == change.body_hash or self._is_same(
+                    transaction, item, before
+                )
+                if is_same or self.on_conflict == "skip":
                     unchanged += 1
-                    if before.last_seen_at < change.last_seen_at:
+                    if is_same and before.batch_id in unfinished:
+                        seen_at = max(before.last_seen_at, change.last_seen_at)
+                        resumed.setdefault(seen_at, []).append(before)
+                    elif before.last_seen_at < change.last_seen_at:
                         seen_again.setdefault(change.last_seen_at, []).append(before)
                     continue
                 if self.on_conflict == "error":
@@ -318,7 +357,7 @@ class Committer(ABC):
                     )
                 change.before = before
             changes.append(change)
-        return changes, seen_again, unchanged
+        return changes, seen_again, resumed, unchanged
 
     def _share_signatures(
         self, transaction: WriteTransaction, changes: list[Change]

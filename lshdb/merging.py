@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.committing import AddResult, Change, Committer, check_on_conflict
+from lshdb.committing import AddResult, Change, Committer, LastBatch, check_on_conflict
 from lshdb.errors import DamageError, ParameterError, TextNotStoredError
 from lshdb.expectations import check_equal
 from lshdb.params import IndexParams
@@ -107,7 +107,7 @@ class _Merge(Committer):
 
     def batches(self) -> Iterator[list[WholeDocument]]:
         """The documents of all, one index after the other, in batches that fit in memory."""
-        for path, snapshot in self._sources:
+        for number, (path, snapshot) in enumerate(self._sources, 1):
             for file in snapshot.generation.files[: 1 + self.params.keeps_vectors]:
                 for _ in verified_rows(snapshot, file):
                     pass
@@ -117,13 +117,13 @@ class _Merge(Committer):
             if self.params.keeps_vectors:
                 vector_bytes = snapshot.vector_file.row_bytes
             for document in snapshot.whole_documents():
-                batch.append(document)
-                size += len(document.body or b"") + vector_bytes
                 if len(batch) >= BATCH_DOCUMENTS or size >= BATCH_BYTES:
                     yield batch
                     batch, size = [], 0
+                batch.append(document)
+                size += len(document.body or b"") + vector_bytes
             if batch:
-                yield batch
+                yield LastBatch(batch) if number == len(self._sources) else batch
 
     def _change(self, item: WholeDocument) -> Change:
         if self.params.keeps_texts and (item.form is None or item.body is None):

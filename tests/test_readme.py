@@ -193,7 +193,7 @@ def test_sql_sizes_by_band(index: Index) -> None:
 def test_sql_new_beside_old(index: Index) -> None:
     rows, plan = ask(index, "new")
     assert_reads_once(plan)
-    (first,) = index.sql("SELECT max(add_id) FROM batch").rows
+    (first,) = index.sql("SELECT min(batch_id) FROM new_document").rows
     batch = dict(index.sql("SELECT key, batch_id FROM document").rows)
     expected = {
         (new, old)

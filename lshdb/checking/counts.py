@@ -1,10 +1,11 @@
 """The quick check: headers, counts and small tables, at a cost that hardly grows with the index.
 
 Read are header, length and first block of the signature file and the vector file; the tables
-``state``, ``batch``, ``edge_state``, ``run``, ``bucket_stat`` and ``signature_block``, which have
-some rows a thousand documents at the most; and how many documents there are, by counting them in an
-index. Not read are signature rows past the first block, postings, texts, and the rows of documents
-and edges: what is damaged there is not found, nor is damage in the structure of the database.
+``state``, ``batch``, ``unfinished_add``, ``edge_state``, ``run``, ``bucket_stat`` and
+``signature_block``, which have some rows a thousand documents at the most; and how many documents
+there are, by counting them in an index. Not read are signature rows past the first block, postings,
+texts, and the rows of documents and edges: what is damaged there is not found, nor is damage in the
+structure of the database.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ def count_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]
     yield from _block_findings(snapshot)
     yield from _run_findings(snapshot, params)
     yield from _small_rows(snapshot)
+    yield from _unfinished_adds(snapshot)
     yield from _document_counts(snapshot)
 
 
@@ -112,6 +114,15 @@ def _small_rows(snapshot: Snapshot) -> Iterator[Finding]:
             if found != row[-1]:
                 what = f"CRC-32 of its values is {found:08x}, written was {row[-1]:08x}"
                 yield Finding(kind, f"table {table}, row {row[0]}", what, f"row {row[0]}")
+
+
+def _unfinished_adds(snapshot: Snapshot) -> Iterator[Finding]:
+    """Adds that are said not to have ended are there."""
+    for (add_id,) in snapshot.execute(
+        "SELECT add_id FROM unfinished_add WHERE add_id NOT IN (SELECT add_id FROM batch)"
+    ):
+        what = f"says that add {add_id} did not end, which is not there"
+        yield Finding("batch", "table unfinished_add", what, "what --since last means")
 
 
 def _document_counts(snapshot: Snapshot) -> Iterator[Finding]:

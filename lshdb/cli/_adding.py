@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,14 +26,17 @@ from lshdb.cli._progress import AddProgress, TaskProgress
 
 if TYPE_CHECKING:
     from lshdb.adding import AddResult
+    from lshdb.storage.records import StoredBatch
 
 __all__ = [
     "add_watched",
     "committing",
     "create_and_say",
+    "note_resumed",
     "open_if_there",
     "require_metric",
     "summary",
+    "unfinished_last",
 ]
 
 _ARRAYS = ("npy", "npz")
@@ -181,6 +184,30 @@ def summary(result: AddResult) -> str:
         f"exact copies {result.copies:,}, rejected {result.rejected:,}; "
         f"{rate:,.0f} documents/s; {_batches(result)}"
     )
+
+
+def unfinished_last(batches: Sequence[StoredBatch]) -> StoredBatch | None:
+    """The last of some batches that changed something, if its add has not ended."""
+    for batch in reversed(batches):
+        if batch.n_added or batch.n_replaced:
+            return None if batch.has_ended else batch
+    return None
+
+
+def note_resumed(index: Index, result: AddResult) -> None:
+    """Say what became of an add that did not end and came right before this one."""
+    if result.resumed:
+        note(
+            f"{result.resumed:,} of those unchanged had come in with an add that did not end; they "
+            "count as new with this one"
+        )
+    first = result.batches[0] if result.batches else 0
+    left = unfinished_last([batch for batch in index.batches() if batch.batch_id < first])
+    if left is not None:
+        note(
+            f"the add before this one ({left.source}, begun {left.started_at[:16]} UTC) did not "
+            "end; add its input again, or no --since last shows what it brought"
+        )
 
 
 def _batches(result: AddResult) -> str:

@@ -1,4 +1,4 @@
-"""What listings of similar documents share: similarity or distance, and what a threshold means."""
+"""What listings of similar documents share: similarity or distance, and what is noted of them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from lshdb import Index, IndexParams
+from lshdb.cli._adding import unfinished_last
 from lshdb.cli._output import Column, note
 
-__all__ = ["measured", "note_unverified"]
+__all__ = ["measured", "note_unfinished", "note_unverified"]
 
 Row = Sequence[Any] | None
 
@@ -42,3 +43,15 @@ def note_unverified(index: Index, threshold: float | None, verify: str | None) -
     is_unverified = verify is None and needs_files and not index.has_signatures
     if verify == "none" or is_unverified:
         note("--threshold does not apply with --verify none, which gives every candidate")
+
+
+def note_unfinished(index: Index, since: int | str | None) -> None:
+    """Say so where the last add, which is asked for, did not end."""
+    if since != "last":
+        return
+    batch = unfinished_last(index.batches())
+    if batch is not None:
+        note(
+            f"the last add ({batch.source}, begun {batch.started_at[:16]} UTC) has not ended, and "
+            "what is new is what it brought so far; add the same input again for the whole of it"
+        )

@@ -19,6 +19,7 @@ from lshdb import Document, InputError, Rejected, read_documents
 from lshdb.cli._adding import (
     add_watched,
     create_and_say,
+    note_resumed,
     open_if_there,
     require_metric,
     summary,
@@ -85,6 +86,8 @@ def command(
     its dimension from the input, and its bands are chosen for a sample of it.
 
     A key that is there with the same text stays as it is, so that adding twice changes nothing.
+    Add the same input again after an interruption: what it had brought and the rest are then one
+    add, which is what --since last means.
     What is no document is reported with file, line and reason, counted, and does not stop the rest;
     the exit code is then 5.
 
@@ -134,6 +137,7 @@ def command(
             max_errors=max_errors,
             workers=workers,
         )
+        note_resumed(index, result)
     say(summary(result))
     if result.rejected:
         ctx.exit(REJECTED)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import click
 
 from lshdb import Index
 from lshdb.cli._options import index_argument, listing_options
-from lshdb.cli._output import Column, chosen_format, print_listing
+from lshdb.cli._output import Column, chosen_format, note, print_listing
 
 __all__ = ["command"]
 
@@ -22,6 +24,7 @@ NAMES = (
     "n_copies",
     "n_rejected",
     "n_removed",
+    "has_ended",
 )
 IN_TABLE = (
     Column("batch_id", "number", "batch"),
@@ -34,14 +37,18 @@ IN_TABLE = (
     Column("n_removed", "number", "removed"),
     Column("source"),
 )
-"""A table leaves out what fits no terminal: when a batch began, and by which add."""
+"""A table leaves out what fits no terminal: when a batch began, and by which add. Which adds have
+not ended is noted below it."""
 
 
 @click.command("batches", short_help="List what was added and when.")
 @index_argument
 @listing_options
 def command(index_path: str, *, output_format: str | None) -> None:
-    """List the batches of INDEX, oldest first. A batch is one commit; an add is one or more."""
+    """List the batches of INDEX, oldest first. A batch is one commit; an add is one or more.
+
+    has_ended is false for the batches of an add that was interrupted, or that is under way.
+    """
     with Index.open(index_path) as index:
         batches = index.batches()
     if chosen_format(output_format) == "table":
@@ -53,6 +60,10 @@ def command(index_path: str, *, output_format: str | None) -> None:
             for batch in batches
         )
         print_listing(IN_TABLE, rows, "table", empty="nothing was added yet")
+        for add_id, some in itertools.groupby(batches, key=lambda batch: batch.add_id):
+            ids = [batch.batch_id for batch in some if not batch.has_ended]
+            if ids:
+                note(f"the add of batches {add_id}-{ids[-1]} has not ended")
     else:
         columns = [Column(name) for name in NAMES]
         rows = (tuple(getattr(batch, name) for name in NAMES) for batch in batches)

@@ -11,7 +11,7 @@ from lshdb.cli._interrupts import prompt_interrupts
 from lshdb.cli._linking import linking_options, update_edges
 from lshdb.cli._options import document_limit_option, index_argument, listing_options, since_option
 from lshdb.cli._output import Column, note, print_bytes, print_listing
-from lshdb.cli._searching import measured
+from lshdb.cli._searching import measured, note_unfinished
 
 __all__ = ["command"]
 
@@ -91,6 +91,8 @@ def command(
         )
     with Index.open(index_path) as index, prompt_interrupts():
         update_edges(index, **linking)
+        if against:
+            note_unfinished(index, since or "last")
         how: dict[str, Any] = {
             "keep": keep,
             "threshold": linking["threshold"],

@@ -15,7 +15,7 @@ from lshdb.cli._options import (
     since_option,
 )
 from lshdb.cli._output import Column, note, print_listing
-from lshdb.cli._searching import measured, note_unverified
+from lshdb.cli._searching import measured, note_unfinished, note_unverified
 
 __all__ = ["COLUMNS", "command"]
 
@@ -29,7 +29,10 @@ COLUMNS = (
 
 @click.command("pairs", short_help="List all near-duplicate pairs.")
 @index_argument
-@since_option("Only pairs with a document of this batch or a later one; 'last' is the last add.")
+@since_option(
+    "Only pairs with a document of this batch or a later one; 'last' is the last add that changed "
+    "something."
+)
 @max_bucket_option(
     "Leave out buckets, and groups of exact copies, of more documents than this; how much that is "
     "will be said.  [default: none is left out]"
@@ -60,6 +63,7 @@ def command(
             threshold=threshold, verify=verify, since=since, max_bucket=max_bucket, memory=memory
         )
         note_unverified(index, threshold, verify)
+        note_unfinished(index, since)
         rows = ((pair.key1, pair.key2, pair.similarity, pair.method) for pair in found)
         print_listing(
             *measured(index.params, COLUMNS, rows),

@@ -94,6 +94,8 @@ class Rebuild:
         with writer.transaction() as transaction:
             version = str(transaction.execute("SELECT unicode_version FROM state").fetchone()[0])
             load_batches(transaction, self.history.rows(version))
+            for add_id in self.history.unfinished_adds():
+                transaction.begin_add(add_id)
         for rows in self._chunks():
             with collector_paused(), writer.transaction() as transaction:
                 self._take(transaction, rows)

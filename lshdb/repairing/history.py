@@ -41,7 +41,14 @@ class History:
         for row in salvaged(snapshot.session, "batch", *_COLUMNS):
             if row_checksum(row[:-1]) == row[-1]:
                 self._rows[row[0]] = row[:-1]
+        self._unfinished = [
+            row[0] for row in salvaged(snapshot.session, "unfinished_add", "add_id")
+        ]
         self.rebuilt: list[int] = []
+
+    def unfinished_adds(self) -> list[int]:
+        """Adds that did not end, of those that there will be."""
+        return [add_id for add_id in self._unfinished if self.has(add_id)]
 
     def count(self, batch_id: int, seen_at: str) -> None:
         """Take note of a proved document of a batch."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lshdb.errors import KeyNotFoundError
@@ -164,13 +165,32 @@ class RowReader:
 
     def batches(self) -> Iterator[StoredBatch]:
         """All batches, oldest first; a damaged one is a DamageError."""
+        unfinished = {add_id for (add_id,) in self.execute("SELECT add_id FROM unfinished_add")}
         rows = self.execute(f"SELECT {BATCH_COLUMNS} FROM batch ORDER BY batch_id")
-        return (StoredBatch(*verified_row("batch", row)) for row in rows)
+        for row in rows:
+            batch = StoredBatch(*verified_row("batch", row))
+            yield replace(batch, has_ended=False) if batch.add_id in unfinished else batch
 
     def last_add(self) -> int:
-        """The first batch of the newest add; 1 where there was none."""
-        (add_id,) = self.execute("SELECT max(add_id) FROM batch WHERE n_removed = 0").fetchone()
+        """The first batch of the newest add that changed something; 1 where there was none.
+
+        It changed something that added or replaced documents, or took over those of an add that
+        did not end.
+        """
+        (add_id,) = self.execute(
+            "SELECT max(add_id) FROM batch WHERE n_removed = 0 AND (n_added > 0 OR n_replaced > 0 "
+            "OR EXISTS (SELECT 1 FROM document WHERE document.batch_id = batch.batch_id))"
+        ).fetchone()
         return add_id or 1
+
+    def unfinished_batches(self, *, but: int | None = None) -> frozenset[int]:
+        """The batches of adds that did not end, without those of one add, which is under way."""
+        rows = self.execute(
+            "SELECT batch.batch_id FROM batch "
+            "JOIN unfinished_add ON unfinished_add.add_id = batch.add_id WHERE batch.add_id <> ?",
+            (but or 0,),
+        )
+        return frozenset(batch_id for (batch_id,) in rows)
 
     def last_batch(self) -> StoredBatch | None:
         """The newest batch; damaged, it is a DamageError."""

@@ -44,7 +44,10 @@ class WholeDocument(StoredDocument):
 
 @dataclass(frozen=True, slots=True)
 class StoredBatch:
-    """A row of the table ``batch``: what one commit of one add brought."""
+    """A row of the table ``batch``: what one commit of one add brought.
+
+    ``has_ended`` is false for the batches of an add that was interrupted, or is under way.
+    """
 
     batch_id: int
     add_id: int
@@ -58,3 +61,4 @@ class StoredBatch:
     n_rejected: int
     n_removed: int
     unicode_version: str
+    has_ended: bool = True

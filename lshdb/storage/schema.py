@@ -105,6 +105,12 @@ batch = Table(
     Column("checksum", Whole, nullable=False, server_default=text("0")),
 )
 
+unfinished_add = Table(
+    "unfinished_add",
+    metadata,
+    Column("add_id", Whole, ForeignKey("batch.batch_id"), primary_key=True, autoincrement=False),
+)
+
 document = Table(
     "document",
     metadata,

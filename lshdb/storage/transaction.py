@@ -176,14 +176,40 @@ class WriteTransaction:
             for table in ("content", "document"):
                 self.execute(f"DELETE FROM {table} WHERE {self.session.in_list('doc_id')}", (some,))
 
-    def touch_documents(self, documents: Sequence[StoredDocument], seen_at: str) -> None:
-        """Set ``last_seen_at`` of documents that came in again unchanged."""
-        if documents:
-            seen = (replace(document, last_seen_at=seen_at) for document in documents)
-            self.session.execute_many(
-                "UPDATE document SET last_seen_at = ?, checksum = ? WHERE doc_id = ?",
-                [(seen_at, row_checksum(one.values()), one.doc_id) for one in seen],
-            )
+    def touch_documents(
+        self, documents: Sequence[StoredDocument], seen_at: str, *, batch_id: int | None = None
+    ) -> None:
+        """Set ``last_seen_at``, and where it is given ``batch_id``, of unchanged documents."""
+        if not documents:
+            return
+        changed: dict[str, Any] = {"last_seen_at": seen_at}
+        if batch_id is not None:
+            changed["batch_id"] = batch_id
+        columns = "".join(f"{name} = ?, " for name in changed)
+        self.session.execute_many(
+            f"UPDATE document SET {columns}checksum = ? WHERE doc_id = ?",
+            [
+                (*changed.values(), row_checksum(replace(one, **changed).values()), one.doc_id)
+                for one in documents
+            ],
+        )
+
+    def begin_add(self, add_id: int) -> None:
+        """Record that more batches of an add are to come."""
+        self.execute(
+            "INSERT INTO unfinished_add (add_id) SELECT batch_id FROM batch WHERE batch_id = ? "
+            "AND batch_id NOT IN (SELECT add_id FROM unfinished_add)",
+            (add_id,),
+        )
+
+    def end_add(self, add_id: int) -> None:
+        """Record that an add has ended, and forget unfinished ones that have no document left."""
+        self.execute(
+            "DELETE FROM unfinished_add WHERE add_id = ? OR NOT EXISTS (SELECT 1 FROM batch "
+            "JOIN document ON document.batch_id = batch.batch_id "
+            "WHERE batch.add_id = unfinished_add.add_id)",
+            (add_id,),
+        )
 
     def put_bodies(
         self, rows: Iterable[tuple[int, str, bytes]], *, replaced: Sequence[int] = ()

@@ -137,6 +137,12 @@ class Writer:
         self._store.settle()
         self._reconnect()
 
+    @property
+    def is_making(self) -> bool:
+        """Whether the index comes to its place with its first commit, which has not been made."""
+        creation = self._store.creation
+        return creation is not None and not creation.is_whole_only
+
     def run(self, work: Callable[[WriteTransaction], _Result]) -> _Result:
         """Do some work in one transaction, and again where the database wants it done again.
 

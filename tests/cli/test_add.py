@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import re
 import threading
 import time
@@ -226,6 +227,41 @@ def test_ctrl_c_says_what_stays(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
     assert "interrupted; 20 documents are committed and stay (batches 1-2)" in result.stderr
     assert counts(tmp_path / "a.lshdb")[0] == 20
     assert sound(tmp_path / "a.lshdb")
+
+
+def test_an_add_that_did_not_end_is_named_until_it_is_repeated(
+    run: Run, tmp_path: Path, news: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.lshdb"
+    night = [Document(str(number), f"{BASE} {number}") for number in range(25)]
+
+    def interrupted(*_: object, **__: object) -> Iterator[Document]:
+        yield from night
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(lshdb.adding, "BATCH_DOCUMENTS", 10)
+    with monkeypatch.context() as patched:
+        patched.setattr(lshdb.cli.add, "read_documents", interrupted)
+        run("add", path, "-", code=130)
+    told = "the last add (-, begun "
+    assert told in run("pairs", path, "--since", "last").stderr
+    assert told in run("dedup", path, "--against").stderr
+    assert told not in run("pairs", path).stderr
+    listed = run("batches", path, "--format", "table")
+    assert "the add of batches 1-2 has not ended" in listed.stderr
+    rows = [
+        json.loads(line) for line in run("batches", path, "--format", "jsonl").stdout.splitlines()
+    ]
+    assert [row["has_ended"] for row in rows] == [False, False]
+    assert "the add before this one (-, begun " in run("add", path, news).stderr
+    assert told not in run("pairs", path, "--since", "last").stderr
+    with monkeypatch.context() as patched:
+        patched.setattr(lshdb.cli.add, "read_documents", lambda *_, **__: iter(night))
+        result = run("add", path, "-")
+    assert "20 of those unchanged had come in with an add that did not end" in result.stderr
+    assert "the add before" not in result.stderr
+    assert len(run("pairs", path, "--since", "last", "--verify", "none").stdout.splitlines()) >= 300
+    assert "not ended" not in run("batches", path, "--format", "table").stderr
 
 
 def test_two_who_make_the_index_at_once(

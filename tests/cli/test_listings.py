@@ -166,7 +166,8 @@ def test_batches(run: Run, index_path: Path) -> None:
     expected = {"batch_id": 1, "add_id": 1, "source": "documents", "n_added": 4, "n_copies": 1}
     assert {name: batch[name] for name in expected} == expected
     tsv = run("batches", index_path).stdout.rstrip("\n").split("\t")
-    assert tsv == [str(value) for value in batch.values()]
+    assert batch["has_ended"] is True
+    assert tsv == [str(value) for value in list(batch.values())[:-1]] + ["true"]
     table = run("batches", index_path, "--format", "table").stdout
     assert "same" in table and "documents" in table
 

@@ -124,6 +124,8 @@ class Model:
     documents : dict
         By key, in the order in which they came in.
     next_doc_id, n_signatures, n_batches, last_add : int
+    unfinished : tuple of sets of int
+        The batches of each add that did not end, and of which a document was left when one did.
     edges : dict or None
         What clusters are made of, as of the last time that they were brought up to date.
     edge_threshold : float
@@ -137,6 +139,7 @@ class Model:
     n_signatures: int = 0
     n_batches: int = 0
     last_add: int = 1
+    unfinished: tuple[frozenset[int], ...] = ()
     edges: dict[tuple[int, int], float] | None = None
     edge_threshold: float = 2.0
     labels: dict[int, int] = field(default_factory=dict)
@@ -177,18 +180,30 @@ class Model:
     ) -> list[Model]:
         states, came, model = [], set[str](), self
         batches = [items[i : i + size] for i in range(0, len(items), size)]
-        for number, batch in enumerate(batches or [[]]):
+        first, left = self.n_batches + 1, frozenset().union(*self.unfinished)
+        for batch in batches or [[]]:
             if once:
                 batch = [one for one in batch if one[0] not in came and not came.add(one[0])]
             model = model.copy()
-            if not model._put(batch, on_conflict):
+            if not model._put(batch, on_conflict, left):
                 break
-            model.last_add = self.n_batches + 1 if number == 0 else model.last_add
+            if any(held.batch == model.n_batches for held in model.documents.values()):
+                model.last_add = first
+            own = frozenset(range(first, model.n_batches + 1))
+            model.unfinished = (*self.unfinished, own)
             states.append(model)
+        if len(states) == len(batches or [[]]):
+            there = {held.batch for held in model.documents.values()}
+            model.unfinished = tuple(one for one in self.unfinished if one & there)
         return states
 
-    def _put(self, batch: Sequence[tuple[str, Content, int]], on_conflict: str) -> bool:
-        """One batch; False where a conflict stops it."""
+    def _put(
+        self,
+        batch: Sequence[tuple[str, Content, int]],
+        on_conflict: str,
+        left: frozenset[int] = frozenset(),
+    ) -> bool:
+        """One batch; False where a conflict stops it. What unfinished adds left is its own now."""
         self.n_batches += 1
         known = {held.content: held.signature for held in self.documents.values()}
         for key, body, seen in batch:
@@ -196,7 +211,9 @@ class Model:
             if before is not None:
                 latest = max(seen, before.seen)
                 if before.body == body or on_conflict == "skip":
-                    self.documents[key] = replace(before, seen=latest)
+                    is_left = before.body == body and before.batch in left
+                    batch_id = self.n_batches if is_left else before.batch
+                    self.documents[key] = replace(before, seen=latest, batch=batch_id)
                     continue
                 if on_conflict == "error":
                     return False

@@ -22,6 +22,7 @@ from lshdb import (
     ParameterError,
     QueryError,
 )
+from lshdb.storage.migrations import SCHEMA_REVISION
 from tests.cli.conftest import MODULE, environment
 from tests.conftest import family_corpus
 from tests.postgres import LIBPQ, LSHDB, PostgresServer, PostgresUrl
@@ -95,7 +96,7 @@ def test_a_life_of_every_command_leaves_nothing_outside(
             index.compact()
         Index.reband(path, threshold=0.6)
         with Index.open(path) as index:
-            assert Index.upgrade(path) == ("0004", "0004")
+            assert Index.upgrade(path) == (SCHEMA_REVISION, SCHEMA_REVISION)
             assert list(index.sql("SELECT current_schema()").rows) == [(schema,)]
             with pytest.raises(QueryError):
                 index.sql("SELECT lo_create(0), 1/0")

@@ -96,9 +96,9 @@ def test_a_difference_would_be_found(tmp_path: Path, place: dict[str, str]) -> N
 def test_an_older_schema_is_refused_until_upgraded(tmp_path: Path, place: dict[str, str]) -> None:
     path = tmp_path / "x.lshdb"
     Index.create(path, **place).close()
-    assert Index.upgrade(path) == ("0004", "0004")
+    assert Index.upgrade(path) == (migrations.SCHEMA_REVISION, migrations.SCHEMA_REVISION)
     revision(path, place, "0000")
-    with pytest.raises(FormatError, match="revision 0000; this version needs 0004") as caught:
+    with pytest.raises(FormatError, match="revision 0000; this version needs 0005") as caught:
         Index.open(path)
     assert "lshdb upgrade" in (caught.value.hint or "")
     revision(path, place, "9999")
@@ -123,7 +123,7 @@ def test_a_migration_that_fails_leaves_the_schema_as_it_was(
         (scripts / "versions" / version.name).write_text(version.read_text())
     (scripts / "versions" / "9000.py").write_text(
         "import sqlalchemy as sa\nfrom alembic import op\n"
-        "revision, down_revision = '9000', '0004'\n"
+        "revision, down_revision = '9000', '0005'\n"
         "def upgrade():\n"
         "    op.add_column('batch', sa.Column('extra', sa.Text))\n"
         "    op.create_table('extra', sa.Column('x', sa.Text))\n"
@@ -137,11 +137,11 @@ def test_a_migration_that_fails_leaves_the_schema_as_it_was(
     monkeypatch.setattr("lshdb.storage.upgrading.SCHEMA_REVISION", "9000")
     with pytest.raises(OSError, match="stopped"):
         Index.upgrade(path)
-    assert revision(path, place) == "0004"
+    assert revision(path, place) == migrations.SCHEMA_REVISION
     assert things(path, place) == before
 
 
-@pytest.mark.parametrize("first", ["0001", "0002", "0003"])
+@pytest.mark.parametrize("first", ["0001", "0002", "0003", "0004"])
 def test_rows_of_an_older_schema_are_brought_along(
     tmp_path: Path, first: str, place: dict[str, str]
 ) -> None:
