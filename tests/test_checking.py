@@ -277,7 +277,7 @@ def test_a_garbled_database_is_findings_and_no_crash(path: Path) -> None:
     seen = 0
     for _ in range(30):
         bad = bytearray(good)
-        for _ in range(4):
+        for _ in range(6):
             place = rng.randrange(8192, len(bad))
             bad[place : place + 64] = rng.randbytes(64)
         file.write_bytes(bad[: len(good)])

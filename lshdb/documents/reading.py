@@ -11,6 +11,7 @@ size of the input; lists of URLs are put together on disk.
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -166,17 +167,37 @@ def _read_all(
                     closing(chunks_of(source, file, progress)) as chunks,
                 ):
                     if groups is not None and source.input_format == "urls":
-                        yield from groups.read(chunks, name=source.name)
+                        yield from groups.read(_recognised(source, chunks), name=source.name)
                     elif source.input_format in WITH_ROW_KEYS:
                         prefix = "" if is_numbered else f"{source.key}:"
                         yield from _rows(source, file, chunks, fields, prefix, limit, progress)
                     else:
-                        yield from _documents(source, chunks, fields, limit)
+                        yield from _documents(source, _recognised(source, chunks), fields, limit)
             except BrokenSourceError as error:
                 yield _broken(source, error.reason, error.line)
             progress.end()
         if groups is not None:
             yield from groups.documents()
+
+
+def _recognised(source: Source, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The same chunks; a BrokenSourceError where they begin like what is not read."""
+    from lshdb.documents.faults import BrokenSourceError
+
+    try:
+        first = next(chunks, b"")
+    except BrokenSourceError as error:
+        return _failing(error)
+    look = source.look(first)
+    if look is not None:
+        raise BrokenSourceError(look.reason)
+    return itertools.chain([first], chunks) if first else chunks
+
+
+def _failing(error: Exception) -> Iterator[bytes]:
+    """Nothing but the error, for whoever reads to say where it came."""
+    raise error
+    yield b""
 
 
 def _documents(

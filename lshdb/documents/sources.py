@@ -10,7 +10,9 @@ Decided:
 - A directory is walked without names that begin with a dot, without following symbolic links to
   directories (so there are no loops), without sockets, pipes and devices, and without indexes that
   lie in it. A pipe that is named is read.
-- The format follows from the name, the same way everywhere.
+- The format follows from the name, the same way everywhere. A file whose name says nothing is one
+  text, unless its name or its beginning says that it is records, markup or no text at all
+  (``recognition.py``): named, that is a mistake in the command; found, one rejected source.
 
 Limits: the list of all files is held, a few hundred bytes each. A file that two paths lead to is
 read twice; within one pattern, once.
@@ -22,8 +24,10 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 
+from lshdb.documents.recognition import HEAD, Look, by_name, look_at
 from lshdb.documents.wording import printable, system_reason
 from lshdb.errors import InputError, ParameterError
 
@@ -60,6 +64,10 @@ class Source:
         One of ``FORMATS`` but ``auto``.
     compression : str
         ``gz``, ``zst`` or nothing.
+    is_named : bool
+        Whether its very path was given.
+    is_guessed : bool
+        Whether it is taken for one text only because nothing says what it is.
     """
 
     path: str
@@ -68,6 +76,8 @@ class Source:
     problem: str | None = None
     input_format: str = "text"
     compression: str = ""
+    is_named: bool = False
+    is_guessed: bool = False
 
     @property
     def is_stdin(self) -> bool:
@@ -83,6 +93,21 @@ class Source:
     def key(self) -> str:
         """The key of the document, if the source is one text."""
         return STDIN if self.is_stdin else os.path.normpath(self.path).replace(os.sep, "/")
+
+    def look(self, head: bytes) -> Look | None:
+        """What it looks like, where that is not what it would be read as.
+
+        Parameters
+        ----------
+        head : bytes
+            Its decompressed beginning, as much as there is of the first ``HEAD`` bytes.
+        """
+        if self.input_format in WITH_ROW_KEYS:
+            return None
+        found = look_at(head[:HEAD])
+        if self.is_guessed:
+            return found or by_name(self.path)
+        return found if found is not None and found.is_binary else None
 
 
 def find_sources(
@@ -112,7 +137,8 @@ def find_sources(
     ------
     InputError
         A path does not exist or cannot be opened, a pattern matches nothing, standard input is
-        named twice, or there is a ``.zst`` or Parquet file and no module to read it.
+        named twice, a file that is named looks like something that is not read, or there is a
+        ``.zst`` or Parquet file and no module to read it.
     ParameterError
         ``paths`` is a single path, or ``input_format`` is unknown.
     """
@@ -142,7 +168,30 @@ def find_sources(
         found = _find(path)
         sources += [_with_format(source, input_format, fallback) for source in found]
     _require_decoders(sources)
+    for source in sources:
+        if source.is_named and source.is_regular and source.problem is None:
+            _refuse_other_formats(source)
     return sources
+
+
+def _refuse_other_formats(source: Source) -> None:
+    """Refuse a file that looks like what it would not be read as.
+
+    Raises
+    ------
+    InputError
+    """
+    from lshdb.documents.faults import BrokenSourceError
+    from lshdb.documents.progress import Progress
+    from lshdb.documents.streams import chunks_of, open_source
+
+    try:
+        with open_source(source) as file, closing(chunks_of(source, file, Progress(None, 0))) as it:
+            look = source.look(next(it, b""))
+    except BrokenSourceError:
+        return  # the reading itself says so
+    if look is not None:
+        raise InputError(f"{source.name} looks like {look.what}", hint=look.hint)
 
 
 def _find(path: str) -> list[Source]:
@@ -180,9 +229,9 @@ def _named_file(path: str, status: os.stat_result) -> Source:
             raise _os_error(errno.ENXIO)
         if not os.access(path, os.R_OK):  # opening a pipe only to try it would end its writer
             raise _os_error(errno.EACCES)
-        return _checked(Source(path, is_regular=False))
+        return _checked(Source(path, is_regular=False, is_named=True))
     with open(path, "rb", buffering=0):
-        return _checked(Source(path, size=status.st_size))
+        return _checked(Source(path, size=status.st_size, is_named=True))
 
 
 def _os_error(number: int) -> OSError:
@@ -204,7 +253,7 @@ def _checked(source: Source) -> Source:
     try:
         source.path.encode("utf-8")
     except UnicodeEncodeError:
-        return Source(source.path, problem="the name of the file is not valid UTF-8")
+        return replace(source, size=0, problem="the name of the file is not valid UTF-8")
     return source
 
 
@@ -222,7 +271,13 @@ def _with_format(source: Source, input_format: str, fallback: str | None) -> Sou
     problem = source.problem
     if problem is None and chosen in ("npz", "parquet"):
         problem = _unseekable(source, compression)
-    return Source(source.path, source.size, source.is_regular, problem, chosen, compression)
+    return replace(
+        source,
+        problem=problem,
+        input_format=chosen,
+        compression=compression,
+        is_guessed=chosen == "text" and input_format == "auto",
+    )
 
 
 def _unseekable(source: Source, compression: str) -> str | None:

@@ -21,8 +21,10 @@ def upgrade() -> None:
     op.execute("DROP VIEW new_document")
     op.execute(
         "CREATE VIEW new_document AS SELECT * FROM document WHERE batch_id >= ("
-        "SELECT max(add_id) FROM batch WHERE n_removed = 0 AND (n_added > 0 OR n_replaced > 0 "
-        "OR EXISTS (SELECT 1 FROM document AS own WHERE own.batch_id = batch.batch_id)))"
+        "SELECT max(add_id) FROM batch WHERE n_removed = 0 AND (n_added > 0 OR n_replaced > 0 OR "
+        # Not EXISTS, for which Postgres may read all documents once instead of one a batch.
+        "(SELECT doc_id FROM document AS own WHERE own.batch_id = batch.batch_id LIMIT 1) "
+        "IS NOT NULL))"
     )
 
 

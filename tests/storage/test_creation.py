@@ -85,11 +85,17 @@ def test_an_add_that_failed_can_be_made_again_on_the_same_object(tmp_path: Path)
         assert index.check() == []
 
 
-def test_an_add_of_nothing_makes_an_empty_index(tmp_path: Path) -> None:
+@pytest.mark.parametrize("items", [[], [Rejected("line 1", "no good")]])
+def test_an_add_that_accepts_nothing_makes_no_index(tmp_path: Path, items: list[Rejected]) -> None:
     with Index.create(tmp_path / "x.lshdb", deferred=True) as index:
-        index.add([])
+        assert index.add(items).batches == []
+        assert names(tmp_path) == [".x.lshdb.new"]
+        assert index.add([TEXTS[0]]).batches == [1]  # and may yet be made
     with Index.open(tmp_path / "x.lshdb") as index:
-        assert [batch.n_added for batch in index.batches()] == [0]
+        assert [batch.n_added for batch in index.batches()] == [1]
+    with Index.create(tmp_path / "y.lshdb", deferred=True) as index:
+        index.add(items)
+    assert names(tmp_path) == ["x.lshdb"]
 
 
 def test_what_a_killed_process_left_is_cleared_out(tmp_path: Path) -> None:
