@@ -283,7 +283,8 @@ class Groups(Questions):
     ) -> Survivors:
         """The lines of a JSON Lines file whose documents :meth:`dedup` keeps, byte for byte.
 
-        Lines that hold no document of the index are kept as well; ``counts`` says how many.
+        Lines that hold no document of the index are kept as well; ``counts`` says how many. A file
+        of which no line holds one is refused, before any line is given.
 
         Parameters
         ----------
@@ -300,7 +301,8 @@ class Groups(Questions):
         Raises
         ------
         InputError
-            The file cannot be read, or not to its end.
+            The file cannot be read, or not to its end; or no line of it (of standard input, none
+            of the first thousand) holds a document of the index, which says what it looks like.
         ParameterError, LockedError, DatabaseError
         """
         from lshdb.filtering import FilterCounts, Survivors, field_values, surviving_lines

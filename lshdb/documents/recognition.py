@@ -178,7 +178,7 @@ def by_name(path: str) -> Look | None:
 
 def is_delimited(head: bytes) -> Look | None:
     """CSV or TSV, where the first lines have as many delimiters each, and at least one."""
-    lines = [line for line in head.splitlines()[:5] if line.strip()]
+    lines = [line for line in head.splitlines()[:5] if line.strip() and b"\0" not in head]
     if len(lines) > 2:
         lines.pop()  # which may be cut
     for delimiter, name in ((b"\t", "TSV"), (b",", "CSV"), (b";", "CSV with semicolons")):

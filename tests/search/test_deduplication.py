@@ -198,6 +198,62 @@ def test_the_lines_that_survive_are_as_they_were(
         list(index.filter("-", keep="field:score"))
 
 
+@pytest.mark.parametrize(
+    ("data", "said", "hint"),
+    [
+        (b"id,text\na,w1 w2\nb,w3 w4\n", "is no JSON Lines file; it looks like CSV", "JSON Lines"),
+        (b"PAR1\x15\x04binary\n\x00PAR1", "looks like a Parquet file", "--input parquet"),
+        (bytes(range(256)) * 50, "is no JSON Lines file", "one JSON object a line"),
+        (b'[{"id": "a"},\n{"id": "b"}]', "looks like a JSON array of objects", "jq"),
+        (b'{\n  "id": "a"\n}\n', "looks like a JSON object", "JSON Lines"),
+        (b'{"key": "a", "text": "x"}\n' * 3, "none of the 3 lines of", "'key', 'text'"),
+        (b'{"id": "x"}\n{"id": "y"}\n\n', "none of the 2 lines of", "added to this index"),
+        (b'{"id": "x"}\n' * 3000, "none of the 3,000 lines of", "added to this index"),
+    ],
+)
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_a_file_without_a_document_of_the_index_is_refused(
+    make_index: Make,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    data: bytes,
+    said: str,
+    hint: str,
+    is_stream: bool,
+) -> None:
+    index = chain(make_index)
+    file = tmp_path / "in.jsonl"
+    file.write_bytes(data)
+    given: list[bytes] = []
+    with open(file) as stream, pytest.raises(InputError) as caught:
+        monkeypatch.setattr("sys.stdin", stream)
+        for line in index.filter("-" if is_stream else file):
+            given.append(line)
+    assert given == []
+    if not is_stream:
+        assert said in caught.value.message and str(file) in caught.value.message
+    elif "3,000" in said:
+        assert "none of the first 1,000 lines of standard input" in caught.value.message
+    assert is_stream or hint in (caught.value.hint or "")
+
+
+def test_a_late_document_of_the_index_is_enough(make_index: Make, tmp_path: Path) -> None:
+    """Of a file all lines are looked at, as its oldest documents may have been removed."""
+    index = chain(make_index)
+    file = tmp_path / "in.jsonl"
+    file.write_bytes(b'{"id": "x"}\n' * 3000 + LINES[2])
+    lines = index.filter(file)
+    assert len(list(lines)) == 3001 - lines.counts.dropped
+    assert lines.counts.unknown == 3000 and lines.counts.is_doubtful
+    file.write_bytes(LINES[2] + b'{"id": "x"}\n' * 99)
+    lines = index.filter(file)
+    list(lines)
+    assert lines.counts.unknown == 99 and not lines.counts.is_doubtful
+    for nothing in (b"", b"\n \n"):
+        file.write_bytes(nothing)
+        assert b"".join(index.filter(file)) == nothing
+
+
 def test_a_file_that_breaks_off_is_said_to(make_index: Make, tmp_path: Path) -> None:
     index = chain(make_index)
     whole = gzip.compress(b"".join(LINES) * 1000)
