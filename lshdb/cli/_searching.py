@@ -8,6 +8,7 @@ from typing import Any
 from lshdb import Index, IndexParams
 from lshdb.cli._adding import unfinished_last
 from lshdb.cli._output import Column, note
+from lshdb.params import check_threshold
 
 __all__ = ["measured", "note_unfinished", "note_unverified"]
 
@@ -39,6 +40,7 @@ def note_unverified(index: Index, threshold: float | None, verify: str | None) -
     params = index.params
     if threshold is None:
         return
+    check_threshold(params.metric, threshold)  # nothing is said of a question that is refused
     needs_files = not params.store_text or params.keeps_vectors
     is_unverified = verify is None and needs_files and not index.has_signatures
     if verify == "none" or is_unverified:

@@ -25,6 +25,7 @@ from lshdb.cli._adding import (
     summary,
 )
 from lshdb.cli._cells import harmless
+from lshdb.cli._command import Command
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._options import (
     READING,
@@ -36,7 +37,7 @@ from lshdb.cli._options import (
     lock_option,
     workers_option,
 )
-from lshdb.cli._output import is_terminal, note, say
+from lshdb.cli._output import is_terminal, note
 from lshdb.cli._progress import AddProgress
 from lshdb.documents import Peek, peek_documents
 from lshdb.signatures.metrics import METRICS
@@ -46,7 +47,7 @@ __all__ = ["command"]
 _SOURCE_WIDTH = 200
 
 
-@click.command("add", short_help="Add documents.")
+@click.command("add", cls=Command, short_help="Add documents.")
 @index_argument
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @input_options
@@ -78,8 +79,8 @@ def command(
 
     PATH is a file, a folder, a pattern in quotes, or - for standard input (JSON Lines): JSON Lines,
     CSV or TSV by extension, each also .gz or .zst, .parquet, or vectors in .npy and .npz; any other
-    file is one text, its path the key. For an index of unit url any other file, and standard input,
-    is a list of URLs.
+    file is one text, its path the key, unless it looks like records, markup or binary data.
+    For an index of unit url any other file, and standard input, is a list of URLs.
 
     The options from --metric on are those of lshdb init. They are for the index that is made; one
     that is there already must have been made with what is given. An index of vectors or bits takes
@@ -89,7 +90,7 @@ def command(
     Add the same input again after an interruption: what it had brought and the rest are then one
     add, which is what --since last means.
     What is no document is reported with file, line and reason, counted, and does not stop the rest;
-    the exit code is then 5.
+    the exit code is then 5. Where no document is accepted, no index is made.
 
     \b
     lshdb add news.lshdb news.jsonl.gz
@@ -137,8 +138,15 @@ def command(
             max_errors=max_errors,
             workers=workers,
         )
+        if not result.batches:
+            rejected = f", and {result.rejected:,} were rejected" if result.rejected else ""
+            raise InputError(
+                f"no document was accepted{rejected}; the index {index_path} was not made",
+                hint="check the input, and the options that say how it is read; lshdb init makes "
+                "an empty index",
+            )
         note_resumed(index, result)
-    say(summary(result))
+    note(summary(result))
     if result.rejected:
         ctx.exit(REJECTED)
 

@@ -7,6 +7,7 @@ import itertools
 import click
 
 from lshdb import Index
+from lshdb.cli._command import Command
 from lshdb.cli._options import index_argument, listing_options
 from lshdb.cli._output import Column, chosen_format, note, print_listing
 
@@ -41,7 +42,7 @@ IN_TABLE = (
 not ended is noted below it."""
 
 
-@click.command("batches", short_help="List what was added and when.")
+@click.command("batches", cls=Command, short_help="List what was added and when.")
 @index_argument
 @listing_options
 def command(index_path: str, *, output_format: str | None) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lshdb import Index
+from lshdb.cli._command import Command
 from lshdb.cli._errors import DAMAGED
 from lshdb.cli._interrupts import prompt_interrupts
 from lshdb.cli._options import index_argument, listing_options, lock_option
@@ -23,7 +24,7 @@ IN_TABLE = (Column("kind"), Column("affected"), Column("found", "prose"))
 """A table has one column for place and finding, and the advice below it, once a kind."""
 
 
-@click.command("check", short_help="Compare everything on disk with what was written.")
+@click.command("check", cls=Command, short_help="Compare everything on disk with what was written.")
 @index_argument
 @click.option(
     "--quick",

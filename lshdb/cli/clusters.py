@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from lshdb import Index
+from lshdb.cli._command import Command
 from lshdb.cli._interrupts import prompt_interrupts
 from lshdb.cli._linking import linkage_option, linking_options, update_edges
 from lshdb.cli._options import index_argument, listing_options
@@ -17,7 +18,9 @@ __all__ = ["command"]
 COLUMNS = (Column("cluster"), Column("size", "number"), Column("key"))
 
 
-@click.command("clusters", short_help="List groups of documents that tell the same story.")
+@click.command(
+    "clusters", cls=Command, short_help="List groups of documents that tell the same story."
+)
 @index_argument
 @click.option(
     "--min-size", type=int, default=2, show_default=True, metavar="N", help="Fewest documents."

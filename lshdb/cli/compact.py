@@ -5,16 +5,17 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
+from lshdb.cli._command import Command
 from lshdb.cli._interrupts import prompt_interrupts
 from lshdb.cli._options import index_argument, lock_option
-from lshdb.cli._output import say
+from lshdb.cli._output import note
 from lshdb.cli._progress import TaskProgress
 from lshdb.cli.stats import readable_size
 
 __all__ = ["command"]
 
 
-@click.command("compact", short_help="Give back the space of what was removed.")
+@click.command("compact", cls=Command, short_help="Give back the space of what was removed.")
 @index_argument
 @lock_option
 def command(index_path: str, *, lock_timeout: float) -> None:
@@ -30,7 +31,7 @@ def command(index_path: str, *, lock_timeout: float) -> None:
         prompt_interrupts(),
     ):
         result = index.compact(lock_timeout=lock_timeout)
-    say(
+    note(
         f"{result.bytes_before:,} bytes before ({readable_size(result.bytes_before)}), "
         f"{result.bytes_after:,} after ({readable_size(result.bytes_after)}); "
         f"{result.dropped:,} unused signatures left out, {result.signatures:,} kept"

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from lshdb import Index, Rejected
+from lshdb.cli._command import Command
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._interrupts import prompt_interrupts
 from lshdb.cli._linking import linkage_option, linking_options, update_edges
@@ -21,7 +22,7 @@ __all__ = ["command"]
 COLUMNS = (Column("source"), Column("target"), Column("count", "number"))
 
 
-@click.command("contract", short_help="Fold a graph by the clusters of its nodes.")
+@click.command("contract", cls=Command, short_help="Fold a graph by the clusters of its nodes.")
 @index_argument
 @click.argument("edges", metavar="EDGES")
 @click.option(

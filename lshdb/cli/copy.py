@@ -5,14 +5,15 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
+from lshdb.cli._command import Command
 from lshdb.cli._options import database_options, index_argument
-from lshdb.cli._output import say
+from lshdb.cli._output import note
 from lshdb.cli._progress import TaskProgress
 
 __all__ = ["command"]
 
 
-@click.command("copy", short_help="Copy an index while others write to it.")
+@click.command("copy", cls=Command, short_help="Copy an index while others write to it.")
 @index_argument
 @click.argument("path", metavar="DEST")
 @database_options
@@ -35,4 +36,4 @@ def command(index_path: str, path: str, *, database: str | None, schema: str | N
         with Index.open(path) as copy:
             stats = copy.stats()
     size = stats.signature_bytes + stats.database_bytes
-    say(f"copied {stats.documents:,} documents, {size / 2**20:,.1f} MiB, to {path}")
+    note(f"copied {stats.documents:,} documents, {size / 2**20:,.1f} MiB, to {path}")

@@ -7,6 +7,8 @@ from typing import Any
 import click
 
 from lshdb import Index
+from lshdb.cli._command import Command
+from lshdb.cli._errors import REJECTED
 from lshdb.cli._interrupts import prompt_interrupts
 from lshdb.cli._linking import linking_options, update_edges
 from lshdb.cli._options import document_limit_option, index_argument, listing_options, since_option
@@ -24,7 +26,7 @@ COLUMNS = (
 )
 
 
-@click.command("dedup", short_help="Say which documents to keep, or filter a file.")
+@click.command("dedup", cls=Command, short_help="Say which documents to keep, or filter a file.")
 @index_argument
 @click.option(
     "--keep",
@@ -51,7 +53,8 @@ COLUMNS = (
     "--filter",
     "filtered",
     metavar="FILE",
-    help="Write the lines of this JSON Lines file whose documents are kept, byte for byte.",
+    help="Write the lines of this JSON Lines file whose documents are kept, byte for byte, and "
+    "those that hold no document of the index.",
 )
 @click.option(
     "--key-field",
@@ -63,7 +66,10 @@ COLUMNS = (
 @document_limit_option
 @linking_options
 @listing_options
+@click.pass_context
 def command(
+    ctx: click.Context,
+    /,
     index_path: str,
     *,
     keep: str,
@@ -80,6 +86,9 @@ def command(
 
     A document is dropped only for one that is kept and verified to be similar to it, and no two
     that are kept are a near-duplicate pair.
+
+    With --filter a file of which no line holds a document of the index is refused, and nothing is
+    written; exit code 5 says that less than one line in a hundred did.
 
     \b
     lshdb dedup news.lshdb --keep longest --only drop
@@ -132,3 +141,6 @@ def command(
                 f"{counts.too_long:,} of those are longer than --max-document-bytes "
                 f"({max_document_bytes:,}) and were passed on unread"
             )
+        if counts.is_doubtful:
+            note("less than one line in a hundred holds a document of the index: is it the file?")
+            ctx.exit(REJECTED)

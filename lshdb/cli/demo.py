@@ -20,6 +20,7 @@ import click
 from lshdb import Document, InputError, Pair, Rejected
 from lshdb.cli._adding import add_watched, create_and_say, open_if_there, summary
 from lshdb.cli._cells import harmless
+from lshdb.cli._command import Command
 from lshdb.cli._output import Column, flush_output, print_listing, say
 from lshdb.cli._progress import AddProgress
 from lshdb.cli.pairs import COLUMNS
@@ -32,7 +33,9 @@ _MEMBERS_SHOWN = 3
 _SKIPPED = frozenset({"__pycache__", "site-packages", "dist-packages"})
 
 
-@click.command("demo", short_help="Index Python's standard library and show what is alike in it.")
+@click.command(
+    "demo", cls=Command, short_help="Index Python's standard library and show what is alike in it."
+)
 @click.argument("index_path", metavar="[PATH]", default="./demo.lshdb")
 @click.pass_context
 def command(ctx: click.Context, index_path: str) -> None:

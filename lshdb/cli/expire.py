@@ -8,15 +8,16 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from lshdb import Index
+from lshdb.cli._command import Command
 from lshdb.cli._options import index_argument, lock_option
-from lshdb.cli._output import say
+from lshdb.cli._output import note
 
 __all__ = ["command"]
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-@click.command("expire", short_help="Remove documents not seen for long.")
+@click.command("expire", cls=Command, short_help="Remove documents not seen for long.")
 @index_argument
 @click.option(
     "--not-seen-since",
@@ -52,7 +53,7 @@ def command(
     with Index.open(index_path) as index:
         result = index.expire(since, dry_run=dry_run, lock_timeout=lock_timeout)
     would = "would be removed" if dry_run else "removed"
-    say(f"{result.removed:,} {would}: not seen since {since:%Y-%m-%d %H:%M:%S} UTC")
+    note(f"{result.removed:,} {would}: not seen since {since:%Y-%m-%d %H:%M:%S} UTC")
 
 
 def _date(text: str) -> datetime:

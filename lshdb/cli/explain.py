@@ -10,6 +10,7 @@ import click
 
 from lshdb import Explanation, Index, IndexParams
 from lshdb.cli._cells import harmless
+from lshdb.cli._command import Command
 from lshdb.cli._describing import element_in_words
 from lshdb.cli._options import index_argument, listing_options, vector_option
 from lshdb.cli._output import print_record
@@ -25,7 +26,7 @@ def _number(_ctx: click.Context, _param: click.Parameter, value: str) -> int | N
     return int(value)
 
 
-@click.command("explain", short_help="Explain how similar two documents are, and why.")
+@click.command("explain", cls=Command, short_help="Explain how similar two documents are, and why.")
 @index_argument
 @click.argument("key1", metavar="KEY1")
 @click.argument("key2", metavar="[KEY2]", required=False)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
+from lshdb.cli._command import Command
 from lshdb.cli._options import index_argument
-from lshdb.cli._output import say
+from lshdb.cli._output import note
 from lshdb.cli._progress import TaskProgress
 
 __all__ = ["command"]
 
 
-@click.command("export", short_help="Write an index to files in open formats.")
+@click.command("export", cls=Command, short_help="Write an index to files in open formats.")
 @index_argument
 @click.argument("path", metavar="DIR")
 @click.option(
@@ -37,4 +38,4 @@ def command(index_path: str, path: str, *, tables: str) -> None:
     """
     with Index.open(index_path) as index, TaskProgress("exporting") as progress:
         index.export(path, format=tables, on_progress=progress.reached)
-    say(f"exported to {path}")
+    note(f"exported to {path}")

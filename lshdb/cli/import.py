@@ -5,14 +5,15 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
+from lshdb.cli._command import Command
 from lshdb.cli._options import database_options
-from lshdb.cli._output import say
+from lshdb.cli._output import note
 from lshdb.cli._progress import TaskProgress
 
 __all__ = ["command"]
 
 
-@click.command("import", short_help="Make an index of an export.")
+@click.command("import", cls=Command, short_help="Make an index of an export.")
 @click.argument("folder", metavar="DIR")
 @click.argument("path", metavar="INDEX")
 @database_options
@@ -32,4 +33,4 @@ def command(folder: str, path: str, *, database: str | None, schema: str | None)
         )
     with index:
         documents = index.stats().documents
-    say(f"imported {documents:,} documents into {path}")
+    note(f"imported {documents:,} documents into {path}")

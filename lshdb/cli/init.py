@@ -7,14 +7,15 @@ from typing import Any
 import click
 
 from lshdb import Index, IndexParams
+from lshdb.cli._command import Command
 from lshdb.cli._describing import contents_in_words, texts_in_words
 from lshdb.cli._options import creation_options, given_parameters, index_argument
-from lshdb.cli._output import say
+from lshdb.cli._output import note
 
 __all__ = ["command"]
 
 
-@click.command("init", short_help="Make an empty index.")
+@click.command("init", cls=Command, short_help="Make an empty index.")
 @index_argument
 @creation_options
 def command(index_path: str, **options: Any) -> None:
@@ -32,11 +33,11 @@ def command(index_path: str, **options: Any) -> None:
     with Index.create(index_path, **given_parameters(options)) as index:
         params = index.params
         database = index.stats().database if options["database"] is not None else None
-    say(f"made the index {index_path}")
+    note(f"made the index {index_path}")
     if database is not None:
-        say(f"  database     {database}")
+        note(f"  database     {database}")
     for line in _description(params):
-        say(line)
+        note(line)
 
 
 def _description(params: IndexParams) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
+from lshdb.cli._command import Command
 from lshdb.cli._interrupts import prompt_interrupts
 from lshdb.cli._options import listing_options, search_options
 from lshdb.cli._output import print_listing
@@ -14,7 +15,7 @@ from lshdb.cli.pairs import COLUMNS
 __all__ = ["command"]
 
 
-@click.command("join", short_help="List near-duplicate pairs across two indexes.")
+@click.command("join", cls=Command, short_help="List near-duplicate pairs across two indexes.")
 @click.argument("path_a", metavar="INDEX_A")
 @click.argument("path_b", metavar="INDEX_B")
 @search_options

@@ -8,13 +8,14 @@ import click
 
 from lshdb import Index
 from lshdb.cli._adding import committing, summary
+from lshdb.cli._command import Command
 from lshdb.cli._options import conflict_option, lock_option
-from lshdb.cli._output import say
+from lshdb.cli._output import note
 
 __all__ = ["command"]
 
 
-@click.command("merge", short_help="Take over the documents of other indexes.")
+@click.command("merge", cls=Command, short_help="Take over the documents of other indexes.")
 @click.argument("index_path", metavar="INTO")
 @click.argument("paths", metavar="FROM...", nargs=-1, required=True)
 @conflict_option
@@ -43,4 +44,4 @@ def command(
                 lock_timeout=lock_timeout,
                 on_commit=progress.committed,
             )
-    say(summary(result))
+    note(summary(result))

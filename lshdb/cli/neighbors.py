@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from lshdb import Index
+from lshdb.cli._command import Command
 from lshdb.cli._interrupts import prompt_interrupts
 from lshdb.cli._linking import linking_options, update_edges
 from lshdb.cli._options import index_argument, listing_options
@@ -24,7 +25,9 @@ COLUMNS = (
 )
 
 
-@click.command("neighbors", short_help="List for every document its most similar ones.")
+@click.command(
+    "neighbors", cls=Command, short_help="List for every document its most similar ones."
+)
 @index_argument
 @click.option(
     "--top", type=int, default=10, show_default=True, metavar="N", help="Most for a document."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from lshdb import Index, PairSearch
+from lshdb.cli._command import Command
 from lshdb.cli._interrupts import prompt_interrupts
 from lshdb.cli._options import (
     index_argument,
@@ -27,7 +28,7 @@ COLUMNS = (
 )
 
 
-@click.command("pairs", short_help="List all near-duplicate pairs.")
+@click.command("pairs", cls=Command, short_help="List all near-duplicate pairs.")
 @index_argument
 @since_option(
     "Only pairs with a document of this batch or a later one; 'last' is the last add that changed "

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from lshdb import Answer, Document, Hit, Index, Rejected, read_documents
+from lshdb.cli._command import Command
 from lshdb.cli._describing import element_in_words
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._options import (
@@ -34,7 +35,9 @@ VECTOR_KEY = "vector"
 """These stand in the place of a query's key where the query is an option's value."""
 
 
-@click.command("query", short_help="Find the documents most similar to a text or a key.")
+@click.command(
+    "query", cls=Command, short_help="Find the documents most similar to a text or a key."
+)
 @index_argument
 @click.argument("files", metavar="[FILE...]", nargs=-1)
 @click.option("--text", metavar="TEXT", help="Query this text.")

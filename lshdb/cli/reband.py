@@ -5,16 +5,17 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
+from lshdb.cli._command import Command
 from lshdb.cli._interrupts import prompt_interrupts
 from lshdb.cli._options import index_argument, lock_option
-from lshdb.cli._output import say
+from lshdb.cli._output import note
 from lshdb.cli._progress import TaskProgress
 from lshdb.cli.stats import readable_size
 
 __all__ = ["command"]
 
 
-@click.command("reband", short_help="Change threshold, recall or bands.")
+@click.command("reband", cls=Command, short_help="Change threshold, recall or bands.")
 @index_argument
 @click.option("--threshold", type=float, help="Similarity, or distance, of near documents.")
 @click.option("--recall", type=float, help="Probability of finding a pair at the threshold.")
@@ -52,7 +53,7 @@ def command(
             lock_timeout=lock_timeout,
         )
     params = result.params
-    say(
+    note(
         f"{params.bands} bands of {params.rows} rows: a pair at threshold {params.threshold:g} is "
         f"found with probability {params.recall:.4g}; {result.signatures:,} signatures, "
         f"{readable_size(result.bytes_after)} on disk"

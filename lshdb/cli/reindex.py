@@ -8,15 +8,16 @@ import click
 
 from lshdb import Index
 from lshdb.cli._adding import summary
+from lshdb.cli._command import Command
 from lshdb.cli._describing import described
 from lshdb.cli._options import creation_options, given_parameters, index_argument, workers_option
-from lshdb.cli._output import note, say
+from lshdb.cli._output import note
 from lshdb.cli._progress import TaskProgress
 
 __all__ = ["command"]
 
 
-@click.command("reindex", short_help="Make another index of the stored texts.")
+@click.command("reindex", cls=Command, short_help="Make another index of the stored texts.")
 @index_argument
 @click.argument("path", metavar="NEW")
 @workers_option
@@ -42,4 +43,4 @@ def command(index_path: str, path: str, *, workers: int | None, **options: Any) 
         )
     with Index.open(path) as new:
         note(f"made the index {path}: {described(new.params)}")
-    say(summary(result))
+    note(summary(result))

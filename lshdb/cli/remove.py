@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import click
 
 from lshdb import Index
+from lshdb.cli._command import Command
 from lshdb.cli._options import index_argument, lock_option
-from lshdb.cli._output import note, say
+from lshdb.cli._output import note
 from lshdb.documents import MAX_KEY_BYTES
 
 __all__ = ["command"]
@@ -19,7 +20,7 @@ _SOME_MISSING = 1
 _LINE_BYTES = MAX_KEY_BYTES + len("\r\n")
 
 
-@click.command("remove", short_help="Remove documents by key.")
+@click.command("remove", cls=Command, short_help="Remove documents by key.")
 @index_argument
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 @lock_option
@@ -34,7 +35,7 @@ def command(
     """
     with Index.open(index_path) as index:
         result = index.remove(_keys(keys), lock_timeout=lock_timeout)
-    say(f"{result.removed:,} removed")
+    note(f"{result.removed:,} removed")
     if result.missing:
         shown = ", ".join(map(repr, result.missing[:_MISSING_SHOWN]))
         more = len(result.missing) - _MISSING_SHOWN

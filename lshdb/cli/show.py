@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from lshdb import Index, ShownDocument
+from lshdb.cli._command import Command
 from lshdb.cli._options import index_argument, listing_options
 from lshdb.cli._output import print_record
 
@@ -16,7 +17,7 @@ _COPIES_SHOWN = 10
 _NUMBERS_SHOWN = 100
 
 
-@click.command("show", short_help="Show a document with all that is stored of it.")
+@click.command("show", cls=Command, short_help="Show a document with all that is stored of it.")
 @index_argument
 @click.argument("key", metavar="KEY")
 @listing_options

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
+from lshdb.cli._command import Command
 from lshdb.cli._interrupts import prompt_interrupts
 from lshdb.cli._options import index_argument, listing_options, seconds_option
 from lshdb.cli._output import Column, print_listing
@@ -12,7 +13,7 @@ from lshdb.cli._output import Column, print_listing
 __all__ = ["command"]
 
 
-@click.command("sql", short_help="Run a SELECT of your own, read-only.")
+@click.command("sql", cls=Command, short_help="Run a SELECT of your own, read-only.")
 @index_argument
 @click.argument("statement", metavar="SELECT")
 @seconds_option(

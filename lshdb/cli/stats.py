@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from lshdb import Index
+from lshdb.cli._command import Command
 from lshdb.cli._interrupts import prompt_interrupts
 from lshdb.cli._options import index_argument, listing_options, max_bucket_option
 from lshdb.cli._output import print_record
@@ -18,7 +19,7 @@ _PAYS = 5
 """A compaction, which writes the index anew, pays from one part in so many on."""
 
 
-@click.command("stats", short_help="Show parameters, counts and sizes.")
+@click.command("stats", cls=Command, short_help="Show parameters, counts and sizes.")
 @index_argument
 @max_bucket_option("Also say what 'pairs' would leave out with it.")
 @listing_options

@@ -9,6 +9,7 @@ import click
 
 from lshdb import Tuning, tune
 from lshdb.cli._adding import require_metric
+from lshdb.cli._command import Command
 from lshdb.cli._options import (
     READING,
     creation_options,
@@ -24,7 +25,7 @@ from lshdb.signatures.metrics import METRICS
 __all__ = ["command"]
 
 
-@click.command("tune", short_help="Show what parameters would find and cost.")
+@click.command("tune", cls=Command, short_help="Show what parameters would find and cost.")
 @click.argument("files", metavar="[FILE...]", nargs=-1)
 @click.option(
     "--far",
@@ -55,7 +56,8 @@ def command(
 ) -> None:
     """What an index with these parameters would find, and what it would cost; none is made.
 
-    With FILE... dimension, bands and width are chosen for a sample of them, as lshdb add does.
+    With FILE... of vectors or bits, dimension, bands and width are chosen for a sample of them, as
+    lshdb add does. For texts no file is read, and none is taken.
 
     Times are estimates for one core of 2 GHz and files in memory, to a factor of two or three.
 
@@ -70,10 +72,14 @@ def command(
     if files:
         require_metric(files, given, input_format)
         kind = METRICS[given.get("metric", "jaccard")]
+        if not kind.is_dense:
+            raise click.UsageError(
+                f"a sample of FILE makes no difference to an index of metric "
+                f"{given.get('metric', 'jaccard')}; leave "
+                "the files out (they are looked at for vectors and bits, with --metric)"
+            )
         peek, _ = peek_documents(files, body=kind.body, input_format=input_format, **reading)
-        if kind.is_dense:
-            given = {"dim": peek.dim, "dtype": peek.dtype, **given}
-        given["sample"] = peek.bodies
+        given = {"dim": peek.dim, "dtype": peek.dtype, **given, "sample": peek.bodies}
     found = tune(far=far, documents=documents, **given)
     values = {field.name: getattr(found, field.name) for field in fields(found)}
     params = values.pop("params")

@@ -5,19 +5,20 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
+from lshdb.cli._command import Command
 from lshdb.cli._options import index_argument, lock_option
-from lshdb.cli._output import say
+from lshdb.cli._output import note
 
 __all__ = ["command"]
 
 
-@click.command("upgrade", short_help="Bring the schema of an older index up to date.")
+@click.command("upgrade", cls=Command, short_help="Bring the schema of an older index up to date.")
 @index_argument
 @lock_option
 def command(index_path: str, *, lock_timeout: float) -> None:
     """Bring the schema of INDEX up to date, in one transaction: all of it, or as it was."""
     before, after = Index.upgrade(index_path, lock_timeout=lock_timeout)
     if before == after:
-        say(f"the schema is current: revision {after}")
+        note(f"the schema is current: revision {after}")
     else:
-        say(f"upgraded the schema from revision {before} to {after}")
+        note(f"upgraded the schema from revision {before} to {after}")

@@ -44,7 +44,7 @@ def test_one_line_says_what_became_of_the_input(run: Run, tmp_path: Path, news: 
 
     news.write_text(jsonl([("base", OTHER), ("other", OTHER)]))
     second = run("add", index, news)
-    assert second.stdout.startswith("added 0, replaced 1, unchanged 1, exact copies 1, rejected 0;")
+    assert "added 0, replaced 1, unchanged 1, exact copies 1, rejected 0;" in second.stderr
     assert second.stderr == ""
     assert counts(index) == (4, [str(news), str(news)])
     assert sound(index)
@@ -99,7 +99,7 @@ def test_rejections_are_reported_one_a_line_and_harmless(run: Run, tmp_path: Pat
     path = tmp_path / "bad.jsonl"
     path.write_bytes("\n".join(lines).encode() + b'\n{"id": "latin", "text": "\xe9"}\n')
     result = run("add", tmp_path / "a.lshdb", path, code=5)
-    assert result.stdout.startswith("added 1, ") and "rejected 8;" in result.stdout
+    assert "added 1, " in result.stderr and "rejected 8;" in result.stderr
     reported = result.stderr.splitlines()[1:]
     numbers = [re.match(rf"{re.escape(str(path))}:(\d+): ", line) for line in reported]
     assert sorted(int(match[1]) for match in numbers if match) == [2, 3, 4, 5, 6, 7, 8, 9]
@@ -121,7 +121,7 @@ def test_on_conflict(run: Run, index_path: Path, tmp_path: Path) -> None:
     path.write_text(jsonl([("base", OTHER)]))
     refused = run("add", index_path, path, "--on-conflict", "error", code=1)
     assert "'base' is in the index already" in refused.stderr
-    assert "unchanged 1," in run("add", index_path, path, "--on-conflict", "skip").stdout
+    assert "unchanged 1," in run("add", index_path, path, "--on-conflict", "skip").stderr
     assert "replaced 1," in run("add", index_path, path).stdout
     assert sound(index_path)
 
@@ -159,9 +159,9 @@ def test_a_folder_that_holds_the_index_is_read_without_it(
 ) -> None:
     (tmp_path / "one.txt").write_text(OTHER)
     monkeypatch.chdir(tmp_path)
-    assert run("add", index_path, ".").stdout.startswith("added 1, replaced 0, ")
-    assert run("add", "news.lshdb", str(tmp_path)).stdout.startswith("added 1, replaced 0, ")
-    assert "unchanged 1, " in run("add", index_path, "**/*").stdout
+    assert "added 1, replaced 0, " in run("add", index_path, ".").stderr
+    assert "added 1, replaced 0, " in run("add", "news.lshdb", str(tmp_path)).stderr
+    assert "unchanged 1, " in run("add", index_path, "**/*").stderr
 
 
 def test_the_source_is_short_and_printable(run: Run, tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_says_that_it_waits(run: Run, index_path: Path, news: Path) -> None:
         result = run("add", index_path, news, "--lock-timeout", "30")
         releaser.join()
     assert result.stderr.startswith("waiting up to 30 s for another process")
-    assert "unchanged 4," in result.stdout
+    assert "unchanged 4," in result.stderr
 
 
 @pytest.mark.parametrize("seconds", ["-1", "nan", "soon"])
@@ -264,6 +264,35 @@ def test_an_add_that_did_not_end_is_named_until_it_is_repeated(
     assert "not ended" not in run("batches", path, "--format", "table").stderr
 
 
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("", "no document was accepted; the index"),
+        ('{"id": 1.5}\n\nno json\n', "no document was accepted, and 2 were rejected; the index"),
+    ],
+)
+def test_a_first_add_that_accepts_nothing_makes_no_index(
+    run: Run, tmp_path: Path, lines: str, said: str
+) -> None:
+    path = tmp_path / "a.lshdb"
+    result = run("add", path, "-", "--threshold", "0.5", stdin=lines, code=1)
+    assert said in result.stderr and result.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+    run("add", path, "-", stdin=jsonl(DOCUMENTS))
+    assert run("add", path, "-", stdin=lines, code=5 if lines else 0).stdout == ""
+    assert sound(path)
+
+
+def test_a_file_of_records_makes_no_index(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "data.json").write_text('[{"id": "a", "text": "b"}]')
+    result = run("add", tmp_path / "a.lshdb", tmp_path / "data.json", code=1)
+    assert "looks like a JSON array of objects" in result.stderr
+    assert "jq -c" in result.stderr and "--input text" in result.stderr
+    assert not (tmp_path / "a.lshdb").exists()
+    run("add", tmp_path / "a.lshdb", tmp_path / "data.json", "--input", "text")
+    assert counts(tmp_path / "a.lshdb")[0] == 1
+
+
 def test_two_who_make_the_index_at_once(
     run: Run, tmp_path: Path, news: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,4 +304,4 @@ def test_two_who_make_the_index_at_once(
         raise lshdb.LshdbError("cannot make the index: Directory not empty")
 
     monkeypatch.setattr(Index, "create", classmethod(too_late))
-    assert run("add", path, news).stdout.startswith("added 4,")
+    assert "added 4," in run("add", path, news).stderr

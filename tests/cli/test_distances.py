@@ -50,7 +50,7 @@ def test_repeat_of_contract_says_that_these_are_no_tokens(
 @pytest.mark.parametrize("threshold", [0.05, -0.5, -0.95])
 def test_init_says_what_is_found_at_any_cosine(threshold: float, run: Run, tmp_path: Path) -> None:
     options = ("--metric", "cosine", "--dim", 8, "--recall", 0.8)
-    said = run("init", tmp_path / "a.lshdb", *options, "--threshold", threshold).stdout
+    said = run("init", tmp_path / "a.lshdb", *options, "--threshold", threshold).stderr
     assert f"at similarity {threshold:g}  (the threshold)" in said
     assert f"at similarity {threshold + 0.1:g}\n" in said
 

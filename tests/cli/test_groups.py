@@ -108,6 +108,13 @@ def test_dedup(run: Run, path: Path, tmp_path: Path) -> None:
     assert from_pipe.stdout_bytes == done.stdout_bytes
     (tmp_path / "empty").mkdir()
     assert "holds no file" in run("dedup", path, "--filter", tmp_path / "empty", code=1).stderr
+    (tmp_path / "in.csv").write_text("id,text\na,b\nc,d\n")
+    refused = run("dedup", path, "--filter", tmp_path / "in.csv", code=1)
+    assert refused.stdout == "" and "looks like CSV" in refused.stderr
+    file.write_bytes(b'{"id": "nobody"}\n' * 200 + b'{"id": "a"}\n')
+    doubtful = run("dedup", path, "--filter", file, code=5)
+    assert doubtful.stdout_bytes == file.read_bytes()
+    assert "less than one line in a hundred" in doubtful.stderr
 
 
 def test_neighbors(run: Run, path: Path) -> None:
@@ -121,9 +128,9 @@ def test_neighbors(run: Run, path: Path) -> None:
 
 
 def test_remove(run: Run, path: Path) -> None:
-    assert run("remove", path, "a", "alone").stdout == "2 removed\n"
+    assert run("remove", path, "a", "alone").stderr == "2 removed\n"
     done = run("remove", path, "-", "b", stdin="c\r\nnone\n\n", code=1)
-    assert done.stdout == "2 removed\n" and "'none'" in done.stderr
+    assert done.stderr.startswith("2 removed\n") and "'none'" in done.stderr
     assert run("stats", path, "--format", "tsv").stdout.count("\ndocuments\t1\n") == 1
     bad = run("remove", path, "-", stdin=b"A\n\xff\n", code=2)
     assert "line 2 of standard input is not valid UTF-8" in bad.stderr
@@ -139,14 +146,14 @@ def test_memory_makes_no_difference(run: Run, tmp_path: Path) -> None:
 
 
 def test_expire(run: Run, path: Path) -> None:
-    assert run("expire", path, "--older-than", "1d").stdout.startswith(
+    assert run("expire", path, "--older-than", "1d").stderr.startswith(
         "0 removed: not seen since 2"
     )
-    dry = run("expire", path, "--not-seen-since", "2999-01-01", "--dry-run").stdout
+    dry = run("expire", path, "--not-seen-since", "2999-01-01", "--dry-run").stderr
     assert "would be removed: not seen since 2999-01-01 00:00:00 UTC" in dry
     assert run(
         "expire", path, "--not-seen-since", "2999-01-01T02:00:00+02:00"
-    ).stdout == dry.replace("would be removed", "removed")
+    ).stderr == dry.replace("would be removed", "removed")
     for wrong, said in (
         (["--older-than", "90"], "expected an age such as 90d"),
         (["--older-than", "999999999w"], "before the year 1"),

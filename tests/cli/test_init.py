@@ -13,7 +13,7 @@ from tests.postgres import PostgresUrl
 
 def test_says_what_was_chosen_and_what_it_promises(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "a.lshdb"
-    out = run("init", path).stdout
+    out = run("init", path).stderr
     with Index.open(path) as index:
         params = index.params
     assert (params.threshold, params.recall, params.num_perm, params.k) == (0.8, 0.99, 128, 5)
@@ -32,7 +32,7 @@ def test_every_option_reaches_the_index(run: Run, tmp_path: Path) -> None:
         "--threshold 0.5 --bands 30 --rows 4 --num-perm 200 --scheme universal --seed 7 "
         "--unit char --k 6 --bag --no-text"
     )
-    out = run("init", path, *options.split()).stdout
+    out = run("init", path, *options.split()).stderr
     with Index.open(path) as index:
         items = index.params.items()
     expected = {
@@ -45,7 +45,7 @@ def test_every_option_reaches_the_index(run: Run, tmp_path: Path) -> None:
 
 
 def test_the_similarity_above_is_capped(run: Run, tmp_path: Path) -> None:
-    out = run("init", tmp_path / "a.lshdb", "--threshold", "0.95").stdout
+    out = run("init", tmp_path / "a.lshdb", "--threshold", "0.95").stderr
     points = [
         line.split("similarity ")[1].split()[0] for line in out.splitlines() if "at s" in line
     ]
@@ -54,7 +54,7 @@ def test_the_similarity_above_is_capped(run: Run, tmp_path: Path) -> None:
 
 def test_the_database_can_lie_elsewhere(run: Run, tmp_path: Path) -> None:
     made = run("init", tmp_path / "a.lshdb", "--database", f"sqlite:///{tmp_path}/elsewhere.db")
-    assert f"  database     {tmp_path}/elsewhere.db\n" in made.stdout
+    assert f"  database     {tmp_path}/elsewhere.db\n" in made.stderr
     assert f"database\t{tmp_path}/elsewhere.db\n" in run("stats", tmp_path / "a.lshdb").stdout
     assert (tmp_path / "elsewhere.db").is_file()
     assert not (tmp_path / "a.lshdb" / "index.db").exists()
@@ -66,7 +66,7 @@ def test_in_a_schema_of_postgres(
 ) -> None:
     path, place = tmp_path / "a.lshdb", f"{postgres_url.lshdb} (schema {postgres_schema})"
     options = ("--database", postgres_url.lshdb, "--schema", postgres_schema)
-    assert f"  database     {place}\n" in run("init", path, *options).stdout
+    assert f"  database     {place}\n" in run("init", path, *options).stderr
     assert f"database\t{place}\n" in run("stats", path).stdout
     other = run("init", tmp_path / "b.lshdb", *options, code=1)
     assert (

@@ -23,13 +23,13 @@ def test_too_long_is_rejected_with_its_place_and_the_rest_goes_on(run: Run, tmp_
     paths = [tmp_path / name for name in ("a.jsonl", "b.csv", "c.txt", "d.txt")]
     index = tmp_path / "a.lshdb"
     done = run("add", index, *paths, "--max-document-bytes", 400, code=5)
-    assert "added 5," in done.stdout and "rejected 3;" in done.stdout
+    assert "added 5," in done.stderr and "rejected 3;" in done.stderr
     reports = done.stderr.splitlines()[1:]
     for report, place in zip(reports, ("a.jsonl:2: ", "b.csv:3: ", "c.txt: "), strict=True):
         assert report.startswith(str(tmp_path / place)) and "limit of 400" in report
     queried = run("query", index, *paths, "--max-document-bytes", 400, code=5)
     assert queried.stderr.count("limit of 400") == 3
-    assert "rejected 0;" in run("add", index, *paths).stdout
+    assert "rejected 0;" in run("add", index, *paths).stderr
 
 
 def test_the_filter_passes_long_lines_on_and_says_so(run: Run, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_line_that_does_not_end(kind: str, tmp_path: Path) -> None:
         feeder.wait()
         peaks.append(int(done.stderr.split()[-1]))
     assert b"limit of 65,536" in done.stderr and done.returncode == 5
-    assert (b"added 1," in done.stdout) == (kind != "text")
+    assert (b"added 1," in done.stderr) == (kind != "text")
     assert peaks[1] < peaks[0] + 40 * 1024  # kibibytes
 
 

@@ -168,3 +168,14 @@ def test_odd_keys_of_queries(run: Run, index_path: Path) -> None:
     queries: list[Any] = [("tab\there", OTHER), ("back\\slash", OTHER)]
     out = run("query", index_path, stdin=jsonl(queries)).stdout
     assert [line.split("\t")[0] for line in out.splitlines()] == ["tab\\there", "back\\\\slash"]
+
+
+def test_a_threshold_that_is_refused_is_not_advised(run: Run, index_path: Path) -> None:
+    for words in (("query", index_path, "--text", BASE), ("query", index_path, "-"),
+                  ("pairs", index_path)):  # fmt: skip
+        said = run(*words, "--threshold", 0, code=2, stdin=jsonl([("q", BASE)])).stderr
+        assert "threshold is 0" in said and "above 0" in said
+        assert "an index made with" not in said
+    assert (
+        "an index made with --threshold 0.3" in run("pairs", index_path, "--threshold", 0.3).stderr
+    )

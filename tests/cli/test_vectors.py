@@ -53,12 +53,12 @@ def test_an_index_is_made_for_its_input(
     vectors = saved(tmp_path / "v.npy", array)
     options = ("--metric", metric, "--threshold", threshold)
     added = run("add", path, vectors, *options)
-    assert "added 300," in added.stdout and "8 float" in added.stderr
+    assert "added 300," in added.stderr and "8 float" in added.stderr
     params = params_of(path)
     assert (params.metric, params.dim, params.dtype) == (metric, 8, array.dtype.name)
     found = run("query", path, "--key", "7", "--top", "1").stdout.splitlines()
     assert found[-1].split("\t")[1] == "207"
-    assert "unchanged 300," in run("add", path, vectors, *options, "--dim", "8").stdout
+    assert "unchanged 300," in run("add", path, vectors, *options, "--dim", "8").stderr
     assert sound(path)
 
 
@@ -104,7 +104,7 @@ def test_every_bad_row_is_named(run: Run, tmp_path: Path) -> None:
     short = saved(tmp_path / "short.npy", array[:2, :5])
     said = run("add", tmp_path / "a.lshdb", short, code=5)
     assert f"{short}: holds vectors of 5 numbers, expected 8" in said.stderr
-    assert "rejected 1;" in said.stdout
+    assert "rejected 1;" in said.stderr
     lines = b'{"id": 1, "vector": [1, 2]}\n{"id": 2, "vector": "x"}\n{"id": 3, "vector": null}\n'
     said = run("add", tmp_path / "a.lshdb", "-", code=5, stdin=lines)
     assert "<stdin>:1: the vector has 2 numbers, expected 8" in said.stderr
@@ -137,6 +137,18 @@ def test_vectors_need_a_metric(run: Run, points: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "a.lshdb").exists()
 
 
+def test_tune_takes_no_file_that_it_would_not_use(run: Run, points: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"id": "a", "text": "b"}\n')
+    for options in ((), ("--metric", "weighted-jaccard"), ("--unit", "char")):
+        said = run("tune", tmp_path / "a.jsonl", *options, code=2)
+        assert "a sample of FILE makes no difference" in said.stderr and said.stdout == ""
+        run("tune", *options)
+    options = ("--metric", "l2", "--threshold", "1", "--format", "jsonl")
+    shifted = saved(tmp_path / "wide.npy", np.load(points) * 100)
+    widths = {run("tune", file, *options).stdout for file in (points, shifted)}
+    assert len(widths) == 2
+
+
 def test_without_a_vector_there_is_no_dimension(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "a.lshdb"
     options = ("--metric", "l2", "--threshold", "1")
@@ -145,8 +157,8 @@ def test_without_a_vector_there_is_no_dimension(run: Run, tmp_path: Path) -> Non
         said = run("add", path, file, *options, code=1)
         assert "no vector in the input" in said.stderr and "--dim" in said.stderr
         assert not path.exists()
-    run("add", path, empty, *options, "--dim", "8")
-    assert params_of(path).dim == 8
+    said = run("add", path, empty, *options, "--dim", "8", code=1)
+    assert "no document was accepted; the index" in said.stderr and not path.exists()
     assert "--dim" in run("init", tmp_path / "b.lshdb", *options, code=2).stderr
 
 
@@ -209,7 +221,7 @@ def test_weights(run: Run, tmp_path: Path) -> None:
     ]
     stdin = "".join(json.dumps(line) + "\n" for line in lines)
     said = run("add", path, "-", "--metric", "weighted-jaccard", "--k", "1", code=5, stdin=stdin)
-    assert "added 3," in said.stdout
+    assert "added 3," in said.stderr
     assert "<stdin>:4: " in said.stderr and "<stdin>:5: " in said.stderr
     for query in ("--text", "x x y"), ("--vector", '{"x": 2, "y": 1}'):
         found = run("query", path, *query, "--format", "tsv").stdout.splitlines()
@@ -272,6 +284,6 @@ def test_vectors_are_not_for_an_index_of_texts(run: Run, points: Path, tmp_path:
     ],
 )
 def test_init_says_what_it_makes(options: str, words: list[str], run: Run, tmp_path: Path) -> None:
-    said = run("init", tmp_path / "a.lshdb", *options.split()).stdout
+    said = run("init", tmp_path / "a.lshdb", *options.split()).stderr
     for word in words:
         assert word in said

@@ -1,0 +1,59 @@
+"""Standard output holds data alone; what a command says is on standard error. Options come once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lshdb.cli import COMMANDS, cli
+from lshdb.cli._command import Command
+from tests.cli.conftest import BASE, Run, jsonl
+
+CHANGES = [
+    ("init", "new"), ("add", "a", "more.jsonl"), ("add", "a", "more.jsonl"),
+    ("remove", "a", "more"),
+    ("expire", "a", "--older-than", "90d"), ("expire", "a", "--older-than", "90d", "--dry-run"),
+    ("compact", "a"), ("reband", "a", "--recall", "0.9"), ("copy", "a", "copy"),
+    ("merge", "a", "copy"), ("reindex", "a", "chars", "--unit", "char"), ("export", "a", "files"),
+    ("import", "files", "again"), ("upgrade", "a"),
+]  # fmt: skip
+LISTS = ("tune", "query", "pairs", "clusters", "dedup", "neighbors", "join", "explain", "contract",
+         "show", "stats", "batches", "sql", "check")  # fmt: skip
+
+
+def test_what_a_change_says_is_no_data(
+    run: Run, index_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    index_path.rename("a")
+    Path("more.jsonl").write_text(jsonl([("more", BASE + " and more")]))
+    for change in CHANGES:
+        done = run(*change)
+        assert done.stdout == "", change
+        assert done.stderr.strip(), change
+    assert {change[0] for change in CHANGES} == set(COMMANDS) - set(LISTS) - {"demo"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_with_one_value_is_given_once(run: Run, name: str) -> None:
+    """Each of each command; what it is given does not come to be looked at."""
+    command = cli.get_command(None, name)  # type: ignore[arg-type]
+    assert isinstance(command, Command)
+    for param in command.params:
+        if param.param_type_name != "option" or getattr(param, "is_flag", False):
+            continue
+        option = max(param.opts, key=len)
+        result = run(name, option, "1", option, "2", code=2)
+        repeated = f"{option} is given 2 times, and takes one value"
+        assert (repeated in result.stderr) != param.multiple, (option, result.stderr)
+
+
+def test_a_field_that_is_named_twice_is_refused(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"id": "a", "title": "one", "body": "two"}\n')
+    twice = ("--text-field", "title", "--text-field=body")
+    said = run("add", tmp_path / "a", file, *twice, code=2)
+    assert "--text-field is given 2 times" in said.stderr and not (tmp_path / "a").exists()
+    flags = ("--keep-case", "--keep-case")
+    run("add", tmp_path / "a", file, "--text-field", "title", *flags)
