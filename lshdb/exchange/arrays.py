@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.errors import DamageError
+from lshdb.storage.own_files import open_given
 
 __all__ = ["read_array"]
 
@@ -40,7 +41,7 @@ def read_array(
         The file is no such array, or ends before its rows do.
     """
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=open_given) as file:
             _check_header(path, file, dtype, (n_rows, width))
             for first in range(0, n_rows, block_rows):
                 size = min(block_rows, n_rows - first) * width * dtype.itemsize

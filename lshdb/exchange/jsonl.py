@@ -10,6 +10,7 @@ import orjson
 
 from lshdb.errors import DamageError
 from lshdb.exchange.tables import Table, fault_of
+from lshdb.storage.own_files import open_given
 
 __all__ = ["SUFFIX", "read_table", "write_table"]
 
@@ -37,7 +38,7 @@ def read_table(path: Path, table: Table) -> Iterator[tuple[Any, ...]]:
         A line is no such row; names file and line.
     """
     names = table.names
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=open_given) as file:
         for number, line in enumerate(file, start=1):
             try:
                 found = orjson.loads(line)

@@ -12,6 +12,7 @@ import orjson
 
 from lshdb.errors import DamageError, FormatError, InputError
 from lshdb.exchange.tables import TABLES
+from lshdb.storage.own_files import open_given
 
 __all__ = [
     "MANIFEST",
@@ -70,7 +71,7 @@ class Manifest:
 
 def describe(path: Path) -> dict[str, Any]:
     """Size and checksum of a file, which is synced."""
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=open_given) as file:
         os.fsync(file.fileno())
         digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32))
         return {"bytes": file.tell(), "blake2b": digest.hexdigest()}
@@ -90,7 +91,8 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST
     try:
-        found = orjson.loads(path.read_bytes())
+        with open(path, "rb", opener=open_given) as file:
+            found = orjson.loads(file.read())
     except OSError as error:
         raise InputError(
             f"there is no export at {folder}: {path}: {error.strerror}",

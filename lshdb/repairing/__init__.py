@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -30,15 +29,16 @@ from pathlib import Path
 from typing import Any
 
 from lshdb.checking import Finding, check_index
-from lshdb.errors import DamageError, DatabaseError
+from lshdb.errors import DamageError, DatabaseError, LshdbError
 from lshdb.repairing.building import Rebuild
 from lshdb.repairing.quarantine import Quarantine
 from lshdb.signatures.family import Family
 from lshdb.storage.copying import replace_database
-from lshdb.storage.directory import sync_directory
+from lshdb.storage.directory import IndexDirectory, sync_directory
 from lshdb.storage.generations import Generation
 from lshdb.storage.layouts import row_layouts
 from lshdb.storage.lock import WriterLock
+from lshdb.storage.own_files import foreign_names, open_folder
 from lshdb.storage.salvaging import find_generation, state_is_sound
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
@@ -114,7 +114,7 @@ def _repair(
     lock_timeout: float,
 ) -> None:
     aside = store.directory.path / _ASIDE
-    shutil.rmtree(aside, ignore_errors=True)
+    _remove_rebuilt(aside, store.uuid)
     state, old = _state(store, snapshot)
     with Quarantine(store.path) as quarantine:
         try:
@@ -128,10 +128,44 @@ def _repair(
             quarantine.keep()
             _publish(store, made, old, lock_timeout)
         finally:
-            shutil.rmtree(aside, ignore_errors=True)
+            with contextlib.suppress(OSError, LshdbError):
+                _remove_rebuilt(aside, store.uuid)
     result.documents, result.signed = rebuild.documents, rebuild.evidence.signed
     result.vouched, result.batches = rebuild.evidence.vouched, rebuild.history.rebuilt
     result.lost, result.quarantine = quarantine.keys, quarantine.path
+
+
+def _remove_rebuilt(aside: Path, uuid: str) -> None:
+    """Remove what a repair has rebuilt: an index of the same uuid, and nothing but its files.
+
+    Raises
+    ------
+    LshdbError
+        There is something else, which is left as it is.
+    """
+    if not os.path.lexists(aside):
+        return
+    why = None
+    try:
+        with open_folder(aside) as folder:
+            names = os.listdir(folder)
+            if foreign := foreign_names(folder):
+                why = f"it holds {foreign[0]}"
+            elif names and IndexDirectory(aside).read_description().uuid != uuid:
+                why = "it is another index"
+            else:
+                # The description last: as long as there is anything else it says whose that is.
+                for name in sorted(names, key=lambda name: name == "index.toml"):
+                    os.unlink(name, dir_fd=folder)
+    except (LshdbError, OSError) as error:
+        why = str(error)
+    if why is not None:
+        raise LshdbError(
+            f"the index is rebuilt in {aside}, and that is there already, and lshdb did not make "
+            f"it: {why}; nothing was changed",
+            hint="move it away",
+        )
+    aside.rmdir()
 
 
 def _state(store: Store, snapshot: Snapshot) -> tuple[dict[str, Any], Generation]:

@@ -4,13 +4,20 @@ An index ``news.lshdb`` is made in ``.news.lshdb.new`` beside it, whose file ``l
 it holds. That file goes along with the renaming, so the lock becomes the index's writer lock
 without being given back. A process that was killed leaves the directory aside, without a lock: the
 next one that makes an index there clears it out and goes on in it.
+
+It may also be somebody else's directory, or a link to one. So nothing is written or removed in it
+unless it was made here. A mark in the file ``lock`` proves that: the word ``unfinished`` and the
+inode numbers of the directory and of that file, which no copy and no archive has. It is written
+before any other file is made, and taken out when the index is in its place. Removed are files with
+names that only an index or an export has, by the descriptor of the directory. Where there is
+anything else, nothing is removed, and the message names it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
+import stat
 import time
 import unicodedata
 import uuid
@@ -28,6 +35,7 @@ from lshdb.storage.directory import Description, IndexDirectory, sync_directory,
 from lshdb.storage.generations import FIRST_NAME, Generation
 from lshdb.storage.layouts import row_layouts
 from lshdb.storage.lock import WriterLock
+from lshdb.storage.own_files import foreign_names, kind_of, open_folder
 from lshdb.storage.times import timestamp
 from lshdb.version import __version__
 
@@ -58,7 +66,7 @@ class Creation:
     LockedError
         Another process is making an index there.
     LshdbError
-        The directory cannot be written to.
+        The directory cannot be written to, or what lies aside was not made by lshdb.
     """
 
     def __init__(self, path: Path, *, lock_timeout: float = 60.0, what: str = "index") -> None:
@@ -66,6 +74,7 @@ class Creation:
         self.is_whole_only = False
         self._what = what
         self.aside = self.path.with_name(f".{self.path.name}.new")
+        self._is_own = False
         self._database: Database | None = None
         self._process = os.getpid()
         self._refuse_existing()
@@ -84,7 +93,7 @@ class Creation:
 
     def _refuse_existing(self) -> None:
         path = self.path
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
             what = "an index" if (path / "index.toml").exists() else "something"
             raise IndexExistsError(
                 f"there is {what} at {path} already",
@@ -99,12 +108,72 @@ class Creation:
                 # Whoever held it has renamed the directory or removed it.
                 self.lock.release()
                 self._refuse_existing()
-                self.aside.mkdir(exist_ok=True)
+                with contextlib.suppress(FileExistsError):
+                    self.aside.mkdir()
                 self.lock.timeout = max(0.0, deadline - time.monotonic())
-                with contextlib.suppress(IndexNotFoundError):
-                    self.lock.acquire()
+                self._take_lock()
             self._refuse_existing()
+            self._claim()
             self._clear_out()
+
+    def _take_lock(self) -> None:
+        """Take the lock, unless the directory aside is plainly not ours, or has gone meanwhile.
+
+        Nothing is written; a file ``lock`` is made only where nothing else is.
+
+        Raises
+        ------
+        LockedError
+        LshdbError
+            What is there was not made by lshdb.
+        """
+        try:
+            there = os.lstat(self.aside)
+            if not stat.S_ISDIR(there.st_mode):
+                raise self._in_the_way(f"it is {kind_of(there.st_mode)}")
+            if there.st_uid != os.geteuid():
+                raise self._in_the_way("it belongs to another user")
+            names = os.listdir(self.aside)
+            if names and "lock" not in names and os.path.samestat(os.lstat(self.aside), there):
+                raise self._in_the_way("it was not made by lshdb")
+            self.lock.acquire(is_said=False)
+        except (FileNotFoundError, IndexNotFoundError):
+            return
+
+    def _claim(self) -> None:
+        """Prove that the directory aside was made here, or is empty, and put the mark into it.
+
+        Raises
+        ------
+        LshdbError
+            It was not, or holds something that lshdb did not make.
+        """
+        with open_folder(self.aside) as folder:
+            mark = f"unfinished {os.fstat(folder).st_ino} {os.lstat(self.lock.path).st_ino}\n"
+            is_marked = self.lock.words().endswith(f"\n{mark}")
+            if not is_marked and os.listdir(folder) != ["lock"]:
+                raise self._in_the_way("it was not made by lshdb")
+            foreign = foreign_names(folder, *self._database_names())
+        if foreign:
+            raise self._in_the_way(f"it holds {foreign[0]}, which lshdb did not make")
+        self._is_own = True
+        self.lock.say_holder(mark)
+
+    def _in_the_way(self, why: str) -> LshdbError:
+        return LshdbError(
+            f"cannot make the {self._what} {self.path}: it is made in {self.aside}, and that is "
+            f"there already: {why}; nothing was changed",
+            hint="move it away, or give another path",
+        )
+
+    def _database_names(self) -> tuple[str, ...]:
+        """Names of the database's files, where a description says that they lie in there."""
+        found = self._description()
+        with contextlib.suppress(LshdbError):
+            if found is not None:
+                database = database_of(found.place, self.aside)
+                return database.file_names if database.lies_in(self.aside) else ()
+        return ()
 
     def _clear_out(self) -> None:
         """Remove what a killed process left: first what is outside, which its description names.
@@ -125,9 +194,17 @@ class Creation:
                     hint="make the database answer, or remove that directory and, in the database, "
                     "what is left there",
                 ) from error
-        for entry in self.aside.iterdir():
-            if entry != self.lock.path:
-                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        self._remove_files()
+
+    def _remove_files(self) -> None:
+        """Remove all files from the directory aside but the lock."""
+        names = self._database_names()
+        with open_folder(self.aside) as folder:
+            foreign = foreign_names(folder, *names)
+            # The description last: it says what else may be there.
+            for name in sorted(os.listdir(folder), key=lambda name: name == "index.toml"):
+                if name != "lock" and name not in foreign:
+                    os.unlink(name, dir_fd=folder)
 
     def _description(self) -> Description | None:
         """The description in the directory aside, where there is one."""
@@ -176,6 +253,8 @@ class Creation:
         database.refuse_existing()
         self._database = database = database.moved(self.path, self.aside)
         with self._said(database):
+            if not database.lies_in(self.aside):
+                database.reserve()
             yield database
 
     def settle(self, *, keep_lock: bool = True) -> None:
@@ -190,12 +269,16 @@ class Creation:
             It cannot be renamed.
         """
         with self._said():
-            if not keep_lock:
-                self.lock.path.unlink()
             sync_directory(self.aside)
             os.rename(self.aside, self.path)
             _UNFINISHED.discard(self)
             self.lock.path = IndexDirectory(self.path).lock
+            if keep_lock:
+                with contextlib.suppress(OSError):  # a mark that stays does no harm there
+                    self.lock.say_holder()
+            else:
+                self.lock.path.unlink()
+                sync_directory(self.path)
             sync_directory(self.path.parent)
 
     def abandon(self) -> None:
@@ -206,13 +289,18 @@ class Creation:
         process has in its hands is that one's.
         """
         if self in _UNFINISHED and self._process == os.getpid():
-            if not self.lock.is_in_place():  # interrupted before it was taken, or behind the rename
-                self.lock.release()
-                self.lock.timeout = 0.0
-                with contextlib.suppress(LshdbError):
-                    self.lock.acquire()
-            if self.lock.is_in_place() and self._is_removed():
-                shutil.rmtree(self.aside, ignore_errors=True)
+            # Another error, or a signal, is on its way and is what is to be told.
+            with contextlib.suppress(LshdbError, OSError):
+                if not self.lock.is_in_place():  # interrupted before it was taken, or at the rename
+                    self.lock.release()
+                    self.lock.timeout = 0.0
+                    self._take_lock()
+                if self.lock.is_in_place() and not self._is_own:
+                    self._claim()
+                if self.lock.is_in_place() and self._is_removed():
+                    self._remove_files()
+                    self.lock.path.unlink()
+                    self.aside.rmdir()
         self.lock.release()
         _UNFINISHED.discard(self)
 

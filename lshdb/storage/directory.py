@@ -14,6 +14,7 @@ from typing import Any
 
 from lshdb.errors import FormatError, IndexNotFoundError, LshdbError, ParameterError
 from lshdb.storage.dialects.places import DatabasePlace
+from lshdb.storage.own_files import open_file
 
 __all__ = ["Description", "IndexDirectory", "sync_directory", "utf8_path"]
 
@@ -96,8 +97,10 @@ class IndexDirectory:
             lines.append(f"schema = {_toml(place.schema)}")
         lines += ["", "[parameters]"]
         lines += [f"{name} = {_toml(value)}" for name, value in description.parameters.items()]
-        path, mode = (self.next_description, "w") if is_next else (self.description, "x")
-        with open(path, mode, encoding="utf-8") as file:
+        path = self.next_description if is_next else self.description
+        if is_next:  # a killed writer's; a link in its place is removed, and not written through
+            path.unlink(missing_ok=True)
+        with open(path, "x", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
             file.flush()
             os.fsync(file.fileno())
@@ -131,7 +134,7 @@ class IndexDirectory:
 
     def _read(self, path: Path) -> Description:
         try:
-            with open(path, "rb", opener=_open_at_once) as file:
+            with open(path, "rb", opener=open_file) as file:
                 content = file.read(_LONGEST + 1)
             if len(content) > _LONGEST:
                 raise ValueError(f"it has more than {_LONGEST:,} bytes")
@@ -204,11 +207,6 @@ def sync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    """Open a file; a pipe in its place is empty, and not waited for."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _typed(value: Any, expected: type) -> Any:

@@ -20,12 +20,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from lshdb.errors import DamageError
 from lshdb.storage.blocks import Block, StoredBlock, block_rows, extend_blocks
 from lshdb.storage.directory import sync_directory
 from lshdb.storage.layouts import RowLayout
 from lshdb.storage.row_file import RowFile
 
-__all__ = ["FIRST_NAME", "Generation", "clear_generations"]
+__all__ = ["FIRST_NAME", "Generation", "clear_generations", "is_generation"]
 
 FIRST_NAME = "signatures.npy"
 """Name of the signature file of a new index."""
@@ -39,7 +40,7 @@ class Generation:
     ----------
     directory : Path
     name : str
-        Of the signature file.
+        Of the signature file, as the committed state says it.
     layouts : sequence of RowLayout
         Of the signature file, and of the vector file where there is one.
     kind : type of RowFile
@@ -54,6 +55,11 @@ class Generation:
         Those that there are, the signature file first.
     is_recognised : bool
         Whether they have been told from those of another index.
+
+    Raises
+    ------
+    DamageError
+        The name is none that a signature file can have: it may lead out of the index.
     """
 
     def __init__(
@@ -64,6 +70,12 @@ class Generation:
         *,
         kind: type[RowFile] = RowFile,
     ) -> None:
+        if not is_generation(name):
+            raise DamageError(
+                f"the table state of the index {directory} names the signature file {name!r}; "
+                "expected signatures.npy, or signatures.N.npy with a number",
+                hint="restore the index from a copy",
+            )
         self._directory = directory
         self._layouts = layouts
         self.name = name
@@ -153,11 +165,21 @@ def _counted(
         yield rows
 
 
+def is_generation(name: object) -> bool:
+    """Whether a signature file can have that name."""
+    found = _NAME.fullmatch(name) if isinstance(name, str) else None
+    return found is not None and found[1] == "signature"
+
+
 def clear_generations(current: Generation) -> None:
-    """Remove the files of all generations but the one that the committed state refers to."""
+    """Remove the files of all generations but the one that the committed state refers to.
+
+    A file that does not begin as they do is not one of them, whatever its name, and stays.
+    """
     folder = current.signatures.path.parent
     for file in current.files:
         for path in folder.glob(f"{file.layout.kind}s*.npy"):
             if path.name != file.path.name and _NAME.fullmatch(path.name):
                 with contextlib.suppress(OSError):
-                    path.unlink()
+                    if RowFile(path, file.layout).is_own():
+                        path.unlink()

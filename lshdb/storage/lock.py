@@ -2,7 +2,10 @@
 
 The lock goes with the process, so a killed writer leaves none behind. The holder writes its process
 id and the time into the file, for the message that others get; those are only words, the lock is
-the kernel's.
+the kernel's. Whoever makes an index adds a mark, by which others know a directory that was not
+finished (``creation.py``).
+
+A file that holds anything else is somebody else's, and is not written to.
 """
 
 from __future__ import annotations
@@ -10,16 +13,23 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import time
 from pathlib import Path
 
 from lshdb.errors import IndexNotFoundError, LockedError, LshdbError
+from lshdb.storage.descriptors import write_at
+from lshdb.storage.own_files import UnfitFileError, open_file
 from lshdb.storage.times import timestamp
 from lshdb.values import check_seconds
 
 __all__ = ["WriterLock"]
 
 _POLL_SECONDS = 0.05
+_MOST_BYTES = 256
+_WORDS = re.compile(rb"[\0\d :.-]*\n?[a-z]*[\0\d \n]*")
+"""What a holder writes: number and time, then a mark. Also a part of it, or zeros in its place, as
+a full disk or a power loss leaves them."""
 
 
 class WriterLock:
@@ -40,10 +50,17 @@ class WriterLock:
         self.timeout = check_seconds("lock_timeout", timeout)
         self._index = known_as or path.parent
         self._descriptor: int | None = None
+        self._is_said = False
+        self._mark = ""
         self._process = os.getpid()
 
-    def acquire(self) -> None:
+    def acquire(self, *, is_said: bool = True) -> None:
         """Take the lock.
+
+        Parameters
+        ----------
+        is_said : bool
+            Say in the file who holds it; else nothing is written before :meth:`say_holder`.
 
         Raises
         ------
@@ -52,13 +69,18 @@ class WriterLock:
         IndexNotFoundError
             The directory is not there any more.
         LshdbError
-            The lock file cannot be made or opened.
+            The lock file cannot be made or opened, or is not one.
         """
         try:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            descriptor = open_file(self.path, os.O_RDWR | os.O_CREAT)
         except FileNotFoundError as error:
             raise IndexNotFoundError(
                 f"the index {self._index} is not there any more", hint="look for what removed it"
+            ) from error
+        except UnfitFileError as error:
+            raise LshdbError(
+                f"cannot lock the index {self._index}: {self.path}: {error.strerror}",
+                hint="remove it; the next writer makes the file",
             ) from error
         except OSError as error:
             raise LshdbError(
@@ -67,13 +89,38 @@ class WriterLock:
             ) from error
         try:
             self._lock(descriptor)
+            if not _WORDS.fullmatch(_words(descriptor)):
+                raise LshdbError(
+                    f"cannot lock the index {self._index}: {self.path} holds something that lshdb "
+                    "did not write",
+                    hint="move the file away; the next writer makes it again",
+                )
             self._process = os.getpid()
             self._descriptor = descriptor
         except BaseException:
             self._descriptor = None
             os.close(descriptor)
             raise
-        self._describe(f"{os.getpid()} {timestamp()}\n")
+        self._is_said = False
+        if is_said:
+            with contextlib.suppress(OSError):  # a full disk keeps nobody from the lock itself
+                self.say_holder()
+
+    def say_holder(self, mark: str = "") -> None:
+        """Write into the file who holds it, with a mark that stays when it is given back.
+
+        Raises
+        ------
+        OSError
+            The disk is full or failed.
+        """
+        self._is_said = True
+        self._mark = mark
+        self._write(f"{os.getpid()} {timestamp()}\n{mark}")
+
+    def words(self) -> str:
+        """What the file holds, while it is locked."""
+        return "" if self._descriptor is None else _words(self._descriptor).decode("ascii")
 
     def _lock(self, descriptor: int) -> None:
         deadline = time.monotonic() + self.timeout
@@ -99,7 +146,9 @@ class WriterLock:
         """
         if self._descriptor is not None:
             if self._process == os.getpid():
-                self._describe("")
+                if self._is_said:
+                    with contextlib.suppress(OSError):
+                        self._write(self._mark and f"\n{self._mark}")
                 with contextlib.suppress(OSError):  # then closing takes it off, but for a fork
                     fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
@@ -108,21 +157,21 @@ class WriterLock:
     def is_in_place(self) -> bool:
         """Whether the file that is locked is still the one at its path."""
         try:
-            there = os.stat(self.path)
-        except FileNotFoundError:
+            there = os.stat(self.path, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
             return False
         return self._descriptor is not None and os.path.samestat(os.fstat(self._descriptor), there)
 
-    def _describe(self, holder: str) -> None:
-        """Put words into the file; a full or failing disk keeps nobody from the lock itself."""
+    def _write(self, words: str) -> None:
+        """Put words into the file; what was in it before is never gone before they are there."""
         if self._descriptor is not None:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._descriptor, 0)
-                os.pwrite(self._descriptor, holder.encode(), 0)
+            write_at(self._descriptor, words.encode(), 0)
+            os.ftruncate(self._descriptor, len(words))
 
     def _locked(self, descriptor: int) -> LockedError:
         pid, since = None, None
-        words = os.pread(descriptor, 100, 0).decode("ascii", "replace").split(maxsplit=1)
+        first_line = _words(descriptor).decode("ascii", "replace").partition("\n")[0]
+        words = first_line.split(maxsplit=1)
         if len(words) == 2 and words[0].isdecimal():
             pid, since = int(words[0]), words[1].strip()
         holder = f"process {pid} since {since} UTC" if pid else "another process"
@@ -132,3 +181,7 @@ class WriterLock:
             since=since,
             hint="wait for it to end, or give a longer --lock-timeout",
         )
+
+
+def _words(descriptor: int) -> bytes:
+    return os.pread(descriptor, _MOST_BYTES, 0)

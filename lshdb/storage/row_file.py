@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from lshdb.errors import DamageError, LshdbError
 from lshdb.storage.descriptors import copy_range, read_at, write_at
 from lshdb.storage.layouts import HEADER_BYTES, RowLayout
+from lshdb.storage.own_files import open_file
 from lshdb.storage.rows import Rows
 
 __all__ = ["RowFile"]
@@ -89,7 +90,8 @@ class RowFile:
         OSError
             The disk is full or failed.
         """
-        with open(self.path, "wb") as file:
+        self.path.unlink(missing_ok=True)  # a link in its place is removed, and not written through
+        with open(self.path, "xb") as file:
             file.write(self.layout.header(n_rows))
             for rows in blocks:
                 file.write(self.layout.data(rows))
@@ -112,7 +114,7 @@ class RowFile:
         """
         if self._reader is None:
             try:
-                self._reader = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+                self._reader = open_file(self.path, os.O_RDONLY)
             except FileNotFoundError:
                 raise
             except PermissionError as error:
@@ -142,8 +144,7 @@ class RowFile:
             The file is absent, short, no ``.npy``, or has other rows than the index.
         """
         header = self._read(HEADER_BYTES, 0)
-        shape = re.search(rb"'shape': \((\d{1,18}), ", header)
-        n_rows = int(shape[1]) if shape else 0
+        n_rows = _counted(header)
         if header != self.layout.header(n_rows):
             raise DamageError(
                 f"the header of the {self.what} {self.path} is "
@@ -159,6 +160,21 @@ class RowFile:
             )
         self._check_length(n_committed)
         return n_rows
+
+    def is_own(self) -> bool:
+        """Whether the file begins as one of this layout, or ends before that tells.
+
+        Raises
+        ------
+        OSError
+            It cannot be opened, or is no regular file.
+        """
+        descriptor = open_file(self.path, os.O_RDONLY)
+        try:
+            header = read_at(descriptor, HEADER_BYTES, 0)
+        finally:
+            os.close(descriptor)
+        return self.layout.header(_counted(header)).startswith(header)
 
     def check_block(self, first_row: int, n_rows: int, crc32: int | None) -> None:
         """Compare some rows with the CRC-32 that was written for them.
@@ -367,11 +383,17 @@ class RowFile:
 
     @contextlib.contextmanager
     def _descriptor(self) -> Iterator[int]:
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = open_file(self.path, os.O_RDWR)
         try:
             yield descriptor
         finally:
             os.close(descriptor)
+
+
+def _counted(header: bytes) -> int:
+    """The rows that a header counts; 0 where it does not."""
+    shape = re.search(rb"'shape': \((\d{1,18}), ", header)
+    return int(shape[1]) if shape else 0
 
 
 def _sync_data(descriptor: int) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lshdb.errors import DamageError, LshdbError
 from lshdb.storage.checksums import row_checksum
 from lshdb.storage.dialects.base import Session
-from lshdb.storage.generations import FIRST_NAME, Generation
+from lshdb.storage.generations import FIRST_NAME, Generation, is_generation
 from lshdb.storage.layouts import HEADER_BYTES, RowLayout
 from lshdb.storage.row_file import RowFile
 
@@ -106,11 +106,11 @@ def keys_by_index(session: Session) -> Iterator[tuple[int, str]]:
 
 def find_generation(directory: Path, name: object, layouts: Sequence[RowLayout]) -> Generation:
     """The files that the state names; where they are not there, the only ones that are."""
-    path = directory / str(name)
-    if not (isinstance(name, str) and path.parent == directory and path.is_file()):
-        others = list(directory.glob("signatures*.npy"))
-        path = others[0] if len(others) == 1 else directory / FIRST_NAME
-    return Generation(directory, path.name, layouts)
+    if not (is_generation(name) and (directory / str(name)).is_file()):
+        there = (path.name for path in directory.glob("signatures*.npy"))
+        others = [one for one in there if is_generation(one)]
+        name = others[0] if len(others) == 1 else FIRST_NAME
+    return Generation(directory, str(name), layouts)
 
 
 def sound_rows(session: Session, file: RowFile) -> NDArray[np.bool_]:

@@ -35,7 +35,7 @@ from lshdb.storage.dialects.base import Database, Session
 from lshdb.storage.dialects.reading import Reader
 from lshdb.storage.directory import Description, IndexDirectory, utf8_path
 from lshdb.storage.elsewhere import generation_of, is_settled
-from lshdb.storage.generations import Generation, clear_generations
+from lshdb.storage.generations import FIRST_NAME, Generation, clear_generations, is_generation
 from lshdb.storage.layouts import described_layouts
 from lshdb.storage.lock import WriterLock
 from lshdb.storage.readers import Readers
@@ -394,6 +394,8 @@ class Store:
 
     def generation(self, name: str) -> Generation:
         """The row files of a generation; those that were asked for last are kept open."""
+        if self._is_damaged and not is_generation(name):
+            name = FIRST_NAME
         found = self._generation
         if found is None or found.name != name:
             directory = self.directory.path

@@ -272,6 +272,16 @@ class Database(ABC):
     def refuse_existing(self) -> None:
         """Raise an IndexExistsError where there is something already."""
 
+    def reserve(self) -> None:  # noqa: B027
+        """Make the file of a new database outside the index, so that only that one is removed.
+
+        Raises
+        ------
+        FileExistsError
+            Somebody has made it meanwhile.
+        OSError
+        """
+
     def prepare(self, connection: Connection, uuid: str) -> None:  # noqa: B027
         """Make what must be there before tables are, in the transaction that makes them.
 

@@ -180,8 +180,9 @@ def open_for_reading(database: SqliteDatabase) -> tuple[Connection, bool]:
     Raises
     ------
     DatabaseError
-        The file cannot be opened.
+        The file cannot be opened, or is not a regular one.
     """
+    database.refuse_unfit()
     for is_last in (False, True):
         try:
             return _configured(Connection, database, _uri(str(database.path))), False

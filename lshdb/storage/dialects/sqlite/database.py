@@ -35,6 +35,7 @@ from lshdb.storage.dialects.sqlite.connections import (
 from lshdb.storage.dialects.sqlite.files import replace_database
 from lshdb.storage.dialects.sqlite.session import SqliteSession
 from lshdb.storage.dialects.urls import hide_passwords
+from lshdb.storage.own_files import UnfitFileError, refuse_unfit
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -43,6 +44,8 @@ __all__ = ["SqliteDatabase", "SqliteReader"]
 
 PAGE_SIZE = 8192
 WRITER_CACHE_KIB = 64 * 1024
+_ALL_SUFFIXES = (*SUFFIXES, "-journal")
+"""Of all that SQLite may open."""
 _OWN_FILES = re.compile(r"index(\.next)?\.toml|lock|signatures(\.\d+)?\.npy")
 
 
@@ -52,13 +55,17 @@ class SqliteDatabase(Database):
     Parameters
     ----------
     path : Path
+    follows_links : bool
+        Whether a symbolic link may lead to it: not where it lies in an index.
     """
 
     driver_errors = (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError)
     # The driver decodes SQLite's messages, which quote a damaged schema as it lies.
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, follows_links: bool = False) -> None:
         self.path = path
+        self._follows_links = follows_links
+        self._reserved: os.stat_result | None = None
 
     def __str__(self) -> str:
         return str(self.path)
@@ -99,7 +106,7 @@ class SqliteDatabase(Database):
                 f"the database URL {shown!r} names a file that the index uses for something else",
                 hint="give another file name",
             )
-        return cls(directory / path)
+        return cls(directory / path, follows_links=Path(path).is_absolute())
 
     def is_damage(self, error: Exception) -> bool:
         """Whether the driver's error says that the file is not what SQLite wrote."""
@@ -115,12 +122,45 @@ class SqliteDatabase(Database):
     # Making
 
     def refuse_existing(self) -> None:
-        """Raise an IndexExistsError where there is a file."""
-        if self.path.exists():
-            raise IndexExistsError(
-                f"there is a file at {self.path} already",
-                hint="give another --database, or remove the file",
-            )
+        """Raise an IndexExistsError where there is a file, or what SQLite would take for its log.
+
+        That is so for a symbolic link, too, wherever it leads.
+        """
+        for path in (f"{self.path}{suffix}" for suffix in _ALL_SUFFIXES):
+            if os.path.lexists(path):
+                raise IndexExistsError(
+                    f"there is a file at {path} already",
+                    hint="give another --database, or remove the file",
+                )
+
+    def reserve(self) -> None:
+        """Make the file, empty; it must not exist."""
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        self._reserved = os.fstat(descriptor)
+        os.close(descriptor)
+
+    def refuse_unfit(self) -> None:
+        """Refuse what SQLite would wait for, or follow to another file.
+
+        Before it opens them itself, so somebody who may write to the directory can still exchange
+        a file in between.
+
+        Raises
+        ------
+        DamageError
+            A file of the database is no regular file.
+        """
+        for suffix in _ALL_SUFFIXES:
+            follows = self._follows_links and not suffix
+            try:
+                refuse_unfit(f"{self.path}{suffix}", follows_links=follows)
+            except UnfitFileError as error:
+                raise DamageError(
+                    f"cannot open the database {self.path}{suffix}: {error.strerror}",
+                    hint="put the file itself there, or restore the index from a copy",
+                ) from error
+            except OSError:
+                return  # SQLite says what it is that keeps the file from being opened
 
     def moved(self, directory: Path, target: Path) -> SqliteDatabase:
         """The file in the index's new directory, or where it is if it lies outside."""
@@ -129,7 +169,13 @@ class SqliteDatabase(Database):
         return self
 
     def remove(self, uuid: str) -> None:
-        """Remove the file and what belongs to it."""
+        """Remove the file and what belongs to it; not one that has taken the place of ours."""
+        if self._reserved is not None:
+            try:
+                if not os.path.samestat(os.lstat(self.path), self._reserved):
+                    return
+            except OSError:
+                return
         for suffix in SUFFIXES:
             with contextlib.suppress(OSError):
                 os.unlink(f"{self.path}{suffix}")
@@ -158,6 +204,7 @@ class SqliteDatabase(Database):
         from sqlalchemy.engine import URL
         from sqlalchemy.pool import NullPool
 
+        self.refuse_unfit()
         engine = create_engine(
             URL.create("sqlite", database=str(self)),
             poolclass=NullPool,

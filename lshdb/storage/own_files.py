@@ -1,0 +1,158 @@
+"""Files that are the index's own: what may be opened, written to and removed.
+
+An index may come from elsewhere, and the folder that it lies in may be shared. So a name alone says
+nothing about what is behind it:
+
+* A file of an index is a regular file. A symbolic link is refused, because what is written through
+  one lands in somebody else's file; a pipe, because opening it waits for ever; a device, because
+  opening it may do something. The directory of an index may be a link.
+* What is removed lies in a directory that is held open, is removed by its name in there, and has a
+  name that only an index or an export uses. Nothing below a directory is ever removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = [
+    "UnfitFileError",
+    "foreign_names",
+    "kind_of",
+    "open_file",
+    "open_folder",
+    "open_given",
+    "refuse_unfit",
+]
+
+_KINDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFREG: "a file",
+}
+_OWN_NAMES = re.compile(
+    r"lock|index(\.next)?\.toml|index\.db(-wal|-shm|-journal)?"
+    r"|(signatures|vectors)(\.\d{1,18})?\.npy"
+    # of an export
+    r"|index\.json|(documents|batches|releases|edges|clusters|postings)\.(jsonl|parquet)"
+    r"|postings\.npy"
+)
+
+
+class UnfitFileError(OSError):
+    """There is something else than a regular file; its ``strerror`` says what."""
+
+    def __init__(self, path: Path | str, mode: int) -> None:
+        words = f"it is {kind_of(mode)}; a regular file was expected"
+        super().__init__(errno.EINVAL, words, str(path))
+
+
+def kind_of(mode: int) -> str:
+    """What ``st_mode`` says that something is, in words."""
+    return _KINDS.get(stat.S_IFMT(mode), "something unknown")
+
+
+def refuse_unfit(path: Path | str, *, follows_links: bool = False) -> None:
+    """Refuse anything at a path but a regular file; that nothing is there is no error.
+
+    For whoever hands the path on to a library that opens it: between the two somebody may still
+    change what is there.
+
+    Raises
+    ------
+    UnfitFileError
+    OSError
+        It cannot be looked at.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        mode = os.stat(path, follow_symlinks=follows_links).st_mode
+        if not stat.S_ISREG(mode):
+            raise UnfitFileError(path, mode)
+
+
+def open_file(
+    path: Path | str, flags: int, mode: int = 0o666, *, follows_links: bool = False
+) -> int:
+    """Open a regular file without waiting; its descriptor.
+
+    Parameters
+    ----------
+    path : path-like
+    flags : int
+        As for :func:`os.open`.
+    mode : int
+        Of a file that is made.
+    follows_links : bool
+        Whether a symbolic link may lead to the file.
+
+    Raises
+    ------
+    UnfitFileError
+        Something else is there.
+    OSError
+        As of :func:`os.open`.
+    """
+    refuse_unfit(path, follows_links=follows_links)  # opening alone may do something
+    flags |= os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+    if not follows_links:
+        flags |= os.O_NOFOLLOW
+    descriptor = os.open(path, flags, mode)
+    try:
+        found = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(found):
+            raise UnfitFileError(path, found)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def open_given(path: str, flags: int) -> int:
+    """Open a regular file that the user names, as the ``opener`` of :func:`open`."""
+    return open_file(path, flags, follows_links=True)
+
+
+@contextlib.contextmanager
+def open_folder(path: Path) -> Iterator[int]:
+    """Hold a directory open, which is no symbolic link; its descriptor.
+
+    Raises
+    ------
+    OSError
+    """
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def foreign_names(folder: int, *more: str) -> list[str]:
+    """What lies in a directory and no index and no export has put there, sorted.
+
+    Parameters
+    ----------
+    folder : int
+        Descriptor.
+    more : str
+        Other names that are the index's own: those of its database.
+    """
+    found = []
+    for name in os.listdir(folder):
+        try:
+            mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        except FileNotFoundError:
+            continue
+        if not stat.S_ISREG(mode) or not (_OWN_NAMES.fullmatch(name) or name in more):
+            found.append(name)
+    return sorted(found)
