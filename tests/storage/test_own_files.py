@@ -20,7 +20,7 @@ from lshdb.storage.creation import Creation
 from lshdb.storage.own_files import foreign_names, open_folder
 from tests.children.placing import child_path
 
-DOCUMENTS = [(f"key{number}", f"some words of text number {number} and more") for number in range(9)]
+DOCUMENTS = [(f"key{number}", f"some words of text {number} and more") for number in range(9)]
 FILES = ("index.toml", "index.db", "index.db-wal", "index.db-shm", "signatures.npy", "lock")
 
 
@@ -105,7 +105,7 @@ def test_a_directory_of_the_users_own_stays_as_it_is(
     if their_lock is not None:
         (theirs / "lock").write_bytes(their_lock)
     before = tree(theirs)
-    with pytest.raises(LshdbError, match="nothing was changed|did not write"):
+    with pytest.raises(LshdbError, match=r"nothing was changed|did not write"):
         way(tmp_path / "x")
     assert tree(theirs) == before
     assert not (tmp_path / "x").exists()
@@ -179,7 +179,9 @@ def test_a_planted_description_removes_no_database(tmp_path: Path) -> None:
     before = theirs.read_bytes()
     aside = killed(tmp_path / "x")
     text = (aside / "index.toml").read_text()
-    (aside / "index.toml").write_text(text.replace("\n\n", f'\ndatabase = "sqlite:///{theirs}"\n\n'))
+    (aside / "index.toml").write_text(
+        text.replace("\n\n", f'\ndatabase = "sqlite:///{theirs}"\n\n')
+    )
     make(tmp_path / "x")
     assert theirs.read_bytes() == before
 
@@ -427,7 +429,8 @@ def test_what_is_no_file_is_named(tmp_path: Path, name: str, kind: str) -> None:
         "import sys; from lshdb import Index, LshdbError\n"
         "try:\n"
         "    with Index.open(sys.argv[1]) as index:\n"
-        "        index.add([('more', 'words')]) if sys.argv[2] == 'lock' else index.query('words')\n"
+        "        if sys.argv[2] == 'lock': index.add([('more', 'words')])\n"
+        "        index.query('words')\n"
         "except LshdbError as error: print(error)"
     )
     done = subprocess.run(
