@@ -213,7 +213,9 @@ def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[_StoredText]
     for one in snapshot.whole_documents():
         if one.form is None or one.body is None:
             raise DamageError(f"the text of {one.key!r} is missing", hint="run lshdb check")
-        body = unpack_body(one.form, one.body, one.body_hash)
+        body = unpack_body(
+            one.form, one.body, one.body_hash, n_chars=one.n_chars, doc_id=one.doc_id
+        )
         yield _StoredText(one.key, body, one.source, one.added_at, one.last_seen_at)
 
 

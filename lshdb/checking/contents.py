@@ -44,10 +44,11 @@ def document_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Findi
     keeps_texts = params.keeps_texts
     batches = {batch_id for (batch_id,) in snapshot.execute("SELECT batch_id FROM batch")}
     rows = snapshot.stream(
-        "SELECT document.doc_id, key, signature_id, n_shingles, batch_id, body_hash, form, body "
+        "SELECT document.doc_id, key, signature_id, n_shingles, batch_id, body_hash, form, body, "
+        "n_chars "
         "FROM document LEFT JOIN content ON content.doc_id = document.doc_id"
     )
-    for doc_id, key, signature_id, n_shingles, batch_id, body_hash, form, packed in rows:
+    for doc_id, key, signature_id, n_shingles, batch_id, body_hash, form, packed, n_chars in rows:
         affected = f"document {key}"
         what = ""
         if (signature_id is None) != (n_shingles == 0):
@@ -58,7 +59,7 @@ def document_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Findi
             what = f"is of batch {batch_id}, which is not there"
         if what:
             yield Finding("document", f"table document, doc_id {doc_id}", what, affected)
-        what = _text_finding(form, packed, body_hash) if keeps_texts else ""
+        what = _text_finding(form, packed, body_hash, n_chars) if keeps_texts else ""
         if what:
             yield Finding("text", f"table content, doc_id {doc_id}", what, affected)
     missing = "NOT EXISTS (SELECT 1 FROM document WHERE document.doc_id = content.doc_id)"
@@ -87,12 +88,12 @@ def vector_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding
                 yield Finding("vectors", where, what, f"document {key}")
 
 
-def _text_finding(form: str | None, packed: bytes | None, body_hash: bytes) -> str:
+def _text_finding(form: str | None, packed: bytes | None, body_hash: bytes, n_chars: object) -> str:
     """What is wrong with a stored text; empty if nothing is."""
     if packed is None or form is None:
         return "the text is missing"
     try:
-        _, raw = raw_body(unpack_body(form, packed))
+        _, raw = raw_body(unpack_body(form, packed, n_chars=n_chars))
     except LshdbError as error:
         return error.message
     return "" if hash_body(form, raw) == body_hash else "the text is not the one written"

@@ -125,7 +125,9 @@ def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[tuple[Any, .
     for one in snapshot.whole_documents():
         body: Body = None
         if one.form is not None and one.body is not None:
-            body = unpack_body(one.form, one.body, one.body_hash)
+            body = unpack_body(
+                one.form, one.body, one.body_hash, n_chars=one.n_chars, doc_id=one.doc_id
+            )
         elif params.keeps_texts:
             raise DamageError(f"the text of {one.key!r} is missing", hint="run lshdb check")
         values = one.values()

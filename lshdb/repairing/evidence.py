@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,9 @@ from lshdb.storage.records import StoredDocument
 from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["Evidence", "Text"]
+
+_UNPROVED_CHARS = 16 * 2**20
+"""A text up to this length is read whatever its document's row says, which may be damaged."""
 
 
 class Text(NamedTuple):
@@ -81,8 +85,19 @@ class Evidence:
                 return {}
             half = len(doc_ids) // 2
             return self.texts(doc_ids[:half]) | self.texts(doc_ids[half:])
-        found = ((doc_id, _decoded(form, packed)) for doc_id, form, packed in rows)
+        found = (
+            (doc_id, _decoded(form, packed, functools.partial(self._length, doc_id)))
+            for doc_id, form, packed in rows
+        )
         return {doc_id: text for doc_id, text in found if text is not None}
+
+    def _length(self, doc_id: int) -> int:
+        """How long a text may be, in characters; the document's row may be damaged itself."""
+        try:
+            length = self._snapshot.n_chars_of(doc_id)
+        except LshdbError:
+            length = None
+        return max(_UNPROVED_CHARS, length if isinstance(length, int) else 0)
 
     def text_of_copy(self, one: StoredDocument) -> Text | None:
         """The text of another document that was given the same one."""
@@ -251,11 +266,11 @@ def _n_chars(body: str | list[str]) -> int:
     return len(body) if isinstance(body, str) else sum(map(len, body))
 
 
-def _decoded(form: Any, packed: Any) -> Text | None:
+def _decoded(form: Any, packed: Any, length: Callable[[], int]) -> Text | None:
     """A stored text; where its form is damaged, the first that it can be read in."""
     for likely in (form,) if form in ("text", "tokens") else ("tokens", "text"):
         try:
-            body = unpack_body(likely, packed)
+            body = unpack_body(likely, packed, n_chars=length)
             named, raw = raw_body(body)
             return Text(named, packed, body, hash_body(named, raw))
         except (LshdbError, ValueError, TypeError, AttributeError):

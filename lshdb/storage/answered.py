@@ -49,7 +49,10 @@ class AnsweredSnapshot(Snapshot):
     ) -> Iterator[tuple[int, str | list[str] | frozenset[str]]]:
         """One body for each of the candidates that a document has: (signature_id, body)."""
         bodies = self._answer.bodies
-        return ((one, unpack_body(*bodies[one])) for one in signature_ids if one in bodies)
+        for one in signature_ids:
+            if one in bodies:
+                form, packed, n_chars, doc_id = bodies[one]
+                yield one, unpack_body(form, packed, n_chars=n_chars, doc_id=doc_id)
 
 
 class _AnsweredPostings(Postings):

@@ -29,6 +29,7 @@ from lshdb.errors import DamageError
 __all__ = [
     "Body",
     "hash_body",
+    "most_bytes",
     "pack_body",
     "plain_tokens",
     "plain_vector",
@@ -57,6 +58,9 @@ _RAW_HEADERS = tuple(
     for size in range(_RAW_UP_TO + 1)
 )
 _HEADER_BYTES = len(_RAW_HEADERS[0])
+_UNASKED_BYTES = 2**20
+"""A body up to this length is read whatever its document says."""
+_MOST_EMPTY_BYTES = 64 * 2**20
 
 
 @functools.cache
@@ -118,9 +122,17 @@ def pack_body(raw: bytes) -> bytes:
 
 
 def unpack_body(
-    form: str, packed: bytes, body_hash: bytes | None = None
+    form: str,
+    packed: bytes,
+    body_hash: bytes | None = None,
+    *,
+    n_chars: object | Callable[[], object] = None,
+    doc_id: int | None = None,
 ) -> str | list[str] | frozenset[str]:
     """The body again; weights, which only one metric has, as a dict.
+
+    Never makes more than the body can be long: a frame of 99 KB can hold 3 GB, and an index may
+    come from elsewhere.
 
     Parameters
     ----------
@@ -128,21 +140,27 @@ def unpack_body(
     packed : bytes
     body_hash : bytes, optional
         What :func:`hash_body` gave of it; compared.
+    n_chars : int or callable, optional
+        Its length as its document has it, or a function that looks that up. It is asked for only
+        where the body is longer than 1 MiB; without it no longer one is read.
+    doc_id : int, optional
+        For messages.
 
     Raises
     ------
     DamageError
-        The bytes are not what :func:`pack_body` made, or not of that body.
+        The bytes are not what :func:`pack_body` made, or not of that body, or of a longer one.
     """
+    where = "" if doc_id is None else f" (table content, doc_id {doc_id})"
     try:
         size = len(packed) - _HEADER_BYTES
         if 0 <= size <= _RAW_UP_TO and packed.startswith(_RAW_HEADERS[size]):
             raw = packed[_HEADER_BYTES:]
         else:
-            raw = _module().decompress(packed)
+            raw = _decompressed(form, packed, n_chars, where)
         if body_hash is not None and hash_body(form, raw) != body_hash:
             raise DamageError(
-                f"a stored text is not the one written: {raw[:60]!r}",
+                f"a stored text{where} is not the one written: {raw[:60]!r}",
                 hint="run lshdb check, and then lshdb check --repair",
             )
         if form == "text":
@@ -153,8 +171,56 @@ def unpack_body(
         return tokens  # type: ignore[no-any-return]
     except (ValueError, _module().ZstdError) as error:
         raise DamageError(
-            f"a stored text cannot be decoded: {error}", hint="run lshdb check"
+            f"a stored text{where} cannot be decoded: {error}", hint="run lshdb check"
         ) from error
+
+
+def _decompressed(
+    form: str, packed: bytes, n_chars: object | Callable[[], object], where: str
+) -> bytes:
+    """The content of the one frame, in pieces up to what it may be long.
+
+    Raises
+    ------
+    ZstdError, DamageError
+    """
+    module = _module()
+    frame = module.ZstdDecompressor()
+    raw: bytes = frame.decompress(packed, _UNASKED_BYTES)
+    if not frame.eof:
+        length = n_chars() if callable(n_chars) else n_chars
+        most = most_bytes(form, length)
+        pieces, left = [raw], most - len(raw)
+        while not frame.eof and left >= 0:
+            # One more than there may be: what fills that is too long.
+            piece: bytes = frame.decompress(b"", min(left + 1, _UNASKED_BYTES))
+            if not piece and frame.needs_input:
+                raise module.ZstdError("the frame ends before its content does")
+            pieces.append(piece)
+            left -= len(piece)
+        if left < 0:
+            raise DamageError(
+                f"a stored text{where} has more than {most:,} bytes, and its document "
+                + (f"{length:,} characters" if isinstance(length, int) else "no length"),
+                hint="run lshdb check; be careful with an index that comes from elsewhere",
+            )
+        raw = b"".join(pieces)
+    if frame.unused_data:
+        raise module.ZstdError("there is something behind the frame")
+    return raw
+
+
+def most_bytes(form: str, n_chars: object) -> int:
+    """How long the bytes of a body of so many characters may be, before compression.
+
+    A character has up to 4 bytes. In JSON it has up to 6 (``\\u0000``), and a token, of at least
+    one, 4 for quotes, comma and colon, and 24 for its weight. Tokens may be empty, too, as many as
+    are in a document of the usual limit.
+    """
+    length = n_chars if isinstance(n_chars, int) else 0
+    if form == "text":
+        return max(_UNASKED_BYTES, 4 * length)
+    return max(_MOST_EMPTY_BYTES, 34 * length)
 
 
 def plain_vector(vector: NDArray[Any], *, is_bits: bool) -> list[float] | str:

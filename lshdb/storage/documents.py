@@ -6,6 +6,7 @@ checksum, and damage that is not found then would never be.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -130,11 +131,18 @@ class RowReader:
             It is not the one that was written.
         """
         row = self.execute(
-            "SELECT form, body, body_hash FROM content JOIN document USING (doc_id) "
+            "SELECT form, body, body_hash, n_chars FROM content JOIN document USING (doc_id) "
             "WHERE doc_id = ?",
             (doc_id,),
         ).fetchone()
-        return None if row is None else unpack_body(*row)
+        if row is None:
+            return None
+        return unpack_body(*row[:3], n_chars=row[3], doc_id=doc_id)
+
+    def n_chars_of(self, doc_id: int) -> object:
+        """Length of a document, as its row has it; None where there is no row."""
+        row = self.execute("SELECT n_chars FROM document WHERE doc_id = ?", (doc_id,)).fetchone()
+        return None if row is None else row[0]
 
     def bodies_of_signatures(
         self, signature_ids: Sequence[int]
@@ -152,14 +160,15 @@ class RowReader:
         """
         for chunk in chunks(signature_ids):
             condition, parameters = self.session.is_one_of("signature_id", chunk)
-            for signature_id, form, packed in self.execute(
-                "SELECT first.signature_id, content.form, content.body FROM "
+            for signature_id, doc_id, form, packed in self.execute(
+                "SELECT first.signature_id, first.doc_id, content.form, content.body FROM "
                 "(SELECT signature_id, min(doc_id) AS doc_id FROM document "
                 f"WHERE {condition} GROUP BY signature_id) AS first "
                 "JOIN content ON content.doc_id = first.doc_id",
                 parameters,
             ):
-                yield signature_id, unpack_body(form, packed)
+                length = functools.partial(self.n_chars_of, doc_id)
+                yield signature_id, unpack_body(form, packed, n_chars=length, doc_id=doc_id)
 
     # Batches
 

@@ -36,13 +36,14 @@ class Answer:
         (doc_id, key, batch_id) of the documents of each candidate, in order; empty for one that no
         document has.
     bodies : dict
-        Form and packed body of the first document of each candidate, where they were asked for.
+        Of the first document of each candidate, where they were asked for: form, packed body,
+        length in characters, doc_id.
     """
 
     state: tuple[str, int, int, str, str]
     postings: dict[int, int]
     documents: dict[int, list[tuple[int, str, int]]]
-    bodies: dict[int, tuple[str, bytes]]
+    bodies: dict[int, tuple[str, bytes, int, int]]
 
 
 class Reader(ABC):

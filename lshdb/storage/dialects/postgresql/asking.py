@@ -35,12 +35,12 @@ WITH hit AS MATERIALIZED (
 )
 SELECT {STATE_COLUMNS},
     (SELECT is_few FROM counted), one.signature_id, one.n_buckets, one.doc_id, one.key,
-    one.batch_id, one.form, one.body
+    one.batch_id, one.form, one.body, one.n_chars
 FROM state LEFT JOIN (
     SELECT candidate.signature_id, candidate.n_buckets, document.doc_id, document.key,
-        document.batch_id, content.form, content.body
+        document.batch_id, content.form, content.body, document.n_chars
     FROM candidate LEFT JOIN LATERAL (
-        SELECT doc_id, key, batch_id, row_number() OVER (ORDER BY doc_id) AS place
+        SELECT doc_id, key, batch_id, n_chars, row_number() OVER (ORDER BY doc_id) AS place
         FROM document WHERE document.signature_id = candidate.signature_id OFFSET 0
     ) AS document ON true LEFT JOIN LATERAL (
         SELECT form, body FROM content
@@ -76,7 +76,8 @@ def ask(
     if not rows or not rows[0][5]:
         return None
     answer = Answer(rows[0][:5], {}, {}, {})
-    for _, _, _, _, _, _, signature_id, n_buckets, doc_id, key, batch_id, form, body in rows:
+    for row in rows:
+        signature_id, n_buckets, doc_id, key, batch_id, form, body, n_chars = row[6:]
         if signature_id is None:
             break
         answer.postings[signature_id] = n_buckets
@@ -84,5 +85,5 @@ def ask(
         if doc_id is not None:
             documents.append((doc_id, key, batch_id))
         if form is not None:
-            answer.bodies[signature_id] = (form, body)
+            answer.bodies[signature_id] = (form, body, n_chars, doc_id)
     return answer

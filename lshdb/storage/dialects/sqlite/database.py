@@ -22,7 +22,7 @@ import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lshdb.errors import IndexExistsError, ParameterError
+from lshdb.errors import DamageError, IndexExistsError, ParameterError
 from lshdb.storage.dialects.base import Database, Session
 from lshdb.storage.dialects.reading import GuardedReader, Reader
 from lshdb.storage.dialects.sqlite.connections import (
