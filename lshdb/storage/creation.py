@@ -6,17 +6,19 @@ without being given back. A process that was killed leaves the directory aside, 
 next one that makes an index there clears it out and goes on in it.
 
 It may also be somebody else's directory, or a link to one. So nothing is written or removed in it
-unless it was made here. A mark in the file ``lock`` proves that: the word ``unfinished`` and the
-inode numbers of the directory and of that file, which no copy and no archive has. It is written
-before any other file is made, and taken out when the index is in its place. Removed are files with
-names that only an index or an export has, by the descriptor of the directory. Where there is
-anything else, nothing is removed, and the message names it.
+without a mark in the file ``lock``: the word ``unfinished``, and the inode numbers of the directory
+and of that file. It is written and synced before any other file is made, and taken out when the
+index is in its place. Removed are files with names that only an index or an export has, by the
+descriptor of the directory. Where there is anything else, nothing is removed, and the message names
+it. What lies outside, in a database, is removed only where the inode numbers are right, which no
+copy and no archive has: somebody may have planted the directory.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 import time
 import unicodedata
@@ -31,6 +33,7 @@ from lshdb.errors import DatabaseError, IndexExistsError, IndexNotFoundError, Ls
 from lshdb.params import FORMAT, IndexParams
 from lshdb.storage.checksums import row_checksum
 from lshdb.storage.dialects import Database, DatabasePlace, database_of, named_place
+from lshdb.storage.dialects.urls import hide_passwords
 from lshdb.storage.directory import Description, IndexDirectory, sync_directory, utf8_path
 from lshdb.storage.generations import FIRST_NAME, Generation
 from lshdb.storage.layouts import row_layouts
@@ -40,6 +43,8 @@ from lshdb.storage.times import timestamp
 from lshdb.version import __version__
 
 __all__ = ["Creation", "abandon_unfinished"]
+
+_MARK = re.compile(r"\nunfinished \d+ \d+\n\Z")
 
 
 class Creation:
@@ -150,14 +155,21 @@ class Creation:
         """
         with open_folder(self.aside) as folder:
             mark = f"unfinished {os.fstat(folder).st_ino} {os.lstat(self.lock.path).st_ino}\n"
-            is_marked = self.lock.words().endswith(f"\n{mark}")
-            if not is_marked and os.listdir(folder) != ["lock"]:
+            words = self.lock.words()
+            if not _MARK.search(words) and os.listdir(folder) != ["lock"]:
                 raise self._in_the_way("it was not made by lshdb")
             foreign = foreign_names(folder, *self._database_names())
-        if foreign:
-            raise self._in_the_way(f"it holds {foreign[0]}, which lshdb did not make")
+            if foreign:
+                raise self._in_the_way(f"it holds {foreign[0]}, which lshdb did not make")
+            left = self._description()
+            if left is not None and left.place.url is not None and not words.endswith(f"\n{mark}"):
+                raise self._in_the_way(
+                    "it is a copy of one that was not finished, and names the database "
+                    f"{hide_passwords(left.place.url)}"
+                )
+            self.lock.say_holder(mark)
+            os.fsync(folder)
         self._is_own = True
-        self.lock.say_holder(mark)
 
     def _in_the_way(self, why: str) -> LshdbError:
         return LshdbError(

@@ -107,7 +107,7 @@ class WriterLock:
                 self.say_holder()
 
     def say_holder(self, mark: str = "") -> None:
-        """Write into the file who holds it, with a mark that stays when it is given back.
+        """Write into the file who holds it; a mark is synced, and stays when it is given back.
 
         Raises
         ------
@@ -117,6 +117,8 @@ class WriterLock:
         self._is_said = True
         self._mark = mark
         self._write(f"{os.getpid()} {timestamp()}\n{mark}")
+        if mark and self._descriptor is not None:
+            os.fsync(self._descriptor)
 
     def words(self) -> str:
         """What the file holds, while it is locked."""

@@ -161,14 +161,22 @@ def test_leftovers_with_something_of_the_users_own_stay(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["x"]
 
 
-def test_leftovers_that_were_copied_are_not_ours(tmp_path: Path) -> None:
+@pytest.mark.sqlite("another database is named")
+def test_leftovers_that_were_copied_remove_nothing_outside(tmp_path: Path) -> None:
     """The mark has the inode numbers of the place where it was written."""
     aside = killed(tmp_path / "x")
-    shutil.copytree(aside, tmp_path / ".y.new")
-    before = tree(tmp_path / ".y.new")
-    with pytest.raises(LshdbError, match="it was not made by lshdb"):
-        make(tmp_path / "y")
-    assert tree(tmp_path / ".y.new") == before
+    for name in (".y.new", ".z.new"):
+        shutil.copytree(aside, tmp_path / name)
+    toml = tmp_path / ".z.new" / "index.toml"
+    url = "postgresql://me:secret@localhost:1/mine"
+    toml.write_text(toml.read_text().replace("\n\n", f'\ndatabase = "{url}"\n\n'))
+    before = tree(tmp_path / ".z.new")
+    with pytest.raises(LshdbError, match=r"names the database postgresql://me:.*@") as caught:
+        make(tmp_path / "z")
+    assert "secret" not in str(caught.value)
+    assert tree(tmp_path / ".z.new") == before
+    make(tmp_path / "y")
+    assert sorted(os.listdir(tmp_path)) == [".x.new", ".z.new", "y"]
 
 
 @pytest.mark.sqlite("a file of it is planted")
