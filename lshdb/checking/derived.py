@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from lshdb.checking.findings import Finding, counted, documents_affected
 from lshdb.params import IndexParams
 from lshdb.search.clusters import clusters_of_edges
+from lshdb.storage.dialects.run_tables import run_table
 from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["bucket_findings", "cluster_findings", "edge_findings", "release_findings"]
@@ -18,7 +19,8 @@ __all__ = ["bucket_findings", "cluster_findings", "edge_findings", "release_find
 def bucket_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """Bucket sizes that are not those of the runs."""
     for run_id, table in snapshot.execute("SELECT run_id, table_name FROM run").fetchall():
-        counted = dict(_sizes(snapshot.execute(snapshot.session.run_tables.bucket_sizes(table))))
+        sizes = snapshot.session.run_tables.bucket_sizes(run_table(table))
+        counted = dict(_sizes(snapshot.execute(sizes)))
         stored = dict(
             _sizes(
                 snapshot.execute(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lshdb.banding import CONTENT_BAND, bucket_keys, content_keys
 from lshdb.checking.findings import Finding, counted, documents_affected
 from lshdb.params import IndexParams
-from lshdb.storage.dialects.run_tables import NOT_CONTENT_SQL
+from lshdb.storage.dialects.run_tables import NOT_CONTENT_SQL, run_table
 from lshdb.storage.layouts import HEADER_BYTES
 from lshdb.storage.row_file import RowFile
 from lshdb.storage.snapshot import Snapshot
@@ -61,7 +61,8 @@ def run_findings(snapshot: Snapshot) -> Iterator[Finding]:
     runs = 0
     for table, n_rows in snapshot.execute("SELECT table_name, n_rows FROM run").fetchall():
         (found, contents) = snapshot.execute(
-            f"SELECT count(*), count(*) FILTER (WHERE NOT {NOT_CONTENT_SQL}) FROM {table}"
+            f"SELECT count(*), count(*) FILTER (WHERE NOT {NOT_CONTENT_SQL}) "
+            f"FROM {run_table(table)}"
         ).fetchone()
         runs += found - contents
         if found != n_rows:

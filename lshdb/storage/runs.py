@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.storage.dialects.base import Session
+from lshdb.storage.dialects.run_tables import run_table
 
 __all__ = ["FAN_IN", "PostingRuns", "Run", "level_of"]
 
@@ -79,7 +80,7 @@ class PostingRuns:
             "SELECT run_id, table_name, level, n_rows, is_active FROM run ORDER BY run_id"
         )
         return [
-            Run(run_id, table_name, level, n_rows, bool(is_active))
+            Run(run_id, run_table(table_name), level, n_rows, bool(is_active))
             for run_id, table_name, level, n_rows, is_active in rows
         ]
 

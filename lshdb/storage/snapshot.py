@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from lshdb.arrays import distinct
 from lshdb.errors import DamageError, TextNotStoredError
 from lshdb.storage.dialects.base import Session
+from lshdb.storage.dialects.run_tables import run_table
 from lshdb.storage.documents import CHUNK, RowReader, chunks, is_utf8
 from lshdb.storage.edges import EdgeTables
 from lshdb.storage.elsewhere import OutlyingFile
@@ -80,7 +81,18 @@ class Snapshot(RowReader):
     ) -> None:
         self._open_generation = generation
         self._file_name, self.n_signatures, self.next_doc_id, tables, self.banding = state
-        self.run_tables: list[str] = tables.split(",") if tables else []
+        self._run_names = tables.split(",") if tables else []
+
+    @functools.cached_property
+    def run_tables(self) -> list[str]:
+        """Names of the tables of posting runs, oldest first.
+
+        Raises
+        ------
+        DamageError
+            One can be none.
+        """
+        return [run_table(name) for name in self._run_names]
 
     @property
     def postings(self) -> Postings:

@@ -61,6 +61,7 @@ class Store:
         self._banding: str | None = None
         self._is_damaged = is_damaged
         self.database: Database = self.database_of(description.place)
+        self.database.is_damaged = is_damaged
         self.creation: Creation | None = None
         self.params: IndexParams
         self._readers = Readers(lambda: self.database.open_reader())

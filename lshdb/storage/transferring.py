@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lshdb.storage.checksums import row_checksum
 from lshdb.storage.dialects.base import Session
+from lshdb.storage.dialects.run_tables import run_table
 
 if TYPE_CHECKING:
     from sqlalchemy import Table
@@ -92,7 +93,7 @@ def _run_row(row: dict[str, Any], first_run: int) -> tuple[Any, ...]:
 
 
 def _name(table: str, first_run: int) -> str:
-    prefix, _, number = table.rpartition("_")
+    prefix, _, number = run_table(table).rpartition("_")
     return f"{prefix}_{int(number) + first_run}"
 
 

@@ -222,6 +222,8 @@ class Database(ABC):
     driver_errors: ClassVar[tuple[type[Exception], ...]]
     serves_hosts: ClassVar[bool] = False
     """Whether hosts may write in turn, each with a directory, and a writer lock, of its own."""
+    is_damaged: bool = False
+    """Whether it is opened by whoever repairs it, and may not be as it was made."""
     answers_at_once: ClassVar[bool] = False
     """Whether :meth:`Reader.ask` does anything."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
@@ -9,7 +10,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BAND_SQL", "BUCKET_SQL", "NOT_CONTENT_SQL", "RunTables"]
+from lshdb.errors import DamageError
+
+__all__ = ["BAND_SQL", "BUCKET_SQL", "NOT_CONTENT_SQL", "RunTables", "run_table"]
 
 _BUCKET_MASK = 2**56 - 1
 _CONTENT_RANGE = (-(2**56), -1)
@@ -20,6 +23,24 @@ BUCKET_SQL = f"bucket_key & {_BUCKET_MASK}"
 NOT_CONTENT_SQL = f"bucket_key NOT BETWEEN {_CONTENT_RANGE[0]} AND {_CONTENT_RANGE[1]}"
 
 Ids = NDArray[np.int64]
+_NAME = re.compile(r"posting_run_\d{1,19}")
+
+
+def run_table(name: object) -> str:
+    """The name of a run's table, as the table ``run`` has it, if it can be one.
+
+    It goes into statements as it is, also into those that drop tables.
+
+    Raises
+    ------
+    DamageError
+    """
+    if isinstance(name, str) and _NAME.fullmatch(name):
+        return name
+    raise DamageError(
+        f"the table run names {name!r}, which is no table of postings",
+        hint="run lshdb check, and restore the index from a copy",
+    )
 
 
 class RunTables(ABC):

@@ -180,7 +180,9 @@ def open_for_reading(database: SqliteDatabase) -> tuple[Connection, bool]:
     Raises
     ------
     DatabaseError
-        The file cannot be opened, or is not a regular one.
+        The file cannot be opened.
+    DamageError
+        It is not a regular file, or its schema is not that of an index.
     """
     database.refuse_unfit()
     for is_last in (False, True):
@@ -231,7 +233,9 @@ def _configured(kind: type[Connection], database: SqliteDatabase, uri: str) -> C
         connection.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000}")
         connection.execute(f"PRAGMA cache_size=-{READER_CACHE_KIB}")
         connection.execute("PRAGMA mmap_size=0")
+        connection.execute("PRAGMA trusted_schema=OFF")
         begin_reading(connection)
+        database.refuse_foreign(connection)
         connection.rollback()
     except BaseException:
         connection.close()

@@ -34,6 +34,7 @@ from lshdb.storage.dialects.sqlite.connections import (
 )
 from lshdb.storage.dialects.sqlite.files import replace_database
 from lshdb.storage.dialects.sqlite.session import SqliteSession
+from lshdb.storage.dialects.sqlite.trust import REVISION_TABLE, foreign_object
 from lshdb.storage.dialects.urls import hide_passwords
 from lshdb.storage.own_files import UnfitFileError, refuse_unfit
 
@@ -66,6 +67,7 @@ class SqliteDatabase(Database):
         self.path = path
         self._follows_links = follows_links
         self._reserved: os.stat_result | None = None
+        self._trusted: list[tuple[Any, ...]] | None = None
 
     def __str__(self) -> str:
         return str(self.path)
@@ -138,6 +140,27 @@ class SqliteDatabase(Database):
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         self._reserved = os.fstat(descriptor)
         os.close(descriptor)
+
+    def refuse_foreign(self, connection: sqlite3.Connection) -> None:
+        """Refuse a database with something in it that no migration has made; see ``trust.py``.
+
+        Raises
+        ------
+        DamageError
+        """
+        rows = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+        if rows == self._trusted:
+            return
+        found = foreign_object(rows, None)
+        if found is None and any(name == REVISION_TABLE for _, name, _ in rows):
+            row = connection.execute(f"SELECT version_num FROM {REVISION_TABLE}").fetchone()
+            found = foreign_object(rows, row and row[0], is_damaged=self.is_damaged)
+        if found is not None:
+            raise DamageError(
+                f"the database {self} is not as lshdb made it: it {found}",
+                hint="do not use it if it comes from elsewhere; else restore it from a copy",
+            )
+        self._trusted = rows
 
     def refuse_unfit(self) -> None:
         """Refuse what SQLite would wait for, or follow to another file.
@@ -220,6 +243,7 @@ class SqliteDatabase(Database):
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute(f"PRAGMA cache_size=-{WRITER_CACHE_KIB}")
             connection.execute("PRAGMA foreign_keys=ON")
+            connection.execute("PRAGMA trusted_schema=OFF")
 
         @event.listens_for(engine, "begin")
         def _begin(connection: Any) -> None:

@@ -1,0 +1,73 @@
+"""Freeze what each schema revision has in SQLite: ``python -m tests.storage.freeze_schemas``.
+
+Run it after a migration was added, and commit what it writes: the statements that an index of that
+revision must have, made by the migrations themselves. Of a revision that was released the output
+must not change, because indexes of it lie on people's disks; ``test_trust.py`` holds both.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from pathlib import Path
+from unittest import mock
+
+from alembic import command
+from alembic.script import ScriptDirectory
+
+import lshdb.storage.dialects.sqlite
+from lshdb.storage import migrations
+from lshdb.storage.dialects.sqlite.database import SqliteDatabase
+from lshdb.storage.dialects.sqlite.trust import Objects, own_objects
+
+TARGET = Path(lshdb.storage.dialects.sqlite.__file__).with_name("frozen.py")
+HEAD = '''"""What each schema revision has in SQLite, as the migrations make it.
+
+By revision and name: what it is, and its statement as ``trust.py`` compares it, word by word.
+Written by ``python -m tests.storage.freeze_schemas``.
+"""
+
+# fmt: off
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+__all__ = ["FROZEN"]
+
+'''
+
+
+def made_by_migrations(revision: str) -> Objects:
+    """The objects of a new database at a revision."""
+    with tempfile.TemporaryDirectory() as folder:
+        database = SqliteDatabase(Path(folder) / "index.db")
+        engine = database.open_engine()
+        with engine.begin() as connection:
+            config = migrations._config(connection)
+            command.upgrade(config, revision)
+        engine.dispose()
+        connection = sqlite3.connect(database.path)
+        rows = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+        connection.close()
+    return own_objects(rows)
+
+
+def revisions() -> list[str]:
+    """All revisions, oldest first."""
+    scripts = ScriptDirectory.from_config(migrations._config(mock.Mock()))
+    return sorted(script.revision for script in scripts.walk_revisions())
+
+
+def frozen_text() -> str:
+    """The module, as it is to be."""
+    lines = [HEAD + "FROZEN: dict[str, dict[str, tuple[str, str]]] = {"]
+    for revision in revisions():
+        lines.append(f'    "{revision}": {{')
+        for name, (kind, words) in sorted(made_by_migrations(revision).items()):
+            lines.append(f'        "{name}": ("{kind}", {words!r}),')
+        lines.append("    },")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+if __name__ == "__main__":
+    TARGET.write_text(frozen_text())
