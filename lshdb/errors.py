@@ -33,6 +33,7 @@ each place that it comes from, and which its filters turn into errors or leave o
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import threading
@@ -65,8 +66,21 @@ __all__ = [
     "TextNotStoredError",
     "TokenizerError",
     "TooManyRejectedError",
+    "system_hint",
     "warn_caller",
 ]
+
+_OF_THE_SYSTEM = {
+    errno.EMFILE: "this process may not open more files: raise the limit, as with ulimit -n 1024",
+    errno.ENFILE: "the system may not open more files: end other programs, or raise its limit",
+    errno.ENOMEM: "there is not enough memory: end other programs, or raise the limit (ulimit -v)",
+    errno.EIO: "the disk or the way to it failed: see the system's log; then run lshdb check",
+}
+
+
+def system_hint(error: OSError) -> str | None:
+    """What to do about an error that says nothing of the file itself; None for any other."""
+    return _OF_THE_SYSTEM.get(error.errno or 0)
 
 
 class LshdbError(Exception):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from lshdb.values import check_whole
 
@@ -55,15 +56,17 @@ def work_ahead(
 
     With more than one worker, up to twice as many items as workers are taken and worked on before
     their results are asked for. An error, of the work or of ``items``, comes where its result
-    would; leaving early waits for what is being worked on and drops the rest.
+    would; leaving early waits for what is being worked on and drops the rest. Where the system
+    gives fewer threads (``ulimit -u``, ``ulimit -v``), or none, the caller's does what is left.
     """
     if workers == 1:
         yield from map(work, items)
         return
     from concurrent.futures import ThreadPoolExecutor
 
-    pending: deque[Future[_Result]] = deque()
+    pending: deque[_Task[_Item, _Result]] = deque()
     pool = ThreadPoolExecutor(workers)
+    is_short = False
     iterator = iter(items)
     error: Exception | None = None
     try:
@@ -75,12 +78,44 @@ def work_ahead(
             except Exception as raised:  # whatever the caller's iterator may raise, in its turn
                 error = raised
                 break
-            pending.append(pool.submit(work, item))
+            task = _Task(work, item)
+            try:
+                pool.submit(task.run)
+            except RuntimeError:  # no thread can be started; those that there are may still take it
+                is_short = True
+            pending.append(task)
             if len(pending) > 2 * workers:
-                yield pending.popleft().result()
+                yield pending.popleft().result(is_short=is_short)
         while pending:
-            yield pending.popleft().result()
+            yield pending.popleft().result(is_short=is_short)
         if error is not None:
             raise error
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+class _Task(Generic[_Item, _Result]):
+    """Work on one item, done once by whoever takes it first."""
+
+    def __init__(self, work: Callable[[_Item], _Result], item: _Item) -> None:
+        from concurrent.futures import Future
+
+        self._work = work
+        self._item = item
+        self._untaken = threading.Lock()
+        self._done: Future[_Result] = Future()
+
+    def run(self) -> None:
+        """Do the work, unless another thread has taken it."""
+        if not self._untaken.acquire(blocking=False):
+            return
+        try:
+            self._done.set_result(self._work(self._item))
+        except BaseException as error:
+            self._done.set_exception(error)
+
+    def result(self, *, is_short: bool) -> _Result:
+        """What came of it; done here and now where there may be no thread that will."""
+        if is_short:
+            self.run()
+        return self._done.result()

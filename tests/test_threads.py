@@ -74,3 +74,33 @@ def test_chunks_and_numbers_of_workers() -> None:
     assert choose_workers(None) >= 1
     with pytest.raises(ParameterError):
         choose_workers(0)
+
+
+@pytest.mark.parametrize("there_are", [0, 1, 2])
+def test_fewer_threads_than_asked_for_do_all_the_same(
+    there_are: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under ``ulimit -u`` and ``ulimit -v``."""
+    start, started = threading.Thread.start, []
+
+    def limited(thread: threading.Thread) -> None:
+        if len(started) >= there_are:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    done = []
+
+    def work(number: int) -> int:
+        done.append(number)
+        if number == 30:
+            raise ZeroDivisionError
+        return number * number
+
+    results = work_ahead(work, range(40), workers=4)
+    assert [next(results) for _ in range(30)] == [number * number for number in range(30)]
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+    assert len(started) == there_are
+    assert len(done) == len(set(done))

@@ -25,6 +25,7 @@ import click
 
 from lshdb import DamageError, LockedError, LshdbError, LshdbWarning, ParameterError
 from lshdb.cli._output import discard_output, flush_output, note
+from lshdb.errors import system_hint
 from lshdb.launching import Terminated
 
 __all__ = ["DAMAGED", "INTERRUPTED", "REJECTED", "TERMINATED", "errors_as_messages", "interruption"]
@@ -58,7 +59,12 @@ def errors_as_messages() -> Iterator[None]:
         flush_output()
     except _HELP_SHOWN:
         raise
-    except (click.UsageError, LshdbError, OSError, MemoryError, KeyboardInterrupt) as error:
+    except (
+        click.UsageError, LshdbError, OSError, MemoryError, ImportError, SystemError,
+        KeyboardInterrupt,
+    ) as error:  # fmt: skip
+        if isinstance(error, ImportError | SystemError) and not _is_out_of_memory(error):
+            raise
         code = _report(error)
         try:
             flush_output()
@@ -87,6 +93,15 @@ def _warnings_as_notes() -> Iterator[None]:
         yield
 
 
+def _is_out_of_memory(error: Exception) -> bool:
+    """Whether a library could not be loaded for want of memory, or the interpreter lost an error.
+
+    That is how a limit shows (``ulimit -v``) while modules are being imported.
+    """
+    words = ("failed to map segment", "cannot allocate memory", "error return without exception")
+    return any(one in str(error).lower() for one in words)
+
+
 def _report(error: BaseException) -> int:
     """Say what went wrong, if it is to be said; the exit code."""
     if isinstance(error, BrokenPipeError):
@@ -104,9 +119,9 @@ def _report(error: BaseException) -> int:
         return exit_code(error)
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename is not None else ""
-        _show(f"{name}{error.strerror or error}", None)
+        _show(f"{name}{error.strerror or error}", system_hint(error))
     else:
-        _show("out of memory", None)
+        _show("out of memory", "end other programs, or raise the limit (ulimit -v)")
     return REFUSED
 
 

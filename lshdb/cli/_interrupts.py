@@ -37,7 +37,14 @@ def prompt_interrupts() -> Iterator[None]:
     over = threading.Event()
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     watcher = threading.Thread(target=_watch, args=(reader, over), daemon=True)
-    watcher.start()
+    try:
+        watcher.start()
+    except RuntimeError:  # the system gives no thread; then a signal waits for the main one
+        signal.set_wakeup_fd(before)
+        os.close(writer)
+        os.close(reader)
+        yield
+        return
     try:
         yield
     finally:

@@ -217,7 +217,8 @@ def listing_options(function: Function) -> Function:
         "--format",
         "output_format",
         type=click.Choice(FORMATS),
-        help="How the output is written.  [default: table on a terminal, tsv otherwise]",
+        help="How the output is written. Values are written as they are: a spreadsheet takes a key "
+        "that begins with = + - or @ for a formula.  [default: table on a terminal, tsv otherwise]",
     )(function)
 
 

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.errors import DamageError
+from lshdb.errors import DamageError, LshdbError, system_hint
 from lshdb.storage.own_files import open_given
 
 __all__ = ["read_array"]
@@ -50,8 +50,10 @@ def read_array(
                     raise DamageError(f"{path} ends before its rows do", hint=_HINT)
                 yield np.frombuffer(data, dtype=dtype).reshape(-1, width)
     except OSError as error:
-        raise DamageError(
-            f"{path} cannot be read: {error.strerror or error}", hint=_HINT
+        hint = system_hint(error)
+        kind = DamageError if hint is None else LshdbError
+        raise kind(
+            f"{path} cannot be read: {error.strerror or error}", hint=hint or _HINT
         ) from error
 
 

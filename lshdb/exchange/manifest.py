@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from lshdb.errors import DamageError, FormatError, InputError
+from lshdb.errors import DamageError, FormatError, InputError, LshdbError, system_hint
 from lshdb.exchange.tables import TABLES
 from lshdb.storage.own_files import open_given
 
@@ -96,7 +96,7 @@ def read_manifest(folder: Path) -> Manifest:
     except OSError as error:
         raise InputError(
             f"there is no export at {folder}: {path}: {error.strerror}",
-            hint="give the directory that lshdb export made",
+            hint=system_hint(error) or "give the directory that lshdb export made",
         ) from error
     except ValueError as error:
         raise _damage(path, f"is no JSON: {error}") from error
@@ -136,6 +136,10 @@ def verify_files(folder: Path, manifest: Manifest, names: list[str]) -> None:
         try:
             found = describe(folder / name)
         except OSError as error:
+            hint = system_hint(error)
+            if hint is not None:
+                words = f"{folder / name} cannot be read: {error.strerror}"
+                raise LshdbError(words, hint=hint) from error
             raise _damage(folder / name, f"cannot be read: {error.strerror}") from error
         for what in ("bytes", "blake2b"):
             if found[what] != written.get(what):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ import orjson
 from lshdb.errors import DamageError, DatabaseError, FormatError, ParameterMismatchError
 from lshdb.params import FORMAT, IndexParams
 from lshdb.storage.dialects.base import Database
+from lshdb.storage.dialects.urls import hide_passwords
 from lshdb.storage.directory import Description, IndexDirectory
 from lshdb.storage.migrations import check_revision
 from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["agreed_params"]
+
+_KNOWN = {"uuid", *(field.name for field in dataclasses.fields(IndexParams))}
 
 
 def agreed_params(
@@ -111,14 +115,21 @@ def _compare(
     for name, value, other in pairs:
         if value != other:
             raise ParameterMismatchError(
-                f"{name} is {value!r} in {database.short_name} and {other!r} in index.toml "
-                f"of the index {path}",
+                f"{name} is {_shown(name, value)} in {database.short_name} and "
+                f"{_shown(name, other)} in index.toml of the index {path}",
                 name=name,
                 stored=value,
                 given=other,
                 hint="the files are not of one index, or index.toml was edited: "
                 "restore it from a copy",
             )
+
+
+def _shown(name: str, value: object) -> str:
+    """A value for a message: of what is a parameter or the uuid; anything may hold a password."""
+    if value is not None and name not in _KNOWN:
+        return "something (not shown)"
+    return hide_passwords(repr(value))
 
 
 def _parameter(name: str, value: str, database: Database) -> Any:

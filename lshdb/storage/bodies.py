@@ -160,7 +160,7 @@ def unpack_body(
             raw = _decompressed(form, packed, n_chars, where)
         if body_hash is not None and hash_body(form, raw) != body_hash:
             raise DamageError(
-                f"a stored text{where} is not the one written: {raw[:60]!r}",
+                f"a stored text is not the one written{where}: {raw[:60]!r}",
                 hint="run lshdb check, and then lshdb check --repair",
             )
         if form == "text":
@@ -171,7 +171,7 @@ def unpack_body(
         return tokens  # type: ignore[no-any-return]
     except (ValueError, _module().ZstdError) as error:
         raise DamageError(
-            f"a stored text{where} cannot be decoded: {error}", hint="run lshdb check"
+            f"a stored text cannot be decoded{where}: {error}", hint="run lshdb check"
         ) from error
 
 

@@ -29,7 +29,13 @@ from typing import Any
 
 import orjson
 
-from lshdb.errors import DatabaseError, IndexExistsError, IndexNotFoundError, LshdbError
+from lshdb.errors import (
+    DatabaseError,
+    IndexExistsError,
+    IndexNotFoundError,
+    LshdbError,
+    system_hint,
+)
 from lshdb.params import FORMAT, IndexParams
 from lshdb.storage.checksums import row_checksum
 from lshdb.storage.dialects import Database, DatabasePlace, database_of, named_place
@@ -337,7 +343,8 @@ class Creation:
         except OSError as error:
             raise LshdbError(
                 f"cannot make the {self._what} {self.path}: {error.strerror or error}",
-                hint="check that the folder exists, that you may write to it, and its free space",
+                hint=system_hint(error)
+                or "check that the folder exists, that you may write to it, and its free space",
             ) from error
         except _database_errors(database) as error:
             said = str(error)

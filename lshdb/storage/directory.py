@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lshdb.errors import FormatError, IndexNotFoundError, LshdbError, ParameterError
+from lshdb.errors import (
+    FormatError,
+    IndexNotFoundError,
+    LshdbError,
+    ParameterError,
+    system_hint,
+)
 from lshdb.storage.dialects.places import DatabasePlace
 from lshdb.storage.own_files import open_file
 
@@ -147,7 +153,9 @@ class IndexDirectory:
                 hint="give the path of the index first, then the paths of the documents",
             ) from None
         except OSError as error:
-            raise LshdbError(f"cannot read {path}: {error.strerror}") from error
+            raise LshdbError(
+                f"cannot read {path}: {error.strerror}", hint=system_hint(error)
+            ) from error
         except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of very long numbers
             raise FormatError(
                 f"{path} is not valid TOML: {error}",
@@ -155,13 +163,13 @@ class IndexDirectory:
             ) from error
         try:
             return Description(
-                format=_typed(data["format"], int),
-                uuid=_typed(data["uuid"], str),
+                format=_typed(data, "format", int),
+                uuid=_typed(data, "uuid", str),
                 place=DatabasePlace(
-                    None if "database" not in data else _typed(data["database"], str),
-                    None if "schema" not in data else _typed(data["schema"], str),
+                    None if "database" not in data else _typed(data, "database", str),
+                    None if "schema" not in data else _typed(data, "schema", str),
                 ),
-                parameters=_typed(data["parameters"], dict),
+                parameters=_typed(data, "parameters", dict),
             )
         except (KeyError, TypeError) as error:
             raise FormatError(
@@ -209,9 +217,11 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def _typed(value: Any, expected: type) -> Any:
+def _typed(data: dict[str, Any], name: str, expected: type) -> Any:
+    """A value; it is in no message, as it may hold a password."""
+    value = data[name]
     if type(value) is not expected:
-        raise TypeError(f"{value!r} (expected {expected.__name__})")
+        raise TypeError(f"{name}: it is a {type(value).__name__} (expected {expected.__name__})")
     return value
 
 

@@ -17,7 +17,7 @@ import re
 import time
 from pathlib import Path
 
-from lshdb.errors import IndexNotFoundError, LockedError, LshdbError
+from lshdb.errors import IndexNotFoundError, LockedError, LshdbError, system_hint
 from lshdb.storage.descriptors import write_at
 from lshdb.storage.own_files import UnfitFileError, open_file
 from lshdb.storage.times import timestamp
@@ -85,7 +85,8 @@ class WriterLock:
         except OSError as error:
             raise LshdbError(
                 f"cannot write to the index {self._index}: {error.strerror}",
-                hint="changing an index needs write permission for its directory and files",
+                hint=system_hint(error)
+                or "changing an index needs write permission for its directory and files",
             ) from error
         try:
             self._lock(descriptor)

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.errors import DamageError, LshdbError
+from lshdb.errors import DamageError, LshdbError, system_hint
 from lshdb.storage.descriptors import copy_range, read_at, write_at
 from lshdb.storage.layouts import HEADER_BYTES, RowLayout
 from lshdb.storage.own_files import open_file
@@ -323,10 +323,13 @@ class RowFile:
         except OSError as error:
             raise self._unreadable(error) from error
 
-    def _unreadable(self, error: OSError) -> DamageError:
-        return DamageError(
+    def _unreadable(self, error: OSError) -> LshdbError:
+        """Damage, unless it is the process or the disk that cannot read."""
+        hint = system_hint(error)
+        kind = DamageError if hint is None else LshdbError
+        return kind(
             f"the {self.what} {self.path} cannot be read: {error.strerror or error}",
-            hint="restore the index from a copy",
+            hint=hint or "restore the index from a copy",
         )
 
     def copy_to(self, target: Path, n_committed: int) -> None:

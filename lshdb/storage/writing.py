@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TypeVar
 
-from lshdb.errors import DatabaseError, LshdbError
+from lshdb.errors import DatabaseError, LshdbError, system_hint
 from lshdb.storage.dialects.base import Fate
 from lshdb.storage.lock import WriterLock
 from lshdb.storage.migrations import check_revision
@@ -349,5 +349,6 @@ class Writer:
                 raise DatabaseError(
                     f"writing to the index {self._store.directory.path} failed: "
                     f"{error.strerror or error}; the batch that was being written is not in",
-                    hint="check the free space and the permissions of its folder",
+                    hint=system_hint(error)
+                    or "check the free space and the permissions of its folder",
                 ) from error

@@ -7,9 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click.testing
 import pytest
 
 from lshdb import Index
+from lshdb.cli import cli
 from tests.cli.conftest import MEASURED, MODULE, Run, environment, jsonl
 
 LONG = "x" * 500
@@ -108,3 +110,86 @@ def test_an_index_toml_that_is_a_pipe(run: Run, index_path: Path) -> None:
     (index_path / "index.toml").unlink()
     os.mkfifo(index_path / "index.toml")
     assert "index.toml: it is a named pipe" in run("stats", index_path, code=1).stderr
+
+
+LIMITED = (
+    "import resource, sys; "
+    "resource.setrlimit(getattr(resource, sys.argv[1]), (int(sys.argv[2]),) * 2); "
+    "sys.argv[:3] = []; import runpy; runpy.run_module('lshdb', run_name='__main__')"
+)
+
+
+def limited(limit: str, value: int, *command: object) -> subprocess.CompletedProcess[str]:
+    """A command that may take so much of something; it must not end with a traceback."""
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, limit, str(value), "lshdb", *map(str, command)],
+        capture_output=True, text=True, check=False, env=environment(),
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+@pytest.mark.sqlite("files that are opened")
+def test_too_many_open_files_are_no_damage(index_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "more.jsonl").write_text('{"id": "more", "text": "words"}\n')
+    commands = (
+        ("stats", index_path), ("pairs", index_path), ("query", index_path, "--key", "d0"),
+        ("add", index_path, tmp_path / "more.jsonl"), ("check", index_path),
+    )  # fmt: skip
+    said = set()
+    for most in range(4, 14):
+        for command in commands:
+            done = limited("RLIMIT_NOFILE", most, *command)
+            assert done.returncode != 4, (most, command, done.stderr)
+            assert "restore" not in done.stderr, (most, command, done.stderr)
+            if "index.db: unable" in done.stderr or "signatures.npy" in done.stderr:
+                assert "raise the limit, as with ulimit -n" in done.stderr
+            said.add("ulimit -n" in done.stderr)
+    assert said == {True, False}
+    assert limited("RLIMIT_NOFILE", 256, "check", index_path).returncode == 0
+
+
+@pytest.mark.parametrize("mebibytes", [150, 180, 200, 220, 240, 300])
+def test_little_memory_is_said(index_path: Path, tmp_path: Path, mebibytes: int) -> None:
+    """Threads have stacks, which take their part of the limit first."""
+    documents = tmp_path / "more.txt"
+    documents.write_text("".join(f"words of line {number}\n" for number in range(3_000)))
+    done = limited(
+        "RLIMIT_AS", mebibytes * 2**20, "add", "--workers", "8", index_path, documents,
+        "--input", "lines",
+    )  # fmt: skip
+    assert done.returncode in (0, 1, -6, 134)  # aborted: OpenBLAS does that as it is loaded
+    assert done.returncode != 1 or "memory" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        'database = "postgresql+psycopg://bob:S3cr3t@localhost/x"',
+        'database_password = "S3cr3t"',
+        'threshold = "postgresql://bob:S3cr3t@localhost/x"',
+        '[database]\nurl = "postgresql+psycopg://bob:S3cr3t@localhost/x"',
+        '[other]\npassword = "S3cr3t"',
+        'x = "postgresql://bob:S3cr3t@localhost/x',
+        "seed = { password = 'S3cr3t' }",
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_password_in_index_toml_is_not_shown(
+    index_path: Path, tmp_path: Path, lines: str, is_first: bool
+) -> None:
+    toml = index_path / "index.toml"
+    text = toml.read_text()
+    name = lines.partition(" = ")[0]
+    text = "".join(line for line in text.splitlines(True) if not line.startswith(f"{name} = "))
+    toml.write_text(lines + "\n" + text if is_first else text + lines + "\n")
+    (tmp_path / "more.jsonl").write_text('{"id": "more", "text": "words"}\n')
+    for command in (
+        ("stats", index_path), ("check", index_path), ("check", "--repair", index_path),
+        ("upgrade", index_path), ("add", index_path, tmp_path / "more.jsonl"),
+        ("copy", index_path, tmp_path / "copy.lshdb"), ("sql", index_path, "SELECT 1"),
+    ):  # fmt: skip
+        done = click.testing.CliRunner().invoke(cli, list(map(str, command)))
+        assert isinstance(done.exception, SystemExit | None)
+        assert "S3cr3t" not in done.output + done.stderr
+        assert "Traceback" not in done.stderr

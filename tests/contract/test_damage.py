@@ -109,13 +109,7 @@ def test_it_is_found_and_made_good_alike(sound: Both, both: Both, name: str) -> 
 
         return tried(path, mended)
 
-    if name == "another file":
-        # The database in the index says so at once; one apart, that they are on another host.
-        assert [check(place)[0] for place in both.places] == [
-            "DamageError", "SignaturesElsewhereError",
-        ]  # fmt: skip
-    else:
-        assert both.same(check)
+    assert both.same(check)
     both.same(repair)
 
 

@@ -212,7 +212,7 @@ class Disk:
     ) -> None:
         node = self.nodes[inode]
         if isinstance(node, _File):
-            if path.endswith("/lock"):
+            if path.endswith("/lock") and not node.durable:  # of an index in its place
                 found[path] = b""
             elif not path.endswith("-shm"):
                 found[path] = _image(node, rng, most)

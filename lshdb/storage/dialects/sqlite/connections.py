@@ -253,7 +253,9 @@ def _not_opened(database: SqliteDatabase, error: Exception) -> LshdbError:
     names = ", ".join(path.name for path in _log_files(database.path))
     return kind(
         f"cannot open the database {database}: {error}",
-        hint=f"check that the path is an index and that you may read it, {names} included",
+        hint=database.hint(
+            error, f"check that the path is an index and that you may read it, {names} included"
+        ),
     )
 
 

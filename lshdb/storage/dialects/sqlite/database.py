@@ -22,7 +22,7 @@ import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lshdb.errors import DamageError, IndexExistsError, ParameterError
+from lshdb.errors import DamageError, IndexExistsError, ParameterError, system_hint
 from lshdb.storage.dialects.base import Database, Session
 from lshdb.storage.dialects.reading import GuardedReader, Reader
 from lshdb.storage.dialects.sqlite.connections import (
@@ -116,6 +116,17 @@ class SqliteDatabase(Database):
             return True
         code = getattr(error, "sqlite_errorcode", None)
         return code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+    def hint(self, error: BaseException, otherwise: str) -> str:
+        """What to do, also where SQLite does not say that it may open no more files."""
+        cause = getattr(error, "orig", None) or error
+        code = getattr(cause, "sqlite_errorcode", None)
+        if code is not None and code & 0xFF == sqlite3.SQLITE_CANTOPEN:
+            try:
+                os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+            except OSError as failure:
+                return system_hint(failure) or otherwise
+        return otherwise
 
     def lies_in(self, directory: Path) -> bool:
         """Whether the file is in that directory, or in one below it."""
