@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Callable
 from unicodedata import category
@@ -40,3 +41,38 @@ def test_it_is_kept_with_the_document(make_index: Callable[..., Index]) -> None:
     index.add([("b", "word \u0378"), ("a", "word")])
     rows = index.sql("SELECT key, n_unassigned FROM document ORDER BY key").rows
     assert list(rows) == [("a", 0), ("b", 1), ("c", 2)]
+
+
+def test_any_mixture_is_counted_as_character_by_character() -> None:
+    rng = random.Random(1)
+    alphabets = [
+        "plain text é中\u00ad",
+        "\ue000\u200d\U0001f468\ufe0f a",
+        "a\u0378\u0379\U0003fffd",
+        "".join(map(chr, range(0x370, 0x2000))),
+    ]
+    for length in (1, 30, 511, 512, 513, 5000):
+        for alphabet in alphabets:
+            text = "".join(rng.choices(alphabet, k=length)) + "a" * rng.randrange(600)
+            expected = sum(category(character) == "Cn" for character in text)
+            assert count_unassigned(text) == expected
+
+
+def test_one_character_that_is_not_printable_does_not_have_all_others_looked_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_up: list[str] = []
+
+    def counted(character: str) -> str:
+        looked_up.append(character)
+        return category(character)
+
+    monkeypatch.setattr("lshdb.shingling.unassigned.category", counted)
+    page = "The quick brown fox jumps over the lazy dog, été. " * 100
+    for odd in "\u00ad\ue000\u200b\0":
+        looked_up.clear()
+        assert count_unassigned(page + odd + page) == 0
+        assert len(looked_up) <= 100, odd
+    looked_up.clear()
+    assert count_unassigned(f"{odd}{page}" * 10) == 0
+    assert len(looked_up) < len(page) / 10
