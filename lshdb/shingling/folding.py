@@ -11,19 +11,15 @@ normalises the whole text.
 
 from __future__ import annotations
 
-import functools
-from itertools import chain, starmap
-from unicodedata import category, combining, decomposition, is_normalized, normalize
+from unicodedata import category, combining, is_normalized, normalize
+
+from lshdb.shingling.composition import composing_seconds
 
 __all__ = ["COMPLEX", "MARK", "MOST_BYTES", "SPACE", "UNKNOWN", "fold_character", "table_entries",
            "table_entry"]  # fmt: skip
 
 UNKNOWN, SPACE, COMPLEX, MARK = 0, 8, 9, 16
 MOST_BYTES = 7
-
-_COMPOSED = ((0xC0, 0x3100), (0xFB00, 0xFB50), (0x11000, 0x12000), (0x16000, 0x17000),
-             (0x1D100, 0x1D200))  # fmt: skip
-"""Blocks that hold composed characters."""
 
 
 def fold_character(character: str, *, fold: bool) -> str | None:
@@ -95,21 +91,6 @@ def _as_it_is(character: str) -> int:
     return len(encoded) | int.from_bytes(encoded, "little") << 8
 
 
-@functools.cache
-def _composing_marks() -> frozenset[str]:
-    """The second halves of compositions, a few of which are letters.
-
-    Looked for where Unicode has compositions (a test looks everywhere); some milliseconds, once,
-    and only where there are marks.
-    """
-    found = set()
-    for point in chain.from_iterable(starmap(range, _COMPOSED)):
-        parts = decomposition(chr(point)).split()
-        if len(parts) == 2 and not parts[0].startswith("<"):
-            found.add(chr(int(parts[1], 16)))
-    return frozenset(found)
-
-
 def _stands_apart(text: str) -> bool:
     """Whether a character leaves its neighbours alone, marks after it included."""
     parts = normalize("NFKD", text)
@@ -123,5 +104,5 @@ def _composes(character: str) -> bool:
     The letters that do, Hangul vowels and finals and those of Kirat Rai, are few and known.
     """
     if category(character)[0] == "M":
-        return character in _composing_marks()
+        return character in composing_seconds()
     return "\u1160" <= character <= "\u11ff" or "\U00016d63" <= character <= "\U00016d6a"

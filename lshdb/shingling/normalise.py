@@ -32,10 +32,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Literal
-from unicodedata import category, normalize
+from unicodedata import category
 
 from lshdb.errors import ParameterError
+from lshdb.shingling.composition import PIECE, Form, in_pieces, normal_form
 
 __all__ = ["NORMALISATION", "STEPS", "join_steps", "normalise", "parse_steps"]
 
@@ -46,7 +46,8 @@ STEPS = ("nfkc", "casefold", "accents", "digits", "punctuation", "space", "lines
 """Every step, in order; ``space`` and ``lines`` exclude each other."""
 
 _NO_STEP = "none"
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_DIGITS = re.compile(r"\d+")
+_MORE_DIGITS = re.compile(r"(?<=0)[.,]0")
 
 
 def parse_steps(name: str) -> tuple[str, ...]:
@@ -107,33 +108,100 @@ def normalise(text: str, steps: str = NORMALISATION) -> str:
 
     Notes
     -----
-    O(n) time and memory; ASCII text skips what cannot change it. Assigned characters normalise
-    alike in every Unicode version.
+    O(n) time and memory, whatever the text holds, in steps of some hundred milliseconds at most,
+    between which signals are heard; ASCII text skips what cannot change it. Assigned characters
+    normalise alike in every Unicode version.
     """
     is_ascii = text.isascii()
     if steps == NORMALISATION:  # nearly always; worth a way of its own
         if is_ascii:
-            return " ".join(text.lower().split())
-        return " ".join(normalize("NFKC", normalize("NFKC", text).casefold()).split())
+            return _collapsed(in_pieces(str.lower, text))
+        folded = in_pieces(str.casefold, normal_form("NFKC", text))
+        return _collapsed(normal_form("NFKC", folded))
     wanted = _parsed(steps)
-    form: Literal["NFC", "NFKC"] = "NFKC" if "nfkc" in wanted else "NFC"
+    form: Form = "NFKC" if "nfkc" in wanted else "NFC"
     if "nfkc" in wanted and not is_ascii:
-        text = normalize("NFKC", text)
+        text = normal_form("NFKC", text)
     if "casefold" in wanted:
-        text = text.lower() if is_ascii else text.casefold()
+        text = in_pieces(str.lower if is_ascii else str.casefold, text)
         if "nfkc" in wanted and not is_ascii:
-            text = normalize("NFKC", text)
+            text = normal_form("NFKC", text)
     if "accents" in wanted and not is_ascii:
-        text = normalize("NFD", text)
-        marks = {ord(c): None for c in set(text) if category(c) == "Mn"}
-        text = normalize(form, text.translate(marks))
+        text = normal_form(form, in_pieces(_without_marks, normal_form("NFD", text)))
     if "digits" in wanted:
-        text = _NUMBER.sub("0", text)
+        text = _numbers_as_zero(text)
     if "punctuation" in wanted:
-        text = text.translate({ord(c): " " for c in set(text) if category(c)[0] in "PS"})
+        text = in_pieces(_without_punctuation, text)
     if "space" in wanted:
-        return " ".join(text.split())
+        return _collapsed(text)
     if "lines" in wanted:
-        lines = (" ".join(line.split()) for line in text.splitlines())
-        return "\n".join(line for line in lines if line)
+        return _collapsed(text, lines=True)
     return text
+
+
+def _without_marks(text: str) -> str:
+    return text.translate({ord(c): None for c in set(text) if category(c) == "Mn"})
+
+
+def _without_punctuation(text: str) -> str:
+    return text.translate({ord(c): " " for c in set(text) if category(c)[0] in "PS"})
+
+
+def _numbers_as_zero(text: str) -> str:
+    r"""Every match of ``\d+(?:[.,]\d+)*`` as 0.
+
+    In two steps, as a repeated group takes memory for each repetition: digits become 0, and then
+    whatever goes on behind a 0 is dropped.
+    """
+    parts: list[str] = []
+    ended = False  # with digits, the parts so far
+    for at in range(0, len(text), PIECE):
+        part = _DIGITS.sub("0", text[at : at + PIECE])
+        parts.append(part[1:] if ended and part[0] == "0" else part)
+        ended = part[-1] == "0"
+    text = "".join(parts)
+    start, parts = 0, []
+    while start < len(text):
+        stop = start + PIECE
+        stop += text[stop - 2 : stop] in ("0.", "0,")  # with the 0 that may follow
+        before = text[start - 1 : start]
+        parts.append(_MORE_DIGITS.sub("", before + text[start:stop])[len(before) :])
+        start = stop
+    return "".join(parts)
+
+
+def _collapse(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _collapse_lines(text: str) -> str:
+    return "\n".join(filter(None, map(_collapse, text.splitlines())))
+
+
+def _collapsed(text: str, *, lines: bool = False) -> str:
+    """White space as single blanks, none at the ends: of the whole text, or of each line.
+
+    Piece by piece, as a list of the words of a long text takes more memory than the text.
+    """
+    collapse = _collapse_lines if lines else _collapse
+    if len(text) <= PIECE:
+        return collapse(text)
+    pieces: list[str] = []
+    gap = ""  # what white space at the end of the pieces so far comes to
+    for at in range(0, len(text), PIECE):
+        piece = text[at : at + PIECE]
+        collapsed = collapse(piece)
+        gap = max(gap, _gap(piece[: len(piece) - len(piece.lstrip())], lines), key=_GAPS.index)
+        if collapsed:
+            pieces += [gap, collapsed] if pieces else [collapsed]
+            gap = _gap(piece[len(piece.rstrip()) :], lines)
+    return "".join(pieces)
+
+
+_GAPS = ("", " ", "\n")
+
+
+def _gap(space: str, lines: bool) -> str:
+    if lines and len(f"{space}.".splitlines()) > 1:
+        return "\n"
+    return " " if space else ""

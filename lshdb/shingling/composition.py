@@ -1,0 +1,187 @@
+"""Unicode's normal forms, in time that goes with the length of the text, whatever it holds.
+
+The interpreter's ``unicodedata.normalize`` sorts a run of combining marks by insertion, so a run of
+n marks in the wrong order takes n squared steps, and no signal is heard meanwhile: 200,000 marks
+behind one letter take 100 s. Its results are right, so it is still what normalises here, but for
+the runs that are longer than any writing has:
+
+- A run of more than ``_LONGEST`` marks is sorted by class here, stably, which is what the standard
+  calls canonical ordering. Only the first few marks of a class can be composed with the letter
+  before them, as no composed letter has more than four parts; so only those are handed over with
+  it, and the rest of each class is put behind what is left of them.
+- What is long is handed over in pieces, cut where no mark and no letter that is composed with the
+  one before begins the next piece. Between two pieces a signal is heard.
+
+The standard is Unicode's chapter 3.11 and its annex 15. Everything here gives the same bits as one
+call of ``unicodedata.normalize`` (``tests/shingling/test_composition.py``).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from itertools import chain, starmap
+from typing import Literal
+from unicodedata import category, combining, decomposition, normalize
+
+import numpy as np
+
+__all__ = ["PIECE", "Form", "composing_seconds", "in_pieces", "is_boundary", "normal_form",
+           "normal_pieces"]  # fmt: skip
+
+Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
+
+PIECE = 1 << 18
+"""Characters handled by one call that hears no signal: 10 ms, 200 where each becomes eighteen."""
+
+_LONGEST = 32
+"""Marks that are sorted by the interpreter: at most so many steps for each."""
+
+_MOST_COMPOSED = 8
+"""More marks of a class than any letter is composed of."""
+
+_MARKS = (0x300, 0x20000)
+"""Where marks are."""
+
+_COMPOSED = ((0xC0, 0x3100), (0xFB00, 0xFB50), (0x11000, 0x12000), (0x16000, 0x17000),
+             (0x1D100, 0x1D200))  # fmt: skip
+"""Blocks that hold composed characters."""
+
+
+def normal_form(form: Form, text: str) -> str:
+    """As ``unicodedata.normalize``; O(n)."""
+    if len(text) <= _LONGEST or text.isascii():
+        return normalize(form, text)
+    return "".join(normal_pieces(form, text))
+
+
+def normal_pieces(form: Form, text: str) -> Iterator[str]:
+    """The same, piece by piece."""
+    start = 0
+    for run in _long_runs(form).finditer(text):
+        base = _base(text, start, run.start())
+        yield from _short_runs(form, text, start, base)
+        yield _sorted_run(form, text[base : run.start()], run.group())
+        start = run.end()
+    yield from _short_runs(form, text, start, len(text))
+
+
+def in_pieces(function: Callable[[str], str], text: str) -> str:
+    """A function of single characters over a text, so that signals are heard in between."""
+    if len(text) <= PIECE:
+        return function(text)
+    return "".join(function(text[at : at + PIECE]) for at in range(0, len(text), PIECE))
+
+
+def is_boundary(before: str, after: str) -> bool:
+    """Whether normalising leaves two neighbours apart: whether a text may be cut between them.
+
+    Never before a mark, which may be sorted or composed; and before a letter or vowel that is the
+    second half of a composition only behind what cannot end the first.
+    """
+    second = normalize("NFKD", after)[0]
+    if combining(second):
+        return False
+    firsts = _ends_of_firsts(second)
+    return not firsts or normalize("NFKD", before)[-1] not in firsts
+
+
+@functools.cache
+def composing_seconds() -> dict[str, frozenset[str]]:
+    """Of the second halves of compositions the last parts that their first halves may have.
+
+    Looked for where Unicode has compositions (a test looks everywhere); some milliseconds, once,
+    and only where there are marks. Without Hangul, whose compositions are a formula.
+    """
+    found: dict[str, set[str]] = {}
+    for point in chain.from_iterable(starmap(range, _COMPOSED)):
+        parts = decomposition(chr(point)).split()
+        if len(parts) == 2 and not parts[0].startswith("<"):
+            first, second = (chr(int(part, 16)) for part in parts)
+            found.setdefault(second, set()).add(normalize("NFD", first)[-1])
+    return {second: frozenset(firsts) for second, firsts in found.items()}
+
+
+_VOWELS = frozenset(map(chr, range(0x1161, 0x1176)))
+_LEADS = frozenset(map(chr, range(0x1100, 0x1113)))
+
+
+def _ends_of_firsts(second: str) -> frozenset[str]:
+    if "\u1161" <= second <= "\u11c2":  # Hangul: leading consonant + vowel, and + final consonant
+        return _LEADS if second in _VOWELS else _VOWELS
+    if category(second)[0] == "L" and second < "\U00016d40":
+        return frozenset()
+    return composing_seconds().get(second, frozenset())
+
+
+@functools.cache
+def _long_runs(form: Form) -> re.Pattern[str]:
+    """Matches maximal runs of more than ``_LONGEST`` characters that decompose to marks."""
+    apart: Form = "NFKD" if "K" in form else "NFD"
+    marks = [
+        character
+        for character in map(chr, range(*_MARKS))
+        if combining(character) or combining(normalize(apart, character)[0])
+    ]
+    return re.compile(f"[{''.join(marks)}]{{{_LONGEST + 1},}}")
+
+
+def _base(text: str, start: int, run: int) -> int:
+    """Where what the marks from ``run`` on may be composed with begins."""
+    base = max(run - 1, start)
+    while base > start and not is_boundary(text[base - 1], text[base]):
+        base -= 1
+    return base
+
+
+def _short_runs(form: Form, text: str, start: int, end: int) -> Iterator[str]:
+    """Normalise text[start:end], which has no long run of marks."""
+    while start < end:
+        stop = min(start + PIECE, end)
+        while stop < end and not is_boundary(text[stop - 1], text[stop]):
+            stop += 1
+        yield normalize(form, text[start:stop])
+        start = stop
+
+
+def _sorted_run(form: Form, base: str, run: str) -> str:
+    """Normalise a base with a long run of marks."""
+    groups = _by_class(_decomposed(run))
+    composed = normalize(form, base + "".join(group[:_MOST_COMPOSED] for group in groups.values()))
+    end = len(composed)
+    while end and combining(composed[end - 1]):
+        end -= 1
+    parts = [composed[:end]]
+    left = composed[end:]
+    for number in sorted({*groups, *map(combining, left)}):
+        parts += [mark for mark in left if combining(mark) == number]
+        parts.append(groups.get(number, "")[_MOST_COMPOSED:])
+    return "".join(parts)
+
+
+def _decomposed(run: str) -> str:
+    """Marks taken apart; each by itself, and in the order in which they stand."""
+    table = {ord(mark): normalize("NFKD", mark) for mark in _distinct(run)}
+    table = {point: parts for point, parts in table.items() if chr(point) != parts}
+    return in_pieces(lambda piece: piece.translate(table), run) if table else run
+
+
+def _distinct(text: str) -> set[str]:
+    return set().union(*(text[at : at + PIECE] for at in range(0, len(text), PIECE)))
+
+
+def _by_class(marks: str) -> dict[int, str]:
+    """Marks by combining class, the least first, each class in the order of the text."""
+    numbers = sorted(set(map(combining, _distinct(marks))))
+    if len(numbers) == 1:
+        return {numbers[0]: marks}
+    points = np.frombuffer(marks.encode("utf-32-le"), dtype="<u4")
+    classes = _classes()[points]
+    return {number: points[classes == number].tobytes().decode("utf-32-le") for number in numbers}
+
+
+@functools.cache
+def _classes() -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    """Combining class by code point."""
+    return np.fromiter(map(combining, map(chr, range(_MARKS[1]))), dtype=np.uint8)
