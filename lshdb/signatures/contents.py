@@ -75,8 +75,9 @@ def shingle_content(content: Content, *, unit: str, k: int, bag: bool) -> NDArra
     kernel = compiled()
     if kernel is None or not isinstance(content, str):
         return shingle_hashes(content, unit=unit, k=k, bag=bag)
-    hashes = kernel.shingle_text(content, *kernel_unit(unit, k), bag)
-    return np.sort(np.frombuffer(hashes, dtype=np.uint64))
+    hashes = np.frombuffer(kernel.shingle_text(content, *kernel_unit(unit, k), bag), np.uint64)
+    hashes.sort()
+    return hashes
 
 
 def compare_contents(

@@ -3,6 +3,7 @@
        normalise.c  text -> normalised text, where characters normalise alone
        words.c      text -> words, one blank after each
        shingles.c   tokens -> distinct shingle hashes
+       long_texts.c the same of texts of megabytes, in little memory, to the signature row
        sketches.c   hashes -> signature row
        families.c   elements with weights -> signature row; the Walsh-Hadamard transform
        compare.c    rows -> bucket keys; two sets -> what they share
@@ -102,5 +103,32 @@ void walsh_hadamard(double *row, size_t size);
 /* Sample n >= 1 elements by their weights and the logarithms of these, with 3 num_perm keys. */
 void sample_weights(const uint64_t *hashes, const double *weights, const double *logs, size_t n,
                     uint32_t num_perm, const uint64_t *keys, uint32_t *row);
+
+/* Texts of more than a megabyte (long_texts.c). hear() says now and then whether to stop; the secret says
+   only in which part of the work a hash is met. */
+typedef struct {
+    int (*hear)(void *context);
+    void *context;
+    uint64_t secret;
+    size_t piece; /* shingles hashed at a time */
+} Listener;
+
+enum { LONG_DONE = 0, LONG_MEMORY = -1, LONG_INTERRUPTED = -2 };
+
+int is_long(size_t length, const Listener *listener);
+void use_pieces(size_t shingles);
+size_t piece_size(void);
+
+/* The set of a long text: its signature row, left alone where there is no shingle, and its size. */
+int sign_long(Workspace *work, const uint8_t *text, size_t length, int unit, size_t k, int scheme,
+              uint32_t num_perm, const uint64_t *constants, uint32_t *row, int64_t *found,
+              const Listener *listener);
+
+/* The same set's hashes, each once and in no order, in memory that the caller frees. */
+int shingle_long(Workspace *work, const uint8_t *text, size_t length, int unit, size_t k,
+                 uint64_t **hashes, size_t *found, const Listener *listener);
+
+/* The pieces between separators that are not empty, each with one separator after it. */
+size_t split_pieces(uint8_t *out, const uint8_t *text, size_t length, uint8_t separator);
 
 #endif

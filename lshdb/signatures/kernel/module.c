@@ -4,6 +4,7 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <time.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -69,6 +70,33 @@ static int is_banding(Py_ssize_t words, Py_ssize_t slots_a_word, Py_ssize_t band
     return 0;
 }
 
+/* Long work without the lock takes it now and then to look for signals. */
+typedef struct {
+    PyThreadState *released;
+    struct timespec last;
+} Hearing;
+
+static int hear_signals(void *context)
+{
+    Hearing *hearing = context;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if ((now.tv_sec - hearing->last.tv_sec) * 10 + (now.tv_nsec - hearing->last.tv_nsec) / 100000000 < 1)
+        return 0;
+    hearing->last = now;
+    PyEval_RestoreThread(hearing->released);
+    int failed = PyErr_CheckSignals();
+    hearing->released = PyEval_SaveThread();
+    return failed;
+}
+
+static Listener listen_with(Hearing *hearing)
+{
+    clock_gettime(CLOCK_MONOTONIC, &hearing->last);
+    uint64_t secret = (uint64_t)hearing->last.tv_nsec << 32 ^ (uint64_t)(uintptr_t)hearing;
+    return (Listener){hear_signals, hearing, secret, piece_size()};
+}
+
 /* Ready tokens of a list or tuple into the workspace: their number, or -1 with an exception set. */
 static Py_ssize_t take_tokens(Workspace *work, PyObject *tokens)
 {
@@ -118,6 +146,20 @@ static int sign_found(Workspace *work, const Signing *job, Py_ssize_t i, ptrdiff
                   job->constants.buf, (uint32_t *)job->rows.buf + i * job->num_perm);
 }
 
+/* The same of a text; also LONG_INTERRUPTED, with an exception set. */
+static int sign_string(Workspace *work, const Signing *job, Py_ssize_t i, const uint8_t *text,
+                       size_t length, const Listener *listener)
+{
+    if (is_long(length, listener) && !job->bag)
+        return sign_long(work, text, length, job->unit, (size_t)job->k, job->scheme,
+                         (uint32_t)job->num_perm, job->constants.buf,
+                         (uint32_t *)job->rows.buf + i * job->num_perm,
+                         (int64_t *)job->counts.buf + i, listener);
+    return sign_found(work, job, i, shingle(work, text, length, job->unit, (size_t)job->k, job->bag))
+               ? LONG_MEMORY
+               : listener->hear(listener->context) ? LONG_INTERRUPTED : LONG_DONE;
+}
+
 /* The texts among the contents, all without the lock; 0, or -1 with an exception set. */
 static int sign_strings(Workspace *work, const Signing *job, PyObject *contents)
 {
@@ -140,14 +182,15 @@ static int sign_strings(Workspace *work, const Signing *job, PyObject *contents)
         }
     }
     if (!failed) {
-        Py_BEGIN_ALLOW_THREADS
+        Hearing hearing;
+        Listener listener = listen_with(&hearing);
+        hearing.released = PyEval_SaveThread();
         for (Py_ssize_t i = 0; i < n && !failed; i++)
             if (texts[i])
-                failed = sign_found(work, job, i,
-                                    shingle(work, (const uint8_t *)texts[i], (size_t)lengths[i],
-                                            job->unit, (size_t)job->k, job->bag));
-        Py_END_ALLOW_THREADS
-        if (failed)
+                failed = sign_string(work, job, i, (const uint8_t *)texts[i], (size_t)lengths[i],
+                                     &listener);
+        PyEval_RestoreThread(hearing.released);
+        if (failed && failed != LONG_INTERRUPTED)
             PyErr_NoMemory();
     }
     PyMem_Free(texts);
@@ -218,7 +261,7 @@ static PyObject *py_sign_contents(PyObject *module, PyObject *args)
 
 PyDoc_STRVAR(shingle_text_doc,
 "shingle_text(text, unit, k, bag)\n--\n\n"
-"Distinct shingle hashes of a normalised text: bytes of uint64 in native order, unsorted.");
+"Distinct shingle hashes of a normalised text: a bytearray of uint64 in native order, unsorted.");
 
 static PyObject *py_shingle_text(PyObject *module, PyObject *args)
 {
@@ -231,12 +274,27 @@ static PyObject *py_shingle_text(PyObject *module, PyObject *args)
     if (!bytes)
         return NULL;
     Workspace work = {.level = level_of(module)};
-    Py_ssize_t found;
-    Py_BEGIN_ALLOW_THREADS
-    found = shingle(&work, (const uint8_t *)bytes, (size_t)length, unit, (size_t)k, bag);
-    Py_END_ALLOW_THREADS
-    result = found < 0 ? PyErr_NoMemory()
-                       : PyBytes_FromStringAndSize(found ? (char *)work.hashes : "", found * 8);
+    uint64_t *hashes = NULL;
+    size_t found = 0;
+    Hearing hearing;
+    Listener listener = listen_with(&hearing);
+    int done = LONG_DONE, is_whole = bag || !is_long((size_t)length, &listener);
+    hearing.released = PyEval_SaveThread();
+    if (is_whole) {
+        ptrdiff_t many = shingle(&work, (const uint8_t *)bytes, (size_t)length, unit, (size_t)k, bag);
+        done = many < 0 ? LONG_MEMORY : LONG_DONE;
+        found = many < 0 ? 0 : (size_t)many;
+    } else {
+        done = shingle_long(&work, (const uint8_t *)bytes, (size_t)length, unit, (size_t)k, &hashes,
+                            &found, &listener);
+    }
+    PyEval_RestoreThread(hearing.released);
+    if (done == LONG_DONE)
+        result = PyByteArray_FromStringAndSize((char *)(is_whole ? work.hashes : hashes),
+                                               (Py_ssize_t)found * 8);
+    else if (done == LONG_MEMORY)
+        PyErr_NoMemory();
+    free(hashes);
     release(&work);
     return result;
 }
@@ -656,7 +714,26 @@ static PyObject *py_use_level(PyObject *module, PyObject *args)
     return PyUnicode_FromString(found->name);
 }
 
+PyDoc_STRVAR(use_pieces_doc,
+"use_pieces(shingles=0)\n--\n\n"
+"Work through long texts so many shingles at a time, and take those for long that have more than 16\n"
+"times as many bytes; 0 is as it was, 65536. Results do not depend on it; tests try small ones.");
+
+static PyObject *py_use_pieces(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_ssize_t shingles = 0;
+    if (!PyArg_ParseTuple(args, "|n", &shingles))
+        return NULL;
+    if (shingles < 0 || shingles > 1 << 20) {
+        PyErr_SetString(PyExc_ValueError, "shingles is out of range");
+        return NULL;
+    }
+    use_pieces((size_t)shingles);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+    {"use_pieces", py_use_pieces, METH_VARARGS, use_pieces_doc},
     {"use_level", py_use_level, METH_VARARGS, use_level_doc},
     {"walsh_hadamard", py_walsh_hadamard, METH_VARARGS, walsh_hadamard_doc},
     {"sample_weights", py_sample_weights, METH_VARARGS, sample_weights_doc},

@@ -45,7 +45,7 @@ static size_t table_places(size_t count)
 }
 
 /* The pieces between separators that are not empty, each with one separator after it. */
-static size_t split_pieces(uint8_t *out, const uint8_t *text, size_t length, uint8_t separator)
+size_t split_pieces(uint8_t *out, const uint8_t *text, size_t length, uint8_t separator)
 {
     size_t written = 0;
     const uint8_t *end = text + length;
