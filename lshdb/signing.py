@@ -14,6 +14,8 @@ from lshdb.threads import work_ahead
 __all__ = ["sign_in_threads"]
 
 _CONTENTS_A_TASK = 512
+_LONG = 2**20
+"""Contents of more characters are signed by the thread that asks, which alone can hear a signal."""
 
 
 def sign_in_threads(
@@ -38,10 +40,21 @@ def sign_in_threads(
     rows = np.zeros((len(contents), family.params.row_words), dtype=np.uint32)
     counts = np.zeros(len(contents), dtype=np.int64)
 
-    def work(start: int) -> None:
-        part = slice(start, start + _CONTENTS_A_TASK)
+    def sign(part: slice) -> None:
         family.sign_contents(contents[part], into=(rows[part], counts[part]))
 
-    for _ in work_ahead(work, range(0, len(contents), _CONTENTS_A_TASK), workers=workers):
+    long = [
+        number for number, one in enumerate(contents) if isinstance(one, str) and len(one) > _LONG
+    ]
+    starts = [0, *(number + 1 for number in long)]
+    ends = [*long, len(contents)]
+    parts = [
+        slice(at, min(at + _CONTENTS_A_TASK, end))
+        for start, end in zip(starts, ends, strict=True)
+        for at in range(start, end, _CONTENTS_A_TASK)
+    ]
+    for _ in work_ahead(sign, parts, workers=workers):
         pass
+    for number in long:
+        sign(slice(number, number + 1))
     return rows, counts

@@ -8,7 +8,14 @@ from lshdb.shingling.content import (
     shingle_hashes,
     shingle_texts,
 )
-from lshdb.shingling.normalise import NORMALISATION, STEPS, join_steps, normalise, parse_steps
+from lshdb.shingling.normalise import (
+    NORMALISATION,
+    STEPS,
+    join_steps,
+    normalise,
+    parse_steps,
+    refuse_growth,
+)
 from lshdb.shingling.tokens import SPACELESS_RANGES, split_words
 from lshdb.shingling.unassigned import count_unassigned
 from lshdb.shingling.units import UNITS
@@ -27,6 +34,7 @@ __all__ = [
     "join_steps",
     "normalise",
     "parse_steps",
+    "refuse_growth",
     "shingle_counts",
     "shingle_hashes",
     "shingle_texts",

@@ -30,20 +30,42 @@ every combination): no step makes again what one before it has taken away.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from unicodedata import category
 
 from lshdb.errors import ParameterError
-from lshdb.shingling.composition import PIECE, Form, in_pieces, normal_form
+from lshdb.shingling.composition import (
+    PIECE,
+    Form,
+    in_pieces,
+    is_boundary,
+    normal_form,
+    normal_pieces,
+)
 
-__all__ = ["NORMALISATION", "STEPS", "join_steps", "normalise", "parse_steps"]
+__all__ = [
+    "MOST_GROWTH",
+    "MOST_NORMALISED",
+    "NORMALISATION",
+    "STEPS",
+    "join_steps",
+    "normalise",
+    "parse_steps",
+    "refuse_growth",
+]
 
 NORMALISATION = "nfkc-casefold-space"
 """The procedure for words and characters, unless something else is asked for."""
 
 STEPS = ("nfkc", "casefold", "accents", "digits", "punctuation", "space", "lines")
 """Every step, in order; ``space`` and ``lines`` exclude each other."""
+
+MOST_NORMALISED = 64 * 2**20
+"""Bytes of UTF-8 that normalising may make of a text, unless the text has half as many itself."""
+
+MOST_GROWTH = 33
+"""Most bytes of UTF-8 that a single character becomes: U+FDFA, as far as there is Unicode today."""
 
 _NO_STEP = "none"
 _DIGITS = re.compile(r"\d+")
@@ -116,8 +138,9 @@ def normalise(text: str, steps: str = NORMALISATION) -> str:
     if steps == NORMALISATION:  # nearly always; worth a way of its own
         if is_ascii:
             return _collapsed(in_pieces(str.lower, text))
-        folded = in_pieces(str.casefold, normal_form("NFKC", text))
-        return _collapsed(normal_form("NFKC", folded))
+        if len(text) > PIECE:
+            return _collapsed_pieces(_folded_pieces(text), _collapse)
+        return _collapse(normal_form("NFKC", normal_form("NFKC", text).casefold()))
     wanted = _parsed(steps)
     form: Form = "NFKC" if "nfkc" in wanted else "NFC"
     if "nfkc" in wanted and not is_ascii:
@@ -179,29 +202,75 @@ def _collapse_lines(text: str) -> str:
 
 
 def _collapsed(text: str, *, lines: bool = False) -> str:
-    """White space as single blanks, none at the ends: of the whole text, or of each line.
-
-    Piece by piece, as a list of the words of a long text takes more memory than the text.
-    """
+    """White space as single blanks, none at the ends: of the whole text, or of each line."""
     collapse = _collapse_lines if lines else _collapse
     if len(text) <= PIECE:
         return collapse(text)
-    pieces: list[str] = []
-    gap = ""  # what white space at the end of the pieces so far comes to
-    for at in range(0, len(text), PIECE):
-        piece = text[at : at + PIECE]
+    pieces = (text[at : at + PIECE] for at in range(0, len(text), PIECE))
+    return _collapsed_pieces(pieces, collapse)
+
+
+def _collapsed_pieces(pieces: Iterable[str], collapse: Callable[[str], str]) -> str:
+    """The same of a text in pieces: a list of all words would take more memory than the text."""
+    parts: list[str] = []
+    gap = ""  # what white space at the end of the parts so far comes to
+    for piece in pieces:
         collapsed = collapse(piece)
-        gap = max(gap, _gap(piece[: len(piece) - len(piece.lstrip())], lines), key=_GAPS.index)
+        before = _gap(piece[: len(piece) - len(piece.lstrip())], collapse)
+        gap = max(gap, before, key=_GAPS.index)
         if collapsed:
-            pieces += [gap, collapsed] if pieces else [collapsed]
-            gap = _gap(piece[len(piece.rstrip()) :], lines)
-    return "".join(pieces)
+            parts += [gap, collapsed] if parts else [collapsed]
+            gap = _gap(piece[len(piece.rstrip()) :], collapse)
+    return "".join(parts)
 
 
 _GAPS = ("", " ", "\n")
 
 
-def _gap(space: str, lines: bool) -> str:
-    if lines and len(f"{space}.".splitlines()) > 1:
+def _gap(space: str, collapse: Callable[[str], str]) -> str:
+    if collapse is _collapse_lines and len(f"{space}.".splitlines()) > 1:
         return "\n"
     return " " if space else ""
+
+
+def _folded_pieces(text: str) -> Iterator[str]:
+    """NFKC, case-folded, NFKC again, of a long text, without holding what is in between."""
+    held = ""
+    for piece in normal_pieces("NFKC", text):
+        folded = piece.casefold()
+        if held and is_boundary(held[-1], folded[0]):
+            yield normal_form("NFKC", held)
+            held = ""
+        held += folded
+    yield normal_form("NFKC", held)
+
+
+def refuse_growth(text: str, steps: str) -> str | None:
+    """Say why a text is too long when it is normalised; found out without making all of it.
+
+    Parameters
+    ----------
+    text : str
+    steps : str
+        Name of the procedure.
+
+    Returns
+    -------
+    str or None
+        The reason in one line, or None if the text is good. Costs nothing for ASCII, and for texts
+        of up to two million characters; for others a second normalisation.
+    """
+    if len(text) * MOST_GROWTH <= MOST_NORMALISED or text.isascii():
+        return None
+    most = max(MOST_NORMALISED, 2 * len(text.encode()))
+    if len(text) * MOST_GROWTH <= most:
+        return None
+    size = 0
+    for at in range(0, len(text), PIECE):
+        size += len(normalise(text[at : at + PIECE], steps).encode())
+        if size > most:
+            return (
+                f"normalised, the text has more bytes than the limit of {most:,} "
+                "(64 MiB, or twice the bytes of the text)"
+            )
+    return None

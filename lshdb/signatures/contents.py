@@ -39,6 +39,7 @@ SCHEMES = {"fss": fss.sketch, "universal": universal.sketch}
 _KERNEL_NORMALISATIONS = {"nfkc-casefold-space": True, "nfkc-space": False}
 _BLOCK_ELEMENTS = 1 << 18
 _BLOCK_SETS = 1024
+_LONG = 2**21
 
 
 def normalise_texts(texts: Sequence[str], *, fold: bool = True) -> list[str]:
@@ -89,6 +90,9 @@ def compare_contents(
     """
     kernel = compiled()
     if kernel is not None and isinstance(left, str) and isinstance(right, str):
+        if len(left) + len(right) > _LONG:  # as sorted hashes, which takes a third of the memory
+            points = [shingle_content(one, unit=unit, k=k, bag=bag) for one in (left, right)]
+            return kernel.count_common(*points), len(points[0]), len(points[1])
         numbers: tuple[int, int, int]
         numbers = kernel.compare_texts(left, right, *kernel_unit(unit, k), bag)
         return numbers

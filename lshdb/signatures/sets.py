@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.shingling import Content, Shingler, count_unassigned, shingle_texts
+from lshdb.shingling import Content, Shingler, count_unassigned, refuse_growth, shingle_texts
 from lshdb.signatures.contents import (
     canonical_contents,
     compare_contents,
@@ -49,8 +49,11 @@ class SetFamily(Family):
         self.split = shingler.split
 
     def refusal(self, body: object) -> str | None:
-        """Why a body is no text, and no list of tokens."""
-        return validate_body(body)
+        """Why a body is no text, and no list of tokens, or too long when it is normalised."""
+        reason = validate_body(body)
+        if reason is None and isinstance(body, str):
+            reason = refuse_growth(body, self.shingler.normalisation)
+        return reason
 
     def content(self, body: Any) -> Content:
         """The canonical content of one body, by the reference."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.shingling import Shingler, count_unassigned, shingle_counts, shingle_texts
+from lshdb.shingling import Shingler, count_unassigned, refuse_growth, shingle_counts, shingle_texts
 from lshdb.signatures import icws
 from lshdb.signatures.contents import canonical_contents
 from lshdb.signatures.family import Family
@@ -58,8 +58,10 @@ class WeightedFamily(Family):
         self.split = shingler.split
 
     def refusal(self, body: object) -> str | None:
-        """Why a body is no text, no list or set of tokens, and no dict of weights."""
-        if isinstance(body, str | list | tuple | AbstractSet):
+        """Why a body is no text, no tokens and no dict of weights, or is too long."""
+        if isinstance(body, str):
+            return validate_body(body) or refuse_growth(body, self.shingler.normalisation)
+        if isinstance(body, list | tuple | AbstractSet):
             return validate_body(body)
         if not isinstance(body, dict):
             kind = type(body).__name__

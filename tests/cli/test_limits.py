@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -193,3 +194,63 @@ def test_a_password_in_index_toml_is_not_shown(
         assert isinstance(done.exception, SystemExit | None)
         assert "S3cr3t" not in done.output + done.stderr
         assert "Traceback" not in done.stderr
+
+
+MEGABYTES = 6
+TEXTS = {
+    "letters": "".join(map(chr, range(97, 123))),
+    "letters and one emoji": "abcdefghijklmnopqrstuvwxy\U0001f600",
+    "Han": "".join(map(chr, range(0x4E00, 0x5200))),
+    "one letter again": "a",
+    "words": "ab cd efghi jkl ",
+    "lines": "ab\ncde\nf\n",
+    "marks": "\u0301\u0316",
+}
+
+
+def peak_of_add(folder: Path, text: str, *options: str) -> int:
+    """Bytes."""
+    file = folder / "t.txt"
+    file.write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [*MEASURED, *MODULE, "add", str(folder / f"{os.urandom(4).hex()}.lshdb"), str(file), *options],
+        capture_output=True, text=True, env=environment(), cwd=folder, check=True,
+    )  # fmt: skip
+    return int(done.stderr.split()[-1]) * 1024
+
+
+@pytest.mark.parametrize("unit", ["word", "char", "byte", "line", "token"])
+@pytest.mark.parametrize("kind", TEXTS)
+def test_a_byte_of_a_document_takes_at_most_so_many_of_memory(
+    kind: str, unit: str, tmp_path: Path
+) -> None:
+    """Without pieces 6 MB of letters take 250 MB as characters; promised are 24 bytes for each."""
+    rng = random.Random(kind)
+    text = "".join(rng.choices(TEXTS[kind], k=MEGABYTES * 1_000_000 // 4))
+    text *= MEGABYTES * 1_000_000 // len(text.encode()) or 1
+    if kind.startswith("letters"):  # of which nearly all shingles are different
+        points = rng.randbytes(MEGABYTES * 1_000_000).translate(
+            bytes(97 + b % 26 for b in range(256))
+        )
+        text = points.decode() + ("\U0001f600" if "emoji" in kind else "")
+    size = len(text.encode())
+    least = peak_of_add(tmp_path, "a short text", "--unit", unit)
+    peak = peak_of_add(tmp_path, text, "--unit", unit)
+    assert peak - least <= 24 * size + 64 * 2**20
+
+
+def test_a_text_that_normalising_would_make_too_long_is_rejected_before(
+    run: Run, tmp_path: Path
+) -> None:
+    """Two million characters of 33 bytes each: 66 MB, and one megabyte more."""
+    (tmp_path / "good.txt").write_text("good words here", encoding="utf-8")
+    (tmp_path / "long.txt").write_text("\ufdfa" * 2_100_000, encoding="utf-8")
+    index = tmp_path / "a.lshdb"
+    done = run("add", index, tmp_path, code=5)
+    assert "added 1," in done.stdout and "rejected 1;" in done.stdout
+    assert done.stderr.splitlines()[-1].endswith(
+        "long.txt: normalised, the text has more bytes than the limit of 67,108,864 "
+        "(64 MiB, or twice the bytes of the text)"
+    )
+    asked = run("query", index, tmp_path / "long.txt", code=5)
+    assert "limit of 67,108,864" in asked.stderr

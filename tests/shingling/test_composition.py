@@ -139,3 +139,28 @@ def test_pieces_make_no_difference(text: str, piece: int, steps: str) -> None:
         for module in (composition, normalising):
             patch.setattr(module, "PIECE", piece)
         assert normalising.normalise(text, steps) == plain.normalise(text, steps)
+
+
+def test_no_character_grows_more_than_is_allowed_for() -> None:
+    most = max(
+        len(normalising.normalise(f"x{point}", "nfkc-casefold").encode()) - 1 for point in POINTS
+    )
+    assert most == normalising.MOST_GROWTH
+
+
+def test_what_would_grow_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(normalising, "MOST_NORMALISED", 1000)
+    monkeypatch.setattr(normalising, "PIECE", 7)
+    refuse, steps = normalising.refuse_growth, "nfkc-casefold-space"
+    assert refuse("\ufdfa" * 30, steps) is None  # 990 bytes
+    assert refuse("\ufdfa" * 31, steps) == (
+        "normalised, the text has more bytes than the limit of 1,000 "
+        "(64 MiB, or twice the bytes of the text)"
+    )
+    assert refuse("\ufdfa" * 31, "casefold") is None
+    assert refuse("é" * 5000, steps) is None  # twice its own bytes may be more
+    assert refuse("½" * 5000, steps) == (
+        "normalised, the text has more bytes than the limit of 20,000 "
+        "(64 MiB, or twice the bytes of the text)"
+    )
+    assert refuse("x" * 5000, steps) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from lshdb.banding import bucket_keys, compare_rows, reference_agreement, reference_keys
 from lshdb.shingling import NORMALISATION, normalise, shingle_hashes
 from lshdb.signatures import fss, kernels, sign_contents, universal
-from lshdb.signatures.contents import shingle_content
+from lshdb.signatures.contents import compare_contents, shingle_content
 
 ROOT = Path(__file__).parents[2]
 kernel = kernels.compiled()
@@ -94,6 +95,80 @@ def test_arbitrary_texts(
     for text in texts:
         hashes = shingle_content(text, unit=unit, k=k, bag=bag)
         assert np.array_equal(hashes, shingle_hashes(text, unit=unit, k=k, bag=bag))
+
+
+@pytest.mark.parametrize("level", levels() if kernel else [])
+@pytest.mark.parametrize("scheme", ["fss", "universal"])
+@settings(max_examples=40, deadline=None)
+@given(
+    pattern=st.text(alphabet="ab \n中é\U0001f600", min_size=1, max_size=30),
+    seed=st.integers(0, 2**32),
+    length=st.integers(1, 1000),
+    unit=st.sampled_from(["word", "char", "byte", "line", "token", "url"]),
+    k=st.sampled_from([1, 2, 5, 9, 40, 10_000]),
+    num_perm=st.sampled_from([1, 7, 16, 128, 300]),
+    pieces=st.sampled_from([1, 2, 3, 10, 100]),
+)
+def test_long_texts_are_signed_in_pieces_as_the_reference_does(
+    level: str,
+    scheme: str,
+    pattern: str,
+    seed: int,
+    length: int,
+    unit: str,
+    k: int,
+    num_perm: int,
+    pieces: int,
+) -> None:
+    """With a piece of one shingle a text of 17 bytes is long, and a part has 32 hashes."""
+    rng = random.Random(seed)
+    texts = ["".join(rng.choices(pattern, k=length)), pattern * (length // len(pattern)), "a b"]
+    texts = [normalise(text, "lines" if unit == "url" else "none") for text in texts]
+    kernel.use_level(level)
+    kernel.use_pieces(pieces)
+    try:
+        rows, counts = sign_contents(
+            texts, unit=unit, k=k, bag=False, scheme=scheme, num_perm=num_perm, seed=5
+        )
+        points = [shingle_content(text, unit=unit, k=k, bag=False) for text in texts]
+        numbers = compare_contents(texts[0], texts[1], unit=unit, k=k, bag=False)
+    finally:
+        kernel.use_pieces()
+        kernel.use_level()
+    expected = reference(texts, scheme, num_perm, unit=unit, k=k, bag=False)
+    assert np.array_equal(counts, expected[1])
+    assert np.array_equal(rows, expected[0])
+    for text, point in zip(texts, points, strict=True):
+        assert np.array_equal(point, shingle_hashes(text, unit=unit, k=k, bag=False))
+    common = len(np.intersect1d(points[0], points[1]))
+    assert numbers == (common, len(points[0]), len(points[1]))
+
+
+def test_a_text_of_megabytes_as_its_sorted_hashes() -> None:
+    """As long as texts have to be for pieces of the usual size, several parts, and a full sketch."""
+    rng = np.random.default_rng(6)
+    text = rng.integers(97, 123, 5_000_000, dtype=np.uint8).tobytes().decode()
+    expected = shingle_hashes(text[:200_000], unit="char", k=9, bag=False)
+    assert np.array_equal(shingle_content(text[:200_000], unit="char", k=9, bag=False), expected)
+    whole = shingle_content(text, unit="char", k=9, bag=False)
+    assert (whole[1:] > whole[:-1]).all() and np.isin(expected, whole).all()
+    for scheme in ("fss", "universal"):
+        rows, counts = sign_contents(
+            [text], unit="char", k=9, bag=False, scheme=scheme, num_perm=128, seed=5
+        )
+        lengths = np.array([len(whole)])
+        row = np.empty((1, 128), dtype=np.uint32)
+        numbers = kernels.constants(scheme, 128, 5)
+        kernel.sketch(whole, lengths, kernels.SCHEME_NUMBERS[scheme], 128, numbers, row)
+        assert counts[0] == len(whole)
+        assert np.array_equal(rows, row)
+
+
+def test_pieces_have_a_size() -> None:
+    for wrong in (-1, 2**21):
+        with pytest.raises(ValueError, match="out of range"):
+            kernel.use_pieces(wrong)
+    kernel.use_pieces()
 
 
 @pytest.mark.parametrize("level", levels() if kernel else [])
