@@ -212,8 +212,9 @@ def peak_of_add(folder: Path, text: str, *options: str) -> int:
     """Bytes."""
     file = folder / "t.txt"
     file.write_text(text, encoding="utf-8")
+    index = folder / f"{len(list(folder.iterdir()))}.lshdb"
     done = subprocess.run(
-        [*MEASURED, *MODULE, "add", str(folder / f"{os.urandom(4).hex()}.lshdb"), str(file), *options],
+        [*MEASURED, *MODULE, "add", str(index), str(file), *options],
         capture_output=True, text=True, env=environment(), cwd=folder, check=True,
     )  # fmt: skip
     return int(done.stderr.split()[-1]) * 1024

@@ -174,3 +174,32 @@ def test_a_signal_that_was_ignored_stays_ignored(tmp_path: Path, documents: Path
         child.send_signal(signal.SIGINT)
         time.sleep(0.01)
     assert child.returncode == 0
+
+
+HOSTILE = {
+    "marks in the wrong order": ("a" + "\u0301" * 3_000_000 + "\u0316" * 3_000_000, ()),
+    "marks that come apart": ("a" + "\u0344\u0316" * 3_000_000, ("--strip-accents",)),
+    "ligatures": ("\ufdfa" * 2_000_000, ("--unit", "char")),
+    "numbers": ("1,2.é" * 2_000_000, ("--digits", "zero")),
+    "letters": ("abcdefghijk" * 3_000_000, ("--unit", "char", "--scheme", "universal")),
+}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_an_add_of_a_hostile_text(kind: str, number: signal.Signals, tmp_path: Path) -> None:
+    """A signal is heard about every second: within half a minute on any machine."""
+    text, options = HOSTILE[kind]
+    (tmp_path / "short.txt").write_text("a short text")
+    (tmp_path / "hostile.txt").write_text(text, encoding="utf-8")
+    begun = time.monotonic()
+    assert start("add", "short.lshdb", "short.txt", cwd=tmp_path).wait(60) == 0
+    seconds = time.monotonic() - begun
+    child = start("add", "hostile.lshdb", "hostile.txt", *options, cwd=tmp_path)
+    time.sleep(seconds * random.Random(kind).uniform(1, 2))
+    begun = time.monotonic()
+    child.send_signal(number)
+    _, said = child.communicate(timeout=60)
+    assert time.monotonic() - begun < 30
+    assert child.returncode in (0, 128 + number), said
+    assert b"Traceback" not in said

@@ -145,7 +145,7 @@ def test_long_texts_are_signed_in_pieces_as_the_reference_does(
 
 
 def test_a_text_of_megabytes_as_its_sorted_hashes() -> None:
-    """As long as texts have to be for pieces of the usual size, several parts, and a full sketch."""
+    """Long enough for pieces of the usual size, several parts, and a sketch of each."""
     rng = np.random.default_rng(6)
     text = rng.integers(97, 123, 5_000_000, dtype=np.uint8).tobytes().decode()
     expected = shingle_hashes(text[:200_000], unit="char", k=9, bag=False)
