@@ -37,7 +37,7 @@ def test_clusters(run: Run, path: Path) -> None:
     assert lines(run("clusters", path).stdout) == rows
     with_c = run("clusters", path, "--threshold", "0.4")
     assert lines(with_c.stdout) == [["a", "4", key] for key in ("a", "b", "c", "A")]
-    assert "below this index's threshold" in with_c.stderr
+    assert with_c.stderr == "", "its 128 bands of one row find such a pair as surely"
     cut = run("clusters", path, "--threshold", "0.4", "--linkage", "representative")
     assert lines(cut.stdout) == rows
     assert run("clusters", path, "--min-size", 4).stdout == ""
