@@ -91,7 +91,11 @@ class Connection(sqlite3.Connection):
         self._identity: tuple[int, int] | None = None
         _part_from_parent(self.path)
         _OPEN.add(self)
-        super().__init__(database, *arguments, **options)
+        try:
+            super().__init__(database, *arguments, **options)
+        except BaseException:
+            _OPEN.discard(self)
+            raise
         self._identity = _identity(self.path)
 
     def is_of(self, path: str) -> bool:
@@ -231,11 +235,11 @@ def _configured(kind: type[Connection], database: SqliteDatabase, uri: str) -> C
     try:
         connection.execute("PRAGMA query_only=ON")
         connection.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000}")
-        connection.execute(f"PRAGMA cache_size=-{READER_CACHE_KIB}")
         connection.execute("PRAGMA mmap_size=0")
         connection.execute("PRAGMA trusted_schema=OFF")
         begin_reading(connection)
         database.refuse_foreign(connection)
+        connection.execute(f"PRAGMA cache_size=-{READER_CACHE_KIB}")  # reads the schema
         connection.rollback()
     except BaseException:
         connection.close()
