@@ -56,6 +56,7 @@ SUFFIXES = ("", "-wal", "-shm")
 """Of the files that belong to a database."""
 READER_CACHE_KIB = 32 * 1024
 _BUSY_SECONDS = 30
+_PAUSE_SECONDS = 0.005
 _READONLY_RECOVERY = 264
 """SQLITE_READONLY_RECOVERY: a writer has opened ``-shm`` and not filled it yet."""
 
@@ -77,6 +78,7 @@ class Connection(sqlite3.Connection):
     path : str
     is_idle : bool
         Nobody is using it, so that a fork may close it.
+    is_closed : bool
 
     Raises
     ------
@@ -87,6 +89,7 @@ class Connection(sqlite3.Connection):
     def __init__(self, database: str, *arguments: Any, **options: Any) -> None:
         self.path = _path_of(database)
         self.is_idle = False
+        self.is_closed = False
         self._process = os.getpid()
         self._identity: tuple[int, int] | None = None
         _part_from_parent(self.path)
@@ -117,6 +120,7 @@ class Connection(sqlite3.Connection):
     def close(self) -> None:
         """Close the connection."""
         if not self.is_foreign:
+            self.is_closed = True
             super().close()
             _OPEN.discard(self)
 
@@ -189,10 +193,14 @@ def open_for_reading(database: SqliteDatabase) -> tuple[Connection, bool]:
         It is not a regular file, or its schema is not that of an index.
     """
     database.refuse_unfit()
-    for is_last in (False, True):
+    end, is_last = time.monotonic() + _BUSY_SECONDS, False
+    while True:
         try:
             return _configured(Connection, database, _uri(str(database.path))), False
         except database.driver_errors as error:
+            if _is_unfilled(error) and time.monotonic() < end:
+                time.sleep(_PAUSE_SECONDS)  # who may write does the writer's work here
+                continue
             path = database.path
             if not _is_refused(error) or not os.access(path, os.R_OK):
                 raise _not_opened(database, error) from error
@@ -203,29 +211,52 @@ def open_for_reading(database: SqliteDatabase) -> tuple[Connection, bool]:
                 raise _without_log_files(database, missing) from error
             if is_last:
                 raise _not_opened(database, error) from error
-            # Else a writer may have made or removed them meanwhile.
-    raise AssertionError
+            is_last = True  # a writer may have made or removed them meanwhile
 
 
-def begin_reading(connection: Connection) -> None:
+def begin_reading(connection: Connection, reopen: Callable[[], Connection]) -> Connection:
     """Begin a transaction, and fix the state that it reads.
+
+    Parameters
+    ----------
+    connection : Connection
+    reopen : callable
+        Opens another one.
+
+    Returns
+    -------
+    Connection
+        This one, or another in its place: where a writer was killed before it had filled ``-shm``,
+        nobody sees that for as long as a connection to it is open.
 
     Raises
     ------
-    sqlite3.Error
+    sqlite3.Error, LshdbError
     """
-    connection.is_idle = False
     end = time.monotonic() + _BUSY_SECONDS
     while True:
-        connection.execute("BEGIN")
         try:
-            connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
-            return
+            _begin(connection)
+            return connection
         except sqlite3.OperationalError as error:
-            connection.rollback()
-            if error.sqlite_errorcode != _READONLY_RECOVERY or time.monotonic() > end:
+            if not _is_unfilled(error) or time.monotonic() > end:
                 raise
-        time.sleep(0.001)  # a reader that may write does the writer's work here, and this may not
+        connection.close()
+        connection = reopen()
+
+
+def _begin(connection: Connection) -> None:
+    connection.is_idle = False
+    connection.execute("BEGIN")
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    except BaseException:
+        connection.rollback()
+        raise
+
+
+def _is_unfilled(error: Exception) -> bool:
+    return getattr(error, "sqlite_errorcode", None) == _READONLY_RECOVERY
 
 
 def _configured(kind: type[Connection], database: SqliteDatabase, uri: str) -> Connection:
@@ -237,7 +268,7 @@ def _configured(kind: type[Connection], database: SqliteDatabase, uri: str) -> C
         connection.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1000}")
         connection.execute("PRAGMA mmap_size=0")
         connection.execute("PRAGMA trusted_schema=OFF")
-        begin_reading(connection)
+        _begin(connection)
         database.refuse_foreign(connection)
         connection.execute(f"PRAGMA cache_size=-{READER_CACHE_KIB}")  # reads the schema
         connection.rollback()

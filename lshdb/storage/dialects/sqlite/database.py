@@ -32,6 +32,9 @@ from lshdb.storage.dialects.sqlite.connections import (
     empty_log,
     open_for_reading,
 )
+from lshdb.storage.dialects.sqlite.connections import (
+    Connection as FileConnection,
+)
 from lshdb.storage.dialects.sqlite.files import replace_database
 from lshdb.storage.dialects.sqlite.session import SqliteSession
 from lshdb.storage.dialects.sqlite.trust import REVISION_TABLE, foreign_object
@@ -226,7 +229,7 @@ class SqliteDatabase(Database):
 
         connection, _ = open_for_reading(self)
         try:
-            begin_reading(connection)
+            connection = begin_reading(connection, lambda: open_for_reading(self)[0])
         except self.driver_errors as error:
             connection.close()
             raise self.translation(error) from error
@@ -309,13 +312,20 @@ class SqliteReader(Reader):
     def begin(self) -> SqliteSession:
         """Begin a transaction; its state is that of now."""
         try:
-            begin_reading(self._connection)
+            self._connection = begin_reading(self._connection, self._reopened)
         except self._database.driver_errors as error:
             raise self._database.translation(error) from error
         return SqliteSession(self._database, self._connection, is_reader=True)
 
+    def _reopened(self) -> FileConnection:
+        connection, self.is_fleeting = open_for_reading(self._database)
+        return connection
+
     def end(self) -> None:
         """End the transaction, if there is one."""
+        if self._connection.is_closed:  # and could not be opened again
+            self.is_fleeting = True
+            return
         if self._connection.in_transaction:
             self._connection.rollback()
         self._connection.is_idle = True
