@@ -58,7 +58,8 @@ class Groups(Questions):
             threshold.
         since : int or "last", optional
             Only pairs with a document that came in with this batch or a later one; ``"last"`` means
-            the batches of the last add.
+            the batches of the last add that changed something. An add that was interrupted and the
+            one that brings the same documents again are one.
         max_bucket : int, optional
             Leave out buckets with more signatures than this, and larger groups of exact copies. A
             bucket of m makes m (m - 1) / 2 pairs. Nothing is left out unless this is given.

@@ -148,7 +148,8 @@ class Index(Upkeep):
             In a Postgres database; by default one with the name of the directory.
         deferred : bool
             Let the index come into being with its first commit, so that there is none where the
-            first add fails or is killed; closed without a commit, there is none either.
+            first add fails, is killed, or accepts no document; closed without a commit, there is
+            none either.
         lock_timeout : float
             Seconds to wait for another process that is making an index there.
 
@@ -371,6 +372,10 @@ class Index(Upkeep):
 
         Notes
         -----
+        An add that did not end, whatever ended it, and a later one that brings the same documents
+        again count as one for ``since="last"``; ``AddResult.resumed`` says how many documents were
+        taken over.
+
         Whatever is raised, batches that were committed before stay, and nothing of the batch at
         hand is in. Cost and memory depend on what is added, not on what is there.
         """

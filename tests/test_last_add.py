@@ -19,6 +19,7 @@ import pytest
 from lshdb import ConflictError, Index, TooManyRejectedError, adding, merging
 from lshdb.documents import Rejected
 from tests.conftest import family_corpus, pair_set
+from tests.raw import change
 
 Make = Callable[..., Index]
 Item = tuple[str, str]
@@ -211,7 +212,32 @@ def test_a_merge_is_resumed(index: Index, make_index: Make) -> None:
     assert unfinished(index) == set()
 
 
-def test_a_copy_is_resumed_and_a_repaired_index(index: Index, tmp_path: Path) -> None:
+@pytest.mark.sqlite("damages its file")
+def test_a_repaired_index_is_resumed(index: Index) -> None:
+    interrupt(index, 20)
+    index.close()
+    change(index.path, "UPDATE document SET n_chars = n_chars + 1 WHERE doc_id = 1")
+    with Index.open(index.path) as damaged:
+        assert damaged.check() != []
+    Index.repair(index.path)
+    with Index.open(index.path) as repaired:
+        assert repaired.check() == []
+        assert len(unfinished(repaired)) == 1
+        assert repaired.add(NIGHT).resumed == 16
+        assert new_keys(repaired) == {key for key, _ in NIGHT}
+
+
+@pytest.mark.sqlite("damages its file")
+def test_a_mark_of_an_add_that_is_not_there_is_found(index: Index) -> None:
+    index.close()
+    change(index.path, "INSERT INTO unfinished_add VALUES (99)")
+    with Index.open(index.path) as damaged:
+        (finding,) = damaged.check(quick=True)
+        assert "add 99 did not end, which is not there" in finding.what
+    Index.repair(index.path)
+
+
+def test_a_copy_is_resumed(index: Index, tmp_path: Path) -> None:
     interrupt(index, 20)
     index.copy(tmp_path / "copy.lshdb")
     index.compact()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,10 +23,10 @@ from lshdb.cli._describing import described
 from lshdb.cli._errors import interruption
 from lshdb.cli._output import note
 from lshdb.cli._progress import AddProgress, TaskProgress
+from lshdb.cli._searching import unfinished_last
 
 if TYPE_CHECKING:
     from lshdb.adding import AddResult
-    from lshdb.storage.records import StoredBatch
 
 __all__ = [
     "add_watched",
@@ -36,7 +36,6 @@ __all__ = [
     "open_if_there",
     "require_metric",
     "summary",
-    "unfinished_last",
 ]
 
 _ARRAYS = ("npy", "npz")
@@ -184,14 +183,6 @@ def summary(result: AddResult) -> str:
         f"exact copies {result.copies:,}, rejected {result.rejected:,}; "
         f"{rate:,.0f} documents/s; {_batches(result)}"
     )
-
-
-def unfinished_last(batches: Sequence[StoredBatch]) -> StoredBatch | None:
-    """The last of some batches that changed something, if its add has not ended."""
-    for batch in reversed(batches):
-        if batch.n_added or batch.n_replaced:
-            return None if batch.has_ended else batch
-    return None
 
 
 def note_resumed(index: Index, result: AddResult) -> None:

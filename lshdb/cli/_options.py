@@ -368,8 +368,9 @@ def input_options(function: Function) -> Function:
         type=click.Choice(INPUT_FORMATS),
         default="auto",
         show_default=True,
-        help="Format of the input; auto goes by the names of the files. urls are lists of URLs, "
-        "one a line, and a document is a host.",
+        help="Format of the input; auto goes by the names of the files. text takes each file as "
+        "one text, whatever it looks like. urls are lists of URLs, one a line, and a document is a "
+        "host.",
     )
     for option in (document_limit_option, input_format, keys, vector_field, text_field, key_field):
         function = option(function)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lshdb import Index, IndexParams
-from lshdb.cli._adding import unfinished_last
 from lshdb.cli._output import Column, note
 from lshdb.params import check_threshold
 
-__all__ = ["measured", "note_unfinished", "note_unverified"]
+if TYPE_CHECKING:
+    from lshdb.storage.records import StoredBatch
+
+__all__ = ["measured", "note_unfinished", "note_unverified", "unfinished_last"]
 
 Row = Sequence[Any] | None
 
@@ -57,3 +59,11 @@ def note_unfinished(index: Index, since: int | str | None) -> None:
             f"the last add ({batch.source}, begun {batch.started_at[:16]} UTC) has not ended, and "
             "what is new is what it brought so far; add the same input again for the whole of it"
         )
+
+
+def unfinished_last(batches: Sequence[StoredBatch]) -> StoredBatch | None:
+    """The last of some batches that changed something, if its add has not ended."""
+    for batch in reversed(batches):
+        if batch.n_added or batch.n_replaced:
+            return None if batch.has_ended else batch
+    return None

@@ -64,7 +64,8 @@ def command(index_path: str, *, output_format: str | None) -> None:
         for add_id, some in itertools.groupby(batches, key=lambda batch: batch.add_id):
             ids = [batch.batch_id for batch in some if not batch.has_ended]
             if ids:
-                note(f"the add of batches {add_id}-{ids[-1]} has not ended")
+                named = f"batch {add_id}" if len(ids) == 1 else f"batches {add_id}-{ids[-1]}"
+                note(f"the add of {named} has not ended")
     else:
         columns = [Column(name) for name in NAMES]
         rows = (tuple(getattr(batch, name) for name in NAMES) for batch in batches)

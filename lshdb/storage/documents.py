@@ -188,8 +188,8 @@ class RowReader:
         """
         (add_id,) = self.execute(
             "SELECT max(add_id) FROM batch WHERE n_removed = 0 AND (n_added > 0 OR n_replaced > 0 "
-            "OR (SELECT doc_id FROM document WHERE document.batch_id = batch.batch_id LIMIT 1) "
-            "IS NOT NULL)"
+            "OR (SELECT min(own.batch_id) FROM document AS own "
+            "WHERE own.batch_id >= batch.batch_id) = batch.batch_id)"
         ).fetchone()
         return add_id or 1
 

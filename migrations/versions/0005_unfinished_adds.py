@@ -22,9 +22,9 @@ def upgrade() -> None:
     op.execute(
         "CREATE VIEW new_document AS SELECT * FROM document WHERE batch_id >= ("
         "SELECT max(add_id) FROM batch WHERE n_removed = 0 AND (n_added > 0 OR n_replaced > 0 OR "
-        # Not EXISTS, for which Postgres may read all documents once instead of one a batch.
-        "(SELECT doc_id FROM document AS own WHERE own.batch_id = batch.batch_id LIMIT 1) "
-        "IS NOT NULL))"
+        # Not EXISTS, for which Postgres may read all documents; this has to go by the index.
+        "(SELECT min(own.batch_id) FROM document AS own WHERE own.batch_id >= batch.batch_id) "
+        "= batch.batch_id))"
     )
 
 

@@ -91,7 +91,7 @@ def test_upgrade_says_from_where_to_where(run: Run, index_path: Path, monkeypatc
     monkeypatch.setattr(  # type: ignore[attr-defined]
         "lshdb.Index.upgrade", lambda path, lock_timeout: ("0001", "0002")
     )
-    out = run("upgrade", index_path).stdout
+    out = run("upgrade", index_path).stderr
     assert out == "upgraded the schema from revision 0001 to 0002\n"
 
 

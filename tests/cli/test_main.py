@@ -139,9 +139,9 @@ def test_a_reader_who_has_seen_enough(
 
 def test_a_reader_who_has_gone_before_anything_came(index_path: Path) -> None:
     """What is still held back when the pipe breaks must not be written at the very end either."""
-    (index_path.parent / "bad.jsonl").write_text("no json\n")
-    add = ("add", str(index_path.parent / "bad.jsonl"))  # ends by another way: exit code 5
-    for command in (("stats",), ("pairs",), ("upgrade",), add):
+    (index_path.parent / "bad.jsonl").write_text(jsonl([("q", BASE)]) + "no json\n")
+    bad = ("query", str(index_path.parent / "bad.jsonl"))  # ends by another way: exit code 5
+    for command in (("stats",), ("pairs",), ("batches",), bad):
         reader, writer = os.pipe()
         os.close(reader)
         done = subprocess.run(
@@ -154,11 +154,11 @@ def test_a_reader_who_has_gone_before_anything_came(index_path: Path) -> None:
         os.close(writer)
         assert done.returncode == 141, command
         assert b"pipe" not in done.stderr and b"Traceback" not in done.stderr
-        assert command == add or done.stderr == b""
+        assert command == bad or done.stderr == b""
 
 
 def test_a_full_disk_is_said(index_path: Path) -> None:
-    for command in (("pairs",), ("stats",), ("sql", "SELECT 1"), ("upgrade",)):
+    for command in (("pairs",), ("stats",), ("sql", "SELECT 1"), ("batches",)):
         with open("/dev/full", "wb") as full:
             done = subprocess.run(
                 [*MODULE, command[0], str(index_path), *command[1:]],

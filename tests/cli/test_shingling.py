@@ -93,7 +93,7 @@ def test_add_accepts_what_the_index_was_made_with(
         "--unit word --k 5 --threshold 0.8 --recall 0.99 --bands 16 --rows 6 --num-perm 128 "
         "--seed 1 --scheme fss --lowercase --digits keep --workers 2 --database sqlite:///index.db"
     )
-    assert run("add", index_path, tmp_path / "x.jsonl", *options.split()).stdout.startswith(
+    assert run("add", index_path, tmp_path / "x.jsonl", *options.split()).stderr.startswith(
         "added 1"
     )
 
@@ -173,7 +173,7 @@ def test_a_later_list_takes_the_place_of_the_hosts_document(run: Run, tmp_path: 
     run("init", index, "--unit", "url")
     assert "added 1," in run("add", index, "-", stdin="a.com/1/x\na.com/2/y\n").stderr
     assert "unchanged 1," in run("add", index, "-", stdin="a.com/2/y\na.com/1/x\n").stderr
-    assert "replaced 1," in run("add", index, "-", stdin="a.com/3/z\n").stdout
+    assert "replaced 1," in run("add", index, "-", stdin="a.com/3/z\n").stderr
     with Index.open(index) as opened:
         assert opened.show("a.com").body == "a.com/3/z"
 
@@ -183,7 +183,7 @@ def test_jsonl_of_a_host_index_holds_lists_of_urls(run: Run, tmp_path: Path) -> 
         '{"id": "one", "text": "http://a.com/x/y/z\\nhttp://a.com/u/v"}\n'
         '{"id": "two", "text": ["https://b.org/u/v", "https://b.org/x/y/z"]}\n'
     )
-    out = run("add", tmp_path / "h.lshdb", tmp_path / "h.jsonl", "--unit", "url").stdout
+    out = run("add", tmp_path / "h.lshdb", tmp_path / "h.jsonl", "--unit", "url").stderr
     assert "exact copies 1," in out  # one content, given as a text and as a list
     assert run("pairs", tmp_path / "h.lshdb").stdout == "one\ttwo\t1.000000\texact\n"
 

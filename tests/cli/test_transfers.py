@@ -24,9 +24,9 @@ def same(path: Path, other: Path) -> bool:
 def test_copy(run: Run, index_path: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.lshdb"
     result = run("copy", index_path, copy)
-    assert "copied 4 documents, 0." in result.stderr
-    assert result.stdout.endswith(f" MiB, to {copy}\n")
-    assert result.stderr == ""
+    assert result.stderr.startswith("copied 4 documents, 0.")
+    assert result.stderr.endswith(f" MiB, to {copy}\n")
+    assert result.stdout == ""
     assert same(index_path, copy)
     again = run("copy", index_path, copy, code=1)
     assert again.stderr.startswith("error: there is an index at")
@@ -44,7 +44,7 @@ def test_merge(run: Run, index_path: Path, tmp_path: Path) -> None:
     assert "--on-conflict replace or skip" in refused.stderr
     result = run("merge", index_path, other, "--on-conflict", "skip")
     assert "added 1, replaced 0, unchanged 1, exact copies 0, rejected 0;" in result.stderr
-    assert result.stdout.endswith("; batch 2\n")
+    assert result.stderr.endswith("; batch 2\n")
     assert sound(index_path)
     assert "is the index that others" in run("merge", index_path, index_path, code=2).stderr
     run("init", tmp_path / "char.lshdb", "--unit", "char")
@@ -69,7 +69,7 @@ def test_reindex(run: Run, index_path: Path, tmp_path: Path) -> None:
     new = tmp_path / "new.lshdb"
     result = run("reindex", index_path, new, "--unit", "char", "--threshold", "0.6", "--no-text")
     assert "added 4, replaced 0, unchanged 0, exact copies 1, rejected 0;" in result.stderr
-    assert result.stderr == f"made the index {new}: threshold 0.6, 9-char shingles\n"
+    assert result.stderr.startswith(f"made the index {new}: threshold 0.6, 9-char shingles\n")
     assert sound(new)
     refused = run("reindex", new, tmp_path / "newer.lshdb", code=1)
     assert "was made without" in refused.stderr

@@ -34,19 +34,19 @@ def test_stats_say_when_it_pays_and_compact_says_what_it_gave(run: Run, path: Pa
     run("remove", path, *(key for key, _ in CORPUS[10:]))
     assert "; lshdb compact gives it back" in run("stats", path, "--format", "table").stdout
     unused = stats(run, path)["unused_signatures"]
-    said = run("compact", path).stdout
+    said = run("compact", path).stderr
     assert f"{unused} unused signatures left out, {stats(run, path)['signatures']} kept" in said
     found = re.match(r"([\d,]+) bytes before \(.*\), ([\d,]+) after", said)
     assert found
     before, after = (int(number.replace(",", "")) for number in found.groups())
     assert before > after > 0
     assert "lshdb compact" not in run("stats", path, "--format", "table").stdout
-    assert "0 unused signatures left out" in run("compact", path).stdout
+    assert "0 unused signatures left out" in run("compact", path).stderr
     assert "no findings" in run("check", path).stderr
 
 
 def test_reband_says_what_is_promised_now(run: Run, path: Path) -> None:
-    said = run("reband", path, "--threshold", "0.5").stdout
+    said = run("reband", path, "--threshold", "0.5").stderr
     with Index.open(path) as index:
         params = index.params
     assert (params.threshold, params.recall) == (0.5, 0.99)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lshdb import InputError
 from lshdb.documents import Document, read_documents, validate_body, validate_key
 from lshdb.documents.lines import TooLong, split_lines
 
@@ -100,7 +102,8 @@ def test_any_bytes_as_compressed_files(
     kind, content = mess
     path = directory / f"mess.{extension}.{kind}"
     path.write_bytes(content)
-    read(path, max_document_bytes=limit)
+    with contextlib.suppress(InputError):  # it looks like a format that is not read
+        read(path, max_document_bytes=limit)
 
 
 def _is_no_document(line: bytes) -> bool:

@@ -22,11 +22,11 @@ def test_the_key_is_the_path_as_given_normalised(tmp_path, read: Read, monkeypat
     assert read(tmp_path / "sub" / "a.txt")[0][0].key == f"{tmp_path}/sub/a.txt"
 
 
-@pytest.mark.parametrize("name", ["a", "a.txt", "a.md", "a.json", "a.jsonl.bak", "jsonl"])
+@pytest.mark.parametrize("name", ["a", "a.txt", "a.md", "a.jsonl.bak", "jsonl"])
 def test_any_other_extension_is_text(name: str, tmp_path, read: Read) -> None:
-    (tmp_path / name).write_bytes(b'{"id":1,"text":"x"}\r\n\0')
+    (tmp_path / name).write_bytes(b'id: 1, text: "x"\r\n\0')
     documents, _ = read(tmp_path / name)
-    assert [d.body for d in documents] == ['{"id":1,"text":"x"}\r\n\0']
+    assert [d.body for d in documents] == ['id: 1, text: "x"\r\n\0']
 
 
 def test_standard_input_as_text_has_the_key_dash(read_bytes: Read) -> None:
