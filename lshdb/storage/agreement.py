@@ -127,7 +127,7 @@ def _compare(
 
 def _shown(name: str, value: object) -> str:
     """A value for a message: of what is a parameter or the uuid; anything may hold a password."""
-    if value is not None and name not in _KNOWN:
+    if isinstance(value, dict | list) or (value is not None and name not in _KNOWN):
         return "something (not shown)"
     return hide_passwords(repr(value))
 

@@ -48,6 +48,8 @@ __all__ = ["SqliteDatabase", "SqliteReader"]
 
 PAGE_SIZE = 8192
 WRITER_CACHE_KIB = 64 * 1024
+_FILES_AT_ONCE = 8
+"""More than SQLite opens for one connection."""
 _ALL_SUFFIXES = (*SUFFIXES, "-journal")
 """Of all that SQLite may open."""
 _OWN_FILES = re.compile(r"index(\.next)?\.toml|lock|signatures(\.\d+)?\.npy")
@@ -125,10 +127,12 @@ class SqliteDatabase(Database):
         cause = getattr(error, "orig", None) or error
         code = getattr(cause, "sqlite_errorcode", None)
         if code is not None and code & 0xFF == sqlite3.SQLITE_CANTOPEN:
-            try:
-                os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-            except OSError as failure:
-                return system_hint(failure) or otherwise
+            with contextlib.ExitStack() as opened:
+                try:
+                    for _ in range(_FILES_AT_ONCE):
+                        opened.enter_context(open(os.devnull, "rb"))
+                except OSError as failure:
+                    return system_hint(failure) or otherwise
         return otherwise
 
     def lies_in(self, directory: Path) -> bool:
