@@ -154,9 +154,7 @@ def test_too_many_open_files_are_no_damage(index_path: Path, tmp_path: Path) -> 
 def test_little_memory_is_said(index_path: Path, tmp_path: Path, mebibytes: int) -> None:
     """Threads have stacks, which take their part of the limit first."""
     documents = tmp_path / "more.jsonl"
-    documents.write_text(
-        jsonl((f"m{number}", f"words {number}") for number in range(3_000))
-    )
+    documents.write_text(jsonl((f"m{number}", f"words {number}") for number in range(3_000)))
     done = limited("RLIMIT_AS", mebibytes * 2**20, "add", "--workers", "8", index_path, documents)
     assert done.returncode in (0, 1, -6, 134)  # aborted: OpenBLAS does that as it is loaded
     assert done.returncode != 1 or "memory" in done.stderr

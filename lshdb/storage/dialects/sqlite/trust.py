@@ -7,7 +7,7 @@ deletes what an add has just written. So ``sqlite_master`` is read first, and co
 * There is no trigger.
 * What has one of our names is what the migrations make, word by word (``frozen.py``; how blanks and
   quotes stand depends on who wrote it, SQLAlchemy or SQLite).
-* Tables of posting runs are made as ``runs.py`` makes them, and the view ``posting`` shows those.
+* Tables of posting runs have their two columns, and the view ``posting`` shows such tables.
 
 Tables, views and indexes under names of the user's own are allowed and never touched. That holds
 for indexes on our tables, too: an index changes no answer, SQLite calls no function from a schema
@@ -41,10 +41,11 @@ def words_of(sql: str) -> str:
     return " ".join(_WORD.findall(sql))
 
 
-_RUN = words_of(
-    "(bucket_key INTEGER NOT NULL, signature_id INTEGER NOT NULL, "
-    "PRIMARY KEY (bucket_key, signature_id)) WITHOUT ROWID"
+_RUN = re.compile(
+    r"CREATE TABLE \w+ \( bucket_key \w+( NOT NULL)? , signature_id \w+( NOT NULL)?"
+    r"( , PRIMARY KEY \( bucket_key , signature_id \))? \)( WITHOUT ROWID)?"
 )
+"""Two columns, and nothing that is worked out; what is no run of ours otherwise ``check`` says."""
 _NO_POSTING = words_of(
     "CREATE VIEW posting AS SELECT 0 AS band, 0 AS bucket, 0 AS bucket_key, 0 AS signature_id "
     "WHERE 0"
@@ -121,7 +122,7 @@ def _run_fault(there: dict[str, tuple[str, str | None]]) -> str | None:
     """What is wrong with the tables of runs, and the view over them."""
     for name, (kind, sql) in there.items():
         if _RUN_NAME.fullmatch(name) and (
-            kind != "table" or words_of(sql or "") != f"CREATE TABLE {name} {_RUN}"
+            kind != "table" or not _RUN.fullmatch(words_of(sql or ""))
         ):
             return f"has a {kind} {name} that lshdb did not make"
     kind, sql = there.get("posting", ("view", None))
