@@ -196,7 +196,8 @@ def test_a_password_in_index_toml_is_not_shown(
 MEGABYTES = 6
 TEXTS = {
     "letters": "".join(map(chr, range(97, 123))),
-    "letters and one emoji": "abcdefghijklmnopqrstuvwxy\U0001f600",
+    "letters and one emoji": "\U0001f600",
+    "letters and one letter of plane 2": "\U00020000",
     "Han": "".join(map(chr, range(0x4E00, 0x5200))),
     "one letter again": "a",
     "words": "ab cd efghi jkl ",
@@ -217,20 +218,33 @@ def peak_of_add(folder: Path, text: str, *options: str) -> int:
     return int(done.stderr.split()[-1]) * 1024
 
 
-@pytest.mark.parametrize("unit", ["word", "char", "byte", "line", "token"])
-@pytest.mark.parametrize("kind", TEXTS)
+@pytest.mark.parametrize(
+    ("kind", "unit"),
+    [
+        ("letters", "char"),
+        ("letters", "byte"),
+        ("letters and one emoji", "char"),
+        ("letters and one letter of plane 2", "char"),
+        ("Han", "word"),
+        ("one letter again", "char"),
+        ("words", "word"),
+        ("words", "token"),
+        ("lines", "line"),
+        ("marks", "word"),
+    ],
+)
 def test_a_byte_of_a_document_takes_at_most_so_many_of_memory(
     kind: str, unit: str, tmp_path: Path
 ) -> None:
     """Without pieces 6 MB of letters take 250 MB as characters; promised are 24 bytes for each."""
     rng = random.Random(kind)
-    text = "".join(rng.choices(TEXTS[kind], k=MEGABYTES * 1_000_000 // 4))
-    text *= MEGABYTES * 1_000_000 // len(text.encode()) or 1
+    size = MEGABYTES * 1_000_000
     if kind.startswith("letters"):  # of which nearly all shingles are different
-        points = rng.randbytes(MEGABYTES * 1_000_000).translate(
-            bytes(97 + b % 26 for b in range(256))
-        )
-        text = points.decode() + ("\U0001f600" if "emoji" in kind else "")
+        letters = bytes(97 + byte % 26 for byte in range(256))
+        text = rng.randbytes(size).translate(letters).decode() + TEXTS[kind][-1]
+    else:
+        text = "".join(rng.choices(TEXTS[kind], k=size // 4))
+        text *= size // len(text.encode())
     size = len(text.encode())
     least = peak_of_add(tmp_path, "a short text", "--unit", unit)
     peak = peak_of_add(tmp_path, text, "--unit", unit)
