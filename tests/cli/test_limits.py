@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
 import subprocess
@@ -252,17 +253,26 @@ def test_a_byte_of_a_document_takes_at_most_so_many_of_memory(
 
 
 def test_a_text_that_normalising_would_make_too_long_is_rejected_before(
-    run: Run, tmp_path: Path
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two million characters of 33 bytes each: 66 MB, and one megabyte more."""
-    (tmp_path / "good.txt").write_text("good words here", encoding="utf-8")
-    (tmp_path / "long.txt").write_text("\ufdfa" * 2_100_000, encoding="utf-8")
+    """With a limit of a thousand bytes in place of 64 MiB: 31 characters of 33 bytes each."""
+    module = importlib.import_module("lshdb.shingling.normalise")
+    monkeypatch.setattr(module, "MOST_NORMALISED", 1000)
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts/good.txt").write_text("good words here", encoding="utf-8")
+    (tmp_path / "texts/long.txt").write_text("\ufdfa" * 31, encoding="utf-8")
+    (tmp_path / "texts/short.txt").write_text("\ufdfa" * 30, encoding="utf-8")
     index = tmp_path / "a.lshdb"
-    done = run("add", index, tmp_path, code=5)
-    assert "added 1," in done.stdout and "rejected 1;" in done.stdout
-    assert done.stderr.splitlines()[-1].endswith(
-        "long.txt: normalised, the text has more bytes than the limit of 67,108,864 "
-        "(64 MiB, or twice the bytes of the text)"
-    )
-    asked = run("query", index, tmp_path / "long.txt", code=5)
-    assert "limit of 67,108,864" in asked.stderr
+    done = run("add", index, tmp_path / "texts", code=5)
+    assert "added 2," in done.stdout and "rejected 1;" in done.stdout
+    assert (
+        "long.txt: normalised, the text has more bytes than the limit of 1,000 "
+        "(64 MiB, or twice the bytes of the text)\n"
+    ) in done.stderr
+    asked = run("query", index, tmp_path / "texts/long.txt", code=1)
+    assert "more bytes than the limit of 1,000" in asked.stderr
+    monkeypatch.undo()
+    run("add", index, tmp_path / "texts")
+    monkeypatch.setattr(module, "MOST_NORMALISED", 1000)
+    run("check", index)  # what is in an index stays readable
+    run("pairs", index, "--verify", "exact")
