@@ -85,15 +85,15 @@ class Postings:
         self._check_ids(signature_ids)
         return signature_ids
 
-    def shared(self, first: int, last: int) -> Buckets:
-        """Every bucket with more than one posting whose key lies between two, both included.
+    def shared(self, first: int, last: int, *, above: int = 1) -> Buckets:
+        """Every bucket with more postings than ``above`` and a key between two, both included.
 
         One SQL ``GROUP BY`` over that part of the runs, without the interpreter's lock.
         """
         if not self._tables:
             empty = np.empty(0, dtype=np.int64)
             return Buckets(empty, empty, empty)
-        buckets = grouped(self._runs.shared(self._tables, first, last))
+        buckets = grouped(self._runs.shared(self._tables, first, last, above=above))
         self._check_ids(buckets.members)
         return buckets
 

@@ -7,6 +7,7 @@ ends. All of its SQL is plain text given to the DB-API driver (see ``dialects/``
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
@@ -332,6 +333,28 @@ class Snapshot(RowReader):
         )
         return (row[0] for row in rows)
 
+    def copy_counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(signature ids, numbers of documents) of signatures that several documents have."""
+        rows = self.stream(
+            "SELECT signature_id, count(*) FROM document WHERE signature_id IS NOT NULL "
+            "GROUP BY signature_id HAVING count(*) > 1"
+        )
+        return _columns(rows)
+
+    def new_counts(self, since: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The same of documents that came in with batch ``since`` or later, each signature once."""
+        ids = np.fromiter((row[0] for row in self.execute(_NEW_SIGNATURES, (since,))), np.int64)
+        ids, counts = np.unique(ids, return_counts=True)
+        return ids, counts
+
+    def mean_length(self, signature_ids: NDArray[np.int64]) -> float:
+        """Characters of a document of some signatures, on average."""
+        (mean,) = self.execute(
+            f"SELECT avg(n_chars) FROM document WHERE {self.session.in_list('signature_id')}",
+            (self.session.encode_list(signature_ids),),
+        ).fetchone()
+        return float(mean or 0)
+
     def document_keys(self) -> Iterator[tuple[int, str]]:
         """(doc_id, key) of every document, in the order in which they came in."""
         yield from self.stream("SELECT doc_id, key FROM document ORDER BY doc_id")
@@ -377,3 +400,9 @@ class Snapshot(RowReader):
         """Signatures of the documents that came in with batch ``since`` or later, sorted."""
         rows = self.execute(_NEW_SIGNATURES, (since,))
         return distinct(np.fromiter((row[0] for row in rows), dtype=np.int64))
+
+
+def _columns(rows: Iterable[tuple[int, int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows of two numbers as columns."""
+    flat = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int64)
+    return flat[0::2], flat[1::2]

@@ -97,8 +97,8 @@ class RunTables(ABC):
         return self.of(tables, keys)[1]
 
     @abstractmethod
-    def shared(self, tables: Sequence[str], first: int, last: int) -> Ids:
-        """(bucket key, signature id) of buckets with several postings and a key in that range.
+    def shared(self, tables: Sequence[str], first: int, last: int, *, above: int = 1) -> Ids:
+        """(bucket key, signature id) of buckets of more than so many with a key in that range.
 
         Returns
         -------

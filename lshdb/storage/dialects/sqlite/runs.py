@@ -137,7 +137,7 @@ class SqliteRunTables(RunTables):
         ).fetchone()
         return np.array(found.split(",") if found else [], dtype=np.int64)
 
-    def shared(self, tables: Sequence[str], first: int, last: int) -> Ids:
+    def shared(self, tables: Sequence[str], first: int, last: int, *, above: int = 1) -> Ids:
         """Postings of shared buckets in a range, as one text.
 
         One value, and not a row a bucket: the driver gives up the interpreter's lock while a row is
@@ -145,14 +145,16 @@ class SqliteRunTables(RunTables):
         few that are shared looked up, which takes two thirds of the time of gathering members while
         grouping.
         """
-        return self._shared(tables, "bucket_key BETWEEN ?1 AND ?2", (first, last))
+        return self._shared(tables, "bucket_key BETWEEN ?1 AND ?2", (first, last), above)
 
     def shared_of(self, tables: Sequence[str], keys: Ids) -> Ids:
         """Postings of those of some buckets that are shared."""
         condition = "bucket_key IN (SELECT value FROM json_each(?1))"
         return self._shared(tables, condition, (self._session.encode_list(keys),))
 
-    def _shared(self, tables: Sequence[str], condition: str, parameters: tuple[Any, ...]) -> Ids:
+    def _shared(
+        self, tables: Sequence[str], condition: str, parameters: tuple[Any, ...], above: int = 1
+    ) -> Ids:
         keys = " UNION ALL ".join(
             f"SELECT bucket_key FROM {table} WHERE {condition}" for table in tables
         )
@@ -163,7 +165,7 @@ class SqliteRunTables(RunTables):
         )
         (groups,) = self._session.execute(
             f"WITH shared AS MATERIALIZED (SELECT bucket_key FROM ({keys}) "
-            "GROUP BY bucket_key HAVING count(*) > 1) "
+            f"GROUP BY bucket_key HAVING count(*) > {above:d}) "
             f"SELECT group_concat(posting) FROM ({members})",
             parameters,
         ).fetchone()
