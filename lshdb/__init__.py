@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lshdb.params import IndexParams, candidate_probability, choose_bands
     from lshdb.repairing import RepairResult
     from lshdb.search.explanation import Explanation
+    from lshdb.search.loss import Loss, PairCount
     from lshdb.search.nearest import Answer
     from lshdb.search.pairs import Pair, PairSearch
     from lshdb.search.query import Hit
@@ -59,6 +60,7 @@ _HOMES = {
     "params": "IndexParams candidate_probability choose_bands",
     "repairing": "RepairResult",
     "search.explanation": "Explanation",
+    "search.loss": "Loss PairCount",
     "search.pairs": "Pair PairSearch",
     "search.nearest": "Answer",
     "search.query": "Hit",
@@ -91,9 +93,11 @@ __all__ = [
     "KernelWarning",
     "KeyNotFoundError",
     "LockedError",
+    "Loss",
     "LshdbError",
     "LshdbWarning",
     "Pair",
+    "PairCount",
     "PairSearch",
     "ParameterError",
     "ParameterMismatchError",

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -27,6 +28,7 @@ from lshdb.errors import LshdbError
 from lshdb.search.candidates import LeftOut, contains
 from lshdb.search.components import connect
 from lshdb.search.links import MEMORY, find_links
+from lshdb.search.loss import Loss, stored_loss
 from lshdb.signatures.family import Family
 from lshdb.storage.edges import EdgeState, EdgeTables
 from lshdb.storage.snapshot import Snapshot
@@ -35,10 +37,12 @@ from lshdb.storage.times import timestamp
 from lshdb.storage.transaction import WriteTransaction
 from lshdb.storage.writing import Writer
 
-__all__ = ["MAX_BUCKET", "is_current", "update_clusters"]
+__all__ = ["MAX_BUCKET", "NO_CAP", "is_current", "update_clusters"]
 
 MAX_BUCKET = 1000
 """Larger buckets are linked and not paired, unless another number is asked for."""
+NO_CAP = "none"
+"""Asks for all buckets to be paired."""
 
 Ids = NDArray[np.int64]
 
@@ -55,10 +59,11 @@ def update_clusters(
     *,
     threshold: float,
     method: str,
-    max_bucket: int | None,
+    max_bucket: int | str | None,
     lock_timeout: float,
     memory: int = MEMORY,
     workers: int = 1,
+    on_loss: Callable[[EdgeState, Loss], None] | None = None,
 ) -> EdgeState:
     """Bring edges and clusters up to date, if they are not, and say what they cover.
 
@@ -69,12 +74,14 @@ def update_clusters(
     threshold : float
         At least down to it.
     method : {"signature", "exact"}
-    max_bucket : int, optional
-        As it was, or ``MAX_BUCKET``, if none is given.
+    max_bucket : int or "none", optional
+        As it was, or ``MAX_BUCKET``, if it is not given; "none" pairs buckets of any size.
     lock_timeout : float
         Seconds to wait for another writer.
     memory, workers : int
         See :func:`~lshdb.search.links.find_links`.
+    on_loss : callable, optional
+        Told what large buckets cost, where that has been worked out.
 
     Raises
     ------
@@ -108,6 +115,8 @@ def update_clusters(
                 state = None
             update = _Update(transaction, snapshot, family, wanted, memory, workers)
             reached = update.from_scratch() if state is None else update.catch_up(state)
+        if update.loss is not None and on_loss is not None:
+            on_loss(reached, update.loss)
         transaction.edges.put_state(reached)
     return reached
 
@@ -118,13 +127,16 @@ def _may_not_write(error: LshdbError) -> bool:
 
 
 def _wanted(
-    state: EdgeState | None, threshold: float, method: str, max_bucket: int | None
+    state: EdgeState | None, threshold: float, method: str, max_bucket: int | str | None
 ) -> EdgeState:
+    most: int | None
     if max_bucket is None:
-        max_bucket = MAX_BUCKET if state is None else state.max_bucket
-    if state is not None and state.method == method and state.max_bucket == max_bucket:
+        most = MAX_BUCKET if state is None else state.max_bucket
+    else:
+        most = None if isinstance(max_bucket, str) else max_bucket
+    if state is not None and state.method == method and state.max_bucket == most:
         threshold = min(threshold, state.threshold)
-    return EdgeState(threshold, method, max_bucket, 0, 0, 0, 0, 0, 0.0, timestamp())
+    return EdgeState(threshold, method, most, 0, 0, 0, 0, 0, 0.0, timestamp())
 
 
 def _serves(state: EdgeState, wanted: EdgeState) -> bool:
@@ -159,6 +171,7 @@ class _Update:
         self._memory = memory
         self._workers = workers
         self._left_out = LeftOut()
+        self.loss: Loss | None = None
 
     def from_scratch(self) -> EdgeState:
         """All edges and all clusters."""
@@ -254,16 +267,19 @@ class _Update:
     def _reached(self, before: EdgeState) -> EdgeState:
         snapshot = self._snapshot
         last = snapshot.last_batch()
-        return replace(
+        reached = replace(
             self._wanted,
             n_signatures=snapshot.n_signatures,
             batch_id=last.batch_id if last else 0,
             release_id=snapshot.edges.last_release(),
             hot_buckets=max(before.hot_buckets, self._left_out.buckets),
             hot_pairs=before.hot_pairs + self._left_out.pairs,
-            recall_lost=max(
-                before.recall_lost,
-                self._left_out.recall_lost(self._family.params, self._wanted.threshold),
-            ),
+            recall_lost=before.recall_lost,
             updated_at=timestamp(),
         )
+        if not reached.hot_buckets:
+            return reached
+        self.loss = stored_loss(
+            snapshot, self._family, reached, threshold=reached.threshold, tables=self._tables
+        )
+        return reached if self.loss is None else replace(reached, recall_lost=self.loss.share)

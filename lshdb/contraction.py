@@ -43,7 +43,7 @@ __all__ = ["Contraction", "contract_links"]
 
 _LINKS = 5000
 
-Linked = Callable[[], AbstractContextManager[tuple[Snapshot, str]]]
+Linked = Callable[[], AbstractContextManager[tuple[Snapshot, EdgeState]]]
 Labels = Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
@@ -241,7 +241,7 @@ def _clustered(
 ) -> Iterator[Snapshot]:
     """An index of the sources by their targets, with its clusters, for as long as it is asked."""
     from lshdb.adding import add_documents
-    from lshdb.clustering import update_clusters
+    from lshdb.clustering import NO_CAP, update_clusters
     from lshdb.signatures.families import family_of
     from lshdb.storage.store import Store
 
@@ -268,7 +268,7 @@ def _clustered(
                 family,
                 threshold=threshold,
                 method=state.method,
-                max_bucket=state.max_bucket,
+                max_bucket=NO_CAP if state.max_bucket is None else state.max_bucket,
                 lock_timeout=0.0,
             )
             with store.reading() as snapshot:

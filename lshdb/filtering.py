@@ -17,6 +17,8 @@ from lshdb.documents.sources import STDIN
 from lshdb.documents.wording import printable
 from lshdb.errors import InputError, ParameterError
 from lshdb.search.deduplication import Decisions
+from lshdb.search.loss import PairCount
+from lshdb.storage.edges import EdgeState
 from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["FilterCounts", "Survivors", "field_values", "surviving_lines"]
@@ -61,11 +63,15 @@ class Survivors(Iterator[bytes]):
     ----------
     counts : FilterCounts
         Complete when the last line has been given.
+    state, unchecked
+        As of :class:`~lshdb.groups.StoredAnswer`.
     """
 
     def __init__(self, lines: Iterator[bytes], counts: FilterCounts) -> None:
         self._lines = lines
         self.counts = counts
+        self.state: EdgeState | None = None
+        self.unchecked: PairCount | None = None
 
     def __next__(self) -> bytes:
         return next(self._lines)

@@ -8,15 +8,17 @@ that writes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lshdb.documents import MAX_DOCUMENT_BYTES, check_document_limit
 from lshdb.errors import ParameterError
 from lshdb.questions import Questions
 from lshdb.search.candidates import LeftOut
 from lshdb.search.links import MEMORY
+from lshdb.search.loss import DocumentCounts, Loss, PairCount, PairFrame, lost_by, stored_loss
 from lshdb.search.pairs import Pair, PairSearch, find_pairs
 from lshdb.search.verification import choose_method
 from lshdb.storage.edges import EdgeState
@@ -30,7 +32,32 @@ if TYPE_CHECKING:
     from lshdb.search.deduplication import Decision
     from lshdb.search.neighbors import Neighbor
 
-__all__ = ["Groups", "check_limits"]
+__all__ = ["Groups", "StoredAnswer", "check_limits"]
+
+_Item = TypeVar("_Item")
+
+
+class StoredAnswer(Iterator[_Item], Generic[_Item]):
+    """What is answered from stored pairs, item by item.
+
+    Attributes
+    ----------
+    state : EdgeState or None
+        What those pairs cover, and its ``max_bucket``: buckets over that were linked and not
+        compared. None until the first item is asked for.
+    unchecked : PairCount or None
+        Of :meth:`Groups.dedup` and :meth:`Groups.filter`: pairs of documents that are kept and may
+        be near-duplicates all the same, as large buckets made too many pairs to compare; None where
+        there are none. Known with the first item.
+    """
+
+    def __init__(self, found: Callable[[StoredAnswer[_Item]], Iterator[_Item]]) -> None:
+        self.state: EdgeState | None = None
+        self.unchecked: PairCount | None = None
+        self._items = found(self)
+
+    def __next__(self) -> _Item:
+        return next(self._items)
 
 
 class Groups(Questions):
@@ -42,7 +69,7 @@ class Groups(Questions):
         threshold: float | None = None,
         verify: str | None = None,
         since: int | str | None = None,
-        max_bucket: int | None = None,
+        max_bucket: int | str | None = None,
         memory: int = MEMORY,
         workers: int | None = None,
     ) -> PairSearch:
@@ -60,7 +87,7 @@ class Groups(Questions):
             Only pairs with a document that came in with this batch or a later one; ``"last"`` means
             the batches of the last add that changed something. An add that was interrupted and the
             one that brings the same documents again are one.
-        max_bucket : int, optional
+        max_bucket : int or "none", optional
             Leave out buckets with more signatures than this, and larger groups of exact copies. A
             bucket of m makes m (m - 1) / 2 pairs. Nothing is left out unless this is given.
         memory : int
@@ -73,7 +100,9 @@ class Groups(Questions):
         -------
         iterator of Pair
             In no particular order. It sees the index as it is when the first pair is asked for.
-            Its ``left_out`` says what ``max_bucket`` left out.
+            After the last pair, ``left_out`` says which buckets ``max_bucket`` left out, and
+            ``loss`` how many near-duplicate pairs that cost: an estimate with its interval, or a
+            count where that is quick.
 
         Raises
         ------
@@ -84,33 +113,49 @@ class Groups(Questions):
         threshold = self._asked_level(threshold, verify)
         choose_method(verify, self.params)
         check_limits(max_bucket, memory)
+        most = max_bucket if isinstance(max_bucket, int) else None
         workers = choose_workers(workers)
-        left_out = LeftOut(max_bucket)
+        left_out = LeftOut(most)
 
         def found() -> Iterator[Pair]:
             with self._store.reading() as snapshot:
                 method = choose_method(verify, self.params, has_signatures=snapshot.has_signatures)
+                large = None
+                if most is not None:
+                    counts = DocumentCounts.of(snapshot, since=_batch(snapshot, since))
+                    left_out.large = large = PairFrame(counts)
                 pairs = find_pairs(
                     snapshot,
                     self._family,
                     threshold=threshold,
                     method=method,
                     since=_batch(snapshot, since),
-                    most=max_bucket,
+                    most=most,
                     left_out=left_out,
                     memory=memory,
                     workers=workers,
                 )
                 yield from self._store.while_open(pairs)
+                if large is not None:
+                    search.lost = lost_by(
+                        snapshot,
+                        self._family,
+                        left_out,
+                        large,
+                        threshold=threshold,
+                        method=method,
+                    )
+                    left_out.large = None
 
-        return PairSearch(found(), left_out, self.params, threshold)
+        search = PairSearch(found(), left_out)
+        return search
 
     def update_clusters(
         self,
         *,
         threshold: float | None = None,
         verify: str | None = None,
-        max_bucket: int | None = None,
+        max_bucket: int | str | None = None,
         lock_timeout: float = 60.0,
         memory: int = MEMORY,
         workers: int | None = None,
@@ -127,10 +172,11 @@ class Groups(Questions):
             to a lower one before, it stays that; for a still lower one everything is found anew.
         verify : {"signature", "exact"}, optional
             As for :meth:`query`. Another method than before finds everything anew.
-        max_bucket : int, optional
+        max_bucket : int or "none", optional
             Buckets with more signatures than this are linked through leaders, in linear time, and
-            not paired; 1,000 unless it was another number before. Another than before finds
-            everything anew.
+            not paired; "none" pairs all. 1,000 unless it was something else before: it is kept
+            with the pairs, and holds for every later question. Another than before finds everything
+            anew.
         lock_timeout : float
             Seconds to wait for another writer.
         memory, workers
@@ -139,7 +185,7 @@ class Groups(Questions):
         Returns
         -------
         EdgeState
-            What the edges cover, and what was not compared.
+            What the edges cover, and what was not compared; see also :meth:`loss`.
 
         Raises
         ------
@@ -160,6 +206,46 @@ class Groups(Questions):
         with self._store.reading() as snapshot:
             return snapshot.edges.state()
 
+    def loss(self, *, threshold: float | None = None) -> Loss | None:
+        """What it costs that buckets over the stored pairs' cap were linked and not compared.
+
+        That is the share of near-duplicate pairs of documents that :meth:`clusters`, :meth:`dedup`
+        and :meth:`neighbors` do not know of. Documents of such a pair may be in one cluster all the
+        same, through others; :meth:`dedup` looks for them once more among what it would keep.
+
+        Parameters
+        ----------
+        threshold : float, optional
+            Of pairs at least as similar; the index's own by default.
+
+        Returns
+        -------
+        Loss or None
+            None where no pairs are stored, or nothing is here to tell. Where large buckets were
+            linked this is one pass over the postings and the pairs, and a sample: see
+            ``search/loss.py``.
+        """
+        lowest = self._threshold(threshold)
+        with self._store.reading() as snapshot:
+            state = snapshot.edges.state()
+            if state is None:
+                return None
+            if not state.hot_buckets:
+                return Loss(0.0, 0.0, 0.0, 0.0, True, 0)
+            lowest = max(lowest, state.threshold)
+            known = self._known_loss
+            if known is None or known[:2] != (state, lowest):
+                found = stored_loss(snapshot, self._family, state, threshold=lowest)
+                if found is None:
+                    return None
+                known = self._known_loss = (state, lowest, found)
+            return known[2]
+
+    def _remember_loss(self, state: EdgeState, loss: Loss) -> None:
+        self._known_loss = (replace(state, recall_lost=loss.share), state.threshold, loss)
+
+    _known_loss: tuple[EdgeState, float, Loss] | None = None
+
     def clusters(
         self,
         *,
@@ -168,7 +254,7 @@ class Groups(Questions):
         linkage: str = "component",
         update: bool = True,
         lock_timeout: float = 60.0,
-    ) -> Iterator[Cluster]:
+    ) -> StoredAnswer[Cluster]:
         """Documents that tell the same story, the largest groups first.
 
         Parameters
@@ -190,6 +276,7 @@ class Groups(Questions):
         Returns
         -------
         iterator of Cluster
+            A :class:`StoredAnswer`; its ``state`` says which cap on buckets is in force.
 
         Raises
         ------
@@ -204,14 +291,13 @@ class Groups(Questions):
         check_whole("min_size", min_size, 2)
         level = self._asked_level(threshold)
 
-        def found() -> Iterator[Cluster]:
-            with self._linked(level, update, lock_timeout) as (snapshot, _):
-                clusters = find_clusters(
-                    snapshot, threshold=level, linkage=linkage, min_size=min_size
-                )
-                yield from self._store.while_open(clusters)
+        def listed(answer: StoredAnswer[Cluster]) -> Iterator[Cluster]:
+            with self._linked(level, update, lock_timeout) as (snapshot, state):
+                answer.state = state
+                found = find_clusters(snapshot, threshold=level, linkage=linkage, min_size=min_size)
+                yield from self._store.while_open(found)
 
-        return found()
+        return StoredAnswer(listed)
 
     def dedup(
         self,
@@ -223,11 +309,18 @@ class Groups(Questions):
         only: str = "all",
         update: bool = True,
         lock_timeout: float = 60.0,
-    ) -> Iterator[Decision]:
+    ) -> StoredAnswer[Decision]:
         """For each document, whether to keep it, and if not, which one repeats it.
 
-        A dropped document is verified to be similar to the one that is kept in its place, and no
-        two that are kept are a verified pair.
+        A dropped document is verified to be similar to the one that is kept in its place. No two
+        that are kept are a pair that the index finds: one that shares a bucket, also a large one,
+        and is verified. A pair at the threshold shares none with probability ``1 - params.recall``;
+        such a pair may be kept. Documents that came in after the stored pairs were last brought up
+        to date are not looked at (``update=False``).
+
+        What would be kept is compared in its large buckets, up to 32 million pairs by signature.
+        Boilerplate may make more; then ``unchecked`` of the answer estimates how many pairs that
+        leaves among what is kept.
 
         Parameters
         ----------
@@ -249,25 +342,34 @@ class Groups(Questions):
         Returns
         -------
         iterator of Decision
-            In the order in which the documents came in.
+            A :class:`StoredAnswer`, in the order in which the documents came in.
 
         Raises
         ------
         ParameterError, LockedError, DatabaseError
         """
         from lshdb.search.deduplication import ONLY, decide, decisions
+        from lshdb.search.unlinked import Unlinked
 
         if only not in ONLY:
             raise ParameterError(f"only is {only!r}; expected one of {', '.join(ONLY)}")
         level = self._asked_level(threshold)
 
-        def found() -> Iterator[Decision]:
-            with self._linked(level, update, lock_timeout) as (snapshot, method):
+        def listed(answer: StoredAnswer[Decision]) -> Iterator[Decision]:
+            with self._linked(level, update, lock_timeout) as (snapshot, state):
                 batch = _new_from(snapshot, against, since)
-                chosen = decide(snapshot, threshold=level, keep=keep, since=batch)
-                yield from self._store.while_open(decisions(snapshot, chosen, method, only=only))
+                chosen = decide(
+                    snapshot,
+                    threshold=level,
+                    keep=keep,
+                    since=batch,
+                    unlinked=Unlinked(snapshot, self._family, state, threshold=level, since=batch),
+                )
+                answer.state, answer.unchecked = state, chosen.unchecked
+                found = decisions(snapshot, chosen, state.method, only=only)
+                yield from self._store.while_open(found)
 
-        return found()
+        return StoredAnswer(listed)
 
     def filter(
         self,
@@ -308,27 +410,32 @@ class Groups(Questions):
         """
         from lshdb.filtering import FilterCounts, Survivors, field_values, surviving_lines
         from lshdb.search.deduplication import decide
+        from lshdb.search.unlinked import Unlinked
 
         limit = check_document_limit(max_document_bytes)
         counts = FilterCounts()
         level = self._asked_level(threshold)
 
         def lines() -> Iterator[bytes]:
-            with self._linked(level, update, lock_timeout) as (snapshot, _):
+            with self._linked(level, update, lock_timeout) as (snapshot, state):
                 values = field_values(snapshot, path, keep, key_field=key_field, limit=limit)
+                batch = _new_from(snapshot, against, since)
                 chosen = decide(
                     snapshot,
                     threshold=level,
                     keep=keep,
-                    since=_new_from(snapshot, against, since),
+                    since=batch,
                     values=values,
+                    unlinked=Unlinked(snapshot, self._family, state, threshold=level, since=batch),
                 )
+                survivors.state, survivors.unchecked = state, chosen.unchecked
                 found = surviving_lines(
                     snapshot, chosen, path, key_field=key_field, limit=limit, counts=counts
                 )
                 yield from self._store.while_open(found)
 
-        return Survivors(lines(), counts)
+        survivors = Survivors(lines(), counts)
+        return survivors
 
     def neighbors(
         self,
@@ -337,7 +444,7 @@ class Groups(Questions):
         threshold: float | None = None,
         update: bool = True,
         lock_timeout: float = 60.0,
-    ) -> Iterator[Neighbor]:
+    ) -> StoredAnswer[Neighbor]:
         """For every document the most similar ones, from the edges that are kept.
 
         Parameters
@@ -352,7 +459,7 @@ class Groups(Questions):
         Returns
         -------
         iterator of Neighbor
-            Those of a document together, the most similar first.
+            A :class:`StoredAnswer`: those of a document together, the most similar first.
 
         Raises
         ------
@@ -361,14 +468,18 @@ class Groups(Questions):
         from lshdb.search.neighbors import find_neighbors
 
         check_whole("top", top, 1)
-        level, best = self._asked_level(threshold), self.params.curve.best
+        level = self._asked_level(threshold)
 
-        def found() -> Iterator[Neighbor]:
-            with self._linked(level, update, lock_timeout) as (snapshot, method):
-                near = find_neighbors(snapshot, threshold=level, best=best, method=method, top=top)
-                yield from self._store.while_open(near)
+        def listed(answer: StoredAnswer[Neighbor]) -> Iterator[Neighbor]:
+            with self._linked(level, update, lock_timeout) as (snapshot, state):
+                answer.state = state
+                best = self.params.curve.best
+                found = find_neighbors(
+                    snapshot, threshold=level, best=best, method=state.method, top=top
+                )
+                yield from self._store.while_open(found)
 
-        return found()
+        return StoredAnswer(listed)
 
     # Inside
 
@@ -385,13 +496,19 @@ class Groups(Questions):
         from lshdb.clustering import update_clusters
 
         lowest = min(level, self.params.level)
-        return update_clusters(self._store, self._family, threshold=lowest, **options)
+        return update_clusters(
+            self._store,
+            self._family,
+            threshold=lowest,
+            on_loss=self._remember_loss,
+            **options,
+        )
 
     @contextmanager
     def _linked(
         self, level: float, update: bool, lock_timeout: float
-    ) -> Iterator[tuple[Snapshot, str]]:
-        """A snapshot with edges down to a level, and their method."""
+    ) -> Iterator[tuple[Snapshot, EdgeState]]:
+        """A snapshot with edges down to a level, and their state."""
         if update:
             state = self.edge_state()
             self._update_edges(
@@ -414,12 +531,12 @@ class Groups(Questions):
                     f"the index {self._store.directory.path} has {found} verified edges",
                     hint="bring them up to date with: lshdb clusters INDEX",
                 )
-            yield snapshot, state.method
+            yield snapshot, state
 
 
-def check_limits(max_bucket: int | None, memory: int = MEMORY) -> None:
+def check_limits(max_bucket: int | str | None, memory: int = MEMORY) -> None:
     """Refuse limits that make no sense."""
-    if max_bucket is not None:
+    if max_bucket is not None and max_bucket != "none":
         check_whole("max_bucket", max_bucket, 2)
     check_whole("memory", memory, 2**20, unit=" bytes")
 

@@ -584,19 +584,31 @@ class Index(Upkeep):
         with self._store.reading() as snapshot:
             return list(snapshot.batches())
 
-    def stats(self, *, max_bucket: int | None = None) -> IndexStats:
+    def stats(
+        self, *, max_bucket: int | str | None = None, count_buckets: bool = False
+    ) -> IndexStats:
         """Counts and sizes.
 
         Parameters
         ----------
         max_bucket : int, optional
-            Also say what :meth:`pairs` would leave out with it, which costs no scan.
+            Also say what :meth:`pairs` would leave out with it, and what that would cost. Reads
+            all postings, and some thousands of documents as a sample.
+        count_buckets : bool
+            Count shared buckets over all runs of postings, where an index has several; reads all
+            postings. Otherwise ``buckets_are_exact`` says whether the counts are lower bounds.
         """
         from lshdb.stats import gather_stats
 
         check_limits(max_bucket)
         with self._store.reading() as snapshot:
-            return gather_stats(self._store, snapshot, max_bucket=max_bucket)
+            return gather_stats(
+                self._store,
+                snapshot,
+                self._family,
+                max_bucket=max_bucket if isinstance(max_bucket, int) else None,
+                count_buckets=count_buckets,
+            )
 
     def sql(
         self,

@@ -369,3 +369,16 @@ def test_commands_that_refuse(
     assert "hint: " in result.stderr
     # Nothing was made or begun; the lock file of the index that is merged into is always there.
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("texts", [True, False])
+def test_what_a_cap_hides_is_estimated_from_texts_or_bounded(hosts: Pair_, texts: bool) -> None:
+    here, there = hosts(store_text=texts)
+    here.update_clusters(max_bucket=2)
+    answer = there.dedup(update=False)
+    assert len(list(answer)) == len(CORPUS)
+    assert answer.unchecked is not None and not (texts and answer.unchecked.high > 10**6)
+    seen, true = there.loss(), here.loss()
+    assert true is not None and (seen is not None) == texts
+    if seen is not None:
+        assert seen.low <= true.share <= seen.high

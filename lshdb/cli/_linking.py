@@ -10,8 +10,12 @@ import click
 from lshdb import Index
 from lshdb.cli._options import lock_option, max_bucket_option, memory_option
 from lshdb.cli._output import note
+from lshdb.cli._searching import in_words
 
 __all__ = ["linkage_option", "linking_options", "update_edges"]
+
+MAX_BUCKET = 1000
+"""The cap where none was ever given."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -44,8 +48,9 @@ def linking_options(function: Function) -> Function:
             "[default: as before; exact where texts are stored]",
         ),
         max_bucket_option(
-            "Link larger buckets through leaders and do not compare all their pairs; another "
-            "number than before finds all pairs anew.  [default: as before; 1000]"
+            "Link larger buckets through leaders and do not compare all their pairs; none compares "
+            "all. What is given holds until another is given, which finds all pairs anew.  "
+            "[default: as before; 1000]"
         ),
         memory_option,
         click.option(
@@ -65,7 +70,7 @@ def update_edges(
     *,
     threshold: float | None,
     verify: str | None,
-    max_bucket: int | None,
+    max_bucket: int | str | None,
     memory: int,
     no_update: bool,
     lock_timeout: float,
@@ -85,11 +90,19 @@ def update_edges(
             memory=memory,
             lock_timeout=lock_timeout,
         )
-    if state is not None and state.hot_buckets:
+    if state is None:
+        return
+    if max_bucket is None and state.max_bucket != MAX_BUCKET:
+        cap = "none" if state.max_bucket is None else f"{state.max_bucket}"
+        note(
+            f"an earlier --max-bucket {cap} is still in force; "
+            f"give --max-bucket {MAX_BUCKET} for the default, or another number or none"
+        )
+    if state.hot_buckets:
         note(
             f"{state.hot_buckets:,} buckets of more than {state.max_bucket:,} documents were "
             f"linked through leaders: {state.hot_pairs:,} of their pairs were not compared there; "
-            f"a pair is found less often by at most {state.recall_lost:.4f}, as estimated"
+            f"{in_words(index.loss(threshold=threshold))}"
         )
         curve = index.params.curve
         if threshold is not None and curve.level(threshold) > state.threshold:

@@ -261,7 +261,18 @@ def seconds_option(name: str, **more: Any) -> Callable[[Function], Function]:
 
 def max_bucket_option(text: str) -> Callable[[Function], Function]:
     """The largest bucket of which all pairs are compared."""
-    return click.option("--max-bucket", type=int, metavar="M", help=text)
+    return click.option("--max-bucket", callback=_max_bucket, metavar="M|none", help=text)
+
+
+def _max_bucket(
+    _ctx: click.Context, _param: click.Parameter, value: str | None
+) -> int | str | None:
+    if value is None or value == "none":
+        return value
+    try:
+        return int(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is neither a number nor none") from None
 
 
 def _bytes(_ctx: click.Context, _param: click.Parameter, mebibytes: float) -> int:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lshdb import Index, IndexParams
+from lshdb import Index, IndexParams, Loss
 from lshdb.cli._output import Column, note
 from lshdb.params import check_threshold
 
 if TYPE_CHECKING:
     from lshdb.storage.records import StoredBatch
 
-__all__ = ["measured", "note_unfinished", "note_unverified", "unfinished_last"]
+__all__ = ["in_words", "measured", "note_unfinished", "note_unverified", "unfinished_last"]
 
 Row = Sequence[Any] | None
 
@@ -67,3 +67,17 @@ def unfinished_last(batches: Sequence[StoredBatch]) -> StoredBatch | None:
         if batch.n_added or batch.n_replaced:
             return None if batch.has_ended else batch
     return None
+
+
+def in_words(loss: Loss | None) -> str:
+    """What large buckets cost, as the end of a sentence."""
+    if loss is None:
+        return "how many near-duplicate pairs that loses cannot be told from here"
+    if loss.is_exact:
+        return (
+            f"that loses {loss.pairs:,.0f} near-duplicate pairs, {loss.share:.2%} of all (counted)"
+        )
+    return (
+        f"that loses an estimated {loss.share:.2%} of the near-duplicate pairs "
+        f"(99 % interval {loss.low:.2%} to {loss.high:.2%})"
+    )

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from lshdb import Index
+from lshdb import Index, PairCount
 from lshdb.cli._command import Command
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._interrupts import prompt_interrupts
@@ -84,8 +84,9 @@ def command(
 ) -> None:
     """For each document of INDEX whether to keep it, and if not, which one repeats it.
 
-    A document is dropped only for one that is kept and verified to be similar to it, and no two
-    that are kept are a near-duplicate pair.
+    A document is dropped only for one that is kept and verified to be similar to it. No two that
+    are kept are a pair that the index finds, that is, one that shares a bucket and is verified;
+    where large buckets made too many pairs to compare, how many are left is said.
 
     With --filter a file of which no line holds a document of the index is refused, and nothing is
     written; exit code 5 says that less than one line in a hundred did.
@@ -127,6 +128,7 @@ def command(
                 empty="no documents",
                 count=("document", "documents"),
             )
+            _note_unchecked(found.unchecked)
             return
         lines = index.filter(
             filtered, key_field=key_field, max_document_bytes=max_document_bytes, **how
@@ -141,6 +143,16 @@ def command(
                 f"{counts.too_long:,} of those are longer than --max-document-bytes "
                 f"({max_document_bytes:,}) and were passed on unread"
             )
+        _note_unchecked(lines.unchecked)
         if counts.is_doubtful:
             note("less than one line in a hundred holds a document of the index: is it the file?")
             ctx.exit(REJECTED)
+
+
+def _note_unchecked(unchecked: PairCount | None) -> None:
+    if unchecked is not None:
+        note(
+            "large buckets made too many pairs of kept documents to compare: an estimated "
+            f"{unchecked.value:,.0f} of them are near-duplicates (99 % interval "
+            f"{unchecked.low:,.0f} to {unchecked.high:,.0f})"
+        )

@@ -16,7 +16,7 @@ from lshdb.cli._options import (
     since_option,
 )
 from lshdb.cli._output import Column, note, print_listing
-from lshdb.cli._searching import measured, note_unfinished, note_unverified
+from lshdb.cli._searching import in_words, measured, note_unfinished, note_unverified
 
 __all__ = ["COLUMNS", "command"]
 
@@ -47,7 +47,7 @@ def command(
     since: int | str | None,
     threshold: float | None,
     verify: str | None,
-    max_bucket: int | None,
+    max_bucket: int | str | None,
     memory: int,
     output_format: str | None,
 ) -> None:
@@ -80,11 +80,12 @@ def _note_left_out(found: PairSearch) -> None:
     if left_out.buckets:
         note(
             f"left out: {left_out.buckets:,} buckets of more than {left_out.max_bucket:,} "
-            f"documents, with {left_out.pairs:,} candidate pairs; a pair is found less often by "
-            f"{found.recall_lost:.4f}, as estimated"
+            f"documents, with {left_out.pairs:,} candidate pairs"
         )
     if left_out.copy_groups:
         note(
             f"left out: {left_out.copy_groups:,} groups of more than {left_out.max_bucket:,} exact "
             f"copies, with {left_out.copy_pairs:,} pairs"
         )
+    if left_out.buckets or left_out.copy_groups:
+        note(in_words(found.loss))

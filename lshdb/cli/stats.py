@@ -21,12 +21,22 @@ _PAYS = 5
 
 @click.command("stats", cls=Command, short_help="Show parameters, counts and sizes.")
 @index_argument
-@max_bucket_option("Also say what 'pairs' would leave out with it.")
+@max_bucket_option(
+    "Also say what 'pairs' would leave out with it, and what that costs; reads all postings."
+)
+@click.option(
+    "--count-buckets",
+    is_flag=True,
+    help="Count shared buckets over all runs of postings, which reads all of them. Otherwise the "
+    "counts of an index of several runs are lower bounds.",
+)
 @listing_options
-def command(index_path: str, *, max_bucket: int | None, output_format: str | None) -> None:
+def command(
+    index_path: str, *, max_bucket: int | str | None, count_buckets: bool, output_format: str | None
+) -> None:
     """Show what INDEX was made with, how much is in it, and how much room it takes on disk."""
     with Index.open(index_path) as index, prompt_interrupts():
-        stats = index.stats(max_bucket=max_bucket)
+        stats = index.stats(max_bucket=max_bucket, count_buckets=count_buckets)
     values: dict[str, Any] = {}
     for field in fields(stats):
         if field.name == "params":
@@ -49,9 +59,18 @@ def command(index_path: str, *, max_bucket: int | None, output_format: str | Non
         shown["reclaimable_bytes"] += "; lshdb compact gives it back"
     if not stats.params.keeps_vectors:
         shown["vector_bytes"] = ""
-    if max_bucket is None:
-        for name in ("max_bucket", "buckets_left_out", "pairs_left_out", "recall_lost"):
+    if not stats.buckets_are_exact:
+        for name in ("shared_buckets", "largest_bucket", "bucket_pairs"):
+            shown[name] = f"at least {shown[name]}"
+        shown["buckets_are_exact"] = "no; --count-buckets counts them"
+    if stats.max_bucket is None:
+        for name in ("max_bucket", "buckets_left_out", "pairs_left_out", "recall_lost",
+                     "recall_lost_low", "recall_lost_high"):  # fmt: skip
             shown[name] = ""
+    if stats.edges_threshold is None:
+        shown["edges_max_bucket"] = shown["edges_recall_lost"] = ""
+    elif stats.edges_max_bucket is None:
+        shown["edges_max_bucket"] = "none"
     print_record(values, output_format, shown=shown)
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,20 +32,36 @@ from lshdb.storage.buckets import Buckets
 from lshdb.storage.snapshot import Snapshot
 from lshdb.threads import work_ahead
 
-__all__ = ["Candidates", "LeftOut", "RowSource", "candidates", "contains"]
+__all__ = [
+    "PART_SIGNATURES",
+    "Candidates",
+    "LeftOut",
+    "RowSource",
+    "candidates",
+    "contains",
+    "living",
+    "pairs_of_buckets",
+]
 
 BLOCK_PAIRS = 16_384
 LEADERS = 32
 _COMPARED = 16_384
 """So many members are compared with their leader at a time, which bounds the memory for rows."""
 _PROBE_SIGNATURES = 2_000
-_PART_SIGNATURES = 65_536
+PART_SIGNATURES = 65_536
 """Postings of a band that are grouped at a time, on average: some 50 ms and 4 MB."""
 _NEVER = np.iinfo(np.int64).max
 
 Ids = NDArray[np.int64]
 RowSource = Callable[[Snapshot, Ids], NDArray[np.uint32]]
 _Part = TypeVar("_Part")
+
+
+class LargeBuckets(Protocol):
+    """What keeps buckets that are too large (``loss.py``)."""
+
+    def add(self, buckets: Buckets) -> None:
+        """Add some buckets."""
 
 
 @dataclass(slots=True)
@@ -71,33 +87,26 @@ class LeftOut:
     pairs: int = 0
     copy_groups: int = 0
     copy_pairs: int = 0
-    _postings: dict[int, int] = field(default_factory=dict)
-    _signatures: int = 0
+    large: LargeBuckets | None = field(default=None, compare=False, repr=False)
+    """Takes down the buckets that are larger, where somebody wants to know."""
 
-    def recall_lost(self, params: IndexParams, threshold: float | None = None) -> float:
-        """How much less likely a pair at the threshold is found, as estimated.
+    def count(self, buckets: Buckets, n_new: Ids, n_compared: int = 0) -> None:
+        """Count buckets that are too large.
 
-        Of the n signatures a share f of band i lay in buckets that were left out; a pair agrees in
-        that band with probability p^r and is found by it with p^r (1 - f). The bands are taken
-        as independent, and the pair as any.
+        Parameters
+        ----------
+        buckets : Buckets
+        n_new : ndarray of int64, shape (n,)
+            Signatures in each of which a pair must have one.
+        n_compared : int
+            Pairs in them that were compared all the same.
         """
-        if not self._signatures:
-            return 0.0
-        level = params.level if threshold is None else threshold
-        agree = params.curve.probability(level) ** params.rows
-        missed = 1.0
-        for band in range(params.bands):
-            share = min(1.0, self._postings.get(band, 0) / self._signatures)
-            missed *= 1.0 - agree * (1.0 - share)
-        return max(0.0, missed - (1.0 - agree) ** params.bands)
-
-    def count(self, bands: Ids, sizes: Ids, pairs: int, n_signatures: int) -> None:
-        """Count buckets that are too large."""
-        self.buckets += len(sizes)
-        self.pairs += pairs
-        self._signatures = n_signatures
-        for band, size in zip(bands.tolist(), sizes.tolist(), strict=True):
-            self._postings[band] = self._postings.get(band, 0) + size
+        old = buckets.sizes - n_new
+        pairs = buckets.sizes * (buckets.sizes - 1) // 2 - old * (old - 1) // 2
+        self.buckets += len(buckets.keys)
+        self.pairs += max(0, int(pairs.sum()) - n_compared)
+        if self.large is not None:
+            self.large.add(buckets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,16 +167,19 @@ def candidates(
         blocks = (_holding(each, new) for each in _all_buckets(snapshot, params, workers))
     else:
         blocks = _buckets_of(snapshot, params, new, row_source, workers)
-    n_signatures = snapshot.n_signatures if new is None else len(new)
     gathered = _Gathered()
     for buckets in blocks:
-        buckets = _living(buckets, dead)
+        buckets = living(buckets, dead)
         if most is not None:
-            hot = np.flatnonzero(buckets.sizes > most)
-            for place in hot.tolist():
-                yield from _hot(snapshot, params, buckets, place, new, like, left_out, n_signatures)
+            hot = buckets.chosen(np.flatnonzero(buckets.sizes > most))
+            if not len(hot.keys):
+                pass
+            elif like is None:
+                left_out.count(hot, _count_new(hot, new))
+            else:
+                yield from _linked(snapshot, params, hot, new, like, left_out)
             buckets = buckets.chosen(np.flatnonzero(buckets.sizes <= most))
-        for piece in _pairs_of_buckets(buckets, new):
+        for piece in pairs_of_buckets(buckets, new):
             if gathered.add(piece):
                 yield gathered.take()
     if gathered.size:
@@ -195,7 +207,7 @@ class _Gathered:
 
 def _all_buckets(snapshot: Snapshot, params: IndexParams, workers: int) -> Iterator[Buckets]:
     """All shared buckets, a range of keys at a time."""
-    parts = 1 + snapshot.n_signatures // _PART_SIGNATURES
+    parts = 1 + snapshot.n_signatures // PART_SIGNATURES
     ranges = key_ranges(bands=params.bands, parts=parts)
     yield from _read_ahead(
         snapshot, lambda reader, part: reader.postings.shared(*part), ranges, workers
@@ -267,7 +279,7 @@ def contains(values: Ids, wanted: Ids) -> NDArray[np.bool_]:
     return contained
 
 
-def _living(buckets: Buckets, dead: Ids) -> Buckets:
+def living(buckets: Buckets, dead: Ids) -> Buckets:
     """The same buckets without the signatures that no document has."""
     if not len(dead):
         return buckets
@@ -279,7 +291,7 @@ def _living(buckets: Buckets, dead: Ids) -> Buckets:
     return Buckets(buckets.keys, sizes, buckets.members[alive])
 
 
-def _pairs_of_buckets(buckets: Buckets, new: Ids | None) -> Iterator[tuple[Ids, Ids, Ids]]:
+def pairs_of_buckets(buckets: Buckets, new: Ids | None) -> Iterator[tuple[Ids, Ids, Ids]]:
     """Pairs of the buckets' members: (left ids, right ids, band).
 
     Buckets of one size are paired together, in one step; a very large one is given piece by piece.
@@ -315,23 +327,28 @@ def _pairs_of_rows(members: Ids) -> Iterator[tuple[Ids, Ids, Ids]]:
         yield left, members[:, place + 1 :].reshape(-1), np.repeat(numbers, rest)
 
 
-def _hot(
+def _count_new(buckets: Buckets, new: Ids | None) -> Ids:
+    """How many signatures of each bucket are among some."""
+    if new is None:
+        return buckets.sizes
+    starts = np.cumsum(buckets.sizes) - buckets.sizes
+    counts: Ids = np.add.reduceat(contains(new, buckets.members).astype(np.int64), starts)
+    return counts
+
+
+def _linked(
     snapshot: Snapshot,
     params: IndexParams,
-    buckets: Buckets,
-    place: int,
+    hot: Buckets,
     new: Ids | None,
-    like: float | None,
+    like: float,
     left_out: LeftOut,
-    n_signatures: int,
 ) -> Iterator[Candidates]:
-    """Count one bucket that is too large, and link it where that is asked for."""
-    start = int(buckets.sizes[:place].sum())
-    size = int(buckets.sizes[place])
-    members = np.sort(buckets.members[start : start + size])
-    n_new = size if new is None else int(contains(new, members).sum())
-    pairs = size * (size - 1) // 2 - (size - n_new) * (size - n_new - 1) // 2
-    if like is not None:
+    """Link the buckets that are too large, and count them."""
+    n_new = _count_new(hot, new)
+    ends = np.cumsum(hot.sizes)
+    for place, end in enumerate(ends.tolist()):
+        members = np.sort(hot.members[end - hot.sizes[place] : end])
         compared = 0
         for left, right in _links(snapshot, params, members, like):
             if new is not None:
@@ -339,9 +356,8 @@ def _hot(
                 left, right = left[wanted], right[wanted]
             compared += len(left)
             yield Candidates(left, right, np.full(len(left), -1, dtype=np.int64))
-        pairs = max(0, pairs - compared)
-    bands = bands_of(buckets.keys[place : place + 1])
-    left_out.count(bands, np.array([n_new]), pairs, n_signatures)
+        one = Buckets(hot.keys[place : place + 1], hot.sizes[place : place + 1], members)
+        left_out.count(one, n_new[place : place + 1], compared)
 
 
 def _links(

@@ -5,6 +5,10 @@ and everything verified to be similar to it is dropped for it. So no dropped doc
 one that stands for it, however long the chain of similar documents is, and no two that are kept are
 a verified pair.
 
+Pairs that meet in large buckets alone may not be stored. So what would be kept is looked up in its
+large buckets (``unlinked.py``); a pair found there counts as the stored ones do, and the choice is
+made again, until nothing is found. What has once been compared is not compared again.
+
 All copies of a document have the same edges, so the choice is one between signatures, each spoken
 for by the most preferred of its documents. Memory grows with the documents that have a
 near-duplicate, by some sixty bytes each.
@@ -14,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +27,9 @@ from lshdb.arrays import distinct
 from lshdb.errors import ParameterError
 from lshdb.search.clusters import stored_edges
 from lshdb.search.components import represent
+from lshdb.search.loss import PairCount
+from lshdb.search.unlinked import Unlinked
+from lshdb.storage.edges import Edges
 from lshdb.storage.snapshot import Snapshot
 
 __all__ = ["KEEPS", "ONLY", "Decision", "Decisions", "FieldValues", "decide", "decisions"]
@@ -71,11 +78,15 @@ class Decisions:
     kept : ndarray of int64, shape (n,)
         doc_id of the document that is kept instead.
     similarities : ndarray of float64, shape (n,)
+    unchecked : PairCount or None
+        Pairs of what is kept that may be near-duplicates all the same, because there were too many
+        pairs to compare in their large buckets; None where all were compared.
     """
 
     doc_ids: Ids
     kept: Ids
     similarities: NDArray[np.float64]
+    unchecked: PairCount | None = None
 
     def dropped(self, doc_ids: Ids) -> NDArray[np.bool_]:
         """Which of some documents are to be dropped."""
@@ -93,6 +104,7 @@ def decide(
     keep: str,
     since: int | None = None,
     values: FieldValues | None = None,
+    unlinked: Unlinked | None = None,
 ) -> Decisions:
     """Choose.
 
@@ -109,6 +121,8 @@ def decide(
         Drop only documents of this batch or later ones, and only for documents before it.
     values : callable, optional
         Values of the field, where it is no column.
+    unlinked : Unlinked, optional
+        Looks for pairs that are not stored.
 
     Raises
     ------
@@ -117,6 +131,24 @@ def decide(
     """
     preference = _preference(snapshot, keep, values)
     edges = stored_edges(snapshot, threshold)
+    decided, gone = _choose(snapshot, edges, preference, since)
+    while unlinked is not None:
+        found = unlinked.among(gone)
+        if not len(found):
+            return replace(decided, unchecked=unlinked.unchecked(gone))
+        edges = Edges(
+            np.concatenate([edges.left, found.left]),
+            np.concatenate([edges.right, found.right]),
+            np.concatenate([edges.similarities, found.similarities]),
+        )
+        decided, gone = _choose(snapshot, edges, preference, since)
+    return decided
+
+
+def _choose(
+    snapshot: Snapshot, edges: Edges, preference: Callable[[Ids], Ids], since: int | None
+) -> tuple[Decisions, Ids]:
+    """The choice by some edges, and the signatures of which all documents are dropped."""
     nodes = distinct(np.concatenate([edges.left, edges.right]))
     doc_ids, signature_ids, batch_ids = _involved(snapshot, nodes)
     ranks = preference(doc_ids)
@@ -141,7 +173,8 @@ def decide(
     if since is not None:
         stands = batch_ids[np.searchsorted(doc_ids, kept)] < since
         drop &= (batch_ids >= since) & stands
-    return Decisions(doc_ids[drop], kept[drop], similarities[place][drop])
+    decided = Decisions(doc_ids[drop], kept[drop], similarities[place][drop])
+    return decided, ids[chosen != ids]
 
 
 def decisions(

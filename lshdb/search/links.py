@@ -34,7 +34,7 @@ from lshdb.storage.edges import Edges
 from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.tallies import PairTally
 
-__all__ = ["MEMORY", "find_links"]
+__all__ = ["MEMORY", "check_exactly", "find_links"]
 
 MEMORY = 256 * 2**20
 """Bytes that a search for pairs may take, beside the interpreter and a small signature file."""
@@ -114,7 +114,7 @@ def find_links(
         return
     points = points_of(snapshot, family, most_bytes=memory // 2)
     for gathered in _gathered(found, memory // 4 // _PAIR_BYTES):
-        yield from _check_exactly(points, family, gathered, threshold)
+        yield from check_exactly(points, family, gathered, threshold)
 
 
 def _row_source(snapshot: Snapshot, family: Family, new: Ids) -> RowSource | None:
@@ -215,10 +215,13 @@ def _joined(held: list[Edges]) -> Edges:
     )
 
 
-def _check_exactly(
+def check_exactly(
     points: Points, family: Family, links: Edges, threshold: float
 ) -> Iterator[Edges]:
-    """The pairs that hold by their texts or vectors, group by group."""
+    """The pairs that hold by their texts or vectors, group by group.
+
+    Each text is read once, as long as those of a group fit into the points' memory.
+    """
     order = np.lexsort((links.right, links.left, component_roots(links.left, links.right)))
     for start in range(0, len(order), _EXACT_PAIRS):
         places = order[start : start + _EXACT_PAIRS]

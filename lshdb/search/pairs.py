@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lshdb.params import IndexParams
 from lshdb.search.candidates import LeftOut
 from lshdb.search.links import MEMORY, find_links
+from lshdb.search.loss import Loss, PairCount, loss_of
 from lshdb.signatures.family import Family
 from lshdb.storage.edges import Edges
 from lshdb.storage.snapshot import Snapshot
@@ -51,21 +51,29 @@ class PairSearch(Iterator[Pair]):
         Complete when the last pair has been given.
     """
 
-    def __init__(
-        self, pairs: Iterator[Pair], left_out: LeftOut, params: IndexParams, threshold: float
-    ) -> None:
+    def __init__(self, pairs: Iterator[Pair], left_out: LeftOut) -> None:
         self._pairs = pairs
-        self._params = params
-        self._threshold = threshold
+        self._n_found = 0
         self.left_out = left_out
+        self.lost: PairCount | None = None
+        """Pairs that ``max_bucket`` loses; known when the last pair has been given."""
 
     def __next__(self) -> Pair:
-        return next(self._pairs)
+        pair = next(self._pairs)
+        self._n_found += 1
+        return pair
 
     @property
-    def recall_lost(self) -> float:
-        """By how much ``left_out`` makes it less likely that a pair is found, as estimated."""
-        return self.left_out.recall_lost(self._params, max(self._threshold, self._params.level))
+    def loss(self) -> Loss | None:
+        """What ``max_bucket`` costs; None before the last pair, and where nothing can tell."""
+        found = PairCount(self._n_found, self._n_found, self._n_found, True, 0)
+        return None if self.lost is None else loss_of(self.lost, found)
+
+    @property
+    def recall_lost(self) -> float | None:
+        """The share of all pairs that ``max_bucket`` loses: ``loss.share``."""
+        loss = self.loss
+        return None if loss is None else loss.share
 
 
 def find_pairs(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,8 @@ __all__ = ["EdgeState", "EdgeTables", "Edges", "Holders"]
 
 _ROWS = 100_000
 _LIST = 50_000
+_NO_CAP = 2**63 - 1
+"""Written for buckets of any size: no bucket is larger, for whoever knows of no such thing."""
 
 Ids = NDArray[np.int64]
 
@@ -43,20 +45,21 @@ class EdgeState:
         Lowest similarity of an edge; where the metric is a distance, minus the largest one.
     method : str
         How the similarities were found.
-    max_bucket : int
-        Buckets with more postings were linked and not paired.
+    max_bucket : int or None
+        Buckets with more postings were linked and not paired; None where all were paired.
     n_signatures, batch_id, release_id : int
         All before this signature, and up to this batch and release, is in.
     hot_buckets, hot_pairs : int
-        Buckets over ``max_bucket``, and pairs in them that were not compared.
+        Buckets over ``max_bucket``, and pairs in them that were not compared there.
     recall_lost : float
-        How much less likely than promised that makes it to find a pair, as estimated.
+        Share of the near-duplicate pairs of documents that is not found because of that; an
+        estimate, see ``search/loss.py``.
     updated_at : str
     """
 
     threshold: float
     method: str
-    max_bucket: int
+    max_bucket: int | None
     n_signatures: int
     batch_id: int
     release_id: int
@@ -127,7 +130,10 @@ class EdgeTables:
             The row is not what was written.
         """
         row = self._execute("SELECT * FROM edge_state").fetchone()
-        return None if row is None else EdgeState(*verified_row("edge_state", row)[1:])
+        if row is None:
+            return None
+        state = EdgeState(*verified_row("edge_state", row)[1:])
+        return replace(state, max_bucket=None) if state.max_bucket == _NO_CAP else state
 
     def last_release(self) -> int:
         """Number of the newest release."""
@@ -199,6 +205,15 @@ class EdgeTables:
                 (self._session.encode_list(some),),
             )
             yield from map(_edges, _chunks(rows))
+
+    def contain(self, left: Ids, right: Ids, threshold: float) -> NDArray[np.bool_]:
+        """Which pairs are edges of at least that similarity."""
+        wanted = left << 32 | right
+        found = np.zeros(len(wanted), dtype=bool)
+        for edges in self.edges_of(np.unique(left)):
+            suffices = edges.similarities >= threshold
+            found |= np.isin(wanted, (edges.left << 32 | edges.right)[suffices])
+        return found
 
     def labels_of(self, signature_ids: Ids) -> Ids:
         """Labels of the clusters in which some signatures are, each once."""
@@ -309,6 +324,8 @@ class EdgeTables:
     def put_state(self, state: EdgeState) -> None:
         """Say how far the edges have come."""
         self._execute("DELETE FROM edge_state")
+        if state.max_bucket is None:
+            state = replace(state, max_bucket=_NO_CAP)
         row = with_checksum((1, *astuple(state)))
         names = f"edge_state_id, {_STATE_COLUMNS}, checksum"
         self._execute(f"INSERT INTO edge_state ({names}) VALUES ({', '.join('?' * len(row))})", row)

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from lshdb import Index
+from lshdb.cli import _linking
+from lshdb.clustering import MAX_BUCKET
 from tests.cli.conftest import Run
 from tests.conftest import family_corpus
 
@@ -61,13 +63,17 @@ def test_clusters_without_an_update(run: Run, path: Path) -> None:
 
 def test_what_a_cap_leaves_out_is_said(run: Run, path: Path) -> None:
     capped = run("pairs", path, "--max-bucket", 2)
-    assert "left out:" in capped.stderr and "found less often" in capped.stderr
+    assert "left out:" in capped.stderr
+    assert "that loses 0 near-duplicate pairs, 0.00% of all (counted)" in capped.stderr
     assert run("pairs", path).stderr == ""
     linked = run("clusters", path, "--max-bucket", 2)
     assert "linked through leaders" in linked.stderr
+    assert "that loses 0 near-duplicate pairs" in linked.stderr
+    assert "in force" not in linked.stderr
     stats = json.loads(run("stats", path, "--max-bucket", 2, "--format", "jsonl").stdout)
     assert stats["buckets_left_out"] > 0 < stats["pairs_left_out"]
-    assert 0 < stats["recall_lost"] <= 1
+    assert stats["recall_lost"] == stats["recall_lost_low"] == stats["recall_lost_high"] == 0
+    assert stats["edges_max_bucket"] == 2 and stats["buckets_are_exact"]
     assert stats["edges_threshold"] == 0.5 and stats["clusters"] == 1
     assert stats["clustered_documents"] == 3
     with Index.open(path) as index:
@@ -78,6 +84,24 @@ def test_what_a_cap_leaves_out_is_said(run: Run, path: Path) -> None:
     )
     for wrong in (("--max-bucket", 1), ("--memory", 0.5)):
         assert run("pairs", path, *wrong, code=2).stdout == ""
+
+
+def test_a_cap_that_is_still_in_force_is_said(run: Run, path: Path) -> None:
+    assert _linking.MAX_BUCKET == MAX_BUCKET
+    said = "an earlier --max-bucket 2 is still in force; give --max-bucket 1000 for the default"
+    run("clusters", path, "--max-bucket", 2)
+    for command in ("clusters", "dedup", "neighbors"):
+        for how in ((), ("--no-update",)):
+            assert said in run(command, path, *how).stderr
+        assert "in force" not in run(command, path, "--max-bucket", 2).stderr
+    assert run("clusters", path, "--max-bucket", "none").stderr == ""
+    assert "an earlier --max-bucket none is still" in run("clusters", path).stderr
+    assert "edges_max_bucket" in run("stats", path, "--format", "table").stdout
+    assert run("clusters", path, "--max-bucket", 1000).stderr == ""
+    assert run("clusters", path).stderr == ""
+    wrong = run("clusters", path, "--max-bucket", "few", code=2)
+    assert "'few' is neither a number nor none" in wrong.stderr
+    assert run("pairs", path, "--max-bucket", "none").stdout == run("pairs", path).stdout
 
 
 def test_dedup(run: Run, path: Path, tmp_path: Path) -> None:
@@ -162,3 +186,17 @@ def test_expire(run: Run, path: Path) -> None:
         (["--older-than", "1d", "--not-seen-since", "2026-01-01"], "give either"),
     ):
         assert said in run("expire", path, *wrong, code=2).stderr
+
+
+def test_stats_call_a_bound_a_bound(run: Run, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lshdb.storage.runs.RUN_ROWS", 1)
+    with Index.open(path) as index:
+        index.add([("late", "w1 w2 w3 w4 w5 w9")])
+    shown = run("stats", path, "--format", "table").stdout
+    assert "at least" in shown and "no; --count-buckets counts them" in shown
+    counted = run("stats", path, "--format", "table", "--count-buckets").stdout
+    assert "at least" not in counted
+    assert json.loads(run("stats", path, "--format", "jsonl").stdout)["buckets_are_exact"] is False
+    with Index.open(path) as index:
+        index.compact()
+    assert "at least" not in run("stats", path, "--format", "table").stdout

@@ -28,7 +28,12 @@ def numbers(index: Index) -> list[str]:
 
 def left_out(index: Index) -> Any:
     found = index.pairs(max_bucket=2)
-    return sorted(map(repr, found)), found.left_out
+    return sorted(map(repr, found)), found.left_out, found.loss
+
+
+def buckets_counted(index: Index) -> Any:
+    stats = index.stats(count_buckets=True)
+    return stats.shared_buckets, stats.largest_bucket, stats.bucket_pairs, stats.buckets_are_exact
 
 
 def nearest(index: Index) -> Any:
@@ -96,6 +101,8 @@ QUESTIONS: dict[str, Ask] = {
     },
     "neighbors": lambda index: list(index.neighbors(update=False)),
     "nearest neighbors": lambda index: list(index.neighbors(top=1, threshold=0.7, update=False)),
+    "what stored pairs lack": lambda index: index.loss(),
+    "buckets counted": buckets_counted,
     "edge state": lambda index: index.edge_state(),
     "explain": lambda index: index.explain("f001-0", "f001-1"),
     "explain a text": lambda index: index.explain("f001-0", body=TEXT),

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from lshdb import DamageError, Index
-from lshdb.params import IndexParams
-from lshdb.search.candidates import LeftOut
 from lshdb.search.links import MEMORY
 from tests.brute import brute_pairs
 from tests.conftest import edited, family_corpus, make_text, pair_set
@@ -82,19 +80,6 @@ def test_each_text_is_shingled_once(make_index: Make, monkeypatch: pytest.Monkey
     keys = {key for pair in pair_set(index) for key in pair[:2]}
     assert len(keys) < 2 * len(shingled)
     assert len(shingled) == len(set(map(str, shingled)))
-
-
-def test_recall_lost_is_what_the_bands_left_out_would_have_found() -> None:
-    params = IndexParams.choose(threshold=0.8)
-    nothing, everything, half = LeftOut(9), LeftOut(9), LeftOut(9)
-    bands = np.arange(params.bands)
-    everything.count(bands, np.full(params.bands, 100), 0, 100)
-    half.count(bands[::2], np.full(params.bands // 2, 100), 0, 100)
-    assert nothing.recall_lost(params) == 0.0
-    assert everything.recall_lost(params) == pytest.approx(params.recall_at(0.8))
-    assert half.recall_lost(params) == pytest.approx(
-        params.recall_at(0.8) - (1 - (1 - 0.8**params.rows) ** (params.bands / 2))
-    )
 
 
 def test_a_bucket_as_large_as_the_cap_is_not_left_out(make_index: Make) -> None:

@@ -1,0 +1,624 @@
+"""How many pairs a cap on buckets loses: counted where that is quick, else estimated.
+
+A pair is lost where it is a pair at the threshold, shares a bucket, and shares none that was
+compared. How many there are cannot be told from bands as if they were independent: near-duplicates
+meet in the large buckets of every band at once. So pairs of the large buckets are looked at:
+
+* all of them, each once, where there are at most ``COUNTED``;
+* otherwise a sample. A pair of documents is drawn from a bucket that is drawn in proportion to the
+  pairs of documents in it; a pair that lies in h large buckets is drawn h times as often, and is
+  counted as 1 / h (Hansen and Hurwitz, 1943). Buckets are sampled by classes of size, so that a few
+  very large ones do not hide the many others.
+
+A pair passes by its signatures first, and is verified exactly where the search does that. So up to
+``DRAWN`` pairs are drawn, and the texts of about ``VERIFIED`` are read. Draws follow from the seed:
+the same question about the same index has the same answer.
+
+What is counted are pairs of documents, copies included. The interval is that of Fay and Feuer
+(Statistics in Medicine 16, 1997) for weighted counts, for 99 %: it has an upper end although no
+sampled pair was lost. Where large buckets hold too many postings to read, some of them are drawn,
+and the unit that is counted is a bucket and not a pair.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.arrays import distinct
+from lshdb.banding import bucket_keys, compare_rows, key_ranges, matching_bands
+from lshdb.search.candidates import PART_SIGNATURES, LeftOut, contains, living, pairs_of_buckets
+from lshdb.search.links import check_exactly
+from lshdb.search.points import points_of
+from lshdb.search.resigning import signed_anew
+from lshdb.search.verification import estimate
+from lshdb.signatures.family import Family
+from lshdb.storage.buckets import Buckets
+from lshdb.storage.edges import Edges, EdgeState, EdgeTables
+from lshdb.storage.snapshot import Snapshot
+
+__all__ = [
+    "DocumentCounts",
+    "Loss",
+    "PairCount",
+    "PairFrame",
+    "estimate_pairs",
+    "loss_of",
+    "lost_by",
+    "stored_loss",
+    "survey",
+    "with_members",
+]
+
+COUNTED = 400_000
+DRAWN = 240_000
+VERIFIED = 2_000
+_CHARACTERS = 64 * 2**20
+"""Of texts that are read for a sample, about."""
+_READ = 1_000_000
+"""Postings of large buckets that are read for a sample, about."""
+_FEWEST_BUCKETS = 50
+_KEYS = 5_000
+_FIRST_DRAWS, _MOST_DRAWS = 1_024, 16_384
+_Z = 2.5758293035489004
+"""Of the normal distribution 99 % lie within so many standard deviations."""
+_MEMORY = 64 * 2**20
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class PairCount:
+    """A number of pairs of documents.
+
+    Attributes
+    ----------
+    value, low, high : float
+        The number, or an estimate with the ends of its interval of 99 %.
+    is_exact : bool
+        Whether it was counted.
+    n_sampled : int
+        Pairs that were drawn for it; 0 where it was counted.
+    """
+
+    value: float
+    low: float
+    high: float
+    is_exact: bool
+    n_sampled: int
+
+    def __add__(self, counted: int) -> PairCount:
+        """The same with some more that were counted."""
+        ends = (self.value + counted, self.low + counted, self.high + counted)
+        return PairCount(*ends, self.is_exact, self.n_sampled)
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What a cap on buckets costs: pairs of documents that are not found because of it.
+
+    Attributes
+    ----------
+    pairs : float
+        Near-duplicate pairs of documents that are not found, and would be without the cap.
+    share, low, high : float
+        The same as a share of all that would be found without the cap, and the ends of the interval
+        that holds it with a probability of 99 %. ``low`` and ``high`` are ``share`` where it was
+        counted.
+    is_exact : bool
+        Whether all pairs of the large buckets were looked at, or a sample.
+    n_sampled : int
+        Pairs that were drawn; 0 where all were counted.
+    """
+
+    pairs: float
+    share: float
+    low: float
+    high: float
+    is_exact: bool
+    n_sampled: int
+
+
+def loss_of(lost: PairCount, found: PairCount) -> Loss:
+    """The loss where so many pairs are lost and so many found."""
+
+    def share(one: float, other: float) -> float:
+        return one / (one + other) if one else 0.0
+
+    return Loss(
+        lost.value,
+        share(lost.value, found.value),
+        share(lost.low, found.high),
+        share(lost.high, found.low),
+        lost.is_exact and found.is_exact,
+        lost.n_sampled + found.n_sampled,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentCounts:
+    """How many documents have each signature.
+
+    Attributes
+    ----------
+    held : ndarray of int64, shape (n_signatures,)
+        All of them.
+    new : ndarray of int64, shape (n_signatures,)
+        Those of which a pair must have one; ``held`` itself where that is any. Those that are not
+        among ``held`` make pairs with those that are.
+    """
+
+    held: Ids
+    new: Ids
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, *, since: int | None = None) -> DocumentCounts:
+        """Those of an index; with ``since``, documents of that batch or later ones are new."""
+        held = np.ones(snapshot.n_signatures, dtype=np.int64)
+        held[snapshot.edges.dead()] = 0
+        ids, counts = snapshot.copy_counts()
+        held[ids] = counts
+        if since is None:
+            return cls(held, held)
+        new = np.zeros(snapshot.n_signatures, dtype=np.int64)
+        ids, counts = snapshot.new_counts(since)
+        new[ids] = counts
+        return cls(held, new)
+
+    def pairs(self, left: Ids, right: Ids) -> Ids:
+        """Pairs of documents that pairs of signatures stand for."""
+        all_pairs: Ids = self.held[left] * self.held[right]
+        if self.new is self.held:
+            return all_pairs
+        old = self.held - self.new
+        return all_pairs - old[left] * old[right]
+
+    def pairs_of_copies(self, *, most: int | None = None) -> int:
+        """Pairs of documents with one signature, in groups of no more than ``most``."""
+        groups = self.held if most is None else self.held[self.held <= most]
+        return int((groups * (groups - 1) // 2).sum())
+
+
+class PairFrame:
+    """Buckets to draw pairs from: their keys, sizes, and how many pairs each makes.
+
+    Parameters
+    ----------
+    counts : DocumentCounts
+        A signature without a document there takes no part.
+    """
+
+    def __init__(self, counts: DocumentCounts) -> None:
+        self.counts = counts
+        self._columns: list[tuple[Ids, Ids, NDArray[np.float64]]] = []
+
+    def add(self, buckets: Buckets) -> None:
+        """Add some buckets; those in which there is no pair only say that they were added."""
+        buckets = buckets.chosen(np.flatnonzero(buckets.sizes > 0))
+        if not len(buckets.keys):
+            return
+        starts = np.cumsum(buckets.sizes) - buckets.sizes
+        held, new = self.counts.held[buckets.members], self.counts.new[buckets.members]
+        sizes = np.add.reduceat(((held > 0) | (new > 0)).astype(np.int64), starts)
+        masses = np.add.reduceat(held, starts).astype(np.float64)
+        masses *= np.add.reduceat(new, starts)
+        masses[sizes < 2] = 0.0
+        self._columns.append((buckets.keys, sizes, masses))
+
+    def columns(self) -> tuple[Ids, Ids, NDArray[np.float64]]:
+        """(keys, sizes, masses), in order of key."""
+        if not self._columns:
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+        keys, sizes, masses = (np.concatenate(each) for each in zip(*self._columns, strict=True))
+        order = np.argsort(keys)
+        return keys[order], sizes[order], masses[order]
+
+
+def survey(
+    snapshot: Snapshot, *, bands: int, above: int = 1, large: PairFrame | None = None
+) -> Iterator[Buckets]:
+    """All buckets of more than ``above`` living signatures, in one pass over the postings.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    bands : int
+    above : int
+    large : PairFrame, optional
+        They are added to it on the way.
+    """
+    dead = snapshot.edges.dead()
+    parts = 1 + snapshot.n_signatures // PART_SIGNATURES
+    for first, last in key_ranges(bands=bands, parts=parts):
+        buckets = living(snapshot.postings.shared(first, last, above=above), dead)
+        buckets = buckets.chosen(np.flatnonzero(buckets.sizes > above))
+        if large is not None:
+            large.add(buckets)
+        yield buckets
+
+
+def lost_by(
+    snapshot: Snapshot,
+    family: Family,
+    left_out: LeftOut,
+    large: PairFrame,
+    *,
+    threshold: float,
+    method: str,
+    seed: int = 0,
+) -> PairCount | None:
+    """Pairs of documents that a search for pairs left out, groups of copies among them."""
+    lost = estimate_pairs(
+        snapshot, family, large,
+        threshold=threshold, method=method, found_by="another bucket", seed=seed,
+    )  # fmt: skip
+    return None if lost is None else lost + left_out.copy_pairs
+
+
+def stored_loss(
+    snapshot: Snapshot,
+    family: Family,
+    state: EdgeState,
+    *,
+    threshold: float,
+    tables: EdgeTables | None = None,
+    seed: int = 0,
+) -> Loss | None:
+    """What the stored pairs lack because large buckets were linked and not compared.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    family : Family
+    state : EdgeState
+        Of those pairs; what came in later is left out of account.
+    threshold : float
+        At least that of the state.
+    tables : EdgeTables, optional
+        Where the pairs are, if they are not committed yet.
+    seed : int
+
+    Returns
+    -------
+    Loss or None
+        None where there are neither rows nor texts to look at. One pass over the postings and over
+        the stored pairs.
+    """
+    tables = snapshot.edges if tables is None else tables
+    counts = DocumentCounts.of(snapshot)
+    counts.held[state.n_signatures :] = 0
+    if state.max_bucket is None:
+        return Loss(0.0, 0.0, 0.0, 0.0, True, 0)
+    large = PairFrame(counts)
+    for _ in survey(snapshot, bands=family.params.bands, above=state.max_bucket, large=large):
+        pass
+    lost = estimate_pairs(
+        snapshot, family, large,
+        threshold=threshold, method=state.method, found_by=tables, seed=seed,
+    )  # fmt: skip
+    if lost is None:
+        return None
+    found = counts.pairs_of_copies()
+    for edges in tables.edges(threshold):
+        found += int((counts.held[edges.left] * counts.held[edges.right]).sum())
+    return loss_of(lost, PairCount(found, found, found, True, 0))
+
+
+def estimate_pairs(
+    snapshot: Snapshot,
+    family: Family,
+    frame: PairFrame,
+    *,
+    threshold: float,
+    method: str,
+    found_by: EdgeTables | str,
+    seed: int = 0,
+) -> PairCount | None:
+    """How many pairs of documents at the threshold lie in some buckets and are not found.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    family : Family
+    frame : PairFrame
+        The buckets.
+    threshold : float
+    method : {"none", "signature", "exact"}
+    found_by : EdgeTables or {"another bucket", "nothing"}
+        A pair is found if it is stored, or shares a bucket that is not in the frame, or never.
+    seed : int
+        Another one draws other pairs.
+
+    Returns
+    -------
+    PairCount or None
+        None where there are neither rows nor texts to look at.
+    """
+    if not snapshot.has_signatures and not family.params.keeps_texts:
+        return None
+    return _Search(snapshot, family, frame, threshold, method, found_by, seed).amount()
+
+
+class _Search:
+    """One estimate."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        family: Family,
+        frame: PairFrame,
+        threshold: float,
+        method: str,
+        found_by: EdgeTables | str,
+        seed: int,
+    ) -> None:
+        self._snapshot = snapshot
+        self._family = family
+        self._params = family.params
+        self._counts = frame.counts
+        self._keys, self._sizes, self._masses = frame.columns()
+        self._threshold = threshold
+        self._method = method
+        self._found_by = found_by
+        # Those that texts are not read for cost their signatures alone.
+        self._most_kept = VERIFIED if method == "exact" else 10 * VERIFIED
+        self._random = np.random.default_rng([seed, family.params.seed])
+
+    def amount(self) -> PairCount:
+        some = np.flatnonzero(self._masses > 0)
+        if not len(some):
+            return PairCount(0.0, 0.0, 0.0, True, 0)
+        most = COUNTED if self._snapshot.has_signatures else COUNTED // 100
+        if int((self._sizes[some] * (self._sizes[some] - 1) // 2).sum()) <= most:
+            return self._counted(some)
+        return self._sampled(some)
+
+    # All pairs
+
+    def _counted(self, some: Ids) -> PairCount:
+        """Look at all pairs, and draw only from those that take reading texts."""
+        names = [np.empty(0, dtype=np.uint64)]
+        for start in range(0, len(some), _KEYS):
+            buckets = self._read(self._keys[some[start : start + _KEYS]])
+            for left, right, _ in pairs_of_buckets(buckets, None):
+                names.append(_named(left, right))
+        left, right = _ends(distinct(np.concatenate(names)))
+        wanted = self._counts.pairs(left, right) > 0
+        left, right = left[wanted], right[wanted]
+        keep, _ = self._screened(left, right)
+        left, right = left[keep], right[keep]
+        weights = self._counts.pairs(left, right).astype(np.float64)
+        if len(left) <= self._most_verified(left, right):
+            value = float(weights[self._are_pairs(left, right)].sum())
+            return PairCount(value, value, value, True, 0)
+        # In proportion to the pairs of documents, so that each draw stands for as many.
+        n = self._most_verified(left, right)
+        places = np.searchsorted(np.cumsum(weights), self._random.random(n) * weights.sum())
+        n_hits = int(self._are_pairs(left[places], right[places]).sum())
+        each = weights.sum() / n
+        value, low, high = _interval(np.full(n_hits, each), each)
+        return PairCount(value, low, min(high, float(weights.sum())), False, n)
+
+    # A sample
+
+    def _sampled(self, some: Ids) -> PairCount:
+        classes = np.log2(self._sizes[some]).astype(np.int64) // 2
+        strata = [some[classes == one] for one in distinct(classes).tolist()]
+        hits, largest, n_sampled = [], 0.0, 0
+        for places in strata:
+            weights, most, n = self._stratum(places, len(strata))
+            hits.append(weights)
+            largest = max(largest, most)
+            n_sampled += n
+        value, low, high = _interval(np.concatenate(hits), largest)
+        return PairCount(value, low, min(high, float(self._masses[some].sum())), False, n_sampled)
+
+    def _stratum(self, places: Ids, n_strata: int) -> tuple[NDArray[np.float64], float, int]:
+        """Weights of what was hit, the largest that there could be, and the number of draws."""
+        draws = _Draws(self, places, _READ // n_strata)
+        n_wanted = max(self._most_kept // n_strata, 200)
+        n_most = DRAWN // n_strata if self._snapshot.has_signatures else n_wanted
+        found: list[tuple[Ids, Ids, NDArray[np.float64], Ids]] = []
+        n, n_found = 0, 0
+        while n < n_most and n_found < n_wanted:
+            left, right, units = draws.take(n)
+            n += len(left)
+            differ = np.flatnonzero(left != right)
+            left, right, units = left[differ], right[differ], units[differ]
+            keep, shared = self._screened(left, right)
+            left, right, units = left[keep], right[keep], units[keep]
+            held, new = self._counts.held, self._counts.new
+            often = new[left] * held[right] + new[right] * held[left]
+            values = self._counts.pairs(left, right) / (often * shared)
+            found.append((left, right, values, units))
+            n_found += len(left)
+        left, right, values, units = (np.concatenate(each) for each in zip(*found, strict=True))
+        n_read = 2 * n_wanted
+        if self._method == "exact":
+            n_read = 1 + self._most_verified(left, right) // n_strata
+        thinned = 1.0
+        if n_read < len(left):
+            chosen = np.sort(np.argsort(self._random.random(len(left)))[:n_read])
+            left, right, units = left[chosen], right[chosen], units[chosen]
+            values, thinned = values[chosen], n_found / n_read
+        hit = self._are_pairs(left, right)
+        each = draws.mass / n * thinned
+        _, unit = np.unique(units[hit], return_inverse=True)
+        totals = np.bincount(unit.reshape(-1), weights=values[hit] * each).astype(np.float64)
+        # A pair is drawn either way round, and then counts half; with new documents it may not.
+        of_draw = 0.5 if self._counts.new is self._counts.held else 1.0
+        return totals, each * of_draw * draws.n_of_unit(n), n
+
+    def draw(self, n: int) -> NDArray[np.float64]:
+        """Random numbers from 0 up to 1."""
+        return self._random.random(n)
+
+    # Pairs
+
+    def _screened(self, left: Ids, right: Ids) -> tuple[NDArray[np.bool_], Ids]:
+        """Which pairs may be lost, by their signatures; and in how many buckets each of them is."""
+        keep = np.zeros(len(left), dtype=bool)
+        shared = [np.empty(0, dtype=np.int64)]
+        for start in range(0, len(left), _MOST_DRAWS):
+            part = slice(start, start + _MOST_DRAWS)
+            keep[part], n_shared = self._screened_some(left[part], right[part])
+            shared.append(n_shared)
+        return keep, np.concatenate(shared)
+
+    def _screened_some(self, left: Ids, right: Ids) -> tuple[NDArray[np.bool_], Ids]:
+        rows, places = self._rows(np.concatenate([left, right]))
+        one, other = places[: len(left)], places[len(left) :]
+        agreement = compare_rows(rows, one, rows, other, **self._params.cut)
+        _, suffices = estimate(
+            agreement, self._params, method=self._method, threshold=self._threshold
+        )
+        keep = np.flatnonzero(suffices & (agreement.matched > 0))
+        agree = matching_bands(rows[one[keep]], rows[other[keep]], **self._params.cut)
+        keys = bucket_keys(rows[one[keep]], **self._params.cut)
+        is_inside = np.zeros_like(agree)
+        is_inside[agree] = contains(self._keys, keys[agree])
+        shared = is_inside.sum(axis=1)
+        lost = shared > 0
+        if self._found_by == "another bucket":
+            lost &= (is_inside == agree).all(axis=1)
+        elif isinstance(self._found_by, EdgeTables):
+            stored = self._found_by.contain(left[keep], right[keep], self._threshold)
+            lost &= ~stored
+        mask = np.zeros(len(left), dtype=bool)
+        mask[keep[lost]] = True
+        return mask, shared[lost]
+
+    def _rows(self, ids: Ids) -> tuple[NDArray[np.uint32], Ids]:
+        if self._snapshot.has_signatures:
+            return self._snapshot.signatures.among(ids)
+        wanted = distinct(ids)
+        rows = signed_anew(self._snapshot, self._family, wanted)
+        return rows, np.searchsorted(wanted, ids)
+
+    def _are_pairs(self, left: Ids, right: Ids) -> NDArray[np.bool_]:
+        """Which pairs that passed their signatures are at the threshold."""
+        if self._method != "exact" or not len(left):
+            return np.ones(len(left), dtype=bool)
+        drawn = _named(left, right)
+        names = distinct(drawn)
+        edges = Edges(*_ends(names), np.zeros(len(names)))
+        points = points_of(self._snapshot, self._family, most_bytes=_MEMORY)
+        held = [np.empty(0, dtype=np.uint64)]
+        for verified in check_exactly(points, self._family, edges, self._threshold):
+            held.append(_named(verified.left, verified.right))
+        result: NDArray[np.bool_] = np.isin(drawn, np.concatenate(held))
+        return result
+
+    def _most_verified(self, left: Ids, right: Ids) -> int:
+        """How many of some pairs may be verified, by what their texts take."""
+        if self._method != "exact":
+            return len(left)
+        if self._params.keeps_vectors or not len(left):
+            return VERIFIED
+        step = 1 + 2 * len(left) // 1000
+        length = self._snapshot.mean_length(distinct(np.concatenate([left, right])[::step]))
+        return int(min(VERIFIED, max(100, _CHARACTERS / (2 * length + 1))))
+
+    def _read(self, keys: Ids) -> Buckets:
+        """Some buckets, with the signatures that take part."""
+        there = (self._counts.held > 0) | (self._counts.new > 0)
+        return with_members(self._snapshot.postings.grouped_of(keys), there)
+
+
+class _Draws:
+    """Pairs of documents drawn from some buckets.
+
+    All of the buckets are read where they are small together; a draw is then a pair. Otherwise some
+    buckets are drawn, and pairs are taken from each of them in turn: a draw is a bucket.
+    """
+
+    def __init__(self, search: Any, places: Ids, most_read: int) -> None:
+        self._search = search
+        keys, sizes, masses = search._keys[places], search._sizes[places], search._masses[places]
+        self.mass = float(masses.sum())
+        self._picked: Ids | None = None
+        if sizes.sum() > most_read:
+            n = max(_FEWEST_BUCKETS, int(most_read / ((masses * sizes).sum() / self.mass)))
+            picked = np.searchsorted(np.cumsum(masses), search.draw(n) * self.mass)
+            picked = np.minimum(picked, len(keys) - 1)
+            kept, self._picked = np.unique(picked, return_inverse=True)
+            self._picked = self._picked.reshape(-1)
+            keys, masses = keys[kept], masses[kept]
+        parts = [search._read(keys[at : at + _KEYS]) for at in range(0, len(keys), _KEYS)]
+        self._members = np.concatenate([part.members for part in parts])
+        self._ends = np.cumsum(np.concatenate([part.sizes for part in parts]))
+        self._masses = np.cumsum(masses)
+        self._new = np.cumsum(search._counts.new[self._members])
+        self._held = np.cumsum(search._counts.held[self._members])
+
+    def n_of_unit(self, n: int) -> int:
+        """Pairs that were taken from each unit after so many draws."""
+        return 1 if self._picked is None else n // len(self._picked)
+
+    def take(self, n_before: int) -> tuple[Ids, Ids, Ids]:
+        """(left, right, unit) of the next draws; left and right may be one signature."""
+        if self._picked is None:
+            n = min(_MOST_DRAWS, max(_FIRST_DRAWS, n_before))
+            units = n_before + np.arange(n)
+            buckets = np.searchsorted(self._masses, self._search.draw(n) * self._masses[-1])
+            buckets = np.minimum(buckets, len(self._masses) - 1)
+        else:
+            units, buckets = np.arange(len(self._picked)), self._picked
+        one = self._members[self._places(self._new, buckets)]
+        other = self._members[self._places(self._held, buckets)]
+        return np.minimum(one, other), np.maximum(one, other), units
+
+    def _places(self, sums: Ids, buckets: Ids) -> Ids:
+        """A document of each bucket, as the place of its signature."""
+        last = sums[self._ends[buckets] - 1]
+        starts = self._ends[buckets - 1]
+        before = np.where(buckets > 0, sums[starts - 1], 0)
+        numbers = before + (self._search.draw(len(buckets)) * (last - before)).astype(np.int64)
+        places: Ids = np.searchsorted(sums, numbers, side="right")
+        return places
+
+
+def with_members(buckets: Buckets, wanted: NDArray[np.bool_]) -> Buckets:
+    """The same buckets without the signatures that are not wanted (bool, shape (n_signatures,))."""
+    if not len(buckets.keys):
+        return buckets
+    kept = wanted[buckets.members]
+    starts = np.cumsum(buckets.sizes) - buckets.sizes
+    sizes = np.add.reduceat(kept.astype(np.int64), starts)
+    return Buckets(buckets.keys, sizes, buckets.members[kept])
+
+
+def _named(left: Ids, right: Ids) -> NDArray[np.uint64]:
+    """A number for each pair."""
+    return left.astype(np.uint64) << np.uint64(32) | right.astype(np.uint64)
+
+
+def _ends(names: NDArray[np.uint64]) -> tuple[Ids, Ids]:
+    low = np.uint64(2**32 - 1)
+    return (names >> np.uint64(32)).astype(np.int64), (names & low).astype(np.int64)
+
+
+def _interval(weights: NDArray[np.float64], largest: float) -> tuple[float, float, float]:
+    """A sum of weighted counts with the ends of its interval.
+
+    Quantiles of chi squared are those of Wilson and Hilferty (1931), which are within one percent
+    at the upper end and too low, hence safe, at the lower.
+    """
+    value, variance = float(weights.sum()), float((weights**2).sum())
+    low = 0.0
+    if value > 0:
+        low = variance / (2 * value) * _chi_squared(2 * value**2 / variance, -_Z)
+    more, spread = value + largest, variance + largest**2
+    if more == 0:
+        return 0.0, 0.0, 0.0
+    return value, low, float(spread / (2 * more) * _chi_squared(2 * more**2 / spread, _Z))
+
+
+def _chi_squared(freedom: float, deviations: float) -> float:
+    part = 2 / (9 * freedom)
+    return freedom * max(0.0, 1 - part + deviations * math.sqrt(part)) ** 3
