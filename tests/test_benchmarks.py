@@ -15,6 +15,7 @@ from benchmarks import (
     _growth,
     _jobs,
     adding,
+    hot_buckets,
     make_corpus,
     nightly,
     pairing,
@@ -256,6 +257,15 @@ def test_nights_are_compared_in_a_small_and_in_a_large_index(
     assert re.search(r"^30 +0\.\d{4} ", printed, re.M)
     assert re.search(r"^300 +0\.\d{4} ", printed, re.M)
     assert re.search(r"^Tenfold size, \d+\.\d\d times the cost$", printed, re.M)
+
+
+def test_what_a_cap_costs_is_held_against_what_is_said(
+    planted: Planted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus, pairs = map(str, planted)
+    hot_buckets.main([corpus, "--gold", pairs, "--caps", "2", "--seeds", "2x2", "--markdown"])
+    printed = capsys.readouterr().out
+    assert re.search(r"^\| short.jsonl, k 5 \| +2 \|.*\| +4/4 \|.*\| +4/4 \| +0 \|", printed, re.M)
 
 
 def pairs_of(path: Path) -> set[tuple[str, ...]]:
