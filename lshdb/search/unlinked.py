@@ -108,6 +108,8 @@ class Unlinked:
         if self._plan is None:
             self._plan = self._planned(most, asked, other)
         self._checked |= asked
+        if not self._snapshot.has_signatures:
+            return _NONE
         names = [np.empty(0, dtype=np.int64)]
         similarities = [np.empty(0)]
         for left, right in self._pairs(
