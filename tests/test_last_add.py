@@ -11,12 +11,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from lshdb import ConflictError, Index, TooManyRejectedError, adding, merging
+from lshdb import AllRejectedError, ConflictError, Index, TooManyRejectedError, adding, merging
 from lshdb.documents import Rejected
 from tests.conftest import family_corpus, pair_set
 from tests.raw import change
@@ -90,10 +91,11 @@ def test_an_add_repeated_leaves_last_as_it_was(index: Index, whole: set[object])
 def test_an_add_that_brought_nothing_is_not_last(index: Index, whole: set[object]) -> None:
     index.add(NIGHT)
     index.add([])
-    result = index.add([Rejected("file:1", "no object")])
+    with pytest.raises(AllRejectedError) as nothing:
+        index.add([Rejected("file:1", "no object")])
     index.add([(OLD[0][0], "another text")], on_conflict="skip")
     assert pair_set(index, since="last") == whole
-    assert index.batches()[result.batches[0] - 1].n_rejected == 1
+    assert index.batches()[nothing.value.result.batches[0] - 1].n_rejected == 1
 
 
 def test_a_removal_is_not_last(index: Index) -> None:
@@ -185,7 +187,8 @@ def test_an_add_that_an_error_stopped_did_not_end(index: Index) -> None:
 def test_an_add_that_ends_leaves_no_mark(index: Index, n: int) -> None:
     """Also where the input ends with a full batch, or with rejected lines after one."""
     index.add(NIGHT[:n])
-    index.add([*OTHER[: n // 2], *[Rejected("file:1", "no")] * 9])
+    with nullcontext() if n else pytest.raises(AllRejectedError):
+        index.add([*OTHER[: n // 2], *[Rejected("file:1", "no")] * 9])
     assert unfinished(index) == set()
 
 

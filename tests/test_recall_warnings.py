@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -26,6 +27,12 @@ def heard() -> Iterator[None]:
         yield
 
 
+def lines(folder: Path) -> Path:
+    path = folder / "lines.jsonl"
+    path.write_text("".join(json.dumps({"id": key, "text": text}) + "\n" for key, text in TEXTS))
+    return path
+
+
 def links(folder: Path) -> Path:
     path = folder / "links.tsv"
     path.write_text("a\tx\nb\tx\n")
@@ -44,7 +51,7 @@ QUESTIONS: dict[str, Ask] = {
     "neighbors": lambda index, _, at: index.neighbors(threshold=at),
     "join": lambda index, _, at: index.join(index, threshold=at),
     "contract": lambda index, folder, at: index.contract(links(folder), threshold=at),
-    "filter": lambda index, folder, at: index.filter(links(folder), threshold=at),
+    "filter": lambda index, folder, at: index.filter(lines(folder), threshold=at),
 }
 
 

@@ -125,7 +125,7 @@ def test_nothing_to_drop_leaves_the_file_and_merges_the_runs(make_index: Make) -
     assert (index.path / "signatures.npy").stat().st_mtime == 1
     assert index.stats().runs == 1
     assert answers(index) == before
-    index.remove(TEXTS)
+    index.remove(list(TEXTS))
     assert index.compact().signatures == 0
     index.add(CORPUS)
     assert answers(index)["buckets"] == before["buckets"]

@@ -479,11 +479,14 @@ def test_large_vectors_are_read_in_parts_of_a_block(
 def test_a_vector_file_left_over_is_removed_by_the_next_writer(make_index: Make) -> None:
     index = grown(make_index, "cosine")
     for name in ("vectors.1.npy", "vectors.7.npy", "signatures.7.npy"):
-        (index.path / name).write_bytes(b"left over")
+        begun = (index.path / f"{name.partition('.')[0]}.npy").read_bytes()
+        (index.path / name).write_bytes(begun[: len(begun) // 2])
+    (index.path / "signatures.8.npy").write_bytes(b"")  # killed before its first byte
+    (index.path / "signatures.9.npy").write_bytes(b"somebody's own")
     (index.path / "vectors.old.npy").write_bytes(b"not ours")
     index.add([("new", [1.0] * DIM)])
     assert sorted(path.name for path in index.path.glob("*.npy")) == [
-        "signatures.npy", "vectors.npy", "vectors.old.npy",
+        "signatures.9.npy", "signatures.npy", "vectors.npy", "vectors.old.npy",
     ]  # fmt: skip
     notes: list[str] = []
     index.check(on_note=notes.append)

@@ -19,7 +19,7 @@ from benchmarks.peers._contract import (
     Sketcher,
     Source,
 )
-from lshdb import Index, read_documents
+from lshdb import AllRejectedError, Index, read_documents
 from lshdb.params import IndexParams
 from lshdb.shingling import Shingler, canonical_content, shingle_hashes
 from lshdb.signatures import canonical_contents, sign_contents
@@ -69,7 +69,10 @@ def adder(variant: str, threads: int, folder: Path) -> Adder:
             documents = read_documents(
                 [source.path], key_field=source.key_field, text_field=source.text_field
             )
-            return index.add(documents, workers=threads or None).documents
+            try:
+                return index.add(documents, workers=threads or None).documents
+            except AllRejectedError:
+                return 0
 
     return add
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.peers._contract import NUM_PERM, THRESHOLD, WORDS_A_SHINGLE, Source
 from benchmarks.peers._pairing import Pairer, write_pairs
-from lshdb import Index, read_documents
+from lshdb import AllRejectedError, Index, read_documents
 
 
 def pairer(variant: str, threads: int, folder: Path) -> Pairer:
@@ -21,7 +21,10 @@ def pairer(variant: str, threads: int, folder: Path) -> Pairer:
         documents = read_documents(
             [source.path], key_field=source.key_field, text_field=source.text_field
         )
-        return index.add(documents, workers=threads or None).documents
+        try:
+            return index.add(documents, workers=threads or None).documents
+        except AllRejectedError:
+            return 0
 
     def fill(source: Source) -> int:
         nonlocal index

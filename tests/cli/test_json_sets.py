@@ -37,6 +37,7 @@ def test_sets_in_json_lines(run: Run, tmp_path: Path) -> None:
 def test_the_command_line_reports_each_and_ends_with_5(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "bad.jsonl"
     file.write_text('{"id": "a", "text": 1}\n{"id": "b"}\n')
+    run("init", tmp_path / "x.lshdb")
     result = run("add", tmp_path / "x.lshdb", file, code=5)
     assert "bad.jsonl:1: " in result.stderr and "bad.jsonl:2: " in result.stderr
     assert "rejected 2" in result.output and "error" not in result.stderr

@@ -264,7 +264,7 @@ def test_a_text_that_normalising_would_make_too_long_is_rejected_before(
     (tmp_path / "texts/short.txt").write_text("\ufdfa" * 30, encoding="utf-8")
     index = tmp_path / "a.lshdb"
     done = run("add", index, tmp_path / "texts", code=5)
-    assert "added 2," in done.stdout and "rejected 1;" in done.stdout
+    assert "added 2," in done.stderr and "rejected 1;" in done.stderr
     assert (
         "long.txt: normalised, the text has more bytes than the limit of 1,000 "
         "(64 MiB, or twice the bytes of the text)\n"

@@ -207,7 +207,10 @@ def test_a_mistake_of_the_system_has_no_traceback(
     for error, words in (
         (PermissionError(13, "Permission denied", "some/file"), "some/file: Permission denied"),
         (OSError("disk quota"), "disk quota"),
-        (MemoryError(), "out of memory"),
+        (
+            MemoryError(),
+            "out of memory\nhint: end other programs, or raise the limit (ulimit -v)",
+        ),
     ):
 
         def fail(_: Index, error: BaseException = error, **_more: object) -> None:

@@ -43,7 +43,7 @@ def index(make_index: Make) -> Index:
 def streams(index: Index, file: Path) -> dict[str, Iterator[Any]]:
     documents = [(str(number), text) for number, (_, text) in enumerate(family_corpus(7))]
     with open(file, "w", encoding="utf-8") as lines:
-        lines.writelines(json.dumps({"id": key}) + "\n" for key, _ in documents)
+        lines.writelines(json.dumps({"id": key}) + "\n" for key, _ in family_corpus(7))
     return {
         "pairs": index.pairs(),
         "clusters": index.clusters(),

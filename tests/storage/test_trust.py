@@ -12,7 +12,8 @@ import pytest
 
 from lshdb import DamageError, Index, LshdbError
 from lshdb.storage.dialects.sqlite import frozen
-from lshdb.storage.dialects.sqlite.database import SqliteDatabase, open_connection
+from lshdb.storage.dialects.sqlite.connections import open_for_reading
+from lshdb.storage.dialects.sqlite.database import SqliteDatabase
 from lshdb.storage.migrations import SCHEMA_REVISION
 from tests.children.placing import child_path
 from tests.storage import freeze_schemas
@@ -198,7 +199,7 @@ def test_a_run_that_names_another_table_is_refused(path: Path, name: str) -> Non
 
 def test_functions_of_a_schema_are_not_trusted(path: Path) -> None:
     database = SqliteDatabase(path / "index.db")
-    connection = open_connection(database)
+    connection, _ = open_for_reading(database)
     assert connection.execute("PRAGMA trusted_schema").fetchone() == (0,)
     connection.close()
     engine = database.open_engine()

@@ -22,7 +22,13 @@ import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lshdb.errors import DamageError, IndexExistsError, ParameterError, system_hint
+from lshdb.errors import (
+    DamageError,
+    DatabaseError,
+    IndexExistsError,
+    ParameterError,
+    system_hint,
+)
 from lshdb.storage.dialects.base import Database, Session
 from lshdb.storage.dialects.reading import GuardedReader, Reader
 from lshdb.storage.dialects.sqlite.connections import (
@@ -154,8 +160,22 @@ class SqliteDatabase(Database):
                 )
 
     def reserve(self) -> None:
-        """Make the file, empty; it must not exist."""
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        """Make the file, empty; it must not exist.
+
+        Raises
+        ------
+        DatabaseError
+            It cannot be made.
+        """
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            descriptor = os.open(self.path, flags, 0o644)
+        except OSError as error:
+            raise DatabaseError(
+                f"cannot make the database {self}: {error.strerror}",
+                hint=system_hint(error)
+                or "check that its folder exists, that you may write to it, and its free space",
+            ) from error
         self._reserved = os.fstat(descriptor)
         os.close(descriptor)
 
