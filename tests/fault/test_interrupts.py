@@ -103,7 +103,7 @@ def test_before_every_line_that_makes_an_index(
         env={**os.environ, "PYTHONPATH": child_path()},
     )
     assert not ended.returncode, ended.stderr
-    _, *found, tried = ended.stdout.splitlines()
+    *found, tried = ended.stdout.splitlines()
     assert not found, "\n".join(found)
     assert int(tried) >= 10, ended.stderr
 
