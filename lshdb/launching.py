@@ -8,6 +8,7 @@ An exception in the middle of an import may come out as another one, or leave ha
 on which the next import of it stumbles; SQLAlchemy's pool takes one, where it opens and closes
 connections, for its own and logs it with a traceback. Both are short, and interrupted behind that.
 What is called when an object is freed can raise nothing: an exception there is raised again later.
+SQLite's callbacks drop what they raise; whoever calls SQLite raises it again (``dropped``).
 """
 
 from __future__ import annotations
@@ -23,10 +24,13 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import NoReturn
 
-__all__ = ["Terminated", "main"]
+__all__ = ["Terminated", "dropped", "main", "postponed"]
 
 _AGAIN_SECONDS = 0.02
 SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+
+_raised: KeyboardInterrupt | None = None
+_postponed = 0
 
 
 class Terminated(KeyboardInterrupt):
@@ -71,17 +75,36 @@ def _leave(number: int, _frame: FrameType | None) -> None:
     os._exit(_say(number))
 
 
+def dropped() -> KeyboardInterrupt:
+    """What a signal last raised, where C code called the function that it was raised in.
+
+    Such code may drop the exception and report an error of its own; who sees that error, and knows
+    that the function has not asked for it, raises this in its place.
+    """
+    return _raised or KeyboardInterrupt()
+
+
+def postponed() -> int:
+    """The signal that SIGALRM stands for, or 0."""
+    return _postponed
+
+
 def _raise(number: int, frame: FrameType | None) -> None:
+    global _raised
     if _is_delicate(frame):
         _raise_later(number)
         return
     if number == signal.SIGTERM:
         signal.signal(number, signal.SIG_DFL)  # whoever asks a second time means at once
-        raise Terminated
-    raise KeyboardInterrupt
+        _raised = Terminated()
+    else:
+        _raised = KeyboardInterrupt()
+    raise _raised
 
 
 def _raise_later(number: int) -> None:
+    global _postponed
+    _postponed = number
     signal.signal(signal.SIGALRM, lambda _, frame: _raise(number, frame))
     signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from lshdb.cli._errors import INTERRUPTED, TERMINATED
 from lshdb.cli._output import note
+from lshdb.launching import postponed
 
 __all__ = ["prompt_interrupts"]
 
@@ -57,7 +58,9 @@ def prompt_interrupts() -> Iterator[None]:
 
 def _watch(reader: int, over: threading.Event) -> None:
     while signals := os.read(reader, 1):
-        ends = _ENDS.get(signals[0])
+        # A signal that came at a bad moment comes again as SIGALRM, which nobody may hear either.
+        number = postponed() if signals[0] == signal.SIGALRM else signals[0]
+        ends = _ENDS.get(number)
         if ends is not None and not over.wait(_PATIENCE_SECONDS):
             note(ends[0])
             os._exit(ends[1])

@@ -86,16 +86,22 @@ def test_no_rows(run: Run, index_path: Path) -> None:
     assert run("sql", index_path, statement, "--format", "csv").stdout == "key\n"
 
 
-def test_ctrl_c_in_the_middle_of_a_long_statement(
-    start: Callable[..., subprocess.Popen[bytes]], index_path: Path
-) -> None:
+@pytest.mark.parametrize("timeout", [(), ("--timeout", "600")])
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [(signal.SIGINT, 130, b"interrupted\n"), (signal.SIGTERM, 143, b"terminated\n")],
+)
+def test_a_signal_in_the_middle_of_a_long_statement(
+    start: Callable[..., subprocess.Popen[bytes]], index_path: Path, timeout: tuple[str, ...],
+    number: signal.Signals, code: int, said: bytes,
+) -> None:  # fmt: skip
     statement = (
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000000000) "
         "SELECT count(*) FROM n"
     )
-    child = start("sql", index_path, statement)
+    child = start("sql", index_path, statement, *timeout)
     time.sleep(1.5)  # it is in the database by now, and says nothing by which to tell
     assert child.poll() is None
-    child.send_signal(signal.SIGINT)
-    assert child.wait(timeout=10) == 130
-    assert child.stderr and child.stderr.read() == b"interrupted\n"
+    child.send_signal(number)
+    assert child.wait(timeout=30) == code
+    assert child.stderr and child.stderr.read() == said

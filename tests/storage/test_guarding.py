@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import signal
 import sqlite3
 import time
 from collections.abc import Callable
@@ -16,6 +17,10 @@ from lshdb.storage.dialects.sqlite.guarding import LONGEST_VALUE
 
 Make = Callable[..., Index]
 ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
+LONG_STATEMENT = (
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) "
+    "SELECT count(*) FROM n"
+)
 
 
 @pytest.fixture
@@ -173,8 +178,46 @@ def test_rows_end_when_the_index_is_closed(index: Index) -> None:
 @pytest.mark.sqlite("its authorizer")
 def test_functions_are_refused_whatever_this_sqlite_was_built_with(index: Index) -> None:
     """By the authorizer, before SQLite says that there is no such function."""
-    from lshdb.storage.dialects.sqlite.guarding import _REFUSED_FUNCTIONS, _authorise
+    from lshdb.storage.dialects.sqlite.guarding import _REFUSED_FUNCTIONS, SqliteGuardedReader
 
+    reader = SqliteGuardedReader(sqlite3.connect(":memory:"), None)
     for name in (*_REFUSED_FUNCTIONS, "ReadFile"):
-        decision = _authorise(sqlite3.SQLITE_FUNCTION, None, name, None, None)
+        decision = reader._authorise(sqlite3.SQLITE_FUNCTION, None, name, None, None)
         assert decision == sqlite3.SQLITE_DENY
+    reader.close()
+
+
+@pytest.mark.sqlite("its callbacks")
+@pytest.mark.parametrize("callback", ["_authorise", "_is_over"])
+@pytest.mark.parametrize("timeout", [None, 60.0])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_a_callback_is_no_refusal_and_no_timeout(
+    callback: str, timeout: float | None, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite's module drops what a callback raises, and reports an error of its own."""
+    from lshdb import launching
+    from lshdb.storage.dialects.sqlite.guarding import SqliteGuardedReader
+
+    class Interrupted(SqliteGuardedReader):
+        pass
+
+    def interrupted(*_: object) -> int:
+        signal.raise_signal(number)
+        return 0
+
+    setattr(Interrupted, callback, interrupted)
+    monkeypatch.setattr(launching, "_raised", None)
+    before = {each: signal.getsignal(each) for each in launching.SIGNALS}
+    reader = Interrupted(sqlite3.connect(":memory:"), timeout)
+    try:
+        for each in launching.SIGNALS:
+            signal.signal(each, launching._raise)
+        with pytest.raises(KeyboardInterrupt) as raised:
+            found = reader.run(LONG_STATEMENT, ())
+            assert found is not None
+            list(found[1])
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        reader.close()
+    assert isinstance(raised.value, launching.Terminated) is (number == signal.SIGTERM)

@@ -10,6 +10,11 @@ not, because a slip of a zero in ``zeroblob`` or ``printf`` would end the proces
 while the database works and not while the reader of the rows does, so that a long listing that
 somebody pages through is not cut off.
 
+While the database works a signal is heard in these callbacks. What its handler raises there the
+``sqlite3`` module drops: it takes an authorizer that raises for one that refuses, and a progress
+handler that raises for one that stops the statement. So each notes when it does that itself. Where
+the database says so and neither has, it was a signal, and the interruption is raised again.
+
 Limits: the clock is looked at between two steps of SQLite's machine, some thousand times a second;
 a single function over one huge value is one step. What sorts or removes duplicates without end
 goes to SQLite's temporary files, which the timeout alone bounds.
@@ -22,6 +27,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from lshdb.launching import dropped
 from lshdb.storage.dialects.reading import GuardedReader, TimedOut
 
 __all__ = ["LONGEST_VALUE", "SqliteGuardedReader"]
@@ -44,6 +50,8 @@ _REFUSED_FUNCTIONS = frozenset(
 )
 _STEPS = 1000
 """Steps of SQLite's machine between two looks at the clock: well under a millisecond."""
+_UNTIMED_STEPS = 50 * _STEPS
+"""The same without a timeout, for signals alone."""
 
 
 class SqliteGuardedReader(GuardedReader):
@@ -61,10 +69,12 @@ class SqliteGuardedReader(GuardedReader):
         self._left = timeout
         self._deadline = 0.0
         self._connection = connection
-        self._connection.set_authorizer(_authorise)
+        self._has_refused = False
+        self._is_late = False
+        self._connection.set_authorizer(self._authorise)
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
-        if timeout is not None:
-            self._connection.set_progress_handler(self._is_over, _STEPS)
+        steps = _UNTIMED_STEPS if timeout is None else _STEPS
+        self._connection.set_progress_handler(self._is_over, steps)
 
     def run(
         self, statement: str, parameters: Sequence[Any] | Mapping[str, Any]
@@ -93,26 +103,34 @@ class SqliteGuardedReader(GuardedReader):
 
     def _timed(self, work: Any) -> Any:
         """Let the database work, for what is left of its time."""
-        if self._left is None:
-            return work()
         begun = time.monotonic()
-        self._deadline = begun + self._left
+        if self._left is not None:
+            self._deadline = begun + self._left
         try:
             return work()
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+        except sqlite3.DatabaseError as error:
+            code = getattr(error, "sqlite_errorcode", None)
+            if code == sqlite3.SQLITE_INTERRUPT and self._is_late:
                 raise TimedOut from error
+            is_ours = self._is_late or self._has_refused
+            if code in (sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_AUTH) and not is_ours:
+                raise dropped() from None
             raise
         finally:
-            self._left -= time.monotonic() - begun
+            if self._left is not None:
+                self._left -= time.monotonic() - begun
 
     def _is_over(self) -> bool:
-        return time.monotonic() > self._deadline
+        if self._left is not None and time.monotonic() > self._deadline:
+            self._is_late = True
+        return self._is_late
 
-
-def _authorise(action: int, _first: str | None, second: str | None, *_rest: object) -> int:
-    if action not in _ALLOWED:
+    def _authorise(
+        self, action: int, _first: str | None, second: str | None, *_rest: object
+    ) -> int:
+        if action in _ALLOWED and not (
+            action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _REFUSED_FUNCTIONS
+        ):
+            return sqlite3.SQLITE_OK
+        self._has_refused = True
         return sqlite3.SQLITE_DENY
-    if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _REFUSED_FUNCTIONS:
-        return sqlite3.SQLITE_DENY
-    return sqlite3.SQLITE_OK
