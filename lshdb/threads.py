@@ -13,10 +13,27 @@ from lshdb.values import check_whole
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["choose_workers", "in_chunks", "work_ahead"]
+__all__ = ["choose_workers", "in_chunks", "stop_if_told", "work_ahead"]
+
+_told = threading.local()
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
+
+
+class _Stopped(BaseException):
+    """Nobody waits any more for what a worker does; never seen outside of this module."""
+
+
+def stop_if_told() -> None:
+    """End the work of this thread where nobody waits for its result any more.
+
+    To be called between steps of long work. The kernel does, as only the main thread sees signals,
+    and that waits for the others.
+    """
+    stop: threading.Event | None = getattr(_told, "stop", None)
+    if stop is not None and stop.is_set():
+        raise _Stopped
 
 
 def choose_workers(workers: int | None) -> int:
@@ -56,8 +73,9 @@ def work_ahead(
 
     With more than one worker, up to twice as many items as workers are taken and worked on before
     their results are asked for. An error, of the work or of ``items``, comes where its result
-    would; leaving early waits for what is being worked on and drops the rest. Where the system
-    gives fewer threads (``ulimit -u``, ``ulimit -v``), or none, the caller's does what is left.
+    would; leaving early stops what is being worked on, where that calls :func:`stop_if_told`, waits
+    for it and drops the rest. Where the system gives fewer threads (``ulimit -u``, ``ulimit -v``),
+    or none, the caller's does what is left.
     """
     if workers == 1:
         yield from map(work, items)
@@ -66,6 +84,7 @@ def work_ahead(
 
     pending: deque[_Task[_Item, _Result]] = deque()
     pool = ThreadPoolExecutor(workers)
+    stop = threading.Event()
     is_short = False
     iterator = iter(items)
     error: Exception | None = None
@@ -78,7 +97,7 @@ def work_ahead(
             except Exception as raised:  # whatever the caller's iterator may raise, in its turn
                 error = raised
                 break
-            task = _Task(work, item)
+            task = _Task(work, item, stop)
             try:
                 pool.submit(task.run)
             except RuntimeError:  # no thread can be started; those that there are may still take it
@@ -91,17 +110,21 @@ def work_ahead(
         if error is not None:
             raise error
     finally:
+        stop.set()
         pool.shutdown(cancel_futures=True)
 
 
 class _Task(Generic[_Item, _Result]):
     """Work on one item, done once by whoever takes it first."""
 
-    def __init__(self, work: Callable[[_Item], _Result], item: _Item) -> None:
+    def __init__(
+        self, work: Callable[[_Item], _Result], item: _Item, stop: threading.Event
+    ) -> None:
         from concurrent.futures import Future
 
         self._work = work
         self._item = item
+        self._stop = stop
         self._untaken = threading.Lock()
         self._done: Future[_Result] = Future()
 
@@ -109,10 +132,14 @@ class _Task(Generic[_Item, _Result]):
         """Do the work, unless another thread has taken it."""
         if not self._untaken.acquire(blocking=False):
             return
+        before = getattr(_told, "stop", None)
         try:
+            _told.stop = self._stop
             self._done.set_result(self._work(self._item))
         except BaseException as error:
             self._done.set_exception(error)
+        finally:
+            _told.stop = before
 
     def result(self, *, is_short: bool) -> _Result:
         """What came of it; done here and now where there may be no thread that will."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from lshdb.errors import ParameterError
-from lshdb.threads import choose_workers, in_chunks, work_ahead
+from lshdb.threads import choose_workers, in_chunks, stop_if_told, work_ahead
 
 
 @pytest.mark.parametrize("workers", [1, 2, 7])
@@ -104,3 +104,40 @@ def test_fewer_threads_than_asked_for_do_all_the_same(
         next(results)
     assert len(started) == there_are
     assert len(done) == len(set(done))
+
+
+def test_leaving_early_stops_work_that_asks() -> None:
+    ended = []
+
+    def work(number: int) -> int:
+        if number == 0:
+            return 0
+        try:
+            while True:
+                stop_if_told()
+                time.sleep(0.001)
+        finally:
+            ended.append(number)
+
+    results = work_ahead(work, range(3), workers=2)
+    with pytest.raises(KeyboardInterrupt):
+        for _ in results:
+            results.throw(KeyboardInterrupt)
+    assert ended in ([1, 2], [2, 1], [1])
+
+
+def test_nobody_is_told_to_stop_by_the_end_of_other_work() -> None:
+    def inner(number: int) -> int:
+        stop_if_told()
+        return number
+
+    def outer(number: int) -> int:
+        some = work_ahead(inner, range(9), workers=2)
+        assert next(some) == 0
+        some.close()
+        stop_if_told()
+        return number
+
+    stop_if_told()
+    assert list(work_ahead(outer, range(8), workers=2)) == list(range(8))
+    stop_if_told()

@@ -168,7 +168,10 @@ def _decomposed(run: str) -> str:
 
 
 def _distinct(text: str) -> set[str]:
-    return set().union(*(text[at : at + PIECE] for at in range(0, len(text), PIECE)))
+    found: set[str] = set()
+    for at in range(0, len(text), PIECE):  # a signal is heard in between
+        found.update(text[at : at + PIECE])
+    return found
 
 
 def _by_class(marks: str) -> dict[int, str]:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import mmh3
@@ -26,6 +27,7 @@ from lshdb.shingling.normalise import NORMALISATION, normalise
 from lshdb.shingling.shingles import byte_shingles, char_shingles, hash_shingles, word_shingles
 from lshdb.shingling.tokens import split_words
 from lshdb.shingling.urls import url_content
+from lshdb.threads import stop_if_told
 
 if TYPE_CHECKING:
     from lshdb.params import IndexParams
@@ -42,6 +44,9 @@ __all__ = [
 Content = str | Sequence[str] | AbstractSet[str]
 """A canonical one holds sets as frozensets."""
 Split = Callable[[str], list[str]]
+
+_AT_ONCE = 1 << 17
+"""Shingles handled by one call that hears no signal."""
 
 
 def canonical_content(body: Content, normalisation: str = NORMALISATION) -> Content:
@@ -153,10 +158,21 @@ def shingle_counts(
     counts : ndarray of float64, shape (n,)
         Whole numbers from 1 on.
     """
-    counts = Counter(_shingles(content, unit, k))
-    digests = b"".join(map(mmh3.mmh3_x64_128_digest, counts))
-    hashes = np.frombuffer(digests, dtype="<u8")[0::2].astype(np.uint64)
-    return hashes, np.array(list(counts.values()), dtype=np.float64)
+    shingles = _shingles(content, unit, k)
+    counts: Counter[bytes] = Counter()
+    for at in range(0, len(shingles), _AT_ONCE):
+        counts.update(shingles[at : at + _AT_ONCE])
+        stop_if_told()
+    hashes = np.empty(len(counts), dtype=np.uint64)
+    weights = np.empty(len(counts), dtype=np.float64)
+    pairs = iter(counts.items())
+    for at in range(0, len(counts), _AT_ONCE):
+        some = dict(islice(pairs, _AT_ONCE))
+        digests = b"".join(map(mmh3.mmh3_x64_128_digest, some))
+        hashes[at : at + len(some)] = np.frombuffer(digests, dtype="<u8")[0::2]
+        weights[at : at + len(some)] = list(some.values())
+        stop_if_told()
+    return hashes, weights
 
 
 def shingle_texts(content: Content, *, unit: str, k: int, bag: bool) -> list[str]:

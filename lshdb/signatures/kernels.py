@@ -18,6 +18,7 @@ from lshdb.errors import KernelWarning, warn_caller
 from lshdb.shingling.folding import table_entries
 from lshdb.signatures import universal
 from lshdb.signatures.mixing import key_stream
+from lshdb.threads import stop_if_told
 
 __all__ = ["compiled", "constants", "folding_table", "kernel_name", "kernel_unit"]
 
@@ -34,6 +35,7 @@ def compiled() -> Any:
     except ImportError as error:
         warn_caller(KernelWarning.without(__file__, error), once=True)
         return None
+    _kernels.hear_with(stop_if_told)
     return _kernels
 
 

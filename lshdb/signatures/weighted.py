@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.arrays import order_of
 from lshdb.shingling import Shingler, count_unassigned, refuse_growth, shingle_counts, shingle_texts
 from lshdb.signatures import icws
 from lshdb.signatures.contents import canonical_contents
@@ -162,7 +163,7 @@ def _of_tokens(content: dict[str, float]) -> Weighted:
 
 def _of_counts(hashes: NDArray[np.uint64], weights: NDArray[np.float64]) -> Weighted:
     """A point of elements in any order; of two with one hash, which is an accident, one is kept."""
-    order = np.argsort(hashes, kind="stable")
+    order = order_of(hashes)
     hashes, weights = hashes[order], weights[order]
     first = np.diff(hashes, prepend=~hashes[:1]) != 0
     return (hashes, weights) if first.all() else (hashes[first], weights[first])

@@ -6,6 +6,8 @@ import random
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from lshdb.banding import bucket_keys, compare_rows, reference_agreement, refere
 from lshdb.shingling import NORMALISATION, normalise, shingle_hashes
 from lshdb.signatures import fss, kernels, sign_contents, universal
 from lshdb.signatures.contents import compare_contents, shingle_content
+from lshdb.threads import stop_if_told
 
 ROOT = Path(__file__).parents[2]
 kernel = kernels.compiled()
@@ -438,6 +441,67 @@ def test_lengths_that_change_while_they_are_used_lead_nowhere() -> None:
     both = np.concatenate([lengths, lengths]).view(np.uint32)
     with pytest.raises(ValueError, match="lengths changed"):
         kernel.sketch(hashes, both[:4], 0, 2, numbers, both[2:6])
+
+
+def work_for_long(name: str) -> Callable[[], object]:
+    """A call of the kernel that takes half a second or more, with little memory."""
+    rng = np.random.default_rng(1)
+    n, num_perm = 200_000, 4096
+    text = rng.bytes(1_500_000).hex()
+    tokens = [text[at : at + 6] for at in range(0, len(text), 6)]
+    hashes = np.sort(rng.integers(0, 2**63, 4_000_000).astype(np.uint64))
+    numbers = kernels.constants("universal", num_perm, 1)
+    row, one = np.zeros((1, num_perm), np.uint32), np.zeros(1, np.int64)
+    pairs = rng.integers(0, 256, (2, n))
+    rows = rng.integers(0, 2, (256, num_perm)).astype(np.uint32)
+    equal = [np.zeros(n, np.int32) for _ in range(3)]
+    some = hashes[:n].copy()
+
+    def sign(content: object, *, unit: int, bag: bool) -> object:
+        return kernel.sign_contents([content], unit, 5, bag, 1, num_perm, numbers, row, one)
+
+    calls: dict[str, Callable[[], object]] = {
+        "a text": lambda: sign(text[:900_000], unit=1, bag=False),
+        "a long text": lambda: sign(text, unit=1, bag=False),
+        "a bag": lambda: [kernel.shingle_text(text, 1, 9, True) for _ in range(3)],
+        "tokens": lambda: sign(tokens, unit=0, bag=False),
+        "a sketch": lambda: kernel.sketch(some, np.array([n]), 1, num_perm, numbers, row),
+        "weights": lambda: kernel.sample_weights(
+            some, np.ones(n), np.zeros(n), np.array([n]), 1024, hashes[: 3 * 1024].copy(), row[:, :1024].copy()
+        ),
+        "rows": lambda: kernel.compare_rows(
+            rows, pairs[0], rows, pairs[1], num_perm, 255, 16, *equal
+        ),
+        "keys": lambda: kernel.bucket_keys(
+            np.zeros((20_000, num_perm), np.uint32), num_perm, 255, 16, np.zeros((20_000, 255), np.int64)
+        ),
+        "two texts": lambda: kernel.compare_texts(text * 2, text[::-1] * 2, 1, 9, True),
+    }  # fmt: skip
+    return calls[name]
+
+
+class Told(BaseException):
+    pass
+
+
+@pytest.mark.parametrize(
+    "name", ["a text", "a long text", "a bag", "tokens", "a sketch", "weights", "rows", "keys", "two texts"]
+)  # fmt: skip
+def test_long_work_asks_whether_to_stop(name: str) -> None:
+    """In the thread that works, about ten times a second; and a signal is looked for as often."""
+    work = work_for_long(name)
+
+    def told() -> None:
+        raise Told
+
+    kernel.hear_with(told)
+    try:
+        begun = time.thread_time()
+        with pytest.raises(Told):
+            work()
+        assert time.thread_time() - begun < 2
+    finally:
+        kernel.hear_with(stop_if_told)
 
 
 def test_without_a_kernel_the_reference_runs_and_says_so_once() -> None:

@@ -3,6 +3,8 @@
 #include "hashing.h"
 #include "kernel.h"
 
+enum { COUNTED_AT_ONCE = 1 << 20 };
+
 void bucket_keys(const uint32_t *rows, size_t n, size_t num_perm, size_t bands, size_t height,
                  uint64_t *keys)
 {
@@ -60,14 +62,26 @@ void compare_bits(const Level *level, const uint32_t *left, const uint32_t *righ
     }
 }
 
-size_t count_common(const uint64_t *left, size_t n_left, const uint64_t *right, size_t n_right)
+size_t count_common(const uint64_t *left, size_t n_left, const uint64_t *right, size_t n_right,
+                    const Listener *listener)
 {
-    size_t i = 0, j = 0, common = 0;
+    size_t i = 0, j = 0, common = 0, unheard = 0;
     while (i < n_left && j < n_right) {
-        uint64_t a = left[i], b = right[j];
-        common += a == b;
-        i += a <= b;
-        j += b <= a;
+        /* A step goes on by one at most on either side: so many steps reach no end before the last. */
+        size_t steps = n_left - i < n_right - j ? n_left - i : n_right - j;
+        steps = steps < COUNTED_AT_ONCE ? steps : COUNTED_AT_ONCE;
+        for (size_t step = 0; step < steps; step++) {
+            uint64_t a = left[i], b = right[j];
+            common += a == b;
+            i += a <= b;
+            j += b <= a;
+        }
+        unheard += steps;
+        if (unheard < COUNTED_AT_ONCE)
+            continue;
+        unheard = 0;
+        if (is_stopped(listener))
+            return NOT_COUNTED;
     }
     return common;
 }

@@ -21,6 +21,8 @@ void walsh_hadamard(double *row, size_t size)
         }
 }
 
+enum { SAMPLED_AT_ONCE = 1 << 20 };
+
 /* Product of the two halves of a word as numbers in (0, 1). */
 static inline double product(uint64_t word)
 {
@@ -29,13 +31,20 @@ static inline double product(uint64_t word)
 
 /* Most elements are out by c q / S, the lower bound of their a, and most of those by the first terms
    of c = -ln p instead of c. */
-void sample_weights(const uint64_t *hashes, const double *weights, const double *logs, size_t n,
-                    uint32_t num_perm, const uint64_t *keys, uint32_t *row)
+int sample_weights(const uint64_t *hashes, const double *weights, const double *logs, size_t n,
+                   uint32_t num_perm, const uint64_t *keys, uint32_t *row, const Listener *listener)
 {
+    size_t unheard = 0;
     for (uint32_t j = 0; j < num_perm; j++, keys += 3) {
         double least = INFINITY, bound = INFINITY;
         uint64_t sampled = 0;
         for (size_t i = 0; i < n; i++) {
+            unheard++;
+            if (unheard == SAMPLED_AT_ONCE) {
+                unheard = 0;
+                if (is_stopped(listener))
+                    return WORK_STOPPED;
+            }
             double p = product(mix64(hashes[i] ^ keys[0])), rest = 1.0 - p;
             double q = product(mix64(hashes[i] ^ keys[1])), limit = bound * weights[i];
             if (rest * (1.0 + rest * (0.5 + rest * (1.0 / 3.0))) * q > limit)
@@ -53,4 +62,5 @@ void sample_weights(const uint64_t *hashes, const double *weights, const double 
         }
         row[j] = (uint32_t)mix64(sampled);
     }
+    return WORK_DONE;
 }

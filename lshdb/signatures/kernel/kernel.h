@@ -58,8 +58,26 @@ typedef struct {
     uint32_t last, times;
 } Seen;
 
+/* Whom long work asks now and then whether to stop, between slices of some 10 ms. The secret says only in
+   which part of a long text's work a hash is met. */
+typedef struct {
+    int (*hear)(void *context);
+    void *context;
+    uint64_t secret;
+    size_t piece; /* shingles of a long text hashed at a time */
+} Listener;
+
+enum { WORK_DONE = 0, WORK_MEMORY = -1, WORK_STOPPED = -2 };
+
+/* Whether work is to stop; nobody may be there to ask. */
+static inline int is_stopped(const Listener *listener)
+{
+    return listener && listener->hear(listener->context);
+}
+
 typedef struct {
     const Level *level; /* chosen once for a call, whatever use_level() does meanwhile */
+    const Listener *listener;
     uint8_t *text;      /* tokens, each with its separator behind it, and PADDING */
     size_t *starts;     /* where each token begins; one more for the end of the last one's separator */
     uint64_t *hashes;   /* distinct elements, with room for 8 more */
@@ -71,7 +89,8 @@ typedef struct {
 
 void release(Workspace *work);
 
-/* Distinct elements of a text's set or bag into work->hashes; their number, -1 without memory. */
+/* Distinct elements of a text's set or bag into work->hashes; their number, or below 0 WORK_MEMORY or
+   WORK_STOPPED. */
 ptrdiff_t shingle(Workspace *work, const uint8_t *text, size_t length, int unit, size_t k, int bag);
 
 /* The same for ready tokens: room for so many tokens and bytes, and, once the caller has filled
@@ -80,14 +99,21 @@ int reserve_tokens(Workspace *work, size_t tokens, size_t bytes);
 int reserve_hashes(Workspace *work, size_t count);
 ptrdiff_t shingle_tokens(Workspace *work, size_t tokens, size_t gap, size_t k, int bag);
 
-/* How many hashes two workspaces have in common, which may be put in another order; -1 without
-   memory. */
+/* Hashes of the first `count` shingles, into work->hashes. */
+int hash_slices(Workspace *work, size_t count, size_t width, size_t gap);
+
+/* How many hashes two workspaces have in common, which may be put in another order; below 0 as
+   shingle(). */
 ptrdiff_t count_shared(Workspace *left, size_t n_left, Workspace *right, size_t n_right);
 
-/* Sketch n >= 1 hashes, which are changed, and behind which 8 more places may be written; 0, or -1
-   without memory. */
+/* Sketch n >= 1 hashes, which are changed, and behind which 8 more places may be written: WORK_DONE,
+   WORK_MEMORY or WORK_STOPPED. */
 int sketch(Workspace *work, int scheme, uint64_t *hashes, size_t n, uint32_t num_perm,
            const uint64_t *constants, uint32_t *row);
+
+/* The least of each slot of scheme universal, over n hashes and what `row` holds. */
+int take_universal(const Level *level, const Listener *listener, const uint64_t *hashes, size_t n,
+                   uint32_t num_perm, const uint64_t *constants, uint32_t *row);
 
 void bucket_keys(const uint32_t *rows, size_t n, size_t num_perm, size_t bands, size_t height,
                  uint64_t *keys);
@@ -95,26 +121,21 @@ void compare_rows(const Level *level, const uint32_t *left, const uint32_t *righ
                   size_t bands, size_t height, int32_t *equal, int32_t *matched, int32_t *first);
 void compare_bits(const Level *level, const uint32_t *left, const uint32_t *right, size_t words,
                   size_t bands, size_t height, int32_t *equal, int32_t *matched, int32_t *first);
-size_t count_common(const uint64_t *left, size_t n_left, const uint64_t *right, size_t n_right);
+
+/* Values that two sorted arrays share; NOT_COUNTED where the work was stopped. */
+#define NOT_COUNTED SIZE_MAX
+size_t count_common(const uint64_t *left, size_t n_left, const uint64_t *right, size_t n_right,
+                    const Listener *listener);
 
 /* The Walsh-Hadamard transform of a row of size numbers, a power of two, in its place. */
 void walsh_hadamard(double *row, size_t size);
 
-/* Sample n >= 1 elements by their weights and the logarithms of these, with 3 num_perm keys. */
-void sample_weights(const uint64_t *hashes, const double *weights, const double *logs, size_t n,
-                    uint32_t num_perm, const uint64_t *keys, uint32_t *row);
+/* Sample n >= 1 elements by their weights and the logarithms of these, with 3 num_perm keys: 0, or
+   WORK_STOPPED. */
+int sample_weights(const uint64_t *hashes, const double *weights, const double *logs, size_t n,
+                   uint32_t num_perm, const uint64_t *keys, uint32_t *row, const Listener *listener);
 
-/* Texts of more than a megabyte (long_texts.c). hear() says now and then whether to stop; the secret says
-   only in which part of the work a hash is met. */
-typedef struct {
-    int (*hear)(void *context);
-    void *context;
-    uint64_t secret;
-    size_t piece; /* shingles hashed at a time */
-} Listener;
-
-enum { LONG_DONE = 0, LONG_MEMORY = -1, LONG_INTERRUPTED = -2 };
-
+/* Texts of more than a megabyte (long_texts.c). */
 int is_long(size_t length, const Listener *listener);
 void use_pieces(size_t shingles);
 size_t piece_size(void);

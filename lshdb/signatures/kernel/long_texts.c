@@ -40,7 +40,7 @@ static int begin(Stream *stream, Workspace *work, const uint8_t *text, size_t le
 {
     *stream = (Stream){.listener = listener, .unit = unit, .bytes = length};
     if (reserve_tokens(work, 0, 2 * length))
-        return LONG_MEMORY;
+        return WORK_MEMORY;
     size_t tokens = 0;
     if (unit == UNIT_WORD)
         stream->bytes = work->level->split_words(work->text, text, length);
@@ -62,8 +62,8 @@ static int begin(Stream *stream, Workspace *work, const uint8_t *text, size_t le
     stream->count = tokens ? tokens - stream->width + 1 : 0;
     size_t many = stream->count < listener->piece ? stream->count : listener->piece;
     return reserve_tokens(work, many + stream->width, 2 * length) || reserve_hashes(work, many)
-               ? LONG_MEMORY
-               : LONG_DONE;
+               ? WORK_MEMORY
+               : WORK_DONE;
 }
 
 static void rewind_stream(Stream *stream) { stream->at = stream->done = 0; }
@@ -82,21 +82,23 @@ static inline size_t next_token(const Stream *stream, const uint8_t *text, size_
     return at;
 }
 
-/* Hash the next shingles into work->hashes: how many, 0 at the end, or below 0 LONG_INTERRUPTED. */
+/* Hash the next shingles into work->hashes: how many, 0 at the end, or below 0 WORK_STOPPED. */
 static ptrdiff_t next_hashes(Stream *stream, Workspace *work)
 {
     size_t many = stream->count - stream->done, at = stream->at, most = stream->listener->piece;
     many = many < most ? many : most;
     if (!many)
         return 0;
-    if (stream->listener->hear(stream->listener->context))
-        return LONG_INTERRUPTED;
+    if (is_stopped(stream->listener))
+        return WORK_STOPPED;
     for (size_t i = 0; i < many + stream->width - 1; i++) {
         work->starts[i] = at;
         at = next_token(stream, work->text, at);
     }
     work->starts[many + stream->width - 1] = at;
-    work->level->hash_shingles(work->hashes, work->text, work->starts, many, stream->width, stream->gap);
+    int hashed = hash_slices(work, many, stream->width, stream->gap);
+    if (hashed != WORK_DONE)
+        return hashed;
     stream->at = work->starts[many];
     stream->done += many;
     return (ptrdiff_t)many;
@@ -116,17 +118,19 @@ static int resize(Part *part, size_t room)
     if (hashes)
         part->hashes = hashes;
     if (!hashes || !part->other)
-        return LONG_MEMORY;
+        return WORK_MEMORY;
     part->room = room;
-    return LONG_DONE;
+    return WORK_DONE;
 }
 
 /* Sort, byte by byte, and keep each hash once. The time does not depend on what the hashes are. */
-static void sort_distinct(Part *part)
+static int sort_distinct(Part *part, const Listener *listener)
 {
     size_t found = 0;
     for (int shift = 0; shift < 64; shift += 8) {
         size_t ends[256] = {0}, sum = 0;
+        if (is_stopped(listener))
+            return WORK_STOPPED;
         for (size_t i = 0; i < part->n; i++)
             ends[part->hashes[i] >> shift & 0xFF]++;
         for (int byte = 0; byte < 256; byte++) {
@@ -144,6 +148,7 @@ static void sort_distinct(Part *part)
         if (!found || part->hashes[i] != part->hashes[found - 1])
             part->hashes[found++] = part->hashes[i];
     part->n = found;
+    return WORK_DONE;
 }
 
 /* Collect the distinct hashes of part number `number` of so many. */
@@ -155,10 +160,11 @@ static int collect(Part *part, Stream *stream, Workspace *work, size_t number, s
     rewind_stream(stream);
     while ((many = next_hashes(stream, work)) > 0) {
         if (part->room - part->n < (size_t)many) {
-            sort_distinct(part);
+            if (sort_distinct(part, stream->listener) != WORK_DONE)
+                return WORK_STOPPED;
             if (part->room - part->n < (size_t)many + part->room / 4
                 && resize(part, 2 * part->room + (size_t)many))
-                return LONG_MEMORY;
+                return WORK_MEMORY;
         }
         uint64_t *to = part->hashes + part->n;
         for (ptrdiff_t i = 0; i < many; i++) {
@@ -170,8 +176,7 @@ static int collect(Part *part, Stream *stream, Workspace *work, size_t number, s
     }
     if (many < 0)
         return (int)many;
-    sort_distinct(part);
-    return LONG_DONE;
+    return sort_distinct(part, stream->listener);
 }
 
 /* Room for one part of so many shingles, and how many parts there are. */
@@ -190,14 +195,14 @@ typedef struct {
     uint32_t num_perm;
     const uint64_t *constants;
     uint64_t *slots; /* of fss: round and value */
-    uint32_t *row, *other;
+    uint32_t *row;
 } Sketch;
 
 /* Take n hashes, which are changed and behind which 8 more may be written, into a sketch. */
 static int take_hashes(Sketch *sketch, uint64_t *hashes, size_t n, size_t round, const Listener *listener)
 {
     if (!n)
-        return LONG_DONE;
+        return WORK_DONE;
     if (sketch->scheme == SCHEME_FSS)
         for (size_t i = 0; i < n; i++)
             hashes[i] = fold(hashes[i]);
@@ -205,19 +210,18 @@ static int take_hashes(Sketch *sketch, uint64_t *hashes, size_t n, size_t round,
         hashes[n + i] = hashes[0];
     for (size_t begin = 0; begin < n; begin += listener->piece) {
         size_t many = n - begin < listener->piece ? n - begin : listener->piece;
-        if (listener->hear(listener->context))
-            return LONG_INTERRUPTED;
+        if (is_stopped(listener))
+            return WORK_STOPPED;
         if (sketch->scheme == SCHEME_FSS) {
             sketch->level->throw_rounds(sketch->slots, hashes + begin, many, sketch->constants, round,
                                 round + 1, sketch->num_perm, 0);
             continue;
         }
-        sketch->level->universal(hashes + begin, many, sketch->num_perm, sketch->constants, sketch->other);
-        for (uint32_t j = 0; j < sketch->num_perm; j++)
-            if (sketch->other[j] < sketch->row[j])
-                sketch->row[j] = sketch->other[j];
+        if (take_universal(sketch->level, listener, hashes + begin, many, sketch->num_perm, sketch->constants,
+                           sketch->row))
+            return WORK_STOPPED;
     }
-    return LONG_DONE;
+    return WORK_DONE;
 }
 
 /* Fill slots of fss that the first round has left empty, as sketches.c does: by further rounds, and then by
@@ -231,18 +235,20 @@ static int fill_slots(Sketch *sketch, Stream *stream, Workspace *work)
         for (uint32_t j = 0; j < sketch->num_perm; j++)
             left += empty[j] = sketch->slots[j] == UINT64_MAX;
         if (!left || round > sketch->num_perm)
-            return LONG_DONE;
+            return WORK_DONE;
         ptrdiff_t many;
         rewind_stream(stream);
         while ((many = next_hashes(stream, work)) > 0) {
             if (round < sketch->num_perm) {
                 int done = take_hashes(sketch, work->hashes, (size_t)many, round, stream->listener);
-                if (done != LONG_DONE)
+                if (done != WORK_DONE)
                     return done;
                 continue;
             }
             for (uint32_t j = 0; j < sketch->num_perm; j++) {
                 uint64_t key = fold(sketch->constants[sketch->num_perm + j]);
+                if (empty[j] && is_stopped(stream->listener))
+                    return WORK_STOPPED;
                 for (ptrdiff_t i = 0; empty[j] && i < many; i++) {
                     uint64_t value = (uint32_t)mix_folded(fold(work->hashes[i]) ^ key);
                     sketch->slots[j] = value < sketch->slots[j] ? value : sketch->slots[j];
@@ -252,7 +258,7 @@ static int fill_slots(Sketch *sketch, Stream *stream, Workspace *work)
         if (many < 0)
             return (int)many;
     }
-    return LONG_DONE;
+    return WORK_DONE;
 }
 
 /* Sketch the parts of a stream one by one; `few` has room for `most` of their hashes, and 8 more. */
@@ -262,8 +268,8 @@ static int sketch_parts(Sketch *sketch, Stream *stream, Workspace *work, Part *p
     size_t parts;
     int done = make_parts(part, stream, &parts);
     *count = 0;
-    for (size_t number = 0; number < parts && done == LONG_DONE; number++) {
-        if ((done = collect(part, stream, work, number, parts)) != LONG_DONE)
+    for (size_t number = 0; number < parts && done == WORK_DONE; number++) {
+        if ((done = collect(part, stream, work, number, parts)) != WORK_DONE)
             break;
         if (part->n <= most && *count <= most - part->n)
             memcpy(few + *count, part->hashes, part->n * sizeof *few);
@@ -282,21 +288,21 @@ int sign_long(Workspace *work, const uint8_t *text, size_t length, int unit, siz
     size_t most = LONG * listener->piece, count = 0;
     int done = begin(&stream, work, text, length, unit, k, listener);
     *found = 0;
-    if (done != LONG_DONE || !stream.count)
+    if (done != WORK_DONE || !stream.count)
         return done;
     uint64_t *few = malloc((most + 8) * sizeof *few), *slots = malloc(num_perm * sizeof *slots);
-    uint32_t *rows = malloc(2 * num_perm * sizeof *rows);
-    Sketch making = {work->level, scheme, num_perm, constants, slots, rows, rows + num_perm};
+    uint32_t *rows = malloc(num_perm * sizeof *rows);
+    Sketch making = {work->level, scheme, num_perm, constants, slots, rows};
     if (!few || !slots || !rows) {
-        done = LONG_MEMORY;
+        done = WORK_MEMORY;
     } else {
         memset(slots, 0xFF, num_perm * sizeof *slots);
         memset(rows, 0xFF, num_perm * sizeof *rows);
         done = sketch_parts(&making, &stream, work, &part, few, most, &count);
     }
-    if (done == LONG_DONE && count <= most) {
-        done = sketch(work, scheme, few, count, num_perm, constants, row) ? LONG_MEMORY : LONG_DONE;
-    } else if (done == LONG_DONE) {
+    if (done == WORK_DONE && count <= most) {
+        done = sketch(work, scheme, few, count, num_perm, constants, row);
+    } else if (done == WORK_DONE) {
         if (scheme == SCHEME_FSS)
             done = fill_slots(&making, &stream, work);
         for (uint32_t j = 0; j < num_perm; j++)
@@ -320,15 +326,15 @@ int shingle_long(Workspace *work, const uint8_t *text, size_t length, int unit, 
     int done = begin(&stream, work, text, length, unit, k, listener);
     *hashes = NULL;
     *found = 0;
-    if (done == LONG_DONE && stream.count)
+    if (done == WORK_DONE && stream.count)
         done = make_parts(&part, &stream, &parts);
-    for (size_t number = 0; done == LONG_DONE && stream.count && number < parts; number++) {
+    for (size_t number = 0; done == WORK_DONE && stream.count && number < parts; number++) {
         done = collect(&part, &stream, work, number, parts);
-        if (done != LONG_DONE || !part.n)
+        if (done != WORK_DONE || !part.n)
             continue;
         uint64_t *longer = realloc(*hashes, (*found + part.n) * sizeof *longer);
         if (!longer) {
-            done = LONG_MEMORY;
+            done = WORK_MEMORY;
             continue;
         }
         *hashes = longer;

@@ -14,6 +14,7 @@
 
 typedef struct {
     _Atomic(const Level *) level;
+    PyObject *asked; /* by hear_with() */
 } State;
 
 static const Level *level_of(PyObject *module)
@@ -70,35 +71,66 @@ static int is_banding(Py_ssize_t words, Py_ssize_t slots_a_word, Py_ssize_t band
     return 0;
 }
 
-/* Long work without the lock takes it now and then to look for signals. */
+/* Long work without the lock takes it now and then to look for signals, and to call what hear_with() was
+   given, which raises in a thread whose work nobody waits for any more. */
 typedef struct {
+    State *state;
     PyThreadState *released;
     struct timespec last;
 } Hearing;
 
-static int hear_signals(void *context)
+static int is_time(Hearing *hearing)
 {
-    Hearing *hearing = context;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     if ((now.tv_sec - hearing->last.tv_sec) * 10 + (now.tv_nsec - hearing->last.tv_nsec) / 100000000 < 1)
         return 0;
     hearing->last = now;
+    return 1;
+}
+
+/* With the lock: 0, or -1 with an exception set. */
+static int look(Hearing *hearing)
+{
+    if (PyErr_CheckSignals())
+        return -1;
+    if (!hearing->state->asked)
+        return 0;
+    PyObject *asked = Py_NewRef(hearing->state->asked), *answer = PyObject_CallNoArgs(asked);
+    Py_DECREF(asked);
+    Py_XDECREF(answer);
+    return answer ? 0 : -1;
+}
+
+static int hear_with_lock(Hearing *hearing) { return is_time(hearing) ? look(hearing) : 0; }
+
+static int hear_signals(void *context)
+{
+    Hearing *hearing = context;
+    if (!is_time(hearing))
+        return 0;
     PyEval_RestoreThread(hearing->released);
-    int failed = PyErr_CheckSignals();
+    int failed = look(hearing);
     hearing->released = PyEval_SaveThread();
     return failed;
 }
 
-static Listener listen_with(Hearing *hearing)
+static Listener listen_with(Hearing *hearing, PyObject *module)
 {
+    *hearing = (Hearing){.state = PyModule_GetState(module)};
     clock_gettime(CLOCK_MONOTONIC, &hearing->last);
     uint64_t secret = (uint64_t)hearing->last.tv_nsec << 32 ^ (uint64_t)(uintptr_t)hearing;
     return (Listener){hear_signals, hearing, secret, piece_size()};
 }
 
+/* The exception of work that was not done, unless it has set one itself: NULL. */
+static PyObject *say_why(int undone)
+{
+    return undone == WORK_STOPPED ? NULL : PyErr_NoMemory();
+}
+
 /* Ready tokens of a list or tuple into the workspace: their number, or -1 with an exception set. */
-static Py_ssize_t take_tokens(Workspace *work, PyObject *tokens)
+static Py_ssize_t take_tokens(Workspace *work, PyObject *tokens, Hearing *hearing)
 {
     Py_ssize_t n = PySequence_Fast_GET_SIZE(tokens), length, bytes = 0;
     PyObject **items = PySequence_Fast_ITEMS(tokens);
@@ -110,6 +142,8 @@ static Py_ssize_t take_tokens(Workspace *work, PyObject *tokens)
         }
         if (!PyUnicode_AsUTF8AndSize(items[i], &length))
             return -1;
+        if (!(i & 0xFFF) && hear_with_lock(hearing))
+            return -1;
         bytes += length + 1;
     }
     if (reserve_tokens(work, (size_t)n, (size_t)bytes)) {
@@ -118,6 +152,8 @@ static Py_ssize_t take_tokens(Workspace *work, PyObject *tokens)
     }
     size_t written = 0;
     for (Py_ssize_t i = 0; i < n; i++) {
+        if (!(i & 0xFFFF) && hear_with_lock(hearing))
+            return -1;
         const char *token = PyUnicode_AsUTF8AndSize(items[i], &length); /* made above */
         work->starts[i] = written;
         memcpy(work->text + written, token, (size_t)length);
@@ -136,17 +172,17 @@ typedef struct {
     Py_buffer constants, rows, counts;
 } Signing;
 
-/* Sign what the workspace holds, content number i; 0, or -1 without memory. */
+/* Sign what the workspace holds, content number i. */
 static int sign_found(Workspace *work, const Signing *job, Py_ssize_t i, ptrdiff_t found)
 {
     ((int64_t *)job->counts.buf)[i] = found;
     if (found <= 0)
-        return found < 0 ? -1 : 0;
+        return (int)found;
     return sketch(work, job->scheme, work->hashes, (size_t)found, (uint32_t)job->num_perm,
                   job->constants.buf, (uint32_t *)job->rows.buf + i * job->num_perm);
 }
 
-/* The same of a text; also LONG_INTERRUPTED, with an exception set. */
+/* The same of a text. */
 static int sign_string(Workspace *work, const Signing *job, Py_ssize_t i, const uint8_t *text,
                        size_t length, const Listener *listener)
 {
@@ -155,13 +191,13 @@ static int sign_string(Workspace *work, const Signing *job, Py_ssize_t i, const 
                          (uint32_t)job->num_perm, job->constants.buf,
                          (uint32_t *)job->rows.buf + i * job->num_perm,
                          (int64_t *)job->counts.buf + i, listener);
-    return sign_found(work, job, i, shingle(work, text, length, job->unit, (size_t)job->k, job->bag))
-               ? LONG_MEMORY
-               : listener->hear(listener->context) ? LONG_INTERRUPTED : LONG_DONE;
+    int failed = sign_found(work, job, i,
+                            shingle(work, text, length, job->unit, (size_t)job->k, job->bag));
+    return failed ? failed : is_stopped(listener) ? WORK_STOPPED : WORK_DONE;
 }
 
 /* The texts among the contents, all without the lock; 0, or -1 with an exception set. */
-static int sign_strings(Workspace *work, const Signing *job, PyObject *contents)
+static int sign_strings(Workspace *work, const Signing *job, PyObject *contents, Hearing *hearing)
 {
     Py_ssize_t n = PyTuple_GET_SIZE(contents);
     const char **texts = PyMem_Malloc((size_t)(n + 1) * sizeof *texts);
@@ -182,16 +218,14 @@ static int sign_strings(Workspace *work, const Signing *job, PyObject *contents)
         }
     }
     if (!failed) {
-        Hearing hearing;
-        Listener listener = listen_with(&hearing);
-        hearing.released = PyEval_SaveThread();
+        hearing->released = PyEval_SaveThread();
         for (Py_ssize_t i = 0; i < n && !failed; i++)
             if (texts[i])
                 failed = sign_string(work, job, i, (const uint8_t *)texts[i], (size_t)lengths[i],
-                                     &listener);
-        PyEval_RestoreThread(hearing.released);
-        if (failed && failed != LONG_INTERRUPTED)
-            PyErr_NoMemory();
+                                     work->listener);
+        PyEval_RestoreThread(hearing->released);
+        if (failed)
+            say_why(failed);
     }
     PyMem_Free(texts);
     PyMem_Free(lengths);
@@ -199,7 +233,7 @@ static int sign_strings(Workspace *work, const Signing *job, PyObject *contents)
 }
 
 /* The lists of ready tokens among the contents, each copied under the lock and signed without it. */
-static int sign_lists(Workspace *work, const Signing *job, PyObject *contents)
+static int sign_lists(Workspace *work, const Signing *job, PyObject *contents, Hearing *hearing)
 {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(contents); i++) {
         PyObject *content = PyTuple_GET_ITEM(contents, i);
@@ -208,18 +242,19 @@ static int sign_lists(Workspace *work, const Signing *job, PyObject *contents)
         /* Ours alone: no other thread changes it. What a subclass has for __iter__ is not asked, as a
            tuple that is filled by Python code can be seen before it is full. */
         PyObject *tokens = PyList_Check(content) ? PyList_AsTuple(content) : Py_NewRef(content);
-        Py_ssize_t n = tokens ? take_tokens(work, tokens) : -1;
+        Py_ssize_t n = tokens ? take_tokens(work, tokens, hearing) : -1;
         Py_XDECREF(tokens);
         if (n < 0)
             return -1;
-        int failed;
-        Py_BEGIN_ALLOW_THREADS
-        failed = sign_found(
+        hearing->released = PyEval_SaveThread();
+        int failed = sign_found(
             work, job, i,
             n ? shingle_tokens(work, (size_t)n, 1, (size_t)job->k, job->bag) : 0);
-        Py_END_ALLOW_THREADS
+        if (!failed && is_stopped(work->listener))
+            failed = WORK_STOPPED;
+        PyEval_RestoreThread(hearing->released);
         if (failed) {
-            PyErr_NoMemory();
+            say_why(failed);
             return -1;
         }
     }
@@ -247,8 +282,10 @@ static PyObject *py_sign_contents(PyObject *module, PyObject *args)
         && is_scheme(job.scheme, job.num_perm, &job.constants)
         && is_length(&job.rows, times(n, job.num_perm), 4, "rows")
         && is_length(&job.counts, n, 8, "counts")) {
-        Workspace work = {.level = level_of(module)};
-        if (!sign_strings(&work, &job, kept) && !sign_lists(&work, &job, kept))
+        Hearing hearing;
+        Listener listener = listen_with(&hearing, module);
+        Workspace work = {.level = level_of(module), .listener = &listener};
+        if (!sign_strings(&work, &job, kept, &hearing) && !sign_lists(&work, &job, kept, &hearing))
             result = Py_NewRef(Py_None);
         release(&work);
     }
@@ -273,27 +310,27 @@ static PyObject *py_shingle_text(PyObject *module, PyObject *args)
     const char *bytes = PyUnicode_AsUTF8AndSize(text, &length);
     if (!bytes)
         return NULL;
-    Workspace work = {.level = level_of(module)};
     uint64_t *hashes = NULL;
     size_t found = 0;
     Hearing hearing;
-    Listener listener = listen_with(&hearing);
-    int done = LONG_DONE, is_whole = bag || !is_long((size_t)length, &listener);
+    Listener listener = listen_with(&hearing, module);
+    Workspace work = {.level = level_of(module), .listener = &listener};
+    int done = WORK_DONE, is_whole = bag || !is_long((size_t)length, &listener);
     hearing.released = PyEval_SaveThread();
     if (is_whole) {
         ptrdiff_t many = shingle(&work, (const uint8_t *)bytes, (size_t)length, unit, (size_t)k, bag);
-        done = many < 0 ? LONG_MEMORY : LONG_DONE;
+        done = many < 0 ? (int)many : WORK_DONE;
         found = many < 0 ? 0 : (size_t)many;
     } else {
         done = shingle_long(&work, (const uint8_t *)bytes, (size_t)length, unit, (size_t)k, &hashes,
                             &found, &listener);
     }
     PyEval_RestoreThread(hearing.released);
-    if (done == LONG_DONE)
+    if (done == WORK_DONE)
         result = PyByteArray_FromStringAndSize((char *)(is_whole ? work.hashes : hashes),
                                                (Py_ssize_t)found * 8);
-    else if (done == LONG_MEMORY)
-        PyErr_NoMemory();
+    else
+        say_why(done);
     free(hashes);
     release(&work);
     return result;
@@ -330,8 +367,10 @@ static PyObject *py_sketch(PyObject *module, PyObject *args)
     /* Another thread may change the lengths, and so do the rows if they are the same memory: each is
        read once, and measured again. */
     int failed = 0, changed = 0;
-    Workspace work = {.level = level_of(module)};
-    Py_BEGIN_ALLOW_THREADS
+    Hearing hearing;
+    Listener listener = listen_with(&hearing, module);
+    Workspace work = {.level = level_of(module), .listener = &listener};
+    hearing.released = PyEval_SaveThread();
     const uint64_t *set = hashes.buf;
     for (Py_ssize_t i = 0; i < n && !failed && !changed; i++) {
         size_t count = (size_t)((volatile const int64_t *)counts)[i];
@@ -343,13 +382,15 @@ static PyObject *py_sketch(PyObject *module, PyObject *args)
                         (uint32_t *)rows.buf + i * num_perm);
         set += count;
         total -= (Py_ssize_t)count;
+        if (!failed && is_stopped(&listener))
+            failed = WORK_STOPPED;
     }
     release(&work);
-    Py_END_ALLOW_THREADS
+    PyEval_RestoreThread(hearing.released);
     if (changed)
         PyErr_SetString(PyExc_ValueError, "lengths changed while sketching");
     else if (failed)
-        PyErr_NoMemory();
+        say_why(failed);
     else
         result = Py_NewRef(Py_None);
 done:
@@ -360,11 +401,14 @@ done:
     return result;
 }
 
+/* Between two looks at signals. */
+#define ROWS_AT_ONCE 1024
+
 PyDoc_STRVAR(bucket_keys_doc,
 "bucket_keys(rows, num_perm, bands, height, keys)\n--\n\n"
 "Bucket keys of signature rows (n, num_perm), uint32, into keys (n, bands), int64.");
 
-static PyObject *py_bucket_keys(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *py_bucket_keys(PyObject *module, PyObject *args)
 {
     PyObject *result = NULL;
     Py_ssize_t num_perm, bands, height;
@@ -376,10 +420,19 @@ static PyObject *py_bucket_keys(PyObject *Py_UNUSED(module), PyObject *args)
     Py_ssize_t n = rows.len / (4 * num_perm);
     if (!is_length(&rows, times(n, num_perm), 4, "rows") || !is_length(&keys, times(n, bands), 8, "keys"))
         goto done;
-    Py_BEGIN_ALLOW_THREADS
-    bucket_keys(rows.buf, (size_t)n, (size_t)num_perm, (size_t)bands, (size_t)height, keys.buf);
-    Py_END_ALLOW_THREADS
-    result = Py_NewRef(Py_None);
+    Hearing hearing;
+    Listener listener = listen_with(&hearing, module);
+    int stopped = 0;
+    hearing.released = PyEval_SaveThread();
+    for (Py_ssize_t i = 0; i < n && !stopped; i += ROWS_AT_ONCE) {
+        size_t many = (size_t)(n - i < ROWS_AT_ONCE ? n - i : ROWS_AT_ONCE);
+        bucket_keys((const uint32_t *)rows.buf + i * num_perm, many, (size_t)num_perm, (size_t)bands,
+                    (size_t)height, (uint64_t *)keys.buf + i * bands);
+        stopped = is_stopped(&listener);
+    }
+    PyEval_RestoreThread(hearing.released);
+    if (!stopped)
+        result = Py_NewRef(Py_None);
 done:
     PyBuffer_Release(&rows);
     PyBuffer_Release(&keys);
@@ -390,7 +443,7 @@ PyDoc_STRVAR(count_common_doc,
 "count_common(left, right)\n--\n\n"
 "Number of values that two sorted arrays of distinct uint64 share.");
 
-static PyObject *py_count_common(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *py_count_common(PyObject *module, PyObject *args)
 {
     PyObject *result = NULL;
     Py_buffer left = {0}, right = {0};
@@ -398,11 +451,13 @@ static PyObject *py_count_common(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     Py_ssize_t n = left.len / 8, m = right.len / 8;
     if (is_length(&left, n, 8, "left") && is_length(&right, m, 8, "right")) {
-        size_t common;
-        Py_BEGIN_ALLOW_THREADS
-        common = count_common(left.buf, (size_t)n, right.buf, (size_t)m);
-        Py_END_ALLOW_THREADS
-        result = PyLong_FromSize_t(common);
+        Hearing hearing;
+        Listener listener = listen_with(&hearing, module);
+        hearing.released = PyEval_SaveThread();
+        size_t common = count_common(left.buf, (size_t)n, right.buf, (size_t)m, &listener);
+        PyEval_RestoreThread(hearing.released);
+        if (common != NOT_COUNTED)
+            result = PyLong_FromSize_t(common);
     }
     PyBuffer_Release(&left);
     PyBuffer_Release(&right);
@@ -446,8 +501,11 @@ static PyObject *compare(PyObject *module, PyObject *args, Comparison *compare_t
     for (int column = 0; column < 3; column++)
         if (!is_length(&found[column], n, 4, "a result"))
             goto done;
-    Py_BEGIN_ALLOW_THREADS
-    for (Py_ssize_t i = 0; i < n && !outside; i++) {
+    Hearing hearing;
+    Listener listener = listen_with(&hearing, module);
+    int stopped = 0;
+    hearing.released = PyEval_SaveThread();
+    for (Py_ssize_t i = 0; i < n && !outside && !stopped; i++) {
         /* Read once: another thread may change them, and so do the results in the same memory. */
         int64_t left = ((volatile const int64_t *)ids[0].buf)[i];
         int64_t right = ((volatile const int64_t *)ids[1].buf)[i];
@@ -457,11 +515,12 @@ static PyObject *compare(PyObject *module, PyObject *args, Comparison *compare_t
                         (const uint32_t *)rows[1].buf + right * words, (size_t)words,
                         (size_t)bands, (size_t)height, (int32_t *)found[0].buf + i,
                         (int32_t *)found[1].buf + i, (int32_t *)found[2].buf + i);
+        stopped = i % ROWS_AT_ONCE == ROWS_AT_ONCE - 1 && is_stopped(&listener);
     }
-    Py_END_ALLOW_THREADS
+    PyEval_RestoreThread(hearing.released);
     if (outside)
         PyErr_SetString(PyExc_IndexError, "a row is outside the rows");
-    else
+    else if (!stopped)
         result = Py_NewRef(Py_None);
 done:
     for (int side = 0; side < 2; side++) {
@@ -500,19 +559,22 @@ static PyObject *py_compare_texts(PyObject *module, PyObject *args)
     for (int side = 0; side < 2; side++)
         if (!(bytes[side] = PyUnicode_AsUTF8AndSize(texts[side], &lengths[side])))
             return NULL;
-    Workspace works[2] = {{.level = level_of(module)}, {.level = level_of(module)}};
-    ptrdiff_t found[2], common = -1;
-    Py_BEGIN_ALLOW_THREADS
-    for (int side = 0; side < 2; side++)
-        found[side] = shingle(&works[side], (const uint8_t *)bytes[side], (size_t)lengths[side],
-                              unit, (size_t)k, bag);
-    if (found[0] >= 0 && found[1] >= 0)
+    Hearing hearing;
+    Listener listener = listen_with(&hearing, module);
+    const Level *level = level_of(module);
+    Workspace works[2] = {{.level = level, .listener = &listener}, {.level = level, .listener = &listener}};
+    ptrdiff_t found[2] = {0}, common = 0;
+    hearing.released = PyEval_SaveThread();
+    for (int side = 0; side < 2 && common >= 0; side++)
+        common = found[side] = shingle(&works[side], (const uint8_t *)bytes[side],
+                                       (size_t)lengths[side], unit, (size_t)k, bag);
+    if (common >= 0)
         common = count_shared(&works[0], (size_t)found[0], &works[1], (size_t)found[1]);
     release(&works[0]);
     release(&works[1]);
-    Py_END_ALLOW_THREADS
+    PyEval_RestoreThread(hearing.released);
     if (common < 0)
-        return PyErr_NoMemory();
+        return say_why((int)common);
     return Py_BuildValue("nnn", (Py_ssize_t)common, (Py_ssize_t)found[0], (Py_ssize_t)found[1]);
 }
 
@@ -582,7 +644,9 @@ static PyObject *py_normalise(PyObject *module, PyObject *args)
         PyErr_NoMemory();
     if (kept && done && is_length(&table, TABLE_POINTS, 8, "table")) {
         Normaliser work = {.level = level_of(module)};
-        for (; i < n; i++) {
+        Hearing hearing;
+        listen_with(&hearing, module);
+        for (; i < n && !hear_with_lock(&hearing); i++) {
             PyObject *text = PyTuple_GET_ITEM(kept, i);
             if (!PyUnicode_Check(text))
                 PyErr_Format(PyExc_TypeError, "text %zd is %.100s, expected str", i,
@@ -614,7 +678,7 @@ PyDoc_STRVAR(walsh_hadamard_doc,
 "The Walsh-Hadamard transform of each row (float64, shape (n, size)), in its place; size is a power\n"
 "of two.");
 
-static PyObject *py_walsh_hadamard(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *py_walsh_hadamard(PyObject *module, PyObject *args)
 {
     PyObject *result = NULL;
     Py_ssize_t size;
@@ -624,11 +688,17 @@ static PyObject *py_walsh_hadamard(PyObject *Py_UNUSED(module), PyObject *args)
     if (size < 1 || size & (size - 1)) {
         PyErr_SetString(PyExc_ValueError, "size is no power of two");
     } else if (is_length(&rows, rows.len / 8 / size * size, 8, "rows")) {
-        Py_BEGIN_ALLOW_THREADS
-        for (Py_ssize_t begin = 0; begin < rows.len / 8; begin += size)
+        Hearing hearing;
+        Listener listener = listen_with(&hearing, module);
+        int stopped = 0;
+        hearing.released = PyEval_SaveThread();
+        for (Py_ssize_t begin = 0; begin < rows.len / 8 && !stopped; begin += size) {
             walsh_hadamard((double *)rows.buf + begin, (size_t)size);
-        Py_END_ALLOW_THREADS
-        result = Py_NewRef(Py_None);
+            stopped = is_stopped(&listener);
+        }
+        PyEval_RestoreThread(hearing.released);
+        if (!stopped)
+            result = Py_NewRef(Py_None);
     }
     PyBuffer_Release(&rows);
     return result;
@@ -640,7 +710,7 @@ PyDoc_STRVAR(sample_weights_doc,
 "these (float64) with the length of each (int64, at least 1), into rows (n, num_perm) of uint32.\n"
 "keys is 3 * num_perm numbers (uint64).");
 
-static PyObject *py_sample_weights(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *py_sample_weights(PyObject *module, PyObject *args)
 {
     PyObject *result = NULL;
     Py_ssize_t num_perm;
@@ -666,21 +736,28 @@ static PyObject *py_sample_weights(PyObject *Py_UNUSED(module), PyObject *args)
         PyErr_SetString(PyExc_ValueError, "lengths are below 1, or do not sum to the hashes");
         goto done;
     }
-    Py_BEGIN_ALLOW_THREADS
-    for (Py_ssize_t i = 0; i < n && begin >= 0; i++) {
+    Hearing hearing;
+    Listener listener = listen_with(&hearing, module);
+    int stopped = 0;
+    hearing.released = PyEval_SaveThread();
+    for (Py_ssize_t i = 0; i < n && begin >= 0 && !stopped; i++) {
         /* Read once: another thread may change it, and so do the rows in the same memory. */
         int64_t count = ((volatile const int64_t *)counts)[i];
         if (count < 1 || count > total - begin) {
             begin = -1;
         } else {
-            sample_weights((const uint64_t *)hashes.buf + begin,
-                           (const double *)weights.buf + begin, (const double *)logs.buf + begin,
-                           (size_t)count, (uint32_t)num_perm, keys.buf,
-                           (uint32_t *)rows.buf + i * num_perm);
+            stopped = sample_weights((const uint64_t *)hashes.buf + begin,
+                                     (const double *)weights.buf + begin,
+                                     (const double *)logs.buf + begin, (size_t)count,
+                                     (uint32_t)num_perm, keys.buf,
+                                     (uint32_t *)rows.buf + i * num_perm, &listener)
+                      || is_stopped(&listener);
             begin += (Py_ssize_t)count;
         }
     }
-    Py_END_ALLOW_THREADS
+    PyEval_RestoreThread(hearing.released);
+    if (stopped)
+        goto done;
     if (begin == total)
         result = Py_NewRef(Py_None);
     else
@@ -732,7 +809,22 @@ static PyObject *py_use_pieces(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(hear_with_doc,
+"hear_with(asked)\n--\n\n"
+"Call asked() with no argument about every tenth of a second of long work, in the thread that works,\n"
+"beside looking at signals; where it raises the work ends with its exception. None: call nothing.");
+
+static PyObject *py_hear_with(PyObject *module, PyObject *asked)
+{
+    State *state = PyModule_GetState(module);
+    PyObject *before = state->asked;
+    state->asked = asked == Py_None ? NULL : Py_NewRef(asked);
+    Py_XDECREF(before);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+    {"hear_with", py_hear_with, METH_O, hear_with_doc},
     {"use_pieces", py_use_pieces, METH_VARARGS, use_pieces_doc},
     {"use_level", py_use_level, METH_VARARGS, use_level_doc},
     {"walsh_hadamard", py_walsh_hadamard, METH_VARARGS, walsh_hadamard_doc},
@@ -765,6 +857,22 @@ static int run_module(PyObject *module)
     return 0;
 }
 
+static int traverse(PyObject *module, visitproc visit, void *arg)
+{
+    State *state = PyModule_GetState(module);
+    if (state)
+        Py_VISIT(state->asked);
+    return 0;
+}
+
+static int clear(PyObject *module)
+{
+    State *state = PyModule_GetState(module);
+    if (state)
+        Py_CLEAR(state->asked);
+    return 0;
+}
+
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, run_module},
 #ifdef Py_mod_multiple_interpreters
@@ -778,6 +886,8 @@ static struct PyModuleDef definition = {
     .m_name = "lshdb.signatures._kernels",
     .m_doc = "From text to signature in C; see kernel/kernel.h.",
     .m_size = sizeof(State),
+    .m_traverse = traverse,
+    .m_clear = clear,
     .m_methods = methods,
     .m_slots = slots,
 };

@@ -85,6 +85,14 @@ int reserve_hashes(Workspace *work, size_t count)
     return reserve(&work->hashes, &work->hashes_size, count + 8, sizeof *work->hashes);
 }
 
+/* Items between two looks at signals. */
+#define AT_ONCE ((size_t)1 << 18)
+
+static inline int is_stopped_at(const Workspace *work, size_t i)
+{
+    return !(i & (AT_ONCE - 1)) && i && is_stopped(work->listener);
+}
+
 /* Write the tokens of a text and mark where they begin; their number, or -1 without memory. */
 static ptrdiff_t split(Workspace *work, const uint8_t *text, size_t length, int unit)
 {
@@ -138,10 +146,12 @@ static inline size_t find(const uint64_t *table, size_t places, uint64_t hash)
 
 /* Sort n items of `width` words by their first words, stably, byte by byte; `other` has room for as
    many. After eight bytes they are where they were. */
-static void sort_items(uint64_t *items, uint64_t *other, size_t n, size_t width)
+static int sort_items(const Workspace *work, uint64_t *items, uint64_t *other, size_t n, size_t width)
 {
     for (int shift = 0; shift < 64; shift += 8) {
         size_t ends[256] = {0}, sum = 0;
+        if (is_stopped(work->listener))
+            return WORK_STOPPED;
         for (size_t i = 0; i < n; i++)
             ends[items[i * width] >> shift & 0xFF]++;
         for (int byte = 0; byte < 256; byte++) {
@@ -150,6 +160,8 @@ static void sort_items(uint64_t *items, uint64_t *other, size_t n, size_t width)
             sum += many;
         }
         for (size_t i = 0; i < n; i++) {
+            if (is_stopped_at(work, i))
+                return WORK_STOPPED;
             size_t to = ends[items[i * width] >> shift & 0xFF]++;
             memcpy(other + to * width, items + i * width, width * sizeof *items);
         }
@@ -157,18 +169,21 @@ static void sort_items(uint64_t *items, uint64_t *other, size_t n, size_t width)
         other = items;
         items = sorted;
     }
+    return WORK_DONE;
 }
 
-/* Keep each of n hashes once, in ascending order; their number. The table has 2 n places or more. */
-static size_t sort_distinct(Workspace *work, size_t n)
+/* Keep each of n hashes once, in ascending order; their number, or WORK_STOPPED. The table has 2 n places or
+   more. */
+static ptrdiff_t sort_distinct(Workspace *work, size_t n)
 {
     uint64_t *hashes = work->hashes;
     size_t found = 0;
-    sort_items(hashes, work->table, n, 1);
+    if (sort_items(work, hashes, work->table, n, 1))
+        return WORK_STOPPED;
     for (size_t i = 0; i < n; i++)
         if (!found || hashes[i] != hashes[found - 1])
             hashes[found++] = hashes[i];
-    return found;
+    return (ptrdiff_t)found;
 }
 
 ptrdiff_t shingle(Workspace *work, const uint8_t *text, size_t length, int unit, size_t k, int bag)
@@ -179,19 +194,28 @@ ptrdiff_t shingle(Workspace *work, const uint8_t *text, size_t length, int unit,
 }
 
 /* Empty the table. */
-static void clear_table(Workspace *work, size_t places)
+static int clear_table(Workspace *work, size_t places)
 {
-    memset(work->table, 0, places * sizeof *work->table);
+    for (size_t begin = 0; begin < places; begin += 4 * AT_ONCE) {
+        size_t many = places - begin < 4 * AT_ONCE ? places - begin : 4 * AT_ONCE;
+        memset(work->table + begin, 0, many * sizeof *work->table);
+        if (is_stopped_at(work, begin))
+            return WORK_STOPPED;
+    }
+    return WORK_DONE;
 }
 
-/* Keep each hash once; their number. */
-static size_t keep_distinct(Workspace *work, size_t places, size_t count)
+/* Keep each hash once; their number, or WORK_STOPPED. */
+static ptrdiff_t keep_distinct(Workspace *work, size_t places, size_t count)
 {
     uint64_t *hashes = work->hashes, *table = work->table;
     size_t found = 0, zeros = 0;
-    clear_table(work, places);
+    if (clear_table(work, places))
+        return WORK_STOPPED;
     for (size_t i = 0; i < count; i++) {
         uint64_t hash = hashes[i];
+        if (is_stopped_at(work, i))
+            return WORK_STOPPED;
         size_t place = find(table, places, hash);
         if (place == FAR) {
             memmove(hashes + found, hashes + i, (count - i) * sizeof *hashes);
@@ -202,7 +226,7 @@ static size_t keep_distinct(Workspace *work, size_t places, size_t count)
         hashes[found] = hash;
         found += fresh;
     }
-    return found;
+    return (ptrdiff_t)found;
 }
 
 /* The shingles of a text: `width` tokens each, without the `gap` behind the last one. */
@@ -245,7 +269,7 @@ static inline void hash_repetition(Workspace *work, const Shingles *all, size_t 
 }
 
 /* Sort the numbers of n shingles by their bytes, stably; `other` has room for as many. Returns where
-   they are then: at numbers or at other. */
+   they are then: at numbers or at other; NULL where the work was stopped. */
 static uint64_t *sort_by_bytes(const Workspace *work, const Shingles *all, uint64_t *numbers,
                                uint64_t *other, size_t n)
 {
@@ -254,6 +278,8 @@ static uint64_t *sort_by_bytes(const Workspace *work, const Shingles *all, uint6
             size_t middle = begin + half < n ? begin + half : n;
             size_t end = middle + half < n ? middle + half : n, left = begin, right = middle;
             for (size_t to = begin; to < end; to++) {
+                if (!(to & 0xFF) && is_stopped(work->listener))
+                    return NULL;
                 int is_left = right == end
                               || (left < middle
                                   && compare_shingles(work, all, numbers[left], numbers[right]) <= 0);
@@ -269,46 +295,55 @@ static uint64_t *sort_by_bytes(const Workspace *work, const Shingles *all, uint6
 
 /* As hash_repetitions(), by sorting: for shingles whose hashes meet in the table or are the same. The
    table and what is beside it have 2 places or more for each shingle. */
-static void sort_repetitions(Workspace *work, const Shingles *all)
+static int sort_repetitions(Workspace *work, const Shingles *all)
 {
     uint64_t *items = work->table, *other = (uint64_t *)work->seen;
-    work->level->hash_shingles(work->hashes, work->text, work->starts, all->count, all->width,
-                               all->gap);
+    if (hash_slices(work, all->count, all->width, all->gap))
+        return WORK_STOPPED;
     for (size_t i = 0; i < all->count; i++) {
         items[2 * i] = work->hashes[i];
         items[2 * i + 1] = i;
     }
-    sort_items(items, other, all->count, 2);
+    if (sort_items(work, items, other, all->count, 2))
+        return WORK_STOPPED;
     for (size_t begin = 0, end; begin < all->count; begin = end) {
         int alike = 1;
         for (end = begin; end < all->count && items[2 * end] == items[2 * begin]; end++) {
+            if (!(end & 0xFF) && is_stopped(work->listener))
+                return WORK_STOPPED;
             other[end - begin] = items[2 * end + 1];
             alike = alike && !compare_shingles(work, all, other[0], other[end - begin]);
         }
         size_t n = end - begin, times = 0;
         const uint64_t *numbers = alike ? other : sort_by_bytes(work, all, other, other + n, n);
+        if (!numbers)
+            return WORK_STOPPED;
         for (size_t i = 1; i < n; i++) {
+            if (!(i & 0xFF) && is_stopped(work->listener))
+                return WORK_STOPPED;
             times = compare_shingles(work, all, numbers[i - 1], numbers[i]) ? 0 : times + 1;
             if (times)
                 hash_repetition(work, all, numbers[i], times);
         }
     }
+    return WORK_DONE;
 }
 
 /* Hash the i-th repetition of a shingle again, with seed i, so that it is an element of its own. Of two
    shingles that have one hash, which only words chosen for it have, each is counted by itself. */
-static void hash_repetitions(Workspace *work, size_t places, const Shingles *all)
+static int hash_repetitions(Workspace *work, size_t places, const Shingles *all)
 {
     uint64_t *table = work->table;
     Seen zero = {0};
-    clear_table(work, places);
+    if (clear_table(work, places))
+        return WORK_STOPPED;
     for (size_t i = 0; i < all->count; i++) {
         uint64_t hash = work->hashes[i];
+        if (!(i & 0xFFF) && i && is_stopped(work->listener))
+            return WORK_STOPPED;
         size_t place = find(table, places, hash);
-        if (place == FAR || i > UINT32_MAX) {
-            sort_repetitions(work, all);
-            return;
-        }
+        if (place == FAR || i > UINT32_MAX)
+            return sort_repetitions(work, all);
         Seen *seen = hash ? &work->seen[place] : &zero;
         if (hash ? !table[place] : !zero.times) {
             table[place] = hash;
@@ -316,11 +351,29 @@ static void hash_repetitions(Workspace *work, size_t places, const Shingles *all
         } else if (is_same_shingle(work, all, seen->last, i)) {
             hash_repetition(work, all, i, seen->times++);
         } else {
-            sort_repetitions(work, all);
-            return;
+            return sort_repetitions(work, all);
         }
         seen->last = (uint32_t)i;
     }
+    return WORK_DONE;
+}
+
+/* Bytes hashed, and shingles, between two looks at signals. */
+#define BYTES_AT_ONCE ((size_t)1 << 28)
+
+int hash_slices(Workspace *work, size_t count, size_t width, size_t gap)
+{
+    for (size_t done = 0, many; done < count; done += many) {
+        const size_t *starts = work->starts + done;
+        many = count - done < AT_ONCE ? count - done : AT_ONCE;
+        /* Every byte is in `width` shingles at most. */
+        while (many > 1 && starts[many + width - 1] - starts[0] > BYTES_AT_ONCE / width)
+            many /= 2;
+        if (done && is_stopped(work->listener))
+            return WORK_STOPPED;
+        work->level->hash_shingles(work->hashes + done, work->text, starts, many, width, gap);
+    }
+    return WORK_DONE;
 }
 
 /* `gap` is the length of the separator behind a shingle, which is not part of it. */
@@ -333,10 +386,10 @@ ptrdiff_t shingle_tokens(Workspace *work, size_t tokens, size_t gap, size_t k, i
         || (bag && reserve(&work->seen, &work->seen_size, places, sizeof *work->seen)))
         return -1;
     /* All hashes first: they do not wait for each other, and looking up would make them. */
-    work->level->hash_shingles(work->hashes, work->text, work->starts, count, width, gap);
-    if (bag)
-        hash_repetitions(work, places, &(Shingles){count, width, gap});
-    return (ptrdiff_t)keep_distinct(work, places, count);
+    if (hash_slices(work, count, width, gap)
+        || (bag && hash_repetitions(work, places, &(Shingles){count, width, gap})))
+        return WORK_STOPPED;
+    return keep_distinct(work, places, count);
 }
 
 ptrdiff_t count_shared(Workspace *left, size_t n_left, Workspace *right, size_t n_right)
@@ -346,7 +399,8 @@ ptrdiff_t count_shared(Workspace *left, size_t n_left, Workspace *right, size_t 
         || reserve(&right->table, &right->table_size, n_right, sizeof *right->table))
         return -1;
     uint64_t *table = left->table;
-    clear_table(left, places);
+    if (clear_table(left, places))
+        return WORK_STOPPED;
     int zero = 0, far = 0;
     for (size_t i = 0; i < n_left && !far; i++) {
         uint64_t hash = left->hashes[i];
@@ -363,7 +417,10 @@ ptrdiff_t count_shared(Workspace *left, size_t n_left, Workspace *right, size_t 
     }
     if (!far)
         return (ptrdiff_t)common;
-    n_left = sort_distinct(left, n_left);
-    n_right = sort_distinct(right, n_right);
-    return (ptrdiff_t)count_common(left->hashes, n_left, right->hashes, n_right);
+    ptrdiff_t distinct_left = sort_distinct(left, n_left), distinct_right = sort_distinct(right, n_right);
+    if (distinct_left < 0 || distinct_right < 0)
+        return WORK_STOPPED;
+    common = count_common(left->hashes, (size_t)distinct_left, right->hashes, (size_t)distinct_right,
+                          left->listener);
+    return common == NOT_COUNTED ? WORK_STOPPED : (ptrdiff_t)common;
 }

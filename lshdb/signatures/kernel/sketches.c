@@ -16,13 +16,16 @@
 #define FIRST_THROWS(num_perm) (4 * (size_t)(num_perm))
 #define MORE_THROWS(num_perm) ((size_t)(num_perm) / 2)
 
+/* Hashes times slots between two looks at signals. */
+#define UNIVERSAL_STEPS ((size_t)1 << 24)
+
 static int sketch_fss(Workspace *work, uint64_t *hashes, size_t n, uint32_t num_perm, const uint64_t *keys,
                uint32_t *row)
 {
     const Level *level = work->level;
     uint64_t *slots = work->slots;
     if (!slots && !(slots = work->slots = malloc(num_perm * sizeof *slots)))
-        return -1;
+        return WORK_MEMORY;
     memset(slots, 0xFF, num_perm * sizeof *slots);
     for (size_t i = 0; i < n; i++)
         hashes[i] = fold(hashes[i]);
@@ -34,12 +37,16 @@ static int sketch_fss(Workspace *work, uint64_t *hashes, size_t n, uint32_t num_
         last = round + (throws / n + step) / step * step;
         last = last < num_perm ? last : num_perm;
         int small = n < SMALL && (last - round) % step == 0;
+        if (round && is_stopped(work->listener))
+            return WORK_STOPPED;
         empty = level->throw_rounds(slots, hashes, n, keys, round, last, num_perm, small);
         throws = MORE_THROWS(num_perm);
     }
     for (uint32_t j = 0; empty && j < num_perm; j++) {
         if (slots[j] != UINT64_MAX)
             continue;
+        if (is_stopped(work->listener))
+            return WORK_STOPPED;
         for (size_t i = 0; i < n; i++) {
             uint64_t value = (uint32_t)mix_folded(hashes[i] ^ fold(keys[num_perm + j]));
             slots[j] = value < slots[j] ? value : slots[j];
@@ -47,7 +54,23 @@ static int sketch_fss(Workspace *work, uint64_t *hashes, size_t n, uint32_t num_
     }
     for (uint32_t j = 0; j < num_perm; j++)
         row[j] = (uint32_t)slots[j];
-    return 0;
+    return WORK_DONE;
+}
+
+int take_universal(const Level *level, const Listener *listener, const uint64_t *hashes, size_t n,
+                   uint32_t num_perm, const uint64_t *constants, uint32_t *row)
+{
+    uint32_t least[MAX_NUM_PERM];
+    size_t slice = UNIVERSAL_STEPS / num_perm;
+    for (size_t begin = 0; begin < n; begin += slice) {
+        if (begin && is_stopped(listener))
+            return WORK_STOPPED;
+        level->universal(hashes + begin, n - begin < slice ? n - begin : slice, num_perm, constants,
+                         least);
+        for (uint32_t j = 0; j < num_perm; j++)
+            row[j] = least[j] < row[j] ? least[j] : row[j];
+    }
+    return WORK_DONE;
 }
 
 int sketch(Workspace *work, int scheme, uint64_t *hashes, size_t n, uint32_t num_perm,
@@ -55,6 +78,6 @@ int sketch(Workspace *work, int scheme, uint64_t *hashes, size_t n, uint32_t num
 {
     if (scheme == SCHEME_FSS)
         return sketch_fss(work, hashes, n, num_perm, constants, row);
-    work->level->universal(hashes, n, num_perm, constants, row);
-    return 0;
+    memset(row, 0xFF, num_perm * sizeof *row);
+    return take_universal(work->level, work->listener, hashes, n, num_perm, constants, row);
 }

@@ -1,0 +1,17 @@
+"""The array steps that several rooms share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lshdb.arrays import order_of
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 100, 10_000])
+@pytest.mark.parametrize("most", [1, 3, 100, 2**63])
+@pytest.mark.parametrize("n", [0, 1, 2, 10, 5000])
+def test_an_order_is_that_of_a_stable_sort(n: int, most: int, at_once: int) -> None:
+    values = np.random.default_rng(n).integers(0, most, n).astype(np.uint64)
+    expected = np.argsort(values, kind="stable")
+    assert order_of(values, at_once=at_once).tolist() == expected.tolist()
