@@ -467,13 +467,15 @@ def work_for_long(name: str) -> Callable[[], object]:
         "tokens": lambda: sign(tokens, unit=0, bag=False),
         "a sketch": lambda: kernel.sketch(some, np.array([n]), 1, num_perm, numbers, row),
         "weights": lambda: kernel.sample_weights(
-            some, np.ones(n), np.zeros(n), np.array([n]), 1024, hashes[: 3 * 1024].copy(), row[:, :1024].copy()
+            some, np.ones(n), np.zeros(n), np.array([n]), 1024, hashes[: 3 * 1024].copy(),
+            row[:, :1024].copy(),
         ),
         "rows": lambda: kernel.compare_rows(
             rows, pairs[0], rows, pairs[1], num_perm, 255, 16, *equal
         ),
         "keys": lambda: kernel.bucket_keys(
-            np.zeros((20_000, num_perm), np.uint32), num_perm, 255, 16, np.zeros((20_000, 255), np.int64)
+            np.zeros((20_000, num_perm), np.uint32), num_perm, 255, 16,
+            np.zeros((20_000, 255), np.int64),
         ),
         "two texts": lambda: kernel.compare_texts(text * 2, text[::-1] * 2, 1, 9, True),
     }  # fmt: skip
@@ -485,7 +487,8 @@ class Told(BaseException):
 
 
 @pytest.mark.parametrize(
-    "name", ["a text", "a long text", "a bag", "tokens", "a sketch", "weights", "rows", "keys", "two texts"]
+    "name",
+    ["a text", "a long text", "a bag", "tokens", "a sketch", "weights", "rows", "keys", "two texts"]
 )  # fmt: skip
 def test_long_work_asks_whether_to_stop(name: str) -> None:
     """In the thread that works, about ten times a second; and a signal is looked for as often."""
