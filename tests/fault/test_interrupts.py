@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -276,8 +277,11 @@ def start_telling(seconds: float, *arguments: str, cwd: Path) -> subprocess.Pope
 def end(child: subprocess.Popen[bytes]) -> tuple[int, str, float]:
     """Wait for a child: its exit code, what it has said, its processor time."""
     assert child.stdout is not None and child.stderr is not None
+    impatient = threading.Timer(120, child.kill)
+    impatient.start()
     said = child.stderr.read().decode()
     _, status, usage = os.wait4(child.pid, 0)
+    impatient.cancel()
     child.returncode = os.waitstatus_to_exitcode(status)
     child.stdout.close()
     child.stderr.close()
