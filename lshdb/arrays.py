@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["count_bits", "distinct", "order_of"]
+__all__ = ["count_bits", "distinct", "order_of", "sorted_texts"]
 
 _Integer = TypeVar("_Integer", np.uint64, np.int64)
 
@@ -56,6 +58,23 @@ def order_of(values: NDArray[_Integer], *, at_once: int = _SORTED_AT_ONCE) -> ND
         order[done : done + len(places)] = places[np.argsort(values[places], kind="stable")]
         done += len(places)
     return order
+
+
+def sorted_texts(texts: Iterable[str], *, at_once: int = _SORTED_AT_ONCE // 4) -> list[str]:
+    """As ``sorted(texts)``, part by part, so that signals are heard."""
+    unsorted = list(texts)
+    if len(unsorted) <= at_once:
+        return sorted(unsorted)
+    n_parts = len(unsorted) // at_once + 1
+    cuts = sorted(random.choices(unsorted, k=64 * n_parts))[64::64]
+    parts: list[list[str]] = [[] for _ in range(n_parts)]
+    for text in unsorted:
+        parts[bisect_right(cuts, text)].append(text)
+    done: list[str] = []
+    for part in parts:
+        part.sort()
+        done += part
+    return done
 
 
 _BITS_OF_BYTE = np.array([byte.bit_count() for byte in range(256)], dtype=np.uint8)

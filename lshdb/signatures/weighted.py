@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.arrays import order_of
+from lshdb.arrays import order_of, sorted_texts
 from lshdb.shingling import Shingler, count_unassigned, refuse_growth, shingle_counts, shingle_texts
 from lshdb.signatures import icws
 from lshdb.signatures.contents import canonical_contents
@@ -152,7 +152,7 @@ def _refuse_weight(token: object, weight: object) -> str | None:
 
 def _weights(body: dict[str, Any]) -> dict[str, float]:
     """Weights above 0 by token, in order of the tokens' code points."""
-    pairs = ((token, float(body[token])) for token in sorted(body))
+    pairs = ((token, float(body[token])) for token in sorted_texts(body))
     return {token: weight for token, weight in pairs if weight > 0.0}
 
 

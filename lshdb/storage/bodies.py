@@ -24,6 +24,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from lshdb.arrays import sorted_texts
 from lshdb.errors import DamageError
 
 __all__ = [
@@ -80,7 +81,7 @@ def raw_body(body: Body) -> tuple[str, bytes]:
 
 def plain_tokens(body: Body) -> Any:
     """Tokens as JSON can have them: a set as an object, anything else as it is."""
-    return {"set": sorted(body)} if isinstance(body, AbstractSet) else body
+    return {"set": sorted_texts(body)} if isinstance(body, AbstractSet) else body
 
 
 @functools.cache
