@@ -19,7 +19,6 @@ call of ``unicodedata.normalize`` (``tests/shingling/test_composition.py``).
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterator
 from itertools import chain, starmap
 from typing import Literal
@@ -59,11 +58,11 @@ def normal_form(form: Form, text: str) -> str:
 def normal_pieces(form: Form, text: str) -> Iterator[str]:
     """The same, piece by piece."""
     start = 0
-    for run in _long_runs(form).finditer(text):
-        base = _base(text, start, run.start())
+    for first, end in _long_runs(form, text):
+        base = _base(text, start, first)
         yield from _short_runs(form, text, start, base)
-        yield _sorted_run(form, text[base : run.start()], run.group())
-        start = run.end()
+        yield _sorted_run(form, text[base:first], text[first:end])
+        start = end
     yield from _short_runs(form, text, start, len(text))
 
 
@@ -115,16 +114,42 @@ def _ends_of_firsts(second: str) -> frozenset[str]:
     return composing_seconds().get(second, frozenset())
 
 
+def _long_runs(form: Form, text: str) -> Iterator[tuple[int, int]]:
+    """Maximal runs of more than ``_LONGEST`` characters that decompose to marks.
+
+    Every such run holds one of the characters at ``_LONGEST``, ``2 * _LONGEST + 1`` and so on: only
+    around those of them that are marks there is anything to look at.
+    """
+    marks = _marks(form)
+    apart = _LONGEST + 1
+    end = 0
+    for first in range(0, len(text), PIECE * apart):
+        looked_at = text[first + _LONGEST : first + PIECE * apart : apart]
+        if marks.isdisjoint(looked_at):
+            continue
+        for number, character in enumerate(looked_at):
+            at = first + _LONGEST + number * apart
+            if character not in marks or at < end:
+                continue
+            start = at
+            while start > end and text[start - 1] in marks:
+                start -= 1
+            end = at + 1
+            while end < len(text) and text[end] in marks:
+                end += 1
+            if end - start > _LONGEST:
+                yield start, end
+
+
 @functools.cache
-def _long_runs(form: Form) -> re.Pattern[str]:
-    """Matches maximal runs of more than ``_LONGEST`` characters that decompose to marks."""
+def _marks(form: Form) -> frozenset[str]:
+    """The characters that decompose to marks."""
     apart: Form = "NFKD" if "K" in form else "NFD"
-    marks = [
+    return frozenset(
         character
         for character in map(chr, range(*_MARKS))
         if combining(character) or combining(normalize(apart, character)[0])
-    ]
-    return re.compile(f"[{''.join(marks)}]{{{_LONGEST + 1},}}")
+    )
 
 
 def _base(text: str, start: int, run: int) -> int:

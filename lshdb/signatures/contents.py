@@ -46,14 +46,14 @@ def normalise_texts(texts: Sequence[str], *, fold: bool = True) -> list[str]:
     """NFKC, letter case folded or kept, and white space collapsed, of texts.
 
     O(total characters); each is what :func:`lshdb.shingling.normalise` makes of it. The kernel
-    takes texts whose characters normalise alone, and the reference the others.
+    takes nearly all texts, and the reference those with very many or very long runs of characters
+    that do not normalise alone, one unlike the other.
     """
     steps = "nfkc-casefold-space" if fold else "nfkc-space"
     kernel = compiled()
     if kernel is None:
         return [normalise(text, steps) for text in texts]
-    table, fill = folding_table(fold)
-    done: list[str] = kernel.normalise(list(texts), fold, table, fill)
+    done: list[str] = kernel.normalise(list(texts), fold, *folding_table(fold))
     if None not in done:
         return done
     return [

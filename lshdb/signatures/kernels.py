@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.errors import KernelWarning, warn_caller
-from lshdb.shingling.folding import table_entries
+from lshdb.shingling.folding import normalise_segment, table_entries
 from lshdb.signatures import universal
 from lshdb.signatures.mixing import key_stream
 from lshdb.threads import stop_if_told
@@ -24,7 +24,8 @@ __all__ = ["compiled", "constants", "folding_table", "kernel_name", "kernel_unit
 
 SCHEME_NUMBERS = {"fss": 0, "universal": 1}
 _UNIT_NUMBERS = {"word": 0, "char": 1, "byte": 2, "line": 3, "token": 4, "tokenizer": 4}
-_TABLE_POINTS = 0x20000
+_TABLE_POINTS = 0x110000
+_MEMO_WORDS = 0x20000
 
 
 @functools.cache
@@ -62,15 +63,20 @@ def constants(scheme: str, num_perm: int, seed: int) -> NDArray[np.uint64]:
 
 
 @functools.cache
-def folding_table(fold: bool) -> tuple[NDArray[np.uint64], Callable[[int], None]]:
-    """What the kernel makes of a code point, and what fills it in, 256 code points at a time.
+def folding_table(
+    fold: bool,
+) -> tuple[NDArray[np.uint64], Callable[[int], None], NDArray[np.uint64], Callable[[str], str]]:
+    """What the kernel makes of texts: the last four arguments of its ``normalise``.
 
-    The table is 1 MiB of addresses of which only the blocks that texts use are ever touched.
+    What becomes of a code point, and what fills that in, 256 code points at a time; what became of
+    characters that need their neighbours, and what normalises those. 9 and 1 MiB of addresses, of
+    which only what texts use is ever touched.
     """
     table = np.zeros(_TABLE_POINTS, dtype=np.uint64)
+    memo = np.zeros(_MEMO_WORDS, dtype=np.uint64)
 
     def fill(block: int) -> None:
         first = block * 256
         table[first : first + 256] = table_entries(first, first + 256, fold=fold)
 
-    return table, fill
+    return table, fill, memo, functools.partial(normalise_segment, fold=fold)

@@ -8,7 +8,9 @@ from unicodedata import combining, decomposition, normalize
 import pytest
 
 from lshdb.shingling import normalise
+from lshdb.shingling.composition import composing_seconds
 from lshdb.shingling.folding import (
+    APART,
     COMPLEX,
     MARK,
     SPACE,
@@ -91,14 +93,51 @@ def test_white_space_is_marked(character: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "character", ["\u0301", "\u00a8", "\ufdfa", "\u11a8", "\ud800", "\u0345", "\u09be"]
+    "character", ["\u0301", "\uff9e", "\u11a8", "\ud800", "\u0345", "\u09be", "\u0344"]
 )
-def test_what_is_in_doubt_is_left_to_the_reference(character: str) -> None:
+def test_what_is_in_doubt_is_normalised_with_its_neighbours(character: str) -> None:
     assert table_entry(character, fold=True) == COMPLEX
+
+
+@pytest.mark.parametrize("character", ["\u00a8", "\ufdfa", "\u3300", "\u037a", "\u00b4"])
+def test_before_what_becomes_much_a_text_may_be_cut(character: str) -> None:
+    assert table_entry(character, fold=True) == APART
+
+
+@pytest.mark.parametrize("fold", [False, True])
+def test_a_text_may_be_cut_before_what_stands_apart(fold: bool) -> None:
+    """Before every such character, whatever it makes of those behind it, and after case folding.
+
+    What a character is composed to with marks behind it is a character of Unicode, too: so it is
+    enough to look at all of them.
+    """
+
+    def first_part(text: str) -> str:
+        return normalize("NFKD", text)[0]
+
+    seconds = {chr(point) for point in range(0x1161, 0x1176)} | set(composing_seconds())
+    seconds |= {chr(point) for point in range(0x11A8, 0x11C3)}
+    apart = 0
+    for character in map(chr, range(sys.maxunicode + 1)):
+        first = first_part(character)
+        if combining(first) or first in seconds or "\ud800" <= character <= "\udfff":
+            continue
+        composed = normalize("NFKC", character)
+        folded = first_part(composed.casefold() if fold else composed)
+        assert not combining(folded), hex(ord(character))
+        assert folded not in seconds, hex(ord(character))
+        apart += 1
+    assert apart > 1_000_000
+
+
+def test_nothing_is_composed_with_white_space() -> None:
+    """So a segment may begin behind it."""
+    firsts = set().union(*composing_seconds().values())
+    assert not any(map(str.isspace, firsts))
 
 
 @pytest.mark.parametrize("fold", [False, True])
 def test_entries_of_a_block_are_those_of_its_characters(fold: bool) -> None:
-    for first in range(0, 0x20000, 256):
+    for first in (*range(0, 0x30000, 256), *range(0xDFF00, 0xE0300, 256), 0xFFF00, 0x10FF00):
         expected = [table_entry(chr(point), fold=fold) for point in range(first, first + 256)]
         assert table_entries(first, first + 256, fold=fold) == expected, hex(first)

@@ -122,7 +122,7 @@ def work():
     interpreter = interpreters.create()
     failed = interpreters.run_string(interpreter, script)
     interpreters.destroy(interpreter)
-    print("failed" if failed else "well", flush=True)
+    print("failed\\n" if failed else "well\\n", end="", flush=True)
 
 threads = [threading.Thread(target=work) for _ in range(3)]
 for thread in threads:
@@ -142,7 +142,7 @@ import numpy as np
 from lshdb.signatures import kernels
 
 kernel = kernels.compiled()
-table, asked = np.zeros(0x20000, dtype=np.uint64), []
+table, memo, asked = np.zeros(0x110000, np.uint64), np.zeros(0x20000, np.uint64), []
 
 def fill(block):
     asked.append([each for each in gc.get_objects() if type(each) is list and len(each) == 3333])
@@ -151,7 +151,7 @@ def fill(block):
     table[block * 256 : block * 256 + 256] = 0x6101
 
 texts = ["\\xe9"] * 3332 + ["\\u4e2d"]
-assert kernel.normalise(texts, True, table, fill) == ["a"] * 3333
+assert kernel.normalise(texts, True, table, fill, memo, str) == ["a"] * 3333
 assert len(asked) == 2
 assert all(each is texts for found in asked for each in found)
 """)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import subprocess
 import sys
 import threading
@@ -195,15 +196,15 @@ def test_pieces_have_a_size() -> None:
 def test_texts_are_normalised_as_the_reference_does(
     level: str, fold: bool, texts: list[str]
 ) -> None:
-    table, fill = kernels.folding_table(fold)
     kernel.use_level(level)
     try:
-        found = kernel.normalise(texts, fold, table, fill)
+        found = kernel.normalise(texts, fold, *kernels.folding_table(fold))
     finally:
         kernel.use_level()
     for text, normalised in zip(texts, found, strict=True):
         if normalised is None:
             assert not text.isascii()
+            assert len(text) > 64 or re.search("[\ud800-\udfff]", text)
         elif fold:
             assert normalised == normalise(text)
         else:
@@ -212,7 +213,7 @@ def test_texts_are_normalised_as_the_reference_does(
 
 def test_a_table_that_stays_empty_is_an_error() -> None:
     with pytest.raises(ValueError, match="block 0"):
-        kernel.normalise(["é"], True, np.zeros(0x20000, dtype=np.uint64), lambda block: None)
+        kernel.normalise(["é"], True, TABLE.copy(), lambda block: None, MEMO.copy(), str)
 
 
 def test_repetitions_that_hash_alike_are_one_element() -> None:
@@ -389,6 +390,7 @@ def test_the_interpreter_goes_on_while_the_kernel_works() -> None:
 NUMBERS = np.zeros(256, dtype=np.uint64)
 ROW, COUNT = np.zeros((1, 128), dtype=np.uint32), np.zeros(1, dtype=np.int64)
 SMALL = np.zeros(1, dtype=np.int32)
+TABLE, MEMO = np.zeros(0x110000, dtype=np.uint64), np.zeros(0x20000, dtype=np.uint64)
 
 
 @pytest.mark.parametrize(
@@ -424,8 +426,12 @@ SMALL = np.zeros(1, dtype=np.int32)
         ("sketch", (NUMBERS, np.array([256]), 0, 128, memoryview(bytes(2049))[1:], ROW)),
         ("compare_texts", ("x", "\ud800", 0, 5, False)),
         ("compare_texts", ("x", "y", 7, 5, False)),
-        ("normalise", ([b"x"], True, np.zeros(0x20000, dtype=np.uint64), int)),
-        ("normalise", (["x"], True, np.zeros(0x1FFFF, dtype=np.uint64), int)),
+        ("normalise", ([b"x"], True, TABLE, int, MEMO, str)),
+        ("normalise", (["x"], True, TABLE[1:], int, MEMO, str)),
+        ("normalise", (["x"], True, TABLE, int, MEMO[1:], str)),
+        ("normalise", (["x"], True, TABLE, int, b"", str)),
+        ("normalise", (["é"], True, np.full(0x110000, 9, np.uint64), int, MEMO, len)),
+        ("normalise", (["é"], True, np.full(0x110000, 9, np.uint64), int, MEMO, int)),
         ("use_level", ("none such",)),
     ],
 )

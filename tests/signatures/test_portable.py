@@ -36,8 +36,7 @@ def test_without_the_instructions_of_x86(tmp_path: Path) -> None:
     portable = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(portable)
     assert portable.use_level() == "plain"
-    table, fill = kernels.folding_table(True)
-    contents = portable.normalise(TEXTS, True, table, fill)
+    contents = portable.normalise(TEXTS, True, *kernels.folding_table(True))
     assert contents == [normalise(text) for text in TEXTS]
     for num_perm in (7, 128):
         for scheme, number in kernels.SCHEME_NUMBERS.items():

@@ -1,6 +1,6 @@
 /* What the files of the kernel share. The way of the data:
 
-       normalise.c  text -> normalised text, where characters normalise alone
+       normalise.c  text -> normalised text, by the table of code points and a memo of segments
        words.c      text -> words, one blank after each
        shingles.c   tokens -> distinct shingle hashes
        long_texts.c the same of texts of megabytes, in little memory, to the signature row

@@ -579,10 +579,11 @@ static PyObject *py_compare_texts(PyObject *module, PyObject *args)
 }
 
 PyDoc_STRVAR(normalise_doc,
-"normalise(texts, fold, table, fill)\n--\n\n"
+"normalise(texts, fold, table, fill, memo, segment)\n--\n\n"
 "NFKC, letter case folded if fold, white space collapsed, of each text: a list, with None for each\n"
-"text that has a character which does not normalise alone. table (131072 of uint64) says what\n"
-"becomes of a code point; fill(block) fills in 256 of its entries when they are met first.");
+"text that is better normalised as a whole. table (1114112 of uint64) says what becomes of a code\n"
+"point; fill(block) fills in 256 of its entries when they are met first. segment(text) normalises\n"
+"characters that need their neighbours, and memo (131072 of uint64) keeps what it returned.");
 
 static PyObject *normalise_ascii(Normaliser *work, PyObject *text, int fold)
 {
@@ -603,38 +604,84 @@ static PyObject *normalise_ascii(Normaliser *work, PyObject *text, int fold)
     return result;
 }
 
-static PyObject *normalise_wide(Normaliser *work, PyObject *text, int fold, const uint64_t *table,
-                                PyObject *fill)
+/* What Python makes of the code points that the texts hold. */
+typedef struct {
+    uint64_t *table;
+    PyObject *fill;
+    void *memo;
+    PyObject *segment;
+} Folding;
+
+static int fill_block(const Folding *folding, int block, int *asked)
+{
+    if (block == *asked) {
+        PyErr_Format(PyExc_ValueError, "fill did not fill block %d of the table", block);
+        return 0;
+    }
+    PyObject *filled = PyObject_CallFunction(folding->fill, "i", block);
+    Py_XDECREF(filled);
+    *asked = block;
+    return filled != NULL;
+}
+
+static int fold_segment(const Folding *folding, Normaliser *work, PyObject *text)
+{
+    PyObject *folded = NULL, *part = PyUnicode_Substring(text, (Py_ssize_t)work->start,
+                                                         (Py_ssize_t)work->end);
+    Py_ssize_t size;
+    const char *bytes = NULL;
+    if (part)
+        folded = PyObject_CallOneArg(folding->segment, part);
+    if (folded && !PyUnicode_Check(folded))
+        PyErr_Format(PyExc_TypeError, "segment returned %.100s, expected str",
+                     Py_TYPE(folded)->tp_name);
+    else if (folded)
+        bytes = PyUnicode_AsUTF8AndSize(folded, &size);
+    if (bytes && !normalise_segment(work, PyUnicode_DATA(text), PyUnicode_KIND(text),
+                                    (size_t)PyUnicode_GET_LENGTH(text), folding->memo,
+                                    (const uint8_t *)bytes, (size_t)size)) {
+        PyErr_NoMemory();
+        bytes = NULL;
+    }
+    Py_XDECREF(folded);
+    Py_XDECREF(part);
+    return bytes != NULL;
+}
+
+static PyObject *normalise_wide(Normaliser *work, PyObject *text, int fold, const Folding *folding)
 {
     const void *points = PyUnicode_DATA(text);
     int width = PyUnicode_KIND(text), stopped, asked = -1;
     size_t length = (size_t)PyUnicode_GET_LENGTH(text);
     work->place = (Place){0};
-    while ((stopped = normalise_points(work, points, width, length, fold, table))
-           == NORMALISE_FILL) {
-        int block = (int)(PyUnicode_READ(width, points, work->place.read) >> 8);
-        PyObject *filled = block == asked ? NULL : PyObject_CallFunction(fill, "i", block);
-        if (block == asked)
-            PyErr_Format(PyExc_ValueError, "fill did not fill block %d of the table", block);
-        if (!filled)
+    work->misses = 0;
+    while ((stopped = normalise_points(work, points, width, length, fold, folding->table,
+                                       folding->memo)) != NORMALISE_DONE) {
+        if (stopped == NORMALISE_MEMORY)
+            return PyErr_NoMemory();
+        if (stopped == NORMALISE_COMPLEX)
+            return Py_NewRef(Py_None);
+        if (stopped == NORMALISE_FILL
+                ? !fill_block(folding, (int)(PyUnicode_READ(width, points, work->unknown) >> 8), &asked)
+                : !fold_segment(folding, work, text))
             return NULL;
-        Py_DECREF(filled);
-        asked = block;
     }
-    if (stopped == NORMALISE_MEMORY)
-        return PyErr_NoMemory();
-    if (stopped == NORMALISE_COMPLEX)
-        return Py_NewRef(Py_None);
     return PyUnicode_DecodeUTF8((const char *)work->bytes, (Py_ssize_t)work->place.written, NULL);
 }
 
 static PyObject *py_normalise(PyObject *module, PyObject *args)
 {
-    PyObject *texts, *fill, *kept, **done, *result = NULL;
+    PyObject *texts, *kept, **done, *result = NULL;
     int fold;
-    Py_buffer table = {0};
-    if (!PyArg_ParseTuple(args, "O!pw*O", &PyList_Type, &texts, &fold, &table, &fill))
+    Py_buffer table = {0}, memo = {0};
+    Folding folding;
+    if (!PyArg_ParseTuple(args, "O!pw*Ow*O", &PyList_Type, &texts, &fold, &table, &folding.fill, &memo,
+                          &folding.segment)) {
+        PyBuffer_Release(&table);
         return NULL;
+    }
+    folding.table = table.buf;
+    folding.memo = memo.buf;
     kept = PyList_AsTuple(texts); /* fill may run other threads */
     Py_ssize_t n = kept ? PyTuple_GET_SIZE(kept) : 0, i = 0;
     /* Results are kept where nobody sees them until all are there: fill runs Python code, which may
@@ -642,7 +689,8 @@ static PyObject *py_normalise(PyObject *module, PyObject *args)
     done = PyMem_Calloc((size_t)n + 1, sizeof *done);
     if (!done)
         PyErr_NoMemory();
-    if (kept && done && is_length(&table, TABLE_POINTS, 8, "table")) {
+    if (kept && done && is_length(&table, TABLE_POINTS, 8, "table")
+        && is_length(&memo, MEMO_WORDS, 8, "memo")) {
         Normaliser work = {.level = level_of(module)};
         Hearing hearing;
         listen_with(&hearing, module);
@@ -654,7 +702,7 @@ static PyObject *py_normalise(PyObject *module, PyObject *args)
             else if (PyUnicode_IS_ASCII(text))
                 done[i] = normalise_ascii(&work, text, fold);
             else
-                done[i] = normalise_wide(&work, text, fold, table.buf, fill);
+                done[i] = normalise_wide(&work, text, fold, &folding);
             if (!done[i])
                 break;
         }
@@ -670,6 +718,7 @@ static PyObject *py_normalise(PyObject *module, PyObject *args)
     PyMem_Free(done);
     Py_XDECREF(kept);
     PyBuffer_Release(&table);
+    PyBuffer_Release(&memo);
     return result;
 }
 

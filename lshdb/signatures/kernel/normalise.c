@@ -1,10 +1,14 @@
-/* Text -> normalised text (normalise.py), for texts whose characters normalise alone.
+/* Text -> normalised text (normalise.py).
 
    NFKC and case folding change most characters without regard to their neighbours: what becomes of each is
    read from a table that Python fills, 256 code points at a time, from its own Unicode data
-   (folding.py). A text with any other character (a combining mark, say) is left to Python. */
+   (folding.py). Any other character (a combining mark, say) is normalised together with its neighbours: from
+   the last place before it where a text may be cut to the next one behind it. Python normalises such a
+   segment when it is met first, and a memo of fixed size keeps what became of it. A text with very long
+   segments, or with very many that the memo does not hold, is left to Python as a whole. */
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "hashing.h"
 #include "kernel.h"
@@ -26,8 +30,16 @@ void fill_shuffles(void)
 }
 
 /* An entry of the table: a length in the low byte, and so many bytes of UTF-8 above it. That of a combining
-   mark has ENTRY_MARK added to its length, of at most 4, and its combining class in the top byte. */
-enum { ENTRY_UNKNOWN = 0, LONGEST_PIECE = 7, ENTRY_SPACE = 8, ENTRY_COMPLEX = 9, ENTRY_MARK = 16 };
+   mark has ENTRY_MARK added to its length, of at most 4, and its combining class in the top byte. Before an
+   ENTRY_APART a text may be cut, as before a letter or white space, but what becomes of it is not here. */
+enum {
+    ENTRY_UNKNOWN = 0,
+    LONGEST_PIECE = 7,
+    ENTRY_SPACE = 8,
+    ENTRY_COMPLEX = 9,
+    ENTRY_APART = 10,
+    ENTRY_MARK = 16,
+};
 
 /* Characters between two looks at the room that is left. */
 #define STRIDE 32
@@ -131,7 +143,7 @@ static inline int take_points(Place *place, uint8_t *out, const void *points, in
     int stopped = NORMALISE_DONE;
     for (; i < end; i++) {
         uint32_t point = point_at(points, width, i);
-        uint64_t entry = point < TABLE_POINTS ? table[point] : ENTRY_COMPLEX;
+        uint64_t entry = table[point];
         size_t length = entry & 0xFF;
         if (length - 1 >= ENTRY_SPACE) {
             /* A mark in order: its class is not below that of a mark before it. */
@@ -142,7 +154,7 @@ static inline int take_points(Place *place, uint8_t *out, const void *points, in
                 inside = 1;
                 continue;
             }
-            stopped = length == ENTRY_UNKNOWN ? NORMALISE_FILL : NORMALISE_COMPLEX;
+            stopped = length == ENTRY_UNKNOWN ? NORMALISE_FILL : NORMALISE_SEGMENT;
             break;
         }
         class = 0;
@@ -155,19 +167,150 @@ static inline int take_points(Place *place, uint8_t *out, const void *points, in
     return stopped;
 }
 
+/* What became of a segment: its characters, zeros behind them, and the normalised UTF-8. No segment is all
+   zeros, as U+0000 normalises alone. Whatever the memory of the memo holds, no length in it is trusted. */
+enum { MEMO_POINTS = 6, MEMO_BYTES = 39, MEMO_WAYS = 4 };
+
+typedef struct {
+    uint32_t points[MEMO_POINTS];
+    uint8_t length, bytes[MEMO_BYTES];
+} Remembered;
+
+_Static_assert(sizeof(Remembered) * MEMO_WAYS * MEMO_SETS == MEMO_WORDS * 8, "size of the memo");
+
+/* The characters of the segment that stopped the work, as a key. */
+static inline void key_of(uint32_t key[MEMO_POINTS], const Normaliser *work, const void *points,
+                          int width)
+{
+    memset(key, 0, MEMO_POINTS * sizeof *key);
+    for (size_t i = work->start; i < work->end; i++)
+        key[i - work->start] = point_at(points, width, i);
+}
+
+static inline Remembered *ways_of(void *memo, const uint32_t key[MEMO_POINTS])
+{
+    uint64_t hash = 0;
+    for (int i = 0; i < MEMO_POINTS; i++)
+        hash = (hash ^ key[i]) * 0x9E3779B97F4A7C15U, hash ^= hash >> 29;
+    return (Remembered *)memo + (hash & (MEMO_SETS - 1)) * MEMO_WAYS;
+}
+
+static inline int make_room(Normaliser *work, size_t more, size_t left)
+{
+    size_t needed = work->place.written + more + STRIDE * LONGEST_PIECE + PADDING;
+    if (work->room >= needed)
+        return 1;
+    size_t room = needed + left + needed / 2;
+    uint8_t *bytes = realloc(work->bytes, room);
+    if (!bytes)
+        return 0;
+    work->bytes = bytes;
+    work->room = room;
+    return 1;
+}
+
+/* Put the normalised segment behind what is there, and go on behind the segment. */
+static inline void put_segment(Normaliser *work, const uint8_t *bytes, size_t length)
+{
+    Place *place = &work->place;
+    size_t skipped = length && bytes[0] == ' ' && !place->inside;
+    memcpy(work->bytes + place->written, bytes + skipped, length - skipped);
+    place->written += length - skipped;
+    if (length > skipped)
+        place->inside = bytes[length - 1] != ' ';
+    place->read = work->end;
+    place->class = 0;
+}
+
+int normalise_segment(Normaliser *work, const void *points, int width, size_t length, void *memo,
+                      const uint8_t *bytes, size_t size)
+{
+    if (!make_room(work, size, length - work->end))
+        return 0;
+    if (work->end - work->start <= MEMO_POINTS && size <= MEMO_BYTES) {
+        uint32_t key[MEMO_POINTS];
+        key_of(key, work, points, width);
+        Remembered *ways = ways_of(memo, key), *way = ways + work->misses % MEMO_WAYS;
+        for (int i = MEMO_WAYS; i--;)
+            if (!ways[i].length)
+                way = ways + i;
+        memcpy(way->points, key, sizeof key);
+        memcpy(way->bytes, bytes, size);
+        way->length = (uint8_t)size;
+    }
+    put_segment(work, bytes, size);
+    return 1;
+}
+
+/* Find the segment about the character where the work stands, take back what is written of it, and put
+   what the memo holds for it. */
+static inline int take_segment(Normaliser *work, const void *points, int width, size_t length,
+                               const uint64_t *table, void *memo)
+{
+    Place *place = &work->place;
+    size_t start = place->read, end = start + 1, back = 0;
+    uint64_t entry = table[point_at(points, width, start)];
+    while ((entry & 0xFF) != ENTRY_APART && start) {
+        uint32_t point = point_at(points, width, start - 1);
+        /* Of ASCII, which may not be in the table yet, each becomes one byte. */
+        entry = point >= 0x80 ? table[point] : is_space((uint8_t)point) ? ENTRY_SPACE : 1;
+        size_t size = entry & 0xFF;
+        if (size == ENTRY_SPACE)
+            break;
+        start--;
+        back += size < ENTRY_MARK ? size : size - ENTRY_MARK;
+        if (size < ENTRY_SPACE)
+            break;
+        if (size < ENTRY_MARK || place->read - start > LONGEST_SEGMENT)
+            return NORMALISE_COMPLEX;
+    }
+    for (uint32_t point = point_at(points, width, place->read);;) {
+        if (point - 0xD800 < 0x800 || end - start > LONGEST_SEGMENT)
+            return NORMALISE_COMPLEX;
+        if (end == length)
+            break;
+        point = point_at(points, width, end);
+        size_t size = table[point] & 0xFF;
+        if (size == ENTRY_UNKNOWN) {
+            work->unknown = end;
+            return NORMALISE_FILL;
+        }
+        if (size <= ENTRY_SPACE || size == ENTRY_APART)
+            break;
+        end++;
+    }
+    if (back > place->written) /* the table is another one now */
+        return NORMALISE_COMPLEX;
+    work->start = start;
+    work->end = end;
+    Remembered *found = NULL;
+    if (end - start <= MEMO_POINTS) {
+        uint32_t key[MEMO_POINTS];
+        key_of(key, work, points, width);
+        Remembered *way = ways_of(memo, key);
+        for (int i = 0; i < MEMO_WAYS && !found; i++, way++)
+            if (!memcmp(way->points, key, sizeof key) && way->length - 1U < MEMO_BYTES)
+                found = way;
+    }
+    if (!found && ++work->misses > FEWEST_MISSES + length / POINTS_A_MISS)
+        return NORMALISE_COMPLEX;
+    if (start < place->read) {
+        place->written -= back;
+        place->inside = place->written && work->bytes[place->written - 1] != ' ';
+        place->read = start;
+    }
+    if (!found)
+        return NORMALISE_SEGMENT;
+    put_segment(work, found->bytes, found->length);
+    return NORMALISE_DONE;
+}
+
 int normalise_points(Normaliser *work, const void *points, int width, size_t length, int fold,
-                     const uint64_t *table)
+                     const uint64_t *table, void *memo)
 {
     while (work->place.read < length) {
-        size_t needed = work->place.written + STRIDE * LONGEST_PIECE + PADDING;
-        if (work->room < needed) {
-            size_t room = needed + length + needed / 2;
-            uint8_t *bytes = realloc(work->bytes, room);
-            if (!bytes)
-                return NORMALISE_MEMORY;
-            work->bytes = bytes;
-            work->room = room;
-        }
+        if (!make_room(work, MEMO_BYTES, length))
+            return NORMALISE_MEMORY;
         Place *place = &work->place;
         if (work->level->take_ascii(place, work->bytes, points, width, length, fold)) {
             place->class = 0;
@@ -177,6 +320,9 @@ int normalise_points(Normaliser *work, const void *points, int width, size_t len
         int stopped = width == 1   ? take_points(place, work->bytes, points, 1, end, table)
                       : width == 2 ? take_points(place, work->bytes, points, 2, end, table)
                                    : take_points(place, work->bytes, points, 4, end, table);
+        work->unknown = place->read;
+        if (stopped == NORMALISE_SEGMENT)
+            stopped = take_segment(work, points, width, length, table, memo);
         if (stopped != NORMALISE_DONE)
             return stopped;
     }
