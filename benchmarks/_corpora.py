@@ -12,7 +12,7 @@ import orjson
 
 from benchmarks._generated import generate
 
-__all__ = ["Corpus", "chunks", "from_file", "generated", "texts_of"]
+__all__ = ["Corpus", "chunks", "from_file", "from_lines", "generated", "texts_of"]
 
 CHUNK = 5000
 
@@ -36,6 +36,11 @@ def from_file(source: Path, folder: Path, field: str, limit: int | None = None) 
     opener = gzip.open if source.suffix == ".gz" else open
     with opener(source, "rb") as lines:
         return _write(source.name, lines, folder, field, limit)
+
+
+def from_lines(name: str, lines: Iterable[bytes], folder: Path) -> Corpus:
+    """Write a corpus that is made here: its lines, as they are."""
+    return _write(name, lines, folder, "text")
 
 
 def generated(folder: Path, documents: int, *, ascii_only: bool) -> Corpus:

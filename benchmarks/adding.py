@@ -1,12 +1,14 @@
 """How fast do documents on disk become an index, here and elsewhere?
 
-    python -m benchmarks.adding CORPUS.jsonl[.gz]... [--repeats 3] [--profile] [--markdown]
+    python -m benchmarks.adding [CORPUS.jsonl[.gz]...] [--repeats 3] [--profile] [--markdown]
 
 The work begins with raw JSONL on disk. lshdb's ends with everything committed to an index on disk:
 texts, signatures, postings, synced, runs merged. That of the peers ends with signatures or bands of
 equal size in an index in memory, which keeps no text and is gone with the process. All do it in
 fresh processes, in turn, as often as ``--repeats`` says; figures are medians. ``--profile`` runs
-lshdb once more with timers around the library's functions and says where its time goes.
+lshdb once more with timers around the library's functions and says where its time goes. Every run
+ends with kinds of text (``_kinds.py``), each beside clean ASCII, of lshdb on one thread; without a
+corpus there is nothing else.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any
 
 from benchmarks._corpora import Corpus, from_file
 from benchmarks._jobs import Result, Run, in_rounds, run_in_fresh_process
+from benchmarks._kinds import report
 from benchmarks._tables import disk, facts, ratios, table
 from benchmarks.peers import ADDERS, Contestant
 
@@ -39,23 +42,27 @@ def main(arguments: Sequence[str] | None = None, run: Run = run_in_fresh_process
         for path in options.corpus:
             corpus = from_file(path, folder, options.text_field, options.documents)
             _report(corpus, options, run)
+        job = {"kind": "add", "name": ADDERS[0].name, "key_field": "id"}
+        report(job, options, folder, run)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.adding", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("corpus", nargs="+", type=Path, help="JSONL, plain or .gz")
+    parser.add_argument("corpus", nargs="*", type=Path, help="JSONL, plain or .gz")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--documents", type=int, help="only so many of each corpus, the first")
+    parser.add_argument("--kinds", default="", help="of text, whose names begin so: a,b")
+    parser.add_argument("--kind-bytes", type=int, default=1_000_000, help="of each kind of text")
     parser.add_argument("--key-field", default="id")
     parser.add_argument("--text-field", default="text")
     parser.add_argument("--only", default="", help="contestants whose names begin so: a,b")
     parser.add_argument("--profile", action="store_true", help="where lshdb's time goes")
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args(arguments)
-    if options.repeats < 1:
-        parser.error("--repeats is at least 1")
+    if options.repeats < 1 or options.kind_bytes < 1:
+        parser.error("--repeats and --kind-bytes are at least 1")
     return options
 
 

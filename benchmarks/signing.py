@@ -1,6 +1,10 @@
 """How fast do texts become signatures, here and elsewhere?
 
-    python -m benchmarks.signing CORPUS.jsonl[.gz]... [--generated] [--repeats 5] [--threads 1,2]
+    python -m benchmarks.signing [CORPUS.jsonl[.gz]...] [--generated] [--repeats 5] [--threads 1,2]
+
+Every run ends with kinds of text (``_kinds.py``): scanned pages, other scripts, decomposed
+accents, odd line ends, very short and very long texts, each beside clean ASCII; without a corpus
+there is nothing else.
 
 The work is what every user pays for: raw JSONL on disk, parsed, cut into words, made into 128-slot
 signatures of 5-word shingles. Every contestant does it in a fresh process, in turn with the others,
@@ -25,6 +29,7 @@ import orjson
 from benchmarks._accuracy import Pairs, find_pairs, hashes_of
 from benchmarks._corpora import Corpus, from_file, generated, texts_of
 from benchmarks._jobs import Result, Run, in_rounds, run_in_fresh_process
+from benchmarks._kinds import report
 from benchmarks._tables import facts, ratios, table
 from benchmarks.peers import CONTESTANTS, SKETCHERS, Contestant
 
@@ -50,6 +55,8 @@ def main(arguments: Sequence[str] | None = None, run: Run = run_in_fresh_process
                 for ascii_only in (True, False)
             ]
         rates = [_report(corpus, folder, options, run) for corpus in corpora]
+        job = {"kind": "text", "name": CONTESTANTS[0].name}
+        report(job, options, folder, run)
     if options.generated and rates[-1] and rates[-2]:
         _compare_letters(rates[-2], rates[-1])
 
@@ -66,14 +73,16 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--text-field", default="text")
     parser.add_argument("--pairs", type=int, default=2000, help="to measure errors on")
     parser.add_argument("--sketched", type=int, default=20_000, help="documents sketched alone")
+    parser.add_argument("--kinds", default="", help="of text, whose names begin so: a,b")
+    parser.add_argument("--kind-bytes", type=int, default=1_000_000, help="of each kind of text")
     parser.add_argument("--only", default="", help="contestants whose names begin so: a,b")
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args(arguments)
-    if not options.corpus and not options.generated:
-        parser.error("name a corpus, or --generated")
     options.threads = [int(count) for count in options.threads.split(",")]
     if min(options.threads, default=0) < 1 or options.repeats < 1:
         parser.error("--threads and --repeats are at least 1")
+    if options.kind_bytes < 1:
+        parser.error("--kind-bytes is at least 1")
     return options
 
 

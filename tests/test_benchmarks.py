@@ -6,6 +6,8 @@ import gzip
 import itertools
 import re
 from pathlib import Path
+from typing import Any
+from unicodedata import is_normalized
 
 import numpy as np
 import orjson
@@ -25,6 +27,7 @@ from benchmarks import (
 )
 from benchmarks._accuracy import errors
 from benchmarks._generated import generate
+from benchmarks._kinds import KINDS, texts
 from benchmarks._pair_jobs import run_pairs_here
 from benchmarks._short import split
 from benchmarks._stages import Stages
@@ -37,10 +40,11 @@ from lshdb import Index
 pytestmark = pytest.mark.sqlite("benchmarks name their databases themselves")
 
 SMALL = ["--repeats", "1", "--pairs", "100", "--only", "lshdb"]
+NO_KINDS = ["--kinds", "clean", "--kind-bytes", "1"]
 
 
 def test_lshdb_runs_on_both_generated_corpora(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--generated", "--documents", "200", "--threads", "1,2", *SMALL]
+    arguments = ["--generated", "--documents", "200", "--threads", "1,2", *SMALL, *NO_KINDS]
     signing.main(arguments, run=_jobs.run_here)
     printed = capsys.readouterr().out
     for corpus in ("generated, ASCII: 200 documents", "generated, non-ASCII: 200 documents"):
@@ -53,6 +57,53 @@ def test_lshdb_runs_on_both_generated_corpora(capsys: pytest.CaptureFixture[str]
     assert len(re.findall(r"^lshdb \w+, threads \d: .* times$", printed, re.M)) == 4
 
 
+@pytest.mark.parametrize(("benchmark", "kind"), [(signing, "text"), (adding, "add")])
+def test_every_kind_of_text_is_beside_clean_ascii(
+    benchmark: Any, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs = []
+
+    def run(job: _jobs.Job) -> _jobs.Result:
+        jobs.append(job)
+        return _jobs.run_here(job) if len(jobs) < 4 else {"cpu": 0.5 * len(jobs)}
+
+    benchmark.main(["--repeats", "1", "--kind-bytes", "3000"], run=run)
+    printed = capsys.readouterr().out
+    lines = printed.split("Kinds of text: 3,000 bytes of each")[1].splitlines()
+    assert re.search(r"^clean ASCII +2 .* 1\.00$", "\n".join(lines), re.M)
+    for name in KINDS:
+        (line,) = [line for line in lines if re.match(re.escape(name) + "  ", line)]
+        assert re.search(r"  [\d,]+  +[\d,.]+  +[\d,.]+  +[\d,.]+-[\d,.]+ +[\d,.]+$", line)
+    assert len(jobs) == len(KINDS) > 30
+    assert {job["kind"] for job in jobs} == {kind}
+    assert {job["threads"] for job in jobs} == {1}
+
+
+def test_kinds_of_text_are_what_they_are_called() -> None:
+    made = {kind: list(texts(kind, 9000)) for kind in KINDS}
+    for kind, some in made.items():
+        assert some == list(texts(kind, 9000))
+        assert 9000 <= len("".join(some).encode()) < 16_000, kind
+        assert (len(some) == 1) == kind.startswith("one very long"), kind
+        assert "".join(some).isascii() == (
+            kind in ("clean ASCII", "ASCII, CRLF", "ASCII, control characters", "one very long")
+            or kind.startswith("very short (6")
+        )
+        assert "NFD" not in kind or is_normalized("NFD", some[0]) > is_normalized("NFC", some[0])
+        assert "NFC" not in kind or is_normalized("NFC", some[0]) > is_normalized("NFD", some[0])
+    held = {
+        "ASCII, CRLF": "\r\n", "ASCII, odd line separators": "\u2028",
+        "scanned (OCR)": "\u00ad\ue000\x02", "emoji": "\ufe0f",
+        "Arabic, vowelled": "\u0651\u064e", "Hebrew, pointed": "\u05bc\u05b8",
+        "Devanagari": "\u094d", "Devanagari, many nuktas": "\u0958\u093c", "Bengali": "\u09cb",
+        "Thai": "\u0e33\u0e48", "kana": "か", "kana, half width": "\uff76\uff9e",
+        "Hangul": "가", "Hangul, NFD": "\u1100\u1161",
+    }  # fmt: skip
+    for kind, characters in held.items():
+        assert set(characters) <= set("".join(texts(kind, 40_000))), kind
+    assert any(one >= "\U00020000" for one in "".join(made["Han, one in ten of plane 2"]))
+
+
 def test_files_go_through_fresh_processes_and_the_missing_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,7 +114,7 @@ def test_files_go_through_fresh_processes_and_the_missing_are_named(
     path = tmp_path / "corpus.jsonl.gz"
     path.write_bytes(gzip.compress(b"\n".join([*lines, b"{", b'{"body": 1}', b'{"body": "-"}'])))
     arguments = [str(path), "--text-field", "body", "--threads", "1", "--markdown"]
-    signing.main([*arguments, *SMALL, "--only", "lshdb,nobody"])
+    signing.main([*arguments, *SMALL, *NO_KINDS, "--only", "lshdb,nobody"])
     printed = capsys.readouterr().out
     assert "## corpus.jsonl.gz: 50 documents" in printed
     assert re.search(r"^\| lshdb fss +\| +1 \| +\d", printed, re.M)
@@ -80,7 +131,7 @@ def test_adding_is_timed_and_divided_into_stages(
 ) -> None:
     write_corpus(tmp_path / "corpus.jsonl")
     create = Index.create
-    arguments = [str(tmp_path / "corpus.jsonl"), "--documents", "40", "--repeats", "2"]
+    arguments = [str(tmp_path / "corpus.jsonl"), "--documents", "40", "--repeats", "2", *NO_KINDS]
     adding.main([*arguments, "--only", "lshdb", "--profile"], run=_jobs.run_here)
     printed = capsys.readouterr().out
     assert "corpus.jsonl: 40 documents" in printed
@@ -107,7 +158,7 @@ def test_adding_goes_through_fresh_processes_and_names_the_missing(
     nobody = Contestant("nobody", "lshdb-has-no-such-peer", "nobody", "any", threads="any")
     monkeypatch.setattr(adding, "ADDERS", [ADDERS[0], nobody])
     write_corpus(tmp_path / "corpus.jsonl", key="key")
-    arguments = [str(tmp_path / "corpus.jsonl"), "--repeats", "1", "--markdown"]
+    arguments = [str(tmp_path / "corpus.jsonl"), "--repeats", "1", "--markdown", *NO_KINDS]
     adding.main([*arguments, "--key-field", "key"])
     printed = capsys.readouterr().out
     assert "## corpus.jsonl: 50 documents" in printed

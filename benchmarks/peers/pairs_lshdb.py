@@ -23,7 +23,7 @@ def pairer(variant: str, threads: int, folder: Path) -> Pairer:
         )
         try:
             return index.add(documents, workers=threads or None).documents
-        except AllRejectedError:
+        except AllRejectedError:  # the benchmark says what may be the matter
             return 0
 
     def fill(source: Source) -> int:

@@ -77,9 +77,11 @@ def table_entries(first: int, last: int, *, fold: bool) -> list[int]:
     """Entries of the code points first to last - 1.
 
     Where all of them are letters that normalising leaves alone, as in most blocks of Han, or not
-    assigned, or for private use, one look at all is enough.
+    assigned, or for private use, one look at all is enough; none where all are Hangul syllables.
     """
     block = "".join(map(chr, range(first, last)))
+    if block[0] >= "\uac00" and block[-1] <= "\ud7a3":
+        return list(map(_as_it_is, block))
     if (
         set(map(category, block)) <= {"Lo", "Ll", "Lu", "Nd", "Co", "Cn"}
         and is_normalized("NFKD", block)

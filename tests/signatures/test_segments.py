@@ -207,6 +207,24 @@ def test_a_memo_may_hold_anything() -> None:
         assert found == plain("e\u0301 " * 50, fold=True)
 
 
+def test_a_length_in_the_memo_is_not_trusted() -> None:
+    """Longer than its place is: nothing is read behind it."""
+    kernel = kernels.compiled()
+    table, fill, memo, segment = kernels.folding_table(True)
+    memory = np.zeros_like(memo)
+    kernel.normalise(["e\u0301"], True, table, fill, memory, segment)
+    held = memory.view(np.uint8)
+    (at,) = np.flatnonzero(held == ord("e"))  # as a character
+    assert held[at + 24] == len("é".encode())
+    for length in (40, 255):
+        held[at + 24] = length
+        asked = []
+        found = kernel.normalise(
+            ["e\u0301"], True, table, fill, memory, lambda text, to=asked: to.append(text) or "é"
+        )
+        assert (found, asked) == (["é"], ["e\u0301"])
+
+
 def test_an_error_of_the_segment_function_is_raised() -> None:
     kernel = kernels.compiled()
     table, fill, memo, _ = kernels.folding_table(True)

@@ -219,7 +219,6 @@ static inline void put_segment(Normaliser *work, const uint8_t *bytes, size_t le
     if (length > skipped)
         place->inside = bytes[length - 1] != ' ';
     place->read = work->end;
-    place->class = 0;
 }
 
 int normalise_segment(Normaliser *work, const void *points, int width, size_t length, void *memo,
@@ -296,7 +295,6 @@ static inline int take_segment(Normaliser *work, const void *points, int width, 
         return NORMALISE_COMPLEX;
     if (start < place->read) {
         place->written -= back;
-        place->inside = place->written && work->bytes[place->written - 1] != ' ';
         place->read = start;
     }
     if (!found)
