@@ -58,7 +58,11 @@ def _binary(what: str, advice: str) -> Look:
 
 _RENAME = "give the file a name that ends in {}, by which it is decompressed"
 _ARROW = "convert it to Parquet (.parquet) or JSON Lines"
-_PARQUET = _binary("a Parquet file", "give it a name that ends in .parquet, or --input parquet")
+_PARQUET = _binary(
+    "a Parquet file",
+    "add and query read it by a name that ends in .parquet, or with --input parquet; for the rest "
+    "convert it to JSON Lines",
+)
 
 # fmt: off
 _MAGIC: tuple[tuple[re.Pattern[bytes], Look], ...] = tuple(
