@@ -264,7 +264,8 @@ def _load_all() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.lshdb"
         with Index.create(path) as index:
-            index.add([(key, "one two three four five six seven") for key in "ab"])
+            # Long enough to be compressed, which loads a library.
+            index.add([(key, "one two three four five six seven " * 20) for key in "ab"])
             list(index.clusters())
         answers(path, Path(folder), list(QUESTIONS))
 
