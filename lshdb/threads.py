@@ -8,32 +8,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from lshdb.cancel import until
 from lshdb.values import check_whole
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["choose_workers", "in_chunks", "stop_if_told", "work_ahead"]
-
-_told = threading.local()
+__all__ = ["choose_workers", "in_chunks", "work_ahead"]
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
-
-
-class _Stopped(BaseException):
-    """Nobody waits any more for what a worker does; never seen outside of this module."""
-
-
-def stop_if_told() -> None:
-    """End the work of this thread where nobody waits for its result any more.
-
-    To be called between steps of long work. The kernel does, as only the main thread sees signals,
-    and that waits for the others.
-    """
-    stop: threading.Event | None = getattr(_told, "stop", None)
-    if stop is not None and stop.is_set():
-        raise _Stopped
 
 
 def choose_workers(workers: int | None) -> int:
@@ -73,8 +57,8 @@ def work_ahead(
 
     With more than one worker, up to twice as many items as workers are taken and worked on before
     their results are asked for. An error, of the work or of ``items``, comes where its result
-    would; leaving early stops what is being worked on, where that calls :func:`stop_if_told`, waits
-    for it and drops the rest. Where the system gives fewer threads (``ulimit -u``, ``ulimit -v``),
+    would; leaving early stops what is being worked on, where that asks (``cancel.py``), waits for
+    it and drops the rest. Where the system gives fewer threads (``ulimit -u``, ``ulimit -v``),
     or none, the caller's does what is left.
     """
     if workers == 1:
@@ -132,14 +116,11 @@ class _Task(Generic[_Item, _Result]):
         """Do the work, unless another thread has taken it."""
         if not self._untaken.acquire(blocking=False):
             return
-        before = getattr(_told, "stop", None)
         try:
-            _told.stop = self._stop
-            self._done.set_result(self._work(self._item))
+            with until(self._stop):
+                self._done.set_result(self._work(self._item))
         except BaseException as error:
             self._done.set_exception(error)
-        finally:
-            _told.stop = before
 
     def result(self, *, is_short: bool) -> _Result:
         """What came of it; done here and now where there may be no thread that will."""

@@ -46,6 +46,7 @@ def test_pure_stages_import_nothing_that_touches_the_world() -> None:
         "lshdb.shingling",
         "lshdb.signatures",
         "lshdb.banding",
+        "lshdb.cancel",
         "lshdb.errors",
         "lshdb.params",
         "lshdb.choosing",

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from lshdb.cancel import stop_if_told
 from lshdb.errors import ParameterError
-from lshdb.threads import choose_workers, in_chunks, stop_if_told, work_ahead
+from lshdb.threads import choose_workers, in_chunks, work_ahead
 
 
 @pytest.mark.parametrize("workers", [1, 2, 7])

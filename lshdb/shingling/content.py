@@ -22,12 +22,12 @@ import mmh3
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.cancel import stop_if_told
 from lshdb.errors import ParameterError
 from lshdb.shingling.normalise import NORMALISATION, normalise
 from lshdb.shingling.shingles import byte_shingles, char_shingles, hash_shingles, word_shingles
 from lshdb.shingling.tokens import split_words
 from lshdb.shingling.urls import url_content
-from lshdb.threads import stop_if_told
 
 if TYPE_CHECKING:
     from lshdb.params import IndexParams

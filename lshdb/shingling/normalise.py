@@ -30,7 +30,6 @@ every combination): no step makes again what one before it has taken away.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from unicodedata import category
@@ -70,6 +69,7 @@ MOST_NORMALISED = 64 * 2**20
 MOST_GROWTH = 33
 """Most bytes of UTF-8 that a single character becomes: U+FDFA, as far as there is Unicode today."""
 
+_CODE_POINTS = 0x110000
 _NO_STEP = "none"
 _DIGITS = re.compile(r"\d+")
 _MORE_DIGITS = re.compile(r"(?<=0)[.,]0")
@@ -273,7 +273,7 @@ def refuse_growth(text: str, steps: str) -> str | None:
     most = max(MOST_NORMALISED, 2 * sum(len(piece.encode()) for piece in _cut(text)))
     if len(text) * MOST_GROWTH <= most:
         return None
-    counts = np.zeros(sys.maxunicode + 1, dtype=np.int64)
+    counts = np.zeros(_CODE_POINTS, dtype=np.int64)
     for piece in _cut(text):
         points = np.frombuffer(piece.encode("utf-32-le"), dtype="<u4")
         counts += np.bincount(points, minlength=len(counts))

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.cancel import stop_if_told
 from lshdb.errors import KernelWarning, warn_caller
 from lshdb.shingling.folding import normalise_segment, table_entries
 from lshdb.signatures import universal
 from lshdb.signatures.mixing import key_stream
-from lshdb.threads import stop_if_told
 
 __all__ = ["compiled", "constants", "folding_table", "kernel_name", "kernel_unit"]
 
