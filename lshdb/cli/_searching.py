@@ -74,9 +74,8 @@ def in_words(loss: Loss | None) -> str:
     if loss is None:
         return "how many near-duplicate pairs that loses cannot be told from here"
     if loss.is_exact:
-        return (
-            f"that loses {loss.pairs:,.0f} near-duplicate pairs, {loss.share:.2%} of all (counted)"
-        )
+        what = "near-duplicate pair" + "s" * (loss.pairs != 1)
+        return f"that loses {loss.pairs:,.0f} {what}, {loss.share:.2%} of all (counted)"
     return (
         f"that loses an estimated {loss.share:.2%} of the near-duplicate pairs "
         f"(99 % interval {loss.low:.2%} to {loss.high:.2%})"
