@@ -362,7 +362,7 @@ class Index(Upkeep):
             More than max_errors were rejected.
         AllRejectedError
             Something was given and all of it was rejected; holds the result with the reasons. Its
-            batch, with the number of rejections, is recorded.
+            batch, with the number of rejections, is recorded, unless the index was only being made.
         ParameterError, InputError
             ``documents`` is one string, document or dict, or holds what is no document.
         TokenizerError, ParameterMismatchError

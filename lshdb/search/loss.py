@@ -289,11 +289,11 @@ def stored_loss(
         None where there are neither rows nor texts to look at. One pass over the postings and over
         the stored pairs.
     """
+    if state.max_bucket is None:
+        return Loss(0.0, 0.0, 0.0, 0.0, True, 0)
     tables = snapshot.edges if tables is None else tables
     counts = DocumentCounts.of(snapshot)
     counts.held[state.n_signatures :] = 0
-    if state.max_bucket is None:
-        return Loss(0.0, 0.0, 0.0, 0.0, True, 0)
     large = PairFrame(counts)
     for _ in survey(snapshot, bands=family.params.bands, above=state.max_bucket, large=large):
         pass
