@@ -35,6 +35,6 @@ def prefer_kernel() -> None:
 
 if __name__ == "__main__":
     prefer_kernel()
-    from lshdb.launching import main
+    from lshdb.cli.launch import main
 
     main()

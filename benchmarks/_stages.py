@@ -139,16 +139,17 @@ def watched(stages: Stages) -> Iterator[None]:
     from sqlalchemy.engine import RootTransaction
 
     from benchmarks.peers import lshdb_
-    from lshdb import Index, adding
-    from lshdb.documents import jsonl
+    from lshdb import Index
+    from lshdb.documents.formats import jsonl
+    from lshdb.ingest import add as adding
     from lshdb.signatures.sets import SetFamily
     from lshdb.storage.dialects.sqlite import SqliteDatabase
-    from lshdb.storage.dialects.sqlite.runs import SqliteRunTables
-    from lshdb.storage.row_file import RowFile
-    from lshdb.storage.runs import PostingRuns
-    from lshdb.storage.snapshot import Snapshot
-    from lshdb.storage.transaction import WriteTransaction
-    from lshdb.storage.writing import Writer
+    from lshdb.storage.dialects.sqlite.sqlite_runs import SqliteRunTables
+    from lshdb.storage.rowfiles.row_file import RowFile
+    from lshdb.storage.runs.posting_runs import PostingRuns
+    from lshdb.storage.transactions.changes import WriteTransaction
+    from lshdb.storage.transactions.snapshot import Snapshot
+    from lshdb.storage.transactions.writer import Writer
 
     checking = "validation, cutting into batches"
     classifying = "hashing bodies, known keys"

@@ -27,9 +27,7 @@ from numpy.typing import NDArray
 from benchmarks._corpora import from_file
 from benchmarks._tables import table
 from lshdb import Index, Loss, PairCount, read_documents
-from lshdb.banding import bucket_keys, matching_bands
 from lshdb.search.candidates import LeftOut
-from lshdb.search.links import find_links
 from lshdb.search.loss import (
     DocumentCounts,
     PairFrame,
@@ -38,7 +36,9 @@ from lshdb.search.loss import (
     stored_loss,
     survey,
 )
-from lshdb.storage.snapshot import Snapshot
+from lshdb.search.verified_pairs import find_links
+from lshdb.signatures.banding import bucket_keys, matching_bands
+from lshdb.storage.transactions.snapshot import Snapshot
 
 Ids = NDArray[np.int64]
 HEAD = ["corpus", "cap", "pairs", "lost", "said", "interval", "within", "CPU s",

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.params import IndexParams
+from lshdb.params.index_params import IndexParams
+from lshdb.params.options import choose_params
 from lshdb.signatures.families import family_of
 
 Floats = NDArray[np.float64]
@@ -112,7 +113,7 @@ def measured(
 ) -> tuple[IndexParams, Floats, Floats, Floats]:
     """Parameters, similarities or distances, shares of equal slots and their standard errors."""
     rng = np.random.default_rng(1)
-    params = IndexParams.choose(
+    params = choose_params(
         metric=picture.metric, scheme=scheme, threshold=picture.threshold, **picture.options
     )
     shape = {"bands": 1, "rows": 1, "num_perm": SLOTS, "width": params.width or None}
@@ -122,7 +123,7 @@ def measured(
     shares = np.empty((seeds, DISTANCES))
     for seed in range(seeds):
         family = family_of(
-            IndexParams.choose(
+            choose_params(
                 metric=picture.metric, scheme=scheme, threshold=picture.threshold, seed=seed + 1,
                 **shape, **picture.options,
             )

@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks._servers import Place, add_server_option, places
 from lshdb import Index
-from lshdb.storage.writing import Writer
+from lshdb.storage.transactions.writer import Writer
 
 SCHEMA = "lshdb_benchmark"
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest
 if TYPE_CHECKING:
-    from lshdb.checking.findings import Finding
     from lshdb.documents import Document, Rejected, read_documents
     from lshdb.errors import (
         AllRejectedError,
@@ -34,21 +33,21 @@ if TYPE_CHECKING:
         TooManyRejectedError,
     )
     from lshdb.index import Index
-    from lshdb.params import IndexParams, candidate_probability, choose_bands
-    from lshdb.repairing import RepairResult
-    from lshdb.search.explanation import Explanation
+    from lshdb.maintain.check.findings import Finding
+    from lshdb.maintain.repair import RepairResult
+    from lshdb.params.index_params import IndexParams, candidate_probability, choose_bands
+    from lshdb.search.explain import Explanation, ShownDocument
     from lshdb.search.loss import Loss, PairCount
     from lshdb.search.nearest import Answer
     from lshdb.search.pairs import Pair, PairSearch
     from lshdb.search.query import Hit
-    from lshdb.showing import ShownDocument
     from lshdb.signatures import kernel_name
+    from lshdb.signatures.estimates import Tuning, tune
     from lshdb.tokenizers import Tokenizer
-    from lshdb.tuned import Tuning, tune
     from lshdb.version import __version__
 
 _HOMES = {
-    "checking.findings": "Finding",
+    "maintain.check.findings": "Finding",
     "documents": "Document Rejected read_documents",
     "errors": (
         "AllRejectedError ConflictError DamageError DatabaseError FormatError IndexExistsError "
@@ -57,17 +56,17 @@ _HOMES = {
         "SignaturesElsewhereError TextNotStoredError TokenizerError TooManyRejectedError"
     ),
     "index": "Index",
-    "params": "IndexParams candidate_probability choose_bands",
-    "repairing": "RepairResult",
-    "search.explanation": "Explanation",
+    "params.bands": "candidate_probability choose_bands",
+    "params.index_params": "IndexParams",
+    "maintain.repair": "RepairResult",
+    "search.explain": "Explanation ShownDocument",
     "search.loss": "Loss PairCount",
     "search.pairs": "Pair PairSearch",
     "search.nearest": "Answer",
     "search.query": "Hit",
-    "showing": "ShownDocument",
     "signatures": "kernel_name",
     "tokenizers": "Tokenizer",
-    "tuned": "Tuning tune",
+    "signatures.estimates": "Tuning tune",
     "version": "__version__",
 }
 """Module to the public names that it holds."""

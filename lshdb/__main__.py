@@ -1,6 +1,6 @@
 """``python -m lshdb``: the same command line as ``lshdb``."""
 
-from lshdb.launching import main
+from lshdb.cli.launch import main
 
 if __name__ == "__main__":
     main()

@@ -42,7 +42,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lshdb.committing import AddResult
+    from lshdb.ingest.pipeline import AddResult
 
 __all__ = [
     "AllRejectedError",

@@ -1,8 +1,8 @@
 """What can be asked of an open index about all documents at once; ``Index`` inherits it.
 
 Pairs are found anew each time. Clusters, deduplication and neighbours rest on verified edges that
-are kept in the index and brought up to date first (``clustering.py``), which is the one question
-that writes.
+are kept in the index and brought up to date first (``clusters/update.py``), which is the one
+question that writes.
 """
 
 from __future__ import annotations
@@ -13,24 +13,23 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from lshdb.arguments import check_whole
 from lshdb.documents import MAX_DOCUMENT_BYTES, check_document_limit
 from lshdb.errors import ParameterError
 from lshdb.questions import Questions
 from lshdb.search.candidates import LeftOut
-from lshdb.search.links import MEMORY
 from lshdb.search.loss import DocumentCounts, Loss, PairCount, PairFrame, lost_by, stored_loss
 from lshdb.search.pairs import Pair, PairSearch, find_pairs
 from lshdb.search.verification import choose_method
-from lshdb.storage.edges import EdgeState
-from lshdb.storage.snapshot import Snapshot
+from lshdb.search.verified_pairs import MEMORY
+from lshdb.storage.tables.edges import EdgeState
+from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.threads import choose_workers
-from lshdb.values import check_whole
 
 if TYPE_CHECKING:
-    from lshdb.filtering import Survivors
-    from lshdb.search.clusters import Cluster
-    from lshdb.search.deduplication import Decision
-    from lshdb.search.neighbors import Neighbor
+    from lshdb.clusters.deduplication import Decision
+    from lshdb.clusters.filter import Survivors
+    from lshdb.clusters.listing import Cluster, Neighbor
 
 __all__ = ["Groups", "StoredAnswer", "check_limits"]
 
@@ -284,7 +283,7 @@ class Groups(Questions):
             Also where ``update`` is false and edges were never found so far down.
         LockedError, DatabaseError
         """
-        from lshdb.search.clusters import LINKAGES, find_clusters
+        from lshdb.clusters.listing import LINKAGES, find_clusters
 
         if linkage not in LINKAGES:
             raise ParameterError(f"linkage is {linkage!r}; expected one of {', '.join(LINKAGES)}")
@@ -348,8 +347,8 @@ class Groups(Questions):
         ------
         ParameterError, LockedError, DatabaseError
         """
-        from lshdb.search.deduplication import ONLY, decide, decisions
-        from lshdb.search.unlinked import Unlinked
+        from lshdb.clusters.deduplication import ONLY, decide, decisions
+        from lshdb.clusters.missed_pairs import Unlinked
 
         if only not in ONLY:
             raise ParameterError(f"only is {only!r}; expected one of {', '.join(ONLY)}")
@@ -408,9 +407,9 @@ class Groups(Questions):
             of the first thousand) holds a document of the index, which says what it looks like.
         ParameterError, LockedError, DatabaseError
         """
-        from lshdb.filtering import FilterCounts, Survivors, field_values, surviving_lines
-        from lshdb.search.deduplication import decide
-        from lshdb.search.unlinked import Unlinked
+        from lshdb.clusters.deduplication import decide
+        from lshdb.clusters.filter import FilterCounts, Survivors, field_values, surviving_lines
+        from lshdb.clusters.missed_pairs import Unlinked
 
         limit = check_document_limit(max_document_bytes)
         counts = FilterCounts()
@@ -465,7 +464,7 @@ class Groups(Questions):
         ------
         ParameterError, LockedError, DatabaseError
         """
-        from lshdb.search.neighbors import find_neighbors
+        from lshdb.clusters.listing import find_neighbors
 
         check_whole("top", top, 1)
         level = self._asked_level(threshold)
@@ -493,7 +492,7 @@ class Groups(Questions):
         return method
 
     def _update_edges(self, level: float, **options: Any) -> EdgeState:
-        from lshdb.clustering import update_clusters
+        from lshdb.clusters.update import update_clusters
 
         lowest = min(level, self.params.level)
         return update_clusters(

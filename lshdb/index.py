@@ -8,29 +8,29 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from lshdb.arguments import check_key, check_whole
 from lshdb.documents import Body, Given, Rejected
 from lshdb.errors import AllRejectedError
-from lshdb.expectations import check_expected
 from lshdb.groups import check_limits
+from lshdb.params.comparison import check_expected
+from lshdb.search.explain import ShownDocument, show_document
 from lshdb.search.pairs import Pair
-from lshdb.showing import ShownDocument, show_document
 from lshdb.signatures.families import family_of
 from lshdb.storage.dialects import DatabasePlace
-from lshdb.storage.records import StoredBatch
 from lshdb.storage.store import Store
+from lshdb.storage.tables.records import StoredBatch
 from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
 from lshdb.transfers import check_index
 from lshdb.upkeep import Upkeep
-from lshdb.values import check_key, check_whole
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from lshdb.adding import AddResult
-    from lshdb.contraction import Contraction
-    from lshdb.removing import RemoveResult
-    from lshdb.sql import SqlResult
-    from lshdb.stats import IndexStats
+    from lshdb.clusters.contraction import Contraction
+    from lshdb.ingest.add import AddResult
+    from lshdb.ingest.remove import RemoveResult
+    from lshdb.maintain.stats import IndexStats
+    from lshdb.search.sql import SqlResult
 
 __all__ = ["Index"]
 
@@ -176,7 +176,7 @@ class Index(Upkeep):
             "tokenizer": tokenizer.recorded if tokenizer is not None else "",
             "store_text": store_text,
         }  # fmt: skip
-        from lshdb.sampling import params_for
+        from lshdb.signatures.sample import params_for
 
         params = params_for(options, sample)
         store = Store.create(
@@ -236,7 +236,7 @@ class Index(Upkeep):
         ParameterError, LockedError, DatabaseError, LshdbError
             There is no index after any error.
         """
-        from lshdb.exchange.reading import import_export
+        from lshdb.exchange.importer import import_export
 
         place = DatabasePlace(database, schema)
         import_export(Path(folder), Path(path), place=place, on_progress=on_progress)
@@ -379,7 +379,7 @@ class Index(Upkeep):
         Whatever is raised, batches that were committed before stay, and nothing of the batch at
         hand is in. Cost and memory depend on what is added, not on what is there.
         """
-        from lshdb.adding import add_documents
+        from lshdb.ingest.add import add_documents
 
         if max_errors is not None:
             check_whole("max_errors", max_errors, 0)
@@ -429,7 +429,7 @@ class Index(Upkeep):
             Something among the keys is no string; nothing was removed.
         LockedError, DatabaseError
         """
-        from lshdb.removing import remove_documents
+        from lshdb.ingest.remove import remove_documents
 
         return remove_documents(self._store, keys, lock_timeout=lock_timeout)
 
@@ -459,7 +459,7 @@ class Index(Upkeep):
         -----
         Removed 40,000 a commit; what was removed before a failure stays removed.
         """
-        from lshdb.removing import expire_documents
+        from lshdb.ingest.remove import expire_documents
 
         return expire_documents(self._store, since, dry_run=dry_run, lock_timeout=lock_timeout)
 
@@ -521,7 +521,7 @@ class Index(Upkeep):
         The graph is summed in temporary files, a few times as large as itself; memory does not grow
         with it, but for the links of one source where ``repeat`` makes documents of them.
         """
-        from lshdb.contraction import contract_links
+        from lshdb.clusters.contraction import contract_links
 
         level = self._asked_level(threshold)
         return contract_links(
@@ -560,7 +560,7 @@ class Index(Upkeep):
         ------
         ParameterMismatchError, ParameterError, TextNotStoredError, TokenizerError, DamageError
         """
-        from lshdb.search.joining import join_stores
+        from lshdb.search.join import join_stores
 
         check_index("other", other)
 
@@ -598,7 +598,7 @@ class Index(Upkeep):
             Count shared buckets over all runs of postings, where an index has several; reads all
             postings. Otherwise ``buckets_are_exact`` says whether the counts are lower bounds.
         """
-        from lshdb.stats import gather_stats
+        from lshdb.maintain.stats import gather_stats
 
         check_limits(max_bucket)
         with self._store.reading() as snapshot:
@@ -640,6 +640,6 @@ class Index(Upkeep):
         ParameterError
             ``parameters`` is one value, and neither a list or tuple of values nor a mapping.
         """
-        from lshdb.sql import run_sql
+        from lshdb.search.sql import run_sql
 
         return run_sql(self._store, statement, parameters, timeout=timeout)

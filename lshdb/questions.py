@@ -13,19 +13,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.banding import bucket_keys
+from lshdb.arguments import check_items, check_key, check_whole, plain_number
 from lshdb.documents import Body, Document, given_document
 from lshdb.errors import ParameterError, RecallWarning, warn_caller
-from lshdb.params import IndexParams, check_threshold
-from lshdb.search.bulk import QueryMaker, search_documents
-from lshdb.search.explanation import Explanation, explain_pair
-from lshdb.search.query import Hit, Searcher
+from lshdb.params.index_params import IndexParams, check_threshold
+from lshdb.search.explain import Explanation, explain_pair
+from lshdb.search.query import Hit, QueryMaker, Searcher, search_documents
 from lshdb.search.verification import choose_method
+from lshdb.signatures.banding import bucket_keys
 from lshdb.signatures.family import Family
-from lshdb.storage.snapshot import Snapshot
 from lshdb.storage.store import Store
+from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.threads import choose_workers
-from lshdb.values import check_items, check_key, check_whole, plain_number
 
 if TYPE_CHECKING:
     from lshdb.search.nearest import NearestSearch
@@ -253,7 +252,7 @@ class Questions:
         recall: float | None,
         probe_limit: int | bool,
     ) -> Iterator[NearestSearch]:
-        from lshdb.choosing import check_recall
+        from lshdb.params.options import check_recall
         from lshdb.search.nearest import NearestSearch
 
         if top is not None:

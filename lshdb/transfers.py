@@ -13,7 +13,7 @@ from lshdb.storage.dialects import DatabasePlace
 from lshdb.tokenizers import Tokenizer, given_tokenizer
 
 if TYPE_CHECKING:
-    from lshdb.committing import AddResult
+    from lshdb.ingest.pipeline import AddResult
 
 __all__ = ["Transfers", "check_index"]
 
@@ -53,7 +53,7 @@ class Transfers(Groups):
         As fast as the files can be read and written, without memory to speak of. The copy is
         synced and then renamed into place: killed before the end, there is none.
         """
-        from lshdb.storage.copying import copy_index
+        from lshdb.storage.place.copy import copy_index
 
         copy_index(self._store, Path(path), place=DatabasePlace(database, schema))
 
@@ -96,7 +96,7 @@ class Transfers(Groups):
         Streamed; memory is that of some thousand documents. The directory is synced and then
         renamed into place: killed before the end, there is none.
         """
-        from lshdb.exchange.writing import export_store
+        from lshdb.exchange.exporter import export_store
 
         export_store(self._store, Path(path), tables=format, on_progress=on_progress)
 
@@ -152,7 +152,7 @@ class Transfers(Groups):
         The new index is there when it is whole: killed before, or on any error, there is none.
         This one is read in the state that it has at the beginning. Memory as for :meth:`add`.
         """
-        from lshdb.reindexing import reindex_store
+        from lshdb.ingest.reindex import reindex_store
 
         return reindex_store(
             self._store,
@@ -215,7 +215,7 @@ class Transfers(Groups):
         Whatever is raised, batches that were committed before stay; merging again leaves them
         unchanged and adds the rest. Cost and memory go with what comes in.
         """
-        from lshdb.merging import merge_stores
+        from lshdb.ingest.merge import merge_stores
 
         for number, other in enumerate(others, start=1):
             check_index(f"index {number} to merge", other)

@@ -14,9 +14,9 @@ from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
 from lshdb.transfers import Transfers
 
 if TYPE_CHECKING:
-    from lshdb.checking.findings import Finding
-    from lshdb.repairing import RepairResult
-    from lshdb.rewriting import RewriteResult
+    from lshdb.maintain.check.findings import Finding
+    from lshdb.maintain.repair import RepairResult
+    from lshdb.maintain.rewrite import RewriteResult
 
 __all__ = ["Upkeep"]
 
@@ -59,7 +59,7 @@ class Upkeep(Transfers):
         the index, about 300 MiB of memory and 8 bytes for each signature, and time as for reading
         and writing all but the texts.
         """
-        from lshdb.rewriting import compact_store
+        from lshdb.maintain.rewrite import compact_store
 
         return compact_store(self._store, lock_timeout=lock_timeout)
 
@@ -105,7 +105,7 @@ class Upkeep(Transfers):
         Killed at any moment, the index is as it was before or as it is after. The cost is that of
         :meth:`compact`.
         """
-        from lshdb.rewriting import reband_index
+        from lshdb.maintain.rewrite import reband_index
 
         options = {"threshold": threshold, "recall": recall, "bands": bands, "rows": rows}
         given = {name: value for name, value in options.items() if value is not None}
@@ -126,7 +126,7 @@ class Upkeep(Transfers):
         FormatError
             The index was made by a newer version.
         """
-        from lshdb.storage.upgrading import upgrade_index
+        from lshdb.maintain.upgrade import upgrade_index
 
         return upgrade_index(Path(path), lock_timeout=lock_timeout)
 
@@ -143,7 +143,7 @@ class Upkeep(Transfers):
         on_note : callable, optional
             Called with what is worth knowing and no damage, a sentence each.
         """
-        from lshdb.checking import check_store
+        from lshdb.maintain.check import check_store
 
         return check_store(self._store, quick=quick, on_note=on_note)
 
@@ -183,7 +183,7 @@ class Upkeep(Transfers):
         LockedError, DatabaseError, TokenizerError
             Nothing was changed.
         """
-        from lshdb.repairing import repair_store
+        from lshdb.maintain.repair import repair_store
         from lshdb.threads import choose_workers
 
         tokenizer = given_tokenizer(tokenizer)

@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from lshdb.storage.schema import RUN_TABLE_PREFIX, metadata
+from lshdb.storage.tables.schema import RUN_TABLE_PREFIX, metadata
 
 connection = context.config.attributes["connection"]
 
@@ -15,7 +15,7 @@ def _is_ours(item, name, type_, _reflected, _compare_to):  # type: ignore[no-unt
 
 
 # Alembic takes SQLite for a database that cannot roll DDL back, because the driver commits before
-# it. Ours does not (see the events in storage/dialects/sqlite/database.py), so a migration is one
+# it. Ours does not (see storage/dialects/sqlite/sqlite_database.py), so a migration is one
 # transaction.
 context.configure(
     connection=connection,

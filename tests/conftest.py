@@ -165,7 +165,9 @@ def places_made(
     if request.config.getoption("--database") != "postgres":
         yield None
         return
-    from lshdb.storage import copying, creation, dialects
+    from lshdb.storage import dialects
+    from lshdb.storage.place import copy as copying
+    from lshdb.storage.place import creation
 
     url: PostgresUrl = request.getfixturevalue("postgres_url")
     made = tmp_path_factory.mktemp("places") / "made"

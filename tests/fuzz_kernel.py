@@ -37,13 +37,13 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from lshdb.banding import reference_agreement, reference_keys
 from lshdb.shingling import normalise, shingle_hashes
 from lshdb.shingling.folding import APART, COMPLEX, table_entry
 from lshdb.signatures import kernels
+from lshdb.signatures.banding import reference_agreement, reference_keys
 from lshdb.signatures.contents import SCHEMES
-from lshdb.signatures.icws import sketch_reference
 from lshdb.signatures.random_numbers import Purpose, keys
+from lshdb.signatures.weighted import sketch_reference
 from tests.choices import Choices
 from tests.signatures.collisions import words_of_hash, words_that_meet
 

@@ -35,9 +35,9 @@ import numpy as np
 
 from lshdb import Document, Index, LshdbError, Rejected, read_documents
 from lshdb.documents import peek_documents, validate_body, validate_key
-from lshdb.documents.links import read_links
-from lshdb.documents.raw import read_raw_lines
-from lshdb.storage.checksums import CHECKED_TABLES
+from lshdb.documents.formats.links import read_links
+from lshdb.documents.formats.raw_lines import read_raw_lines
+from lshdb.storage.tables.records import CHECKED_TABLES
 from tests.choices import Choices
 
 MEMORY = 3 * 2**30
@@ -135,7 +135,7 @@ class Fuzzer:
         """The index that is damaged, in copies."""
         path, texts = self.folder / "base.lshdb", self.texts
         with (
-            mock.patch("lshdb.storage.times.datetime", _Still),
+            mock.patch("lshdb.storage.tables.records.datetime", _Still),
             mock.patch("uuid.uuid4", lambda: uuid.UUID(int=1)),
             Index.create(path, k=2, bands=32, rows=2, threshold=0.5) as index,
         ):

@@ -16,7 +16,7 @@ from typing import Any
 
 from lshdb.storage.dialects import database_of
 from lshdb.storage.dialects.sqlite import SqliteDatabase
-from lshdb.storage.directory import IndexDirectory
+from lshdb.storage.place.directory import IndexDirectory
 
 __all__ = ["change", "is_sqlite", "raw", "rows_of"]
 
@@ -43,7 +43,7 @@ def raw(path: Path) -> Iterator[Execute]:
     from psycopg import sql
 
     from lshdb.storage.dialects.postgresql import PostgresDatabase
-    from lshdb.storage.dialects.postgresql.session import numbered
+    from lshdb.storage.dialects.postgresql.postgres_session import numbered
 
     assert isinstance(database, PostgresDatabase)
     conninfo = "postgresql://" + database.url.partition("://")[2]

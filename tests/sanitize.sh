@@ -81,7 +81,7 @@ else
     done
     if [ $tests = 0 ]; then
         set -- tests/signatures tests/shingling tests/golden tests/property tests/search \
-            tests/test_banding.py tests/test_index_units.py tests/test_tokenizers.py \
+            tests/signatures/test_banding.py tests/test_index_units.py tests/test_tokenizers.py \
             --ignore tests/shingling/test_steps.py "$@" # all Python, and long
     fi
     # pytest's own handler of SIGSEGV would hide the sanitizer's, and its capture what goes to stderr,

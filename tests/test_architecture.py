@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import lshdb
 
 PACKAGE = Path(lshdb.__file__).parent
+PURE = ("shingling", "params", "signatures")
 PURE_MAY_IMPORT = {
     "__future__", "abc", "collections", "dataclasses", "enum", "functools", "itertools", "math",
     "mmh3", "numpy", "numbers", "re", "typing", "unicodedata", "urllib.parse", "warnings",
@@ -16,12 +19,28 @@ PURE_MAY_IMPORT = {
 HEAVY = {"sqlalchemy", "alembic", "rich", "pyarrow", "matplotlib"}
 DRIVERS = {"sqlite3", "psycopg"}
 
+ROOMS = (
+    "shingling", "params", "signatures", "disksort", "storage", "documents", "ingest", "search",
+    "clusters", "maintain", "exchange", "cli",
+)  # fmt: skip
+"""Each may import what stands before it, and the modules at the root but ``index``."""
+ROOT_FILES = 14
+SMALL = 80
+
+
+@cache
+def sources() -> dict[str, ast.Module]:
+    """Every module by its path in the package."""
+    return {
+        path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text())
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
+
 
 def modules(*folders: str) -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = path.relative_to(PACKAGE).as_posix()
+    for name, tree in sources().items():
         if not folders or name.startswith(folders):
-            yield name, ast.parse(path.read_text())
+            yield name, tree
 
 
 def imports(tree: ast.AST, *, at_import_time: bool = False) -> Iterator[str]:
@@ -39,21 +58,103 @@ def imports(tree: ast.AST, *, at_import_time: bool = False) -> Iterator[str]:
         yield from imports(node, at_import_time=at_import_time)
 
 
-def test_pure_stages_import_nothing_that_touches_the_world() -> None:
-    pure = ("shingling/", "signatures/", "banding.py", "params.py", "choosing.py", "tuning.py")
-    allowed = (
-        "lshdb.arrays",
-        "lshdb.shingling",
-        "lshdb.signatures",
-        "lshdb.banding",
-        "lshdb.cancel",
-        "lshdb.errors",
-        "lshdb.params",
-        "lshdb.choosing",
-        "lshdb.tuning",
-        "lshdb.values",
+def module_of(dotted: str) -> str | None:
+    """The file that a dotted name is, if it is a module or a package of ours."""
+    path = dotted.removeprefix("lshdb").lstrip(".").replace(".", "/")
+    if (PACKAGE / f"{path}.pyi").exists():  # compiled
+        return f"{path}.pyi"
+    return next((one for one in (f"{path}.py", f"{path}/__init__.py") if one in sources()), None)
+
+
+@cache
+def graph() -> dict[str, set[str]]:
+    """Module to the modules that it imports, at once or late.
+
+    ``from lshdb.room import module`` is an arrow to the module, not to the room.
+    """
+    return {name: {one for one in _targets(tree) if one} - {name} for name, tree in modules()}
+
+
+def _targets(tree: ast.AST) -> Iterator[str | None]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            continue
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("lshdb"):
+            for alias in node.names:
+                yield module_of(f"{node.module}.{alias.name}") or module_of(node.module or "")
+        yield from _targets(node)
+
+
+def room_of(name: str) -> str:
+    """The room of a module; the root's is nothing."""
+    return name.partition("/")[0] if "/" in name else ""
+
+
+def cycles(arrows: dict[str, set[str]]) -> list[str]:
+    """Modules that import each other, directly or by way of others."""
+    reach: dict[str, set[str]] = {}
+    for start in arrows:
+        seen: set[str] = set()
+        todo = list(arrows[start])
+        while todo:
+            one = todo.pop()
+            if one not in seen:
+                seen.add(one)
+                todo += arrows.get(one, ())
+        reach[start] = seen
+    return sorted(name for name, seen in reach.items() if name in seen)
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    assert not cycles(graph())
+    assert cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c"]
+
+
+def upward(arrows: dict[str, set[str]]) -> list[str]:
+    """Arrows between rooms that do not point downwards."""
+    return [
+        f"{name} -> {target}"
+        for name, targets in arrows.items()
+        for target in targets
+        if (here := room_of(name)) != (there := room_of(target)) and here in ROOMS
+        if (there and ROOMS.index(there) > ROOMS.index(here))
+        or (target == "index.py" and here != "cli")
+    ]
+
+
+def test_arrows_between_rooms_point_downwards() -> None:
+    assert not upward(graph())
+    assert upward({"storage/store.py": {"search/query.py", "errors.py"}})
+    assert upward({"storage/store.py": {"index.py"}}) and not upward({"cli/add.py": {"index.py"}})
+
+
+def test_the_root_has_few_files_and_every_room_is_known() -> None:
+    names = list(sources())
+    assert len([name for name in names if "/" not in name]) <= ROOT_FILES
+    assert {room_of(name) for name in names} == {"", *ROOMS}
+
+
+def test_no_two_modules_have_one_name() -> None:
+    """But for commands, each of which is in the file of its name."""
+    counts = Counter(
+        name.rpartition("/")[2]
+        for name in sources()
+        if not name.endswith("__init__.py") and room_of(name) != "cli"
     )
-    for name, tree in modules(*pure):
+    assert not [name for name, count in counts.items() if count > 1]
+
+
+def test_a_small_module_with_one_importer_says_why_it_is_alone() -> None:
+    importers = Counter(target for targets in graph().values() for target in targets)
+    for name, tree in modules():
+        lines = len((PACKAGE / name).read_text().splitlines())
+        if lines < SMALL and importers[name] == 1 and not name.endswith("__init__.py"):
+            assert "A file of its own" in (ast.get_docstring(tree) or ""), name
+
+
+def test_pure_stages_import_nothing_that_touches_the_world() -> None:
+    allowed = tuple(f"lshdb.{one}" for one in (*PURE, "arguments", "arrays", "cancel", "errors"))
+    for name, tree in modules(*(f"{room}/" for room in PURE)):
         for imported in imports(tree):
             if imported.startswith("lshdb"):
                 assert imported.startswith(allowed), (name, imported)
@@ -84,7 +185,8 @@ def test_storage_knows_no_stage() -> None:
 
 def test_only_dialects_import_a_database_driver() -> None:
     for name, tree in modules():
-        if not name.startswith("storage/dialects/"):
+        # The scratch file of a sort is SQLite's, whatever database holds the index.
+        if not name.startswith("storage/dialects/") and name != "disksort/sorted_rows.py":
             for imported in imports(tree):
                 assert imported.split(".")[0] not in DRIVERS, (name, imported)
 
@@ -109,7 +211,7 @@ def test_only_one_module_prints() -> None:
 
 def test_heavy_imports_wait_until_they_are_needed() -> None:
     """Only modules that write, which are imported late themselves, may import them at the top."""
-    late = {"storage/schema.py", "cli/_table.py", "cli/_progress.py"}
+    late = {"storage/tables/schema.py", "cli/_table.py", "cli/_progress.py"}
     for name, tree in modules():
         if name not in late:
             for imported in imports(tree, at_import_time=True):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lshdb.signatures.metrics import METRICS
+from lshdb.params.metrics import METRICS
 from tests.test_readme import run
 
 DOCS = Path(__file__).parents[1] / "docs"

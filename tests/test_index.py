@@ -28,7 +28,7 @@ from lshdb import (
     TextNotStoredError,
     TooManyRejectedError,
 )
-from lshdb.checking import check_index
+from lshdb.maintain.check import check_index
 from tests.brute import brute_pairs, jaccard, shingle_set
 from tests.conftest import family_corpus, pair_set
 
@@ -121,9 +121,9 @@ def test_small_batches_inside_one_add(
 ) -> None:
     plain, other = make_index("plain.lshdb"), make_index("other.lshdb")
     plain.add(corpus)
-    monkeypatch.setattr("lshdb.adding.BATCH_DOCUMENTS", 7)
-    monkeypatch.setattr("lshdb.storage.runs.RUN_ROWS", 50)
-    monkeypatch.setattr("lshdb.storage.runs.LEVEL_ROWS", 20)
+    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 7)
+    monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 50)
+    monkeypatch.setattr("lshdb.storage.runs.posting_runs.LEVEL_ROWS", 20)
     result = other.add(corpus)
     assert len(result.batches) == -(-len(corpus) // 7)
     assert pair_set(other) == pair_set(plain)
@@ -134,7 +134,7 @@ def test_small_batches_inside_one_add(
 def test_the_number_of_workers_makes_no_difference(
     make_index: Make, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    monkeypatch.setattr("lshdb.signing._CONTENTS_A_TASK", 10)
+    monkeypatch.setattr("lshdb.ingest.sign._CONTENTS_A_TASK", 10)
     plain, other = make_index("plain.lshdb"), make_index("other.lshdb")
     corpus = family_corpus(7)
     plain.add(corpus, workers=1)
@@ -164,7 +164,7 @@ def test_since_in_several_chunks(make_index: Make, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("lshdb.search.candidates._PROBE_SIGNATURES", 5)
     monkeypatch.setattr("lshdb.search.candidates.BLOCK_PAIRS", 16)
     # One place for all pairs: what comes twice is not hidden by what is remembered.
-    monkeypatch.setattr("lshdb.search.links._SPREAD", np.uint64(0))
+    monkeypatch.setattr("lshdb.search.verified_pairs._SPREAD", np.uint64(0))
     test_since_gives_the_pairs_with_a_new_document(make_index)
 
 
@@ -306,7 +306,7 @@ def test_change_of_case_alone_replaces_the_text_and_keeps_the_signature(make_ind
 
 def test_keys_that_come_twice(make_index: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     for size in (100, 2, 1):
-        monkeypatch.setattr("lshdb.adding.BATCH_DOCUMENTS", size)
+        monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", size)
         index = make_index(f"{size}.lshdb")
         seen: list[Rejected] = []
         result = index.add(
@@ -353,7 +353,7 @@ def test_add_of_nothing_is_recorded_and_is_not_last(make_index: Make) -> None:
 def test_a_failing_source_of_documents_loses_nothing_that_was_committed(
     make_index: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lshdb.adding.BATCH_DOCUMENTS", 2)
+    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 2)
     index = make_index()
 
     def documents() -> Any:
@@ -538,7 +538,7 @@ def test_a_reader_behind_a_commit_finds_no_damage(make_index: Make) -> None:
 def test_many_tokens_make_a_batch_whatever_their_length(
     make_index: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lshdb.adding.BATCH_CHARACTERS", 64_000)
+    monkeypatch.setattr("lshdb.ingest.add.BATCH_CHARACTERS", 64_000)
     index = make_index()
     result = index.add((f"{number}", [""] * 500 + [str(number)]) for number in range(10))
     assert len(result.batches) == 5

@@ -111,14 +111,14 @@ def test_python_example(
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     """An index of several runs, the last add in two batches."""
-    monkeypatch.setattr("lshdb.storage.runs.RUN_ROWS", 1)
-    monkeypatch.setattr("lshdb.storage.writing.FAN_IN", 100)
+    monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 1)
+    monkeypatch.setattr("lshdb.storage.transactions.writer.FAN_IN", 100)
     corpus = family_corpus(7)
     index = Index.create(tmp_path / "x.lshdb", threshold=0.5)
     index.add([("mon-1", corpus[0][1] + " and more"), *corpus[:60]])
     index.add(corpus[60:100])
     index.add(corpus[60:100])
-    monkeypatch.setattr("lshdb.adding.BATCH_DOCUMENTS", 40)
+    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 40)
     index.add([*corpus[100:], ("new", corpus[3][1])])
     yield index
     index.close()
@@ -211,9 +211,9 @@ def test_format_page_and_its_example() -> None:
     """The worked example of docs/format.md is computed again."""
     import hashlib
 
-    from lshdb.banding import bucket_keys, content_keys
     from lshdb.shingling import SPACELESS_RANGES, canonical_content, shingle_hashes
     from lshdb.signatures import sign
+    from lshdb.signatures.banding import bucket_keys, content_keys
 
     page = (ROOT / "docs" / "format.md").read_text()
     content = canonical_content("To be, or  not TO be!")

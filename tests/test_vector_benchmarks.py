@@ -14,8 +14,8 @@ from benchmarks._exact_pairs import exact_pairs
 from benchmarks._nearest_truth import Nearest
 from benchmarks._vector_jobs import run_vectors_here
 from benchmarks.peers._searching import SEARCHERS, SearchContestant
+from lshdb.params.metrics import METRICS
 from lshdb.signatures.families import family_of
-from lshdb.signatures.metrics import METRICS
 from tests.quality.planted import between
 from tests.signatures.families import params_of
 

@@ -14,9 +14,9 @@ import pytest
 from lshdb import DamageError, Index, ParameterMismatchError, TextNotStoredError
 from lshdb.errors import SignaturesElsewhereError
 from lshdb.exchange.manifest import describe
-from lshdb.storage import row_file
-from lshdb.storage.layouts import HEADER_BYTES
-from lshdb.storage.writing import Writer
+from lshdb.storage.rowfiles import row_file
+from lshdb.storage.rowfiles.layouts import HEADER_BYTES
+from lshdb.storage.transactions.writer import Writer
 from tests.conftest import pair_set
 from tests.raw import change
 
@@ -150,7 +150,7 @@ def test_without_vectors_there_is_no_file(make_index: Make, kind: str) -> None:
 def test_a_compaction_and_other_bands_take_vectors_along(
     make_index: Make, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lshdb.storage.blocks.BLOCK_ROWS", 8)
+    monkeypatch.setattr("lshdb.storage.rowfiles.layouts.BLOCK_ROWS", 8)
     index = grown(make_index, kind)
     index.remove([f"v{number:02d}" for number in range(40, 56)])
     before = pair_set(index)
@@ -219,7 +219,7 @@ def test_a_damaged_vector_is_not_merged_nor_exported_nor_compacted(
 def test_an_export_comes_back(
     make_index: Make, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lshdb.exchange.reading._ROW_BYTES", 5_000)
+    monkeypatch.setattr("lshdb.exchange.importer._ROW_BYTES", 5_000)
     index = grown(make_index, kind)
     index.export(tmp_path / "files")
     manifest = json.loads((tmp_path / "files/index.json").read_bytes())

@@ -24,9 +24,9 @@ from typing import Any
 import click
 
 from lshdb import DamageError, LockedError, LshdbError, LshdbWarning, ParameterError
+from lshdb.cancel import Terminated
 from lshdb.cli._output import discard_output, flush_output, note
 from lshdb.errors import system_hint
-from lshdb.launching import Terminated
 
 __all__ = ["DAMAGED", "INTERRUPTED", "REJECTED", "TERMINATED", "errors_as_messages", "interruption"]
 

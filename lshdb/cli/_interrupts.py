@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from lshdb.cli._errors import INTERRUPTED, TERMINATED
 from lshdb.cli._output import note
-from lshdb.launching import postponed
+from lshdb.cli.launch import postponed
 
 __all__ = ["prompt_interrupts"]
 

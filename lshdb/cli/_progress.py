@@ -17,7 +17,7 @@ from lshdb.cli._cells import harmless
 from lshdb.cli._output import is_terminal, note
 
 if TYPE_CHECKING:
-    from lshdb.adding import AddResult
+    from lshdb.ingest.add import AddResult
 
 __all__ = ["AddProgress", "TaskProgress"]
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from lshdb import Index, IndexParams, Loss
 from lshdb.cli._output import Column, note
-from lshdb.params import check_threshold
+from lshdb.params.index_params import check_threshold
 
 if TYPE_CHECKING:
-    from lshdb.storage.records import StoredBatch
+    from lshdb.storage.tables.records import StoredBatch
 
 __all__ = ["in_words", "measured", "note_unfinished", "note_unverified", "unfinished_last"]
 

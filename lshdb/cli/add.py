@@ -16,7 +16,8 @@ from typing import Any
 import click
 
 from lshdb import Document, InputError, Rejected, read_documents
-from lshdb.cli._adding import (
+from lshdb.cli._cells import harmless
+from lshdb.cli._documents_in import (
     add_watched,
     create_and_say,
     note_resumed,
@@ -24,11 +25,10 @@ from lshdb.cli._adding import (
     require_metric,
     summary,
 )
-from lshdb.cli._cells import harmless
-from lshdb.cli._command import Command
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._options import (
     READING,
+    Command,
     conflict_option,
     creation_options,
     given_parameters,
@@ -40,7 +40,7 @@ from lshdb.cli._options import (
 from lshdb.cli._output import is_terminal, note
 from lshdb.cli._progress import AddProgress
 from lshdb.documents import Peek, peek_documents
-from lshdb.signatures.metrics import METRICS
+from lshdb.params.metrics import METRICS
 
 __all__ = ["command"]
 

@@ -7,8 +7,7 @@ import itertools
 import click
 
 from lshdb import Index
-from lshdb.cli._command import Command
-from lshdb.cli._options import index_argument, listing_options
+from lshdb.cli._options import Command, index_argument, listing_options
 from lshdb.cli._output import Column, chosen_format, note, print_listing
 
 __all__ = ["command"]

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from lshdb import Index
-from lshdb.cli._command import Command
 from lshdb.cli._errors import DAMAGED
 from lshdb.cli._interrupts import prompt_interrupts
-from lshdb.cli._options import index_argument, listing_options, lock_option
+from lshdb.cli._options import Command, index_argument, listing_options, lock_option
 from lshdb.cli._output import Column, chosen_format, flush_output, note, print_listing
 
 if TYPE_CHECKING:
-    from lshdb.checking import Finding
+    from lshdb.maintain.check import Finding
 
 __all__ = ["command"]
 

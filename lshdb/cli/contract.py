@@ -10,11 +10,10 @@ from typing import Any
 import click
 
 from lshdb import Index, Rejected
-from lshdb.cli._command import Command
+from lshdb.cli._clustering import linkage_option, linking_options, update_edges
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._interrupts import prompt_interrupts
-from lshdb.cli._linking import linkage_option, linking_options, update_edges
-from lshdb.cli._options import index_argument, listing_options
+from lshdb.cli._options import Command, index_argument, listing_options
 from lshdb.cli._output import Column, is_terminal, note, print_listing, tsv_file
 
 __all__ = ["command"]

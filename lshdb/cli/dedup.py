@@ -7,11 +7,16 @@ from typing import Any
 import click
 
 from lshdb import Index, PairCount
-from lshdb.cli._command import Command
+from lshdb.cli._clustering import linking_options, update_edges
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._interrupts import prompt_interrupts
-from lshdb.cli._linking import linking_options, update_edges
-from lshdb.cli._options import document_limit_option, index_argument, listing_options, since_option
+from lshdb.cli._options import (
+    Command,
+    document_limit_option,
+    index_argument,
+    listing_options,
+    since_option,
+)
 from lshdb.cli._output import Column, note, print_bytes, print_listing
 from lshdb.cli._searching import measured, note_unfinished
 

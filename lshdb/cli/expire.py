@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from lshdb import Index
-from lshdb.cli._command import Command
-from lshdb.cli._options import index_argument, lock_option
+from lshdb.cli._options import Command, index_argument, lock_option
 from lshdb.cli._output import note
 
 __all__ = ["command"]

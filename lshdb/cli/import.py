@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
-from lshdb.cli._command import Command
-from lshdb.cli._options import database_options
+from lshdb.cli._options import Command, database_options
 from lshdb.cli._output import note
 from lshdb.cli._progress import TaskProgress
 

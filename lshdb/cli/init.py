@@ -7,9 +7,8 @@ from typing import Any
 import click
 
 from lshdb import Index, IndexParams
-from lshdb.cli._command import Command
-from lshdb.cli._describing import contents_in_words, texts_in_words
-from lshdb.cli._options import creation_options, given_parameters, index_argument
+from lshdb.cli._labels import contents_in_words, texts_in_words
+from lshdb.cli._options import Command, creation_options, given_parameters, index_argument
 from lshdb.cli._output import note
 
 __all__ = ["command"]

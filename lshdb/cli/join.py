@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
-from lshdb.cli._command import Command
 from lshdb.cli._interrupts import prompt_interrupts
-from lshdb.cli._options import listing_options, search_options
+from lshdb.cli._options import Command, listing_options, search_options
 from lshdb.cli._output import print_listing
 from lshdb.cli._searching import measured, note_unverified
 from lshdb.cli.pairs import COLUMNS

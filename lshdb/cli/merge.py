@@ -7,9 +7,8 @@ import contextlib
 import click
 
 from lshdb import Index
-from lshdb.cli._adding import committing, summary
-from lshdb.cli._command import Command
-from lshdb.cli._options import conflict_option, lock_option
+from lshdb.cli._documents_in import committing, summary
+from lshdb.cli._options import Command, conflict_option, lock_option
 from lshdb.cli._output import note
 
 __all__ = ["command"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from lshdb import Index, PairSearch
-from lshdb.cli._command import Command
 from lshdb.cli._interrupts import prompt_interrupts
 from lshdb.cli._options import (
+    Command,
     index_argument,
     listing_options,
     max_bucket_option,

@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from lshdb import Answer, Document, Hit, Index, Rejected, read_documents
-from lshdb.cli._command import Command
-from lshdb.cli._describing import element_in_words
 from lshdb.cli._errors import REJECTED
+from lshdb.cli._labels import element_in_words
 from lshdb.cli._options import (
+    Command,
     index_argument,
     input_options,
     listing_options,

@@ -7,10 +7,15 @@ from typing import Any
 import click
 
 from lshdb import Index
-from lshdb.cli._adding import summary
-from lshdb.cli._command import Command
-from lshdb.cli._describing import described
-from lshdb.cli._options import creation_options, given_parameters, index_argument, workers_option
+from lshdb.cli._documents_in import summary
+from lshdb.cli._labels import described
+from lshdb.cli._options import (
+    Command,
+    creation_options,
+    given_parameters,
+    index_argument,
+    workers_option,
+)
 from lshdb.cli._output import note
 from lshdb.cli._progress import TaskProgress
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import click
 
 from lshdb import Index
-from lshdb.cli._command import Command
-from lshdb.cli._options import index_argument, lock_option
+from lshdb.cli._options import Command, index_argument, lock_option
 from lshdb.cli._output import note
 from lshdb.documents import MAX_KEY_BYTES
 

@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from lshdb import Index, ShownDocument
-from lshdb.cli._command import Command
-from lshdb.cli._options import index_argument, listing_options
+from lshdb.cli._options import Command, index_argument, listing_options
 from lshdb.cli._output import print_record
 
 __all__ = ["command"]

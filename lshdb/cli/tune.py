@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from lshdb import Tuning, tune
-from lshdb.cli._adding import require_metric
-from lshdb.cli._command import Command
+from lshdb.cli._documents_in import require_metric
 from lshdb.cli._options import (
     READING,
+    Command,
     creation_options,
     given_parameters,
     input_options,
@@ -20,7 +20,7 @@ from lshdb.cli._options import (
 from lshdb.cli._output import print_record
 from lshdb.cli.stats import readable_size
 from lshdb.documents import peek_documents
-from lshdb.signatures.metrics import METRICS
+from lshdb.params.metrics import METRICS
 
 __all__ = ["command"]
 

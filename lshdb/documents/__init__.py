@@ -1,10 +1,18 @@
 """Bytes in the world -> a stream of documents: one file per input format."""
 
-from lshdb.documents.keys import MAX_KEY_BYTES, validate_body, validate_key
-from lshdb.documents.model import Body, Document, Given, Rejected, given_document
-from lshdb.documents.peeking import Peek, peek_documents
-from lshdb.documents.reading import MAX_DOCUMENT_BYTES, check_document_limit, read_documents
-from lshdb.documents.sources import FORMATS as INPUT_FORMATS
+from lshdb.documents.document import (
+    MAX_KEY_BYTES,
+    Body,
+    Document,
+    Given,
+    Rejected,
+    given_document,
+    validate_body,
+    validate_key,
+)
+from lshdb.documents.io.sources import FORMATS as INPUT_FORMATS
+from lshdb.documents.preview import Peek, peek_documents
+from lshdb.documents.read import MAX_DOCUMENT_BYTES, check_document_limit, read_documents
 
 __all__ = [
     "INPUT_FORMATS",

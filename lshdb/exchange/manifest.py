@@ -12,7 +12,7 @@ import orjson
 
 from lshdb.errors import DamageError, FormatError, InputError, LshdbError, system_hint
 from lshdb.exchange.tables import TABLES
-from lshdb.storage.own_files import open_given
+from lshdb.storage.place.own_files import open_given
 
 __all__ = [
     "MANIFEST",

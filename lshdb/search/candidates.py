@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
-from lshdb.banding import bands_of, bucket_keys, compare_rows, key_ranges
-from lshdb.params import IndexParams
-from lshdb.storage.buckets import Buckets
-from lshdb.storage.snapshot import Snapshot
+from lshdb.params.index_params import IndexParams
+from lshdb.signatures.banding import bands_of, bucket_keys, compare_rows, key_ranges
+from lshdb.storage.runs.postings import Buckets
+from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.threads import work_ahead
 
 __all__ = [

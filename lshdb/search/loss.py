@@ -31,16 +31,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
-from lshdb.banding import bucket_keys, compare_rows, key_ranges, matching_bands
 from lshdb.search.candidates import PART_SIGNATURES, LeftOut, contains, living, pairs_of_buckets
-from lshdb.search.links import check_exactly
 from lshdb.search.points import points_of
-from lshdb.search.resigning import signed_anew
-from lshdb.search.verification import estimate
+from lshdb.search.verification import estimate, signed_anew
+from lshdb.search.verified_pairs import check_exactly
+from lshdb.signatures.banding import bucket_keys, compare_rows, key_ranges, matching_bands
 from lshdb.signatures.family import Family
-from lshdb.storage.buckets import Buckets
-from lshdb.storage.edges import Edges, EdgeState, EdgeTables
-from lshdb.storage.snapshot import Snapshot
+from lshdb.storage.runs.postings import Buckets
+from lshdb.storage.tables.edges import Edges, EdgeState, EdgeTables
+from lshdb.storage.transactions.snapshot import Snapshot
 
 __all__ = [
     "DocumentCounts",

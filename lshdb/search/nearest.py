@@ -1,7 +1,7 @@
 """A query -> its nearest documents: bucket by bucket, until one as near would have been found.
 
-The query's own buckets are looked into first, then those next to them, the likeliest first
-(``probing.py``). Candidates are compared in order of equal slots and, where originals are stored,
+The query's own buckets are looked into first, then those next to them, the likeliest first.
+Candidates are compared in order of equal slots and, where originals are stored,
 exactly. What is known then is the level of the worst answer that is still wanted; the search goes
 on until the probability that a document of that level would have been met by now reaches the recall
 asked for. The truly nearest are at least as similar as that, so each of them is found with that
@@ -10,10 +10,29 @@ has to be known beforehand.
 
 The probe rule of the c-approximate r-range query (Indyk, Motwani, STOC 1998; Datar and others,
 SoCG 2004) is the other way to end: after so many candidates were compared, far ones included.
+
+A query's row -> its own buckets and those next to them, in order of how likely they help.
+
+A point that is similar to the query and not in one of its buckets mostly misses it by a slot or
+two: a bit whose projection was near 0, a projection near the border of its piece. Given the query,
+the probability of every value of a slot in a point at some level is known exactly
+(``Family.alternatives``), slots are independent, and so is what the buckets of a band hold: they
+exclude each other. So the probability that some buckets hold the point is
+
+    1 - product over bands of (1 - sum over the band's buckets of the bucket's probability)
+
+Buckets are taken in order of their probability at one level, a perturbed one of a band where slots
+lie near a border before one of a band where they do not (Lv, Josephson, Wang, Charikar, Li,
+"Multi-probe LSH", VLDB 2007, with the conditional probability in place of their score).
+
+Limits: in each band single changes of a slot, the 48 likeliest, pairs of the 16 likeliest, triples
+of the 10 and fours of the 7 likeliest: some 300 buckets a band.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,23 +41,180 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
-from lshdb.banding import compare_rows
 from lshdb.search.candidates import contains
 from lshdb.search.points import points_of
-from lshdb.search.probing import Probes
 from lshdb.search.query import Hit
 from lshdb.search.verification import least_share
-from lshdb.signatures.family import Family, Point
-from lshdb.storage.snapshot import Snapshot
+from lshdb.signatures.banding import band_words, bucket_keys, compare_rows, keys_of_bands
+from lshdb.signatures.family import Alternatives, Family, Point
+from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["Answer", "NearestSearch"]
+__all__ = ["Answer", "NearestSearch", "Probes"]
+
+
+_LIKELIEST = (48, 16, 10, 7)
+"""Of so many changes sets of one, of two, of three and of four are made."""
+_LEAST = 1e-300
+"""Stands for a probability of 0, whose logarithm there is none of."""
+
+Floats = NDArray[np.float64]
+Ids = NDArray[np.int64]
+
+
+class Probes:
+    """The buckets that a query may look into, the likeliest first.
+
+    Parameters
+    ----------
+    family : Family
+    row : ndarray of uint32, shape (1, row_words)
+        Signature of the query.
+    point : Point or None
+        The query, where it is known.
+    level : float
+        Of the points that are looked for.
+
+    Attributes
+    ----------
+    n : int
+        How many there are: the query's own alone, where the family knows none next to them.
+    """
+
+    def __init__(
+        self, family: Family, row: NDArray[np.uint32], point: Point | None, level: float
+    ) -> None:
+        self._family, self._row, self._point = family, row, point
+        params = family.params
+        self._bands, self._rows = params.bands, params.rows
+        alternatives = self._at(level)
+        own = np.arange(self._bands)
+        self._of_band, self._sets = own, np.zeros(self._bands, dtype=np.int64)
+        self._alternatives: Alternatives
+        if alternatives is not None:
+            self._alternatives = alternatives
+            self._choose()
+        self.n = len(self._of_band)
+
+    def _at(self, level: float) -> Alternatives | None:
+        return None if self._point is None else self._family.alternatives(self._point, level)
+
+    def _choose(self) -> None:
+        """Put all sets of changes of all bands in order."""
+        ratios = self._ratios(self._alternatives)
+        n_changes = min(_LIKELIEST[0], ratios.shape[1])
+        self._changes = np.argsort(-ratios, axis=1, kind="stable")[:, :n_changes]
+        self._sets_of_changes = _sets(n_changes)
+        logs = self._log_probabilities(self._alternatives)
+        # The query's own buckets first, all of them.
+        logs[:, 0] = np.inf
+        order = np.argsort(-logs, axis=None, kind="stable")
+        order = order[logs.reshape(-1)[order] > -np.inf]
+        self._of_band, self._sets = np.divmod(order, len(self._sets_of_changes))
+
+    def _ratios(self, alternatives: Alternatives) -> Floats:
+        """Probability of each change of a band over that of no change (bands, rows * m)."""
+        used = self._bands * self._rows
+        same = np.maximum(alternatives.same[:used], _LEAST)
+        ratios: Floats = (alternatives.others[:used] / same[:, None]).reshape(self._bands, -1)
+        return ratios
+
+    def _log_probabilities(self, alternatives: Alternatives) -> Floats:
+        """Logarithm of the probability of each set of changes of each band (bands, sets)."""
+        used = self._bands * self._rows
+        same = np.log(np.maximum(alternatives.same[:used], _LEAST)).reshape(self._bands, -1)
+        chosen = np.take_along_axis(self._ratios(alternatives), self._changes, axis=1)
+        # The place past the last change stands for none, and costs nothing.
+        chosen = np.pad(np.log(np.maximum(chosen, _LEAST)), ((0, 0), (0, 1)))
+        logs: Floats = same.sum(axis=1)[:, None] + np.zeros(len(self._sets_of_changes))
+        for places in self._sets_of_changes.T:
+            logs += chosen[:, places]
+        m = alternatives.others.shape[1]
+        if m > 1:
+            logs[self._clashing(m)] = -np.inf
+        return logs
+
+    def _clashing(self, m: int) -> NDArray[np.bool_]:
+        """Sets that change one slot twice (bands, sets)."""
+        n_changes = self._changes.shape[1]
+        slots = np.pad(self._changes // m, ((0, 0), (0, 1)))
+        clashes = np.zeros((self._bands, len(self._sets_of_changes)), dtype=bool)
+        for one, other in itertools.combinations(self._sets_of_changes.T, 2):
+            clashes |= (slots[:, one] == slots[:, other]) & (other < n_changes)
+        return clashes
+
+    def keys(self, first: int, last: int) -> Ids:
+        """Bucket keys of some of them, from one place in their order up to another (int64)."""
+        params = self._family.params
+        if last <= self._bands:
+            own: Ids = bucket_keys(self._row, **params.cut)[0, self._of_band[first:last]]
+            return own
+        bands, sets = self._of_band[first:last], self._sets[first:last]
+        if params.slot_bits == 1:
+            words = band_words(self._row, bands=self._bands, rows=self._rows)
+        else:
+            words = self._row[:, : self._bands * self._rows]
+        words = words.reshape(self._bands, -1)[bands].copy()
+        for places in self._sets_of_changes[sets].T:
+            changed = np.flatnonzero(places < self._changes.shape[1])
+            change = self._changes[bands[changed], places[changed]]
+            slot, which = np.divmod(change, self._alternatives.others.shape[1])
+            if params.slot_bits == 1:
+                words[changed, slot // 32] ^= np.uint32(1) << (slot % 32).astype(np.uint32)
+            else:
+                values = self._alternatives.values[bands[changed] * self._rows + slot, which]
+                words[changed, slot] = values
+        return keys_of_bands(words, bands)
+
+    def recall(self, level: float, counts: list[int]) -> list[float]:
+        """Probability that the first buckets hold a point at a level, for several numbers of them.
+
+        Parameters
+        ----------
+        level : float
+        counts : list of int
+            Ascending, each at least the number of bands.
+
+        Returns
+        -------
+        list of float
+        """
+        params = self._family.params
+        alternatives = self._at(level)
+        if alternatives is None:
+            return [params.recall_at(params.curve.value(level))] * len(counts)
+        bands, sets = self._of_band[: counts[-1]], self._sets[: counts[-1]]
+        each = np.exp(self._log_probabilities(alternatives)[bands, sets])
+        # Between two of the counts, which band has how much more.
+        parts = np.searchsorted(counts, np.arange(len(bands)), side="right")
+        cells = len(counts) * self._bands
+        sums = np.bincount(parts * self._bands + bands, each, minlength=cells)[:cells]
+        held = np.minimum(np.cumsum(sums.reshape(-1, self._bands), axis=0), 1.0)
+        found: list[float] = (1.0 - np.prod(1.0 - held, axis=1)).tolist()
+        return found
+
+
+@functools.cache
+def _sets(n_changes: int) -> Ids:
+    """Sets of changes, of none, one, two, ... of them (int64, (sets, 4)).
+
+    Each change is its place among the likeliest; the rest of a row is ``n_changes``.
+    """
+    sets = [()] + [
+        chosen
+        for size, likeliest in enumerate(_LIKELIEST, start=1)
+        for chosen in itertools.combinations(range(min(likeliest, n_changes)), size)
+    ]
+    places = np.full((len(sets), len(_LIKELIEST)), n_changes, dtype=np.int64)
+    for number, chosen in enumerate(sets):
+        places[number, : len(chosen)] = chosen
+    places.flags.writeable = False
+    return places
+
 
 _FIRST_CHECKED, _MOST_CHECKED = 64, 1024
 """Candidates whose originals are read together: few at first, which tell what is near."""
 _MORE = 2.0
 """By so much the number of buckets grows before what was found is looked at again."""
-
-Ids = NDArray[np.int64]
 
 
 class Answer(list[Hit]):

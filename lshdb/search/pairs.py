@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from lshdb.search.candidates import LeftOut
-from lshdb.search.links import MEMORY, find_links
 from lshdb.search.loss import Loss, PairCount, loss_of
+from lshdb.search.verified_pairs import MEMORY, find_links
 from lshdb.signatures.family import Family
-from lshdb.storage.edges import Edges
-from lshdb.storage.snapshot import Snapshot
+from lshdb.storage.tables.edges import Edges
+from lshdb.storage.transactions.snapshot import Snapshot
 
 __all__ = ["Pair", "PairSearch", "find_pairs"]
 
@@ -105,7 +105,7 @@ def find_pairs(
     left_out : LeftOut, optional
         Filled on the way.
     memory, workers : int
-        See :func:`~lshdb.search.links.find_links`.
+        See :func:`~lshdb.search.verified_pairs.find_links`.
     """
     left_out = LeftOut() if left_out is None else left_out
     for key1, key2 in _copies(snapshot, since, most, left_out):

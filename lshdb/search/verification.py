@@ -1,6 +1,6 @@
 """Candidate pairs -> verified pairs: by bands matched, by signature, or exactly.
 
-A pair carries its level (``signatures/curves.py``) and the method that gave it:
+A pair carries its level (``params/curves.py``) and the method that gave it:
 
 ``none``
     unverified; the level is what the bands say: m of b bands agree, each with probability p^r, so
@@ -16,6 +16,12 @@ Before texts are read, pairs whose estimate is too low for the threshold are dro
 half standard deviations and two slots below it. That loses fewer than one pair in ten thousand of
 those at the threshold, for every threshold and number of slots (a test adds up the binomial tail).
 Where the signature file lies on another host nothing is dropped, and each candidate's text is read.
+
+Signature rows from stored texts, where the signature file lies on another host.
+
+A row is what its text and the parameters make it. Where this interpreter knows another version of
+Unicode than the one that signed, a text with characters that one of the two does not assign may get
+another row; ``document.n_unassigned`` counts those.
 """
 
 from __future__ import annotations
@@ -26,11 +32,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.banding import Agreement
 from lshdb.errors import ParameterError, SignaturesElsewhereError, TextNotStoredError
-from lshdb.params import IndexParams
+from lshdb.params.index_params import IndexParams
+from lshdb.search.points import points_of
+from lshdb.signatures.banding import Agreement
+from lshdb.signatures.family import Family
+from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["METHODS", "band_levels", "choose_method", "estimate", "least_share", "prefilter"]
+__all__ = [
+    "METHODS",
+    "band_levels",
+    "choose_method",
+    "estimate",
+    "least_share",
+    "prefilter",
+    "signed_anew",
+]
+
 
 METHODS = ("none", "signature", "exact")
 
@@ -123,3 +141,39 @@ def estimate(
     if method == "signature":
         return levels, levels >= threshold
     return levels, shares >= least_share(params, method, threshold)
+
+
+_TEXTS = 64
+"""So many are shingled at a time, which bounds the memory."""
+
+
+def signed_anew(
+    snapshot: Snapshot, family: Family, signature_ids: NDArray[np.int64]
+) -> NDArray[np.uint32]:
+    """The rows of some signatures, from the texts of documents that have them.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    family : Family
+        Of an index with stored texts.
+    signature_ids : ndarray of int64, shape (n,)
+        Each of a document that is there.
+
+    Returns
+    -------
+    ndarray of uint32, shape (n, row_words)
+        Reading, shingling and signing each text: some 0.1 ms a KB.
+
+    Raises
+    ------
+    DamageError
+        A text is missing or cannot be decoded.
+    """
+    rows = [np.empty((0, family.params.row_words), dtype=np.uint32)]
+    points = points_of(snapshot, family, most_bytes=0)
+    for start in range(0, len(signature_ids), _TEXTS):
+        some = signature_ids[start : start + _TEXTS].tolist()
+        found = points.get(some)
+        rows.append(family.sign([found[one] for one in some]))
+    return np.concatenate(rows)

@@ -11,15 +11,19 @@ from lshdb.shingling.content import (
 from lshdb.shingling.normalise import (
     NORMALISATION,
     STEPS,
+    count_unassigned,
     join_steps,
     normalise,
     parse_steps,
     refuse_growth,
 )
-from lshdb.shingling.tokens import SPACELESS_RANGES, split_words
-from lshdb.shingling.unassigned import count_unassigned
-from lshdb.shingling.units import UNITS
-from lshdb.shingling.urls import DEFAULT_STOP_TOKENS, split_url, stop_token_list, url_shingles
+from lshdb.shingling.units import SPACELESS_RANGES, UNITS, split_words
+from lshdb.shingling.url_shingles import (
+    DEFAULT_STOP_TOKENS,
+    split_url,
+    stop_token_list,
+    url_shingles,
+)
 
 __all__ = [
     "DEFAULT_STOP_TOKENS",

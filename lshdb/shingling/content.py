@@ -26,11 +26,11 @@ from lshdb.cancel import stop_if_told
 from lshdb.errors import ParameterError
 from lshdb.shingling.normalise import NORMALISATION, normalise
 from lshdb.shingling.shingles import byte_shingles, char_shingles, hash_shingles, word_shingles
-from lshdb.shingling.tokens import split_words
-from lshdb.shingling.urls import url_content
+from lshdb.shingling.units import split_words
+from lshdb.shingling.url_shingles import url_content
 
 if TYPE_CHECKING:
-    from lshdb.params import IndexParams
+    from lshdb.params.index_params import IndexParams
 
 __all__ = [
     "Content",
@@ -63,7 +63,7 @@ class Shingler:
     Attributes
     ----------
     unit, k, bag, normalisation
-        As :class:`lshdb.params.IndexParams`.
+        As :class:`lshdb.params.index_params.IndexParams`.
     stop_tokens : frozenset of str
         Left out of URLs.
     split : callable or None

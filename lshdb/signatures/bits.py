@@ -15,6 +15,23 @@ Scheme ``bits``: slot j is bit p_j of the dim, where p_j is place j of the purpo
 with replacement. Strings that differ in d bits are equal in a slot with probability 1 - d / dim, so
 the family is (d1, d2, 1 - d1 / dim, 1 - d2 / dim)-sensitive (Indyk and Motwani, STOC 1998; Mining
 of Massive Datasets, section 3.7.1). Exactly compared is the number of bits that differ.
+
+Metric ``jaccard-bits``: bit strings as the sets of places of their set bits, signed by min-hash.
+
+The element of place i (0 for the first bit) is mix64(i + 1), and the schemes are those of texts
+(``fss.py``, ``universal.py``): slots are words, equal with probability J, so for J1 > J2 the family
+is (1 - J1, 1 - J2, J1, J2)-sensitive. Exactly compared, by counting bits, is J, the number of bits
+set in both over the number set in either; of two strings without a set bit it is 0.
+
+Metric ``l1`` of small whole numbers: sampled bits of their unary code, which is never written.
+
+The code of x (0 to m) is x ones and m - x zeros; two codes differ in as many bits as the numbers
+are apart, so that l1 becomes Hamming distance (Gionis, Indyk, Motwani, VLDB 1999; Mining of Massive
+Datasets, sections 3.5.5 and 3.7.1). Slot j, one bit, is 1 where x[i_j] >= t_j: i_j is place j of
+the purpose COMPONENTS among the dim, and t_j, 1 to m, is one more than place j of the purpose CUTS
+among the m.
+Vectors at distance d are equal in a slot with probability 1 - d / (dim m), so the family is
+(d1, d2, 1 - d1 / (dim m), 1 - d2 / (dim m))-sensitive. m is the width of the parameters.
 """
 
 from __future__ import annotations
@@ -26,14 +43,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import count_bits
-from lshdb.signatures.dense import blocks, pack_bits, stack
+from lshdb.signatures.contents import sketch
+from lshdb.signatures.dense import VectorFamily, blocks, pack_bits, stack
 from lshdb.signatures.family import Alternatives, Family
-from lshdb.signatures.random_numbers import Purpose, places
+from lshdb.signatures.random_numbers import Purpose, mix64, places
 
 if TYPE_CHECKING:
-    from lshdb.params import IndexParams
+    from lshdb.params.index_params import IndexParams
 
-__all__ = ["BitFamily", "SampledBitFamily", "even_flips", "refuse_bits", "to_packed"]
+__all__ = [
+    "BitFamily",
+    "BitSetFamily",
+    "SampledBitFamily",
+    "UnaryFamily",
+    "even_flips",
+    "refuse_bits",
+    "to_packed",
+]
+
 
 Bytes = NDArray[np.uint8]
 
@@ -195,5 +222,103 @@ class SampledBitFamily(BitFamily):
 
     def alternatives(self, point: Bytes, level: float) -> Alternatives:
         """The other bit of each slot, all with probability d / dim: which bits differ is open."""
+        same = self.params.curve.probability(level)
+        return even_flips(self.sign([point])[0], self.params.num_perm, same)
+
+
+_WORK_PER_BIT = 16
+
+
+class BitSetFamily(BitFamily):
+    """Jaccard similarity of bit strings.
+
+    Parameters
+    ----------
+    params : IndexParams
+
+    Notes
+    -----
+    O(dim + n + K log K) for n set bits with scheme ``fss``, O(dim + n K) with ``universal``.
+    """
+
+    def __init__(self, params: IndexParams) -> None:
+        super().__init__(params)
+        self._elements = mix64(np.arange(1, params.dim + 1, dtype=np.uint64))
+
+    def size(self, point: Bytes) -> int:
+        """Set bits."""
+        return int.from_bytes(point.tobytes(), "big").bit_count()
+
+    def sign(self, points: Sequence[Bytes]) -> NDArray[np.uint32]:
+        """Min-hash signatures of strings with a set bit."""
+        params = self.params
+        rows = np.empty((len(points), params.num_perm), dtype=np.uint32)
+        for begin, end in blocks(len(points), _WORK_PER_BIT * self.dim):
+            bits = np.unpackbits(stack(points[begin:end]), axis=1)
+            owners, set_bits = np.nonzero(bits)
+            rows[begin:end] = sketch(
+                self._elements[set_bits],
+                np.bincount(owners, minlength=end - begin).astype(np.int64),
+                scheme=params.scheme,
+                num_perm=params.num_perm,
+                seed=params.seed,
+            )
+        return rows
+
+    def levels(self, left: Sequence[Bytes], right: Sequence[Bytes]) -> NDArray[np.float64]:
+        """Jaccard similarities; O(dim / 8) a pair."""
+        found = np.zeros(len(left), dtype=np.float64)
+        for begin, end in blocks(len(left), self._n_bytes):
+            both = stack(left[begin:end]), stack(right[begin:end])
+            either = count_bits(both[0] | both[1])
+            np.divide(count_bits(both[0] & both[1]), either, found[begin:end], where=either > 0)
+        return found
+
+
+class UnaryFamily(VectorFamily):
+    """Scheme ``unary``.
+
+    Parameters
+    ----------
+    params : IndexParams
+
+    Notes
+    -----
+    O(K) a vector.
+    """
+
+    def __init__(self, params: IndexParams) -> None:
+        super().__init__(params)
+        self._largest = int(params.width)
+        self._places = places(params.seed, Purpose.COMPONENTS, params.num_perm, params.dim)
+        cuts = places(params.seed, Purpose.CUTS, params.num_perm, self._largest) + 1
+        self._cuts = cuts.astype(np.float32)  # whole numbers to 2^16 are exact
+
+    def _refuse_numbers(self, array: NDArray[Any]) -> str | None:
+        reason = super()._refuse_numbers(array)
+        if reason is not None:
+            return reason
+        rounded = array.astype(self.dtype, copy=False)
+        good = (rounded >= 0) & (rounded <= self._largest)
+        if self.dtype.kind == "f":
+            good &= rounded == np.floor(rounded)
+        if good.all():
+            return None
+        place = int(np.argmin(good))
+        return (
+            f"number {place + 1} is {array[place]!s}, and scheme unary takes whole numbers "
+            f"from 0 to {self._largest}"
+        )
+
+    def sign(self, points: Sequence[NDArray[Any]]) -> NDArray[np.uint32]:
+        """The sampled bits of the code, 32 to a word."""
+        rows = np.empty((len(points), self.params.row_words), dtype=np.uint32)
+        for begin, end in blocks(len(points), 8 * max(self.dim, self.params.num_perm)):
+            sampled = np.take(stack(points[begin:end]), self._places, axis=1)
+            rows[begin:end] = pack_bits(sampled >= self._cuts)
+        return rows
+
+    def alternatives(self, point: NDArray[Any], level: float) -> Alternatives:
+        """The other bit of each slot, all with one probability: where numbers differ is open."""
         same = self.params.curve.probability(level)
         return even_flips(self.sign([point])[0], self.params.num_perm, same)

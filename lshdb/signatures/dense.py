@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from lshdb.signatures.family import Family
 
 if TYPE_CHECKING:
-    from lshdb.params import IndexParams
+    from lshdb.params.index_params import IndexParams
 
 __all__ = ["BLOCK_BYTES", "VectorFamily", "blocks", "pack_bits", "stack"]
 

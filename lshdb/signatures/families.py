@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lshdb.params import IndexParams
+from lshdb.params.index_params import IndexParams
 from lshdb.shingling import Shingler
 from lshdb.signatures.family import Family
 
@@ -44,7 +44,7 @@ def _dense_family(params: IndexParams) -> Family:
 
         return SampledBitFamily(params)
     if params.metric == "jaccard-bits":
-        from lshdb.signatures.bit_sets import BitSetFamily
+        from lshdb.signatures.bits import BitSetFamily
 
         return BitSetFamily(params)
     if params.scheme == "hyperplane":
@@ -52,11 +52,11 @@ def _dense_family(params: IndexParams) -> Family:
 
         return HyperplaneFamily(params)
     if params.scheme == "hadamard":
-        from lshdb.signatures.hadamard import HadamardFamily
+        from lshdb.signatures.hyperplanes import HadamardFamily
 
         return HadamardFamily(params)
     if params.scheme == "unary":
-        from lshdb.signatures.unary import UnaryFamily
+        from lshdb.signatures.bits import UnaryFamily
 
         return UnaryFamily(params)
     from lshdb.signatures.stable import StableFamily

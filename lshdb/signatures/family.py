@@ -5,7 +5,7 @@
     point      what is compared: shingle hashes, weighted hashes, a vector, packed bits
     row        its signature, in words of 32 bits; a slot is a word, or a bit of one
 
-How similar two points are is said by a level (``curves.py``): larger is more similar.
+How similar two points are is said by a level (``params/curves.py``): larger is more similar.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from lshdb.params import IndexParams
+    from lshdb.params.index_params import IndexParams
 
 __all__ = ["Alternatives", "Family", "Point"]
 

@@ -12,6 +12,8 @@ Exactly: round i (0 <= i < 2K) has the key k_i, number i of the stream of the se
 element x to u = mix64(x xor k_i). If i < K its slot is floor(high32(u) * K / 2^32), else i - K; its
 value is low32(u). The first round that reaches a slot decides it, and within the round the smallest
 value. What is stored is the value, 32 bits.
+
+A file of its own: each scheme has one.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.signatures.mixing import key_stream, mix64
+from lshdb.signatures.random_numbers import key_stream, mix64
 
 __all__ = ["sketch"]
 

@@ -18,7 +18,7 @@ from lshdb.cancel import stop_if_told
 from lshdb.errors import KernelWarning, warn_caller
 from lshdb.shingling.folding import normalise_segment, table_entries
 from lshdb.signatures import universal
-from lshdb.signatures.mixing import key_stream
+from lshdb.signatures.random_numbers import key_stream
 
 __all__ = ["compiled", "constants", "folding_table", "kernel_name", "kernel_unit"]
 

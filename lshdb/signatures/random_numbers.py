@@ -1,9 +1,17 @@
 """Random numbers from a seed: uniform, signs, Gaussian and Cauchy, always the same ones.
 
 Families of hash functions draw from here, and a signature written today is to be comparable in ten
-years, so the numbers are a promise. Each kind of draw (a *purpose*) has a range of the one stream
-of keys of the seed (``mixing.py``) to itself: number i of purpose p comes from key p 2^56 + i. So
-no key serves two purposes, and any part of a sequence is made without what stands before it.
+years, so the numbers are a promise.
+
+``mix64`` is the one 64-bit mixer from which every derived hash is made: the output function of
+SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014, with
+the constants of Stafford's variant 13), a bijection of 64-bit numbers in which each input bit flips
+each output bit with probability near one half. A seed becomes a stream of keys as SplitMix64 does
+it: key number i is ``mix64(seed + (i + 1) * 0x9E3779B97F4A7C15)``.
+
+Each kind of draw (a *purpose*) has a range of that stream to itself: number i of purpose p comes
+from key p 2^56 + i. So no key serves two purposes, and any part of a sequence is made without what
+stands before it.
 
     uniform   ((key >> 12) + 1/2) / 2^52: a double in (0, 1), never 0 and never 1
     sign      +1 where the topmost bit of the key is 0, else -1
@@ -22,9 +30,43 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.signatures.mixing import key_stream
+__all__ = [
+    "GOLDEN",
+    "Purpose",
+    "cauchy",
+    "gaussian",
+    "key_stream",
+    "keys",
+    "mix64",
+    "places",
+    "signs",
+    "to_uniform",
+    "uniform",
+]
 
-__all__ = ["Purpose", "cauchy", "gaussian", "keys", "places", "signs", "to_uniform", "uniform"]
+
+GOLDEN = 0x9E3779B97F4A7C15
+
+_A = np.uint64(0xBF58476D1CE4E5B9)
+_B = np.uint64(0x94D049BB133111EB)
+_30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
+
+
+def mix64(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Mix each 64-bit number; element-wise, any shape, a new array."""
+    mixed = values ^ (values >> _30)
+    mixed *= _A
+    mixed ^= mixed >> _27
+    mixed *= _B
+    mixed ^= mixed >> _31
+    return mixed
+
+
+def key_stream(seed: int, first: int, count: int) -> NDArray[np.uint64]:
+    """Keys ``first`` to ``first + count - 1`` of the stream of a seed (uint64, (count,))."""
+    numbers = np.arange(first + 1, first + count + 1, dtype=np.uint64)
+    return mix64(np.uint64(seed) + numbers * np.uint64(GOLDEN))
+
 
 Floats = NDArray[np.float64]
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.arguments import validate_body
 from lshdb.shingling import Content, Shingler, count_unassigned, refuse_growth, shingle_texts
 from lshdb.signatures.contents import (
     canonical_contents,
@@ -23,10 +24,9 @@ from lshdb.signatures.contents import (
 )
 from lshdb.signatures.family import Family
 from lshdb.signatures.kernels import compiled
-from lshdb.values import validate_body
 
 if TYPE_CHECKING:
-    from lshdb.params import IndexParams
+    from lshdb.params.index_params import IndexParams
 
 __all__ = ["SetFamily", "exact_similarity"]
 

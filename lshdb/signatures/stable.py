@@ -4,9 +4,9 @@ Datar, Immorlica, Indyk, Mirrokni, SoCG 2004. Slot j is floor((a_j . x + b_j) / 
 of a_j are Gaussian (scheme ``gaussian``, for l2) or Cauchy (``cauchy``, for l1), so that
 a_j . (x - y) is the distance of x and y times one such number; w is the width, and b_j, uniform in
 [0, w), number j of the purpose OFFSETS times w. Slots are independent. Vectors at distance d are
-equal in one with the probability p that ``curves.py`` gives at d / w, so for any d1 < d2 the family
-is (d1, d2, p(d1), p(d2))-sensitive (Mining of Massive Datasets, section 3.7.4, does it in the
-plane).
+equal in one with the probability p that ``params/curves.py`` gives at d / w, so for any d1 < d2 the
+family is (d1, d2, p(d1), p(d2))-sensitive (Mining of Massive Datasets, section 3.7.4, does it in
+the plane).
 
 The number is stored as 32 bits in two's complement. One that does not fit is stored as the nearest
 that does; then two vectors may be equal in the slot by mistake, and never differ by one.
@@ -22,12 +22,11 @@ from numpy.typing import NDArray
 
 from lshdb.signatures.dense import VectorFamily
 from lshdb.signatures.family import Alternatives
-from lshdb.signatures.normal import upper_tail
-from lshdb.signatures.projecting import Projections
+from lshdb.signatures.projections import Projections, upper_tail
 from lshdb.signatures.random_numbers import Purpose, cauchy, gaussian, uniform
 
 if TYPE_CHECKING:
-    from lshdb.params import IndexParams
+    from lshdb.params.index_params import IndexParams
 
 __all__ = ["StableFamily"]
 
@@ -45,7 +44,7 @@ class StableFamily(VectorFamily):
 
     Notes
     -----
-    O(K dim) a vector, at the speed of BLAS; the matrix has 8 K dim bytes (``projecting.py``).
+    O(K dim) a vector, at the speed of BLAS; the matrix has 8 K dim bytes (``projections.py``).
     """
 
     def __init__(self, params: IndexParams) -> None:

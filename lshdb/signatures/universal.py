@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.signatures.mixing import key_stream
+from lshdb.signatures.random_numbers import key_stream
 
 __all__ = ["PRIME", "coefficients", "sketch"]
 

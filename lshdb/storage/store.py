@@ -2,21 +2,23 @@
 
     news.lshdb/
       index.toml        copy of the parameters          (directory.py)
-      index.db          SQLite: everything that is SQL  (schema.py, runs.py, snapshot.py)
+      index.db          SQLite: everything that is SQL  (schema.py, posting_runs.py, snapshot.py)
       signatures.npy    signature rows                  (row_file.py, generations.py)
       vectors.npy       what was signed, where the metric is of vectors or bits
       lock              single-writer lock              (lock.py)
 
-It is made in ``creation.py``; the commit protocol is in ``writing.py``. A reading transaction has
+It is made in ``creation.py``; the commit protocol is in ``writer.py``. A reading transaction has
 a connection to itself, so several can be open at once, each with its own state of the index;
 connections are kept and used again.
+
+Connections for reading, kept and used again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,25 +26,99 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.errors import DamageError, FormatError, LshdbError, SignaturesElsewhereError
-from lshdb.params import FORMAT, IndexParams
-from lshdb.storage.agreement import agreed_params
-from lshdb.storage.answered import AnsweredSnapshot
-from lshdb.storage.creation import Creation
-from lshdb.storage.diagnosis import diagnosed
+from lshdb.errors import (
+    DamageError,
+    DatabaseError,
+    FormatError,
+    LshdbError,
+    SignaturesElsewhereError,
+)
+from lshdb.params.index_params import FORMAT, IndexParams
 from lshdb.storage.dialects import DatabasePlace, database_of
 from lshdb.storage.dialects.base import Database, Session
-from lshdb.storage.dialects.reading import Reader
-from lshdb.storage.directory import Description, IndexDirectory, utf8_path
-from lshdb.storage.elsewhere import generation_of, is_settled
-from lshdb.storage.generations import FIRST_NAME, Generation, clear_generations, is_generation
-from lshdb.storage.layouts import described_layouts
-from lshdb.storage.lock import WriterLock
-from lshdb.storage.readers import Readers
-from lshdb.storage.salvaging import state_is_sound
-from lshdb.storage.snapshot import Snapshot
+from lshdb.storage.dialects.reader import Reader
+from lshdb.storage.place.consistency import agreed_params
+from lshdb.storage.place.creation import Creation
+from lshdb.storage.place.directory import Description, IndexDirectory, utf8_path
+from lshdb.storage.place.lock import WriterLock
+from lshdb.storage.place.remote import generation_of, is_settled
+from lshdb.storage.place.salvage import state_is_sound
+from lshdb.storage.rowfiles.generations import (
+    FIRST_NAME,
+    Generation,
+    clear_generations,
+    is_generation,
+)
+from lshdb.storage.rowfiles.layouts import described_layouts
+from lshdb.storage.transactions.diagnosis import diagnosed
+from lshdb.storage.transactions.snapshot import AnsweredSnapshot, Snapshot
 
-__all__ = ["Store"]
+__all__ = ["Readers", "Store"]
+
+
+_FORKED: list[Any] = []
+"""Connections of another process, which only that one may close."""
+
+_Result = TypeVar("_Result")
+
+
+class Readers:
+    """The connections of one store; each is one thread's at a time.
+
+    Parameters
+    ----------
+    open_reader : callable
+        Opens another one.
+    """
+
+    def __init__(self, open_reader: Callable[[], Reader]) -> None:
+        self._open = open_reader
+        self._idle: list[Reader] = []
+        self._is_closed = False
+        self._process = os.getpid()
+
+    def begin(self, work: Callable[[Reader], _Result]) -> tuple[Reader, _Result]:
+        """Take a connection and do the first work on it; :meth:`put_back` gives it back.
+
+        A server that was restarted has ended connections that nobody used meanwhile: where the work
+        fails on one of those, it is done again on the next.
+        """
+        while True:
+            try:
+                reader, is_used = self._idle.pop(), True
+            except IndexError:  # not asked first: another thread may take the last one meanwhile
+                reader, is_used = self._open(), False
+            try:
+                return reader, work(reader)
+            except BaseException as error:
+                self.put_back(reader)
+                if not (is_used and reader.is_fleeting and isinstance(error, DatabaseError)):
+                    raise
+
+    def put_back(self, reader: Reader) -> None:
+        """End the transaction of a connection, if it has one, and keep it for the next time."""
+        if self._process != os.getpid():
+            _FORKED.append(reader)
+            return
+        reader.end()
+        if self._is_closed or reader.is_fleeting:
+            reader.close()
+        else:
+            self._idle.append(reader)
+
+    def close_idle(self) -> None:
+        """Close those that nobody uses."""
+        if self._process != os.getpid():
+            _FORKED.extend(self._idle)
+            self._idle.clear()
+        while self._idle:
+            self._idle.pop().close()
+
+    def close(self) -> None:
+        """Close those that nobody uses, and the others when they are put back."""
+        self._is_closed = True
+        self.close_idle()
+
 
 _IN_THE_INDEX = DatabasePlace()
 _Item = TypeVar("_Item")

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lshdb import Index, IndexParams
+from lshdb import Index
+from lshdb.params.options import choose_params
 from tests.cli.conftest import Run
 
 RNG = np.random.default_rng(3)
@@ -90,7 +91,7 @@ def test_another_kind_of_slots_brings_its_own_width(run: Run, tmp_path: Path) ->
     assert "the largest number" in said
     run("reindex", tmp_path / "a", tmp_path / "b", "--scheme", "unary", "--width", 30)
     run("reindex", tmp_path / "b", tmp_path / "c", "--scheme", "cauchy")
-    expected = IndexParams.choose(metric="l1", threshold=3, dim=8, dtype="uint8")
+    expected = choose_params(metric="l1", threshold=3, dim=8, dtype="uint8")
     with Index.open(tmp_path / "c") as index:
         assert index.params == expected
 

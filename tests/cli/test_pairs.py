@@ -43,7 +43,7 @@ def test_since_a_batch_and_since_the_last_add(
     run: Run, index_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Index.open(index_path) as index:
-        monkeypatch.setattr("lshdb.adding.BATCH_DOCUMENTS", 1)
+        monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 1)
         index.add([("new", OTHER), ("newer", NEAR)])
     new = {("other", "new", "1.000000")}
     newer = {("near", "newer", "1.000000")} | {

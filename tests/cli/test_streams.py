@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lshdb.cli import COMMANDS, cli
-from lshdb.cli._command import Command
+from lshdb.cli._options import Command
 from tests.cli.conftest import BASE, Run, jsonl
 
 CHANGES = [

@@ -11,7 +11,7 @@ from lshdb import ConflictError, Index, LshdbError, Rejected, TooManyRejectedErr
 from tests.answers import answers
 from tests.conftest import family_corpus
 from tests.contract.conftest import Both, Place
-from tests.contract.test_questions import numbers
+from tests.contract.test_answers import numbers
 
 CORPUS = family_corpus(4, families=5)
 TOMORROW = datetime.now(UTC) + timedelta(days=1)
@@ -30,8 +30,8 @@ def refused(kind: type[LshdbError], do: Any) -> tuple[str, str | None]:
 
 def test_adds_and_removes(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replaced, skipped, refused, unchanged, copied and rejected documents, over many batches."""
-    monkeypatch.setattr("lshdb.adding.BATCH_DOCUMENTS", 7)
-    monkeypatch.setattr("lshdb.storage.runs.RUN_ROWS", 60)
+    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 7)
+    monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 60)
 
     def live(place: Place) -> Any:
         said: list[Any] = []

@@ -11,7 +11,7 @@ import pytest
 
 from lshdb import Index, LshdbError
 from lshdb.storage.dialects import database_of
-from lshdb.storage.directory import IndexDirectory
+from lshdb.storage.place.directory import IndexDirectory
 from tests.answers import answers
 from tests.conftest import family_corpus
 from tests.contract.conftest import Both, Place

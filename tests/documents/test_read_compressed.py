@@ -14,8 +14,8 @@ from itertools import pairwise
 import pytest
 
 from lshdb.documents import Document
-from lshdb.documents.decompression import CHUNK, decompressed
-from lshdb.documents.faults import DamagedDataError
+from lshdb.documents.document import DamagedDataError
+from lshdb.documents.io.streams import CHUNK, decompressed
 
 if sys.version_info >= (3, 14):
     from compression import zstd

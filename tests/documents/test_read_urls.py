@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import lshdb.storage.dialects.scratch as scratch
+import lshdb.disksort.sorted_rows as scratch
 from lshdb.documents import Document, Rejected, read_documents
 from lshdb.errors import DatabaseError, ParameterError
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import lshdb.documents.npy as npy
+import lshdb.documents.formats.npy as npy
 from lshdb import Document, InputError, ParameterError, read_documents
 from lshdb.documents import peek_documents
 from tests.documents.conftest import peak
@@ -498,7 +498,7 @@ def test_a_stream_is_seen_and_given_again() -> None:
 def test_a_look_holds_a_bounded_number_of_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lshdb.documents.peeking._HELD_BYTES", 100)
+    monkeypatch.setattr("lshdb.documents.preview._HELD_BYTES", 100)
     path = saved(tmp_path / "v.npy", NUMBERS)
     assert len(peek_documents([path], body="vector")[0].bodies) == 3
     path.rename(tmp_path / "v")

@@ -18,7 +18,7 @@ import pytest
 
 from lshdb import InputError
 from lshdb.documents import Document, Rejected, peek_documents, read_documents
-from lshdb.documents.recognition import by_name, is_delimited, look_at
+from lshdb.documents.formats.recognition import by_name, is_delimited, look_at
 
 
 def zipped(*members: str, content: str = "x") -> bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lshdb.storage.bodies import unpack_body
+from lshdb.storage.tables.bodies import unpack_body
 from tests.fault.power_loss import OLD_BLOCK_ROWS, Disk, Recording, read_log
 from tests.fault.steps import INDEX, LIFE, State
 from tests.fault.writer import WriterProcess, build_layer

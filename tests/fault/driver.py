@@ -31,20 +31,20 @@ def preload() -> None:
         "psycopg",
         "sqlalchemy.dialects.postgresql.psycopg",
         "sqlalchemy.dialects.sqlite",
-        "lshdb.adding",
-        "lshdb.checking",
-        "lshdb.clustering",
-        "lshdb.exchange.reading",
-        "lshdb.exchange.writing",
-        "lshdb.merging",
-        "lshdb.removing",
-        "lshdb.repairing",
-        "lshdb.rewriting",
-        "lshdb.signatures.bit_sets",
-        "lshdb.storage.copying",
+        "lshdb.ingest.add",
+        "lshdb.maintain.check",
+        "lshdb.clusters.update",
+        "lshdb.exchange.importer",
+        "lshdb.exchange.exporter",
+        "lshdb.ingest.merge",
+        "lshdb.ingest.remove",
+        "lshdb.maintain.repair",
+        "lshdb.maintain.rewrite",
+        "lshdb.signatures.bits",
+        "lshdb.storage.place.copy",
         "lshdb.storage.dialects.postgresql",
-        "lshdb.storage.schema",
-        "lshdb.storage.upgrading",
+        "lshdb.storage.tables.schema",
+        "lshdb.maintain.upgrade",
         "tests.fault.plants",
         "tests.fault.questions",
         "tests.fault.steps",
@@ -65,7 +65,7 @@ def tell(kind: str, what: Any) -> str:
 def perform(task: dict[str, Any]) -> dict[str, Any]:
     """In the child: arm the layer, run the steps or the command, say how it ended."""
     from lshdb import LshdbError
-    from lshdb.storage import blocks
+    from lshdb.storage.rowfiles import layouts as blocks
     from tests.fault.plants import OF_VECTORS, PLANTS
     from tests.fault.questions import answer, cut_meanwhile, flipped
     from tests.fault.steps import Work, run_steps

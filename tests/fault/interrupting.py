@@ -17,8 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from lshdb import launching
-from lshdb.cli import cli
+from lshdb.cli import cli, launch
 
 LINES = [f'{{"id": "{number}", "text": "the words of document {number}"}}\n' for number in range(4)]
 
@@ -33,7 +32,7 @@ def interrupt(folder: Path, number: int, nth: int, files: tuple[str, ...]) -> in
         sys.argv = ["lshdb", "add", str(folder / "a.lshdb"), str(folder / "documents.jsonl")]
         _trace(folder, number, nth, files)
         try:
-            launching.main()
+            launch.main()
         except SystemExit as end:
             os._exit(int(end.code or 0))
         finally:
@@ -74,7 +73,7 @@ def main(folder: Path, number: int, step: int, files: tuple[str, ...]) -> None:
         if not where.exists():
             break
         left = sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
-        word = launching.SIGNALS[signal.Signals(number)]
+        word = launch.SIGNALS[signal.Signals(number)]
         is_told = code == 0 or (code == 128 + number and f"\n{word}" in f"\n{said}")
         if left or not is_told or "Traceback" in said:
             print("before", where.read_text(), "left", left, "ended", code, "said", repr(said))

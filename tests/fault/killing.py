@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from lshdb import rewriting
+from lshdb.maintain import rewrite as rewriting
 from lshdb.storage import store
-from lshdb.storage.row_file import RowFile
-from lshdb.storage.transaction import WriteTransaction
+from lshdb.storage.rowfiles.row_file import RowFile
+from lshdb.storage.transactions.changes import WriteTransaction
 
 __all__ = ["MOMENTS", "REWRITING", "Killed", "Killing", "copy_files"]
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from lshdb import Index, LshdbError, ParameterError
-from lshdb.storage.row_file import RowFile
+from lshdb.storage.rowfiles.row_file import RowFile
 
 __all__ = ["NOBODY", "QUESTIONS", "Answers", "Onlooker", "answers", "held"]
 

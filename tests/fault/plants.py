@@ -7,9 +7,10 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from lshdb.storage import row_file, writing
-from lshdb.storage.layouts import HEADER_BYTES
-from lshdb.storage.row_file import RowFile
+from lshdb.storage.rowfiles import row_file
+from lshdb.storage.rowfiles.layouts import HEADER_BYTES
+from lshdb.storage.rowfiles.row_file import RowFile
+from lshdb.storage.transactions import writer as writing
 
 
 def signatures_unsynced() -> None:

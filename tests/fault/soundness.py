@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lshdb import FormatError, Index, IndexNotFoundError, LshdbError
-from lshdb.storage import blocks
+from lshdb.storage.rowfiles import layouts as blocks
 from tests.conftest import pair_set
 from tests.fault.steps import BLOCK_ROWS, EXPORTED, State, new_body
 

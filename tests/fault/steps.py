@@ -397,9 +397,12 @@ def make_tiny(put: Callable[[Any, str, Any], None] = setattr) -> None:
 
     ``put`` sets an attribute; pytest's takes it back at the end of a test.
     """
-    from lshdb import adding, merging, posted
-    from lshdb.storage import blocks, runs
+    from lshdb.ingest import add as adding
+    from lshdb.ingest import merge as merging
+    from lshdb.ingest import pipeline as posted
     from lshdb.storage.dialects.sqlite import SqliteDatabase
+    from lshdb.storage.rowfiles import layouts as blocks
+    from lshdb.storage.runs import posting_runs as runs
 
     put(adding, "BATCH_DOCUMENTS", BATCH)
     put(merging, "BATCH_DOCUMENTS", BATCH)

@@ -19,7 +19,7 @@ import psycopg
 import pytest
 
 from lshdb import DamageError, Index, LockedError, SignaturesElsewhereError
-from lshdb.storage.transaction import WriteTransaction
+from lshdb.storage.transactions.changes import WriteTransaction
 from tests.conftest import pair_set
 from tests.fault.soundness import documents_of
 from tests.fault.steps import BATCH, PARAMETERS, make_tiny
@@ -72,7 +72,7 @@ def writing(path: Path) -> Iterator[None]:
         "def come():\n"
         "    yield 'held', 'some words'\n"
         "    print('at it', flush=True); sys.stdin.read()\n"
-        "from lshdb.storage.transaction import WriteTransaction as T\n"
+        "from lshdb.storage.transactions.changes import WriteTransaction as T\n"
         "put = T.insert_documents\n"
         "def slow(self, rows):\n"
         "    put(self, rows); print('at it', flush=True); sys.stdin.read()\n"

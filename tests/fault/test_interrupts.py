@@ -23,7 +23,7 @@ ROOT = Path(lshdb.__file__).parents[1]
 LAUNCHERS = {
     "module": [sys.executable, "-m", "lshdb"],
     "cli.py": [sys.executable, str(ROOT / "cli.py")],
-    "entry point": [sys.executable, "-c", "from lshdb.launching import main; main()"],
+    "entry point": [sys.executable, "-c", "from lshdb.cli.launch import main; main()"],
 }
 STARTED = 0.2
 """More of a command's time than the interpreter takes, before any of our code: its own affair."""
@@ -120,7 +120,7 @@ def test_an_exception_that_comes_up_where_none_can_be_raised(tmp_path: Path) -> 
         "    Freed()\n"
         "    time.sleep(30)\n"
         "lshdb.cli.run = run\n"
-        "from lshdb.launching import main\n"
+        "from lshdb.cli.launch import main\n"
         "main()\n"
     )
     for name, code, said in (("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")):
@@ -145,14 +145,14 @@ def test_a_postponed_signal_in_the_middle_of_a_long_statement(tmp_path: Path) ->
     command = (
         "import signal, sqlite3, sys\n"
         "import lshdb.cli\n"
-        "from lshdb import launching\n"
+        "from lshdb.cli import launch\n"
         "from lshdb.cli._interrupts import prompt_interrupts\n"
         "def run():\n"
         "    with prompt_interrupts():\n"
-        "        launching._raise_later(getattr(signal, sys.argv[1]))\n"
+        "        launch._raise_later(getattr(signal, sys.argv[1]))\n"
         "        sqlite3.connect(':memory:').execute(sys.argv[2]).fetchall()\n"
         "lshdb.cli.run = run\n"
-        "launching.main()\n"
+        "launch.main()\n"
     )
     for name, code, said in (("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")):
         ended = subprocess.run(
@@ -256,7 +256,7 @@ def tell():
         time.sleep(0.01)
     os.write(1, b"here\\n")
 threading.Thread(target=tell, daemon=True).start()
-from lshdb.launching import main
+from lshdb.cli.launch import main
 main()
 """
 """The command line, which tells when it has taken so many seconds of processor time."""

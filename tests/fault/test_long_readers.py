@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from lshdb import Index
-from lshdb.storage.dialects.postgresql import retiring
+from lshdb.storage.dialects.postgresql import postgres_runs as retiring
 from tests.conftest import pair_set
 from tests.fault.steps import BATCH, PARAMETERS, make_tiny
 from tests.fault.test_hosts import texts

@@ -22,9 +22,9 @@ import pytest
 
 from lshdb import Index, LockedError, LshdbError
 from lshdb.storage.dialects.sqlite import SqliteDatabase
-from lshdb.storage.layouts import RowLayout
-from lshdb.storage.lock import WriterLock
-from lshdb.storage.row_file import RowFile
+from lshdb.storage.place.lock import WriterLock
+from lshdb.storage.rowfiles.layouts import RowLayout
+from lshdb.storage.rowfiles.row_file import RowFile
 from tests.conftest import family_corpus, pair_set
 
 Make = Callable[..., Index]
@@ -516,7 +516,7 @@ def test_a_storm_of_signals(tmp_path: Path) -> None:
 def test_a_clock_that_goes_backwards(make_index: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     from datetime import UTC, datetime
 
-    import lshdb.storage.times as times
+    import lshdb.storage.tables.records as times
 
     now = [datetime(2030, 6, 1, tzinfo=UTC)]
 

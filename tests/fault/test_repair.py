@@ -42,7 +42,7 @@ def sound(
     """An index with two runs, replaced and removed documents, and clusters; what is in it."""
     path = tmp_path_factory.mktemp("sound") / "x.lshdb"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lshdb.storage.runs.RUN_ROWS", 80)
+        patch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 80)
         with Index.create(path, store_text=request.param, **PARAMETERS) as index:
             index.add(DOCUMENTS[:20])
             index.add(DOCUMENTS[20:])

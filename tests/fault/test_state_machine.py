@@ -76,9 +76,9 @@ class Life(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         for name in ("adding.BATCH_DOCUMENTS", "merging.BATCH_DOCUMENTS"):
             self.patch.setattr(f"lshdb.{name}", SIZE)
-        self.patch.setattr("lshdb.removing._DOCUMENTS_A_BATCH", SIZE)
+        self.patch.setattr("lshdb.ingest.remove._DOCUMENTS_A_BATCH", SIZE)
         for name, size in (("RUN_ROWS", 20), ("LEVEL_ROWS", 20), ("SEAL_ROWS", 60)):
-            self.patch.setattr(f"lshdb.storage.runs.{name}", size)
+            self.patch.setattr(f"lshdb.storage.runs.posting_runs.{name}", size)
         self.model = Model(Rules(**rules))
         self.index = self._create(next(self.names), self.model.rules)
         self.moments: list[datetime] = []

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lshdb import FormatError, Index
-from lshdb.storage.migrations import SCHEMA_REVISION
+from lshdb.storage.tables.migrations import SCHEMA_REVISION
 from tests.golden.make_index import make_documents
 
 INDEXES = Path(__file__).with_name("indexes")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lshdb import Index
-from lshdb.storage.migrations import SCHEMA_REVISION
+from lshdb.storage.tables.migrations import SCHEMA_REVISION
 from tests.golden.make_index_families import FOLDER, SETTINGS, make_bodies
 from tests.golden.test_indexes import unpack
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lshdb.banding import bucket_keys
 from lshdb.shingling import canonical_content, shingle_hashes
 from lshdb.signatures import SCHEMES, sign
+from lshdb.signatures.banding import bucket_keys
 from tests.golden import plain
 from tests.golden.make_vectors import (
     INPUTS,

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from lshdb.params import IndexParams
+from lshdb.params.index_params import IndexParams
+from lshdb.params.metrics import METRICS
 from lshdb.signatures.families import family_of
-from lshdb.signatures.metrics import METRICS
 from tests.golden.make_vectors_families import entry
 
 VECTORS = json.loads(Path(__file__).with_name("vectors_families.json").read_text("ascii"))[

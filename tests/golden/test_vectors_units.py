@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lshdb.banding import bucket_keys
 from lshdb.shingling import Shingler, canonical_content, shingle_hashes
 from lshdb.signatures import shingle_content, sign, sign_contents
+from lshdb.signatures.banding import bucket_keys
 from tests.golden import plain
 from tests.golden.make_vectors import (
     describe_hashes,

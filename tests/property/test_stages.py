@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lshdb.banding import bucket_keys, content_keys, matching_bands
-from lshdb.params import candidate_probability, choose_bands
+from lshdb.params.index_params import candidate_probability, choose_bands
 from lshdb.shingling import canonical_content, normalise, shingle_hashes, split_words
 from lshdb.signatures import SCHEMES, sign
+from lshdb.signatures.banding import bucket_keys, content_keys, matching_bands
 from tests.golden import plain
 
 # Characters at which something happens: white space, marks that compose or are reordered, letters

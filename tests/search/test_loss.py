@@ -251,7 +251,7 @@ def test_what_could_not_be_compared_is_said(
     index.update_clusters(max_bucket=2)
     checked = index.dedup()
     assert len(list(checked)) > 100 and checked.unchecked is None
-    monkeypatch.setattr("lshdb.search.unlinked.MOST_PAIRS", 0)
+    monkeypatch.setattr("lshdb.clusters.missed_pairs.MOST_PAIRS", 0)
     for how in ({}, {"against": True}):
         answer = index.dedup(**how)  # type: ignore[arg-type]
         kept = {one.key for one in answer if one.keep}
@@ -266,7 +266,7 @@ def test_what_could_not_be_compared_is_said(
 def test_buckets_of_several_runs_are_counted_or_called_a_bound(
     make_index: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lshdb.storage.runs.RUN_ROWS", 1)  # each add writes a run
+    monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 1)  # each add writes a run
     index = make_index(threshold=0.5, k=2)
     corpus = crowded(3)
     index.add(corpus[:150])
@@ -291,7 +291,7 @@ def test_stats_say_what_pairs_leave_out(
     make_index: Make, monkeypatch: pytest.MonkeyPatch, cap: int
 ) -> None:
     """Over several runs, with copies, and with documents that are gone."""
-    monkeypatch.setattr("lshdb.storage.runs.RUN_ROWS", 1)
+    monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 1)
     monkeypatch.setattr(losses, "VERIFIED", 10_000)
     index = make_index(threshold=0.5, k=2)
     corpus = crowded(3)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from lshdb import Index, IndexParams
-from lshdb.banding import Agreement
 from lshdb.search.verification import estimate, least_share
+from lshdb.signatures.banding import Agreement
 
 
 @pytest.mark.parametrize("dim", [40, 100, 320, 1000])

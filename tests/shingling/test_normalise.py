@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from lshdb.params import IndexParams
+from lshdb.params.options import choose_params
 from lshdb.shingling import NORMALISATION, canonical_content, normalise
 from tests.golden import plain
 
@@ -106,4 +106,4 @@ def test_content_of_a_text_is_normalised_and_ready_tokens_are_not() -> None:
 
 def test_the_name_is_the_one_that_is_stored() -> None:
     assert NORMALISATION == "nfkc-casefold-space"
-    assert IndexParams.choose().normalisation == NORMALISATION
+    assert choose_params().normalisation == NORMALISATION

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lshdb.errors import ParameterError
-from lshdb.params import IndexParams
+from lshdb.params.options import choose_params
 from lshdb.shingling import STEPS, UNITS, join_steps, normalise, parse_steps
 from tests.golden import plain
 from tests.property.test_stages import TEXTS
@@ -123,7 +123,7 @@ def test_what_is_no_procedure(wrong: str) -> None:
     ],
 )
 def test_options_are_steps(unit: str, options: dict[str, object], steps: str) -> None:
-    params = IndexParams.choose(unit=unit, **options)  # type: ignore[arg-type]
+    params = choose_params(unit=unit, **options)  # type: ignore[arg-type]
     assert params.normalisation == steps
     assert params.options().items() >= options.items()
     assert params.k == UNITS[unit].k

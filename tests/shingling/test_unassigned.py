@@ -67,7 +67,7 @@ def test_one_character_that_is_not_printable_does_not_have_all_others_looked_up(
         looked_up.append(character)
         return category(character)
 
-    monkeypatch.setattr("lshdb.shingling.unassigned.category", counted)
+    monkeypatch.setattr("lshdb.shingling.normalise.category", counted)
     page = "The quick brown fox jumps over the lazy dog, été. " * 100
     for odd in "\u00ad\ue000\u200b\0":
         looked_up.clear()

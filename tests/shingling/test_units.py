@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lshdb.errors import ParameterError
-from lshdb.params import IndexParams
+from lshdb.params.index_params import IndexParams
+from lshdb.params.options import choose_params
 from lshdb.shingling import UNITS, Shingler, shingle_hashes
 from lshdb.signatures import shingle_content, sign, sign_contents
 from tests.golden import plain
@@ -102,11 +103,11 @@ def test_a_tokenizer_gets_the_normalised_text() -> None:
 )
 def test_what_choose_refuses(given_: dict[str, str], words: str) -> None:
     with pytest.raises(ParameterError, match=words):
-        IndexParams.choose(**given_)  # type: ignore[arg-type]
+        choose_params(**given_)
 
 
 def test_stored_parameters_are_checked() -> None:
-    good = IndexParams.choose(unit="url", stop_tokens=["a", "b"]).items()
+    good = choose_params(unit="url", stop_tokens=["a", "b"]).items()
     assert IndexParams(**good).stop_tokens == "a b"  # type: ignore[arg-type]
     for name, value in (
         ("stop_tokens", "b a"), ("stop_tokens", "a  b"), ("stop_tokens", "a a"),
@@ -114,7 +115,7 @@ def test_stored_parameters_are_checked() -> None:
     ):  # fmt: skip
         with pytest.raises(ParameterError):
             IndexParams(**{**good, name: value})  # type: ignore[arg-type]
-    split = Shingler.of(IndexParams.choose(unit="url"))
+    split = Shingler.of(choose_params(unit="url"))
     assert split.unit == "url" and "html" in split.stop_tokens
     with pytest.raises(ParameterError, match="a 1 is needed"):
-        Shingler.of(IndexParams.choose(tokenizer="a 1"))
+        Shingler.of(choose_params(tokenizer="a 1"))

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lshdb.errors import ParameterError
-from lshdb.params import IndexParams
+from lshdb.params.options import choose_params
 from lshdb.shingling import DEFAULT_STOP_TOKENS, Shingler, split_url, stop_token_list, url_shingles
 from tests.golden import plain
 
@@ -115,18 +115,18 @@ def test_stop_tokens_are_recorded_as_urls_are_cut() -> None:
     assert stop_token_list("z a\nz", LINES) == "a z"
     assert stop_token_list(["A"], "nfkc-lines") == "A"
     assert stop_token_list([], LINES) == ""
-    recorded = IndexParams.choose(unit="url").stop_tokens
+    recorded = choose_params(unit="url").stop_tokens
     assert recorded == " ".join(sorted(DEFAULT_STOP_TOKENS.split()))
-    assert IndexParams.choose(unit="url", stop_tokens=[]).stop_tokens == ""
-    assert IndexParams.choose(unit="url", stop_tokens=recorded).stop_tokens == recorded
+    assert choose_params(unit="url", stop_tokens=[]).stop_tokens == ""
+    assert choose_params(unit="url", stop_tokens=recorded).stop_tokens == recorded
 
 
 def test_stop_tokens_are_for_urls() -> None:
-    assert IndexParams.choose().stop_tokens == ""
+    assert choose_params().stop_tokens == ""
     with pytest.raises(ParameterError, match="unit url"):
-        IndexParams.choose(stop_tokens=["a"])
+        choose_params(stop_tokens=["a"])
     with pytest.raises(ParameterError, match="unit url"):
-        IndexParams.choose(unit="line", stop_tokens=[])
+        choose_params(unit="line", stop_tokens=[])
 
 
 def test_a_scheme_is_made_of_ascii_letters() -> None:

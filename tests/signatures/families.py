@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.params import IndexParams
+from lshdb.params.index_params import IndexParams
+from lshdb.params.metrics import METRICS, ONE_BIT_SCHEMES
 from lshdb.signatures.families import family_of
 from lshdb.signatures.family import Family
-from lshdb.signatures.metrics import METRICS, ONE_BIT_SCHEMES
 
 FAMILIES = [(metric, scheme) for metric, kind in METRICS.items() for scheme in kind.schemes]
 """Every metric and scheme there is."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lshdb.signatures.normal import upper_tail
+from lshdb.signatures.projections import upper_tail
 from tests.signatures.families import DENSE, DIM, N_BITS, make, points_of, slots_of, unit
 
 TOLERANCE = 4.5

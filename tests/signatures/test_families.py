@@ -10,7 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from lshdb import arrays
-from lshdb.signatures import dense, hadamard, icws, projecting
+from lshdb.signatures import dense
+from lshdb.signatures import hyperplanes as hadamard
+from lshdb.signatures import projections as projecting
+from lshdb.signatures import weighted as icws
 from tests.signatures.families import DENSE, FAMILIES, make, pair_at, points_of, slots_of
 
 TOLERANCE = 4.5

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lshdb.banding import bucket_keys, compare_rows, reference_agreement, reference_keys
 from lshdb.cancel import stop_if_told
 from lshdb.shingling import NORMALISATION, normalise, shingle_hashes
 from lshdb.signatures import fss, kernels, sign_contents, universal
+from lshdb.signatures.banding import bucket_keys, compare_rows, reference_agreement, reference_keys
 from lshdb.signatures.contents import compare_contents, shingle_content
 
 ROOT = Path(__file__).parents[2]

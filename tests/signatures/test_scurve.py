@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lshdb.banding import matching_bands
-from lshdb.params import candidate_probability, choose_bands
+from lshdb.params.index_params import candidate_probability, choose_bands
 from lshdb.signatures import SCHEMES, sign
+from lshdb.signatures.banding import matching_bands
 
 K = 128
 SEEDS = 150

@@ -12,9 +12,8 @@ import pytest
 
 from lshdb.shingling import shingle_hashes
 from lshdb.signatures import sign
-from lshdb.signatures.icws import sketch
-from lshdb.signatures.mixing import GOLDEN
-from lshdb.signatures.random_numbers import Purpose
+from lshdb.signatures.random_numbers import GOLDEN, Purpose
+from lshdb.signatures.weighted import sketch
 from tests.golden.plain import key_of_seed, mix64
 from tests.signatures.families import make, points_of, slots_of
 

@@ -16,11 +16,11 @@ from alembic import command
 from alembic.script import ScriptDirectory
 
 import lshdb.storage.dialects.sqlite
-from lshdb.storage import migrations
-from lshdb.storage.dialects.sqlite.database import SqliteDatabase
+from lshdb.storage.dialects.sqlite.sqlite_database import SqliteDatabase
 from lshdb.storage.dialects.sqlite.trust import Objects, own_objects
+from lshdb.storage.tables import migrations
 
-TARGET = Path(lshdb.storage.dialects.sqlite.__file__).with_name("frozen.py")
+TARGET = Path(lshdb.storage.dialects.sqlite.__file__).with_name("frozen_schemas.py")
 HEAD = '''"""What each schema revision has in SQLite, as the migrations make it.
 
 By revision and name: what it is, and its statement as ``trust.py`` compares it, word by word.

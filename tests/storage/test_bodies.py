@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lshdb.errors import DamageError
-from lshdb.storage.bodies import _RAW_UP_TO, pack_body, raw_body, unpack_body
+from lshdb.storage.tables.bodies import _RAW_UP_TO, pack_body, raw_body, unpack_body
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lshdb import DamageError, Index
-from lshdb.storage.bodies import most_bytes, pack_body, raw_body, unpack_body
+from lshdb.storage.tables.bodies import most_bytes, pack_body, raw_body, unpack_body
 from tests.cli.conftest import MEASURED, MODULE, environment
 
 if sys.version_info >= (3, 14):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lshdb import DamageError, Index, IndexExistsError, LshdbError, ParameterError
-from lshdb.storage.row_file import RowFile
+from lshdb.storage.rowfiles.row_file import RowFile
 from tests.answers import answers, lively_index
 from tests.children.placing import child_path
 from tests.conftest import family_corpus
@@ -83,7 +83,7 @@ def test_a_commit_in_the_middle_is_not_in_the_copy(
 def test_copies_beside_a_writer_are_states_that_were_committed(
     make_index: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lshdb.adding.BATCH_DOCUMENTS", 4)
+    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 4)
     index = make_index("a", threshold=0.5)
     corpus = family_corpus(5, families=20)
     writer = threading.Thread(target=index.add, args=(corpus,))
@@ -145,7 +145,7 @@ def test_rows_are_copied_in_blocks_where_the_system_does_not(
         raise OSError(18, "Invalid cross-device link")
 
     monkeypatch.setattr(os, "copy_file_range", refuse, raising=False)
-    monkeypatch.setattr("lshdb.storage.descriptors._BLOCK_BYTES", 1001)
+    monkeypatch.setattr("lshdb.disksort.descriptors._BLOCK_BYTES", 1001)
     index.copy(tmp_path / "copy")
     both = [(tmp_path / name / "signatures.npy").read_bytes() for name in ("a", "copy")]
     assert both[0] == both[1]

@@ -19,9 +19,9 @@ from lshdb import (
     Rejected,
     TooManyRejectedError,
 )
-from lshdb.storage.creation import Creation
-from lshdb.storage.directory import IndexDirectory
-from lshdb.storage.lock import WriterLock
+from lshdb.storage.place.creation import Creation
+from lshdb.storage.place.directory import IndexDirectory
+from lshdb.storage.place.lock import WriterLock
 
 TEXTS = [(f"key{number}", f"some words of text number {number} and more") for number in range(20)]
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from lshdb.errors import LockedError, LshdbError
-from lshdb.storage.lock import WriterLock
+from lshdb.storage.place.lock import WriterLock
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from lshdb.storage.lock import WriterLock
+from lshdb.storage.place.lock import WriterLock
 WriterLock(Path(sys.argv[1]), 0).acquire()
 print("held", flush=True)
 time.sleep(float(sys.argv[2]))

@@ -44,7 +44,7 @@ def session(
         Index.create(path, database=postgres_url.lshdb, schema=schema, threshold=0.5, k=3,
                      num_perm=64) as index,
     ):  # fmt: skip
-        patch.setattr("lshdb.storage.writing.FAN_IN", 100)
+        patch.setattr("lshdb.storage.transactions.writer.FAN_IN", 100)
         for start in range(0, 9_000, 3_000):
             index.add(made[start : start + 3_000])
         index.add(made[9_000:9_995])

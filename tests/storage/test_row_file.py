@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from lshdb.errors import DamageError
-from lshdb.storage.layouts import HEADER_BYTES, RowLayout
-from lshdb.storage.row_file import RowFile
+from lshdb.storage.rowfiles.layouts import HEADER_BYTES, RowLayout
+from lshdb.storage.rowfiles.row_file import RowFile
 
 LAYOUT = RowLayout("signature", np.dtype("<u4"), 8)
 
@@ -63,7 +63,7 @@ def test_a_block_is_proved_by_all_of_it(
     file: RowFile, monkeypatch: pytest.MonkeyPatch, piece: int
 ) -> None:
     """However it is read, and where the file ends before it does."""
-    monkeypatch.setattr("lshdb.storage.row_file.PIECE_BYTES", piece)
+    monkeypatch.setattr("lshdb.storage.rowfiles.row_file.PIECE_BYTES", piece)
     file.append(0, rows(0, 20))
     crc = zlib.crc32(rows(3, 9).tobytes())
     assert file.block_crc(3, 9) == crc
@@ -103,7 +103,7 @@ def test_rows_past_the_committed_count_do_not_exist(file: RowFile) -> None:
 def test_some_rows_are_read_and_all_of_a_small_file_held_in_time(
     file: RowFile, monkeypatch: pytest.MonkeyPatch, most_held: int
 ) -> None:
-    monkeypatch.setattr("lshdb.storage.row_file.MOST_HELD_BYTES", most_held)
+    monkeypatch.setattr("lshdb.storage.rowfiles.row_file.MOST_HELD_BYTES", most_held)
     file.append(0, rows(0, 1000))
     stored = file.rows(1000)
     ids = np.array([7, 999, 7, 0, 8, 9])

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from lshdb import Index
-from lshdb.storage import runs as runs_module
-from lshdb.storage.runs import FAN_IN, PostingRuns, level_of
-from lshdb.storage.writing import Writer
+from lshdb.storage.runs import posting_runs as runs_module
+from lshdb.storage.runs.posting_runs import FAN_IN, PostingRuns, level_of
+from lshdb.storage.transactions.writer import Writer
 
 
 @pytest.fixture

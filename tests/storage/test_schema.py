@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lshdb import FormatError, Index, IndexNotFoundError
-from lshdb.storage import migrations
 from lshdb.storage.dialects import Database, DatabasePlace, database_of
+from lshdb.storage.tables import migrations
 from tests.conftest import family_corpus
 from tests.postgres import PostgresUrl, fresh_schema
 
@@ -134,7 +134,7 @@ def test_a_migration_that_fails_leaves_the_schema_as_it_was(
     before = things(path, place)
     assert ("batch", "checksum") in before
     monkeypatch.setattr(migrations, "script_directory", lambda: scripts)
-    monkeypatch.setattr("lshdb.storage.upgrading.SCHEMA_REVISION", "9000")
+    monkeypatch.setattr("lshdb.maintain.upgrade.SCHEMA_REVISION", "9000")
     with pytest.raises(OSError, match="stopped"):
         Index.upgrade(path)
     assert revision(path, place) == migrations.SCHEMA_REVISION

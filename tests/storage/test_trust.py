@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from lshdb import DamageError, Index, LshdbError
-from lshdb.storage.dialects.sqlite import frozen
+from lshdb.storage.dialects.sqlite import frozen_schemas as frozen
 from lshdb.storage.dialects.sqlite.connections import open_for_reading
-from lshdb.storage.dialects.sqlite.database import SqliteDatabase
-from lshdb.storage.migrations import SCHEMA_REVISION
+from lshdb.storage.dialects.sqlite.sqlite_database import SqliteDatabase
+from lshdb.storage.tables.migrations import SCHEMA_REVISION
 from tests.children.placing import child_path
 from tests.storage import freeze_schemas
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lshdb import Index, ParameterError
-from lshdb.storage.dialects.urls import hide_passwords
+from lshdb.storage.dialects.database_urls import hide_passwords
 
 SECRET = "s3cr3t"
 

@@ -1,4 +1,4 @@
-/* Rows -> bucket keys, and how far two rows agree (banding.py); how much two sorted sets share. */
+/* Rows -> bucket keys, and how far two rows agree (signatures/banding.py); how much two sorted sets share. */
 
 #include "hashing.h"
 #include "kernel.h"

@@ -1,5 +1,5 @@
-/* Inner loops of families that are no min-hash: the Walsh-Hadamard transform (hadamard.py) and
-   consistent weighted sampling (icws.py). */
+/* Inner loops of families that are no min-hash: the Walsh-Hadamard transform (hyperplanes.py) and
+   consistent weighted sampling (weighted.py). */
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* The hashes that everything is made of: MurmurHash3 x64-128 (its low 64 bits), and mix64.
 
-   Both have a reference in Python: mmh3 for the first, mixing.py for the second. */
+   Both have a reference in Python: mmh3 for the first, random_numbers.py for the second. */
 
 #ifndef LSHDB_HASHING_H
 #define LSHDB_HASHING_H

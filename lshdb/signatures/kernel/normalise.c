@@ -1,4 +1,4 @@
-/* Text -> normalised text (normalise.py).
+/* Text -> normalised text (shingling/normalise.py).
 
    NFKC and case folding change most characters without regard to their neighbours: what becomes of each is
    read from a table that Python fills, 256 code points at a time, from its own Unicode data

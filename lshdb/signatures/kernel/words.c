@@ -1,4 +1,4 @@
-/* Text -> words with one blank after each (tokens.py), and the marks where they begin. */
+/* Text -> words with one blank after each (shingling/units.py), and the marks where they begin. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

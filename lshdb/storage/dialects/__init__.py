@@ -6,8 +6,7 @@ from pathlib import Path
 
 from lshdb.errors import LshdbError, ParameterError
 from lshdb.storage.dialects.base import Database
-from lshdb.storage.dialects.places import DatabasePlace
-from lshdb.storage.dialects.urls import hide_passwords
+from lshdb.storage.dialects.database_urls import DatabasePlace, hide_passwords
 
 __all__ = ["Database", "DatabasePlace", "database_of", "named_place"]
 

@@ -1,7 +1,7 @@
 """What a database must do to hold an index; ``sqlite/`` and ``postgresql/`` do it.
 
     Database     where it is; opens connections, makes and removes it, says its errors
-    Reader       a connection that only reads (``reading.py``)
+    Reader       a connection that only reads (``reader.py``)
     Session      one open transaction: statements, and how lists and many rows go in
     RunTables    the posting runs of a session (``run_tables.py``)
 
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, DatabaseError, LshdbError
-from lshdb.storage.dialects.reading import GuardedReader, Reader
+from lshdb.storage.dialects.reader import GuardedReader, Reader
 from lshdb.storage.dialects.run_tables import RunTables
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Session(ABC):
     database : Database
     is_reader : bool
         Errors of the driver come out as ours. A writer's stay what they are until the whole batch
-        has failed (``writing.py``).
+        has failed (``writer.py``).
     """
 
     def __init__(self, database: Database, *, is_reader: bool) -> None:
@@ -208,7 +208,7 @@ class Session(ABC):
     def copy_whole(self, target: Database) -> bool:
         """Copy the database as this transaction sees it, at once, to where nothing is.
 
-        False where it has to go row by row (``copying.py``).
+        False where it has to go row by row (``copy.py``).
         """
 
     @abstractmethod
@@ -376,7 +376,7 @@ class Database(ABC):
         """Put another database, at rest, in the place of this one, in one durable transaction.
 
         Readers go on with what they have begun to read. This one need not be sound. False where it
-        has to go row by row (``copying.py``).
+        has to go row by row (``copy.py``).
         """
 
     # Sizes

@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from lshdb.errors import DamageError, DatabaseError, LshdbError
 
 if TYPE_CHECKING:
-    from lshdb.storage.dialects.sqlite.database import SqliteDatabase
+    from lshdb.storage.dialects.sqlite.sqlite_database import SqliteDatabase
 
 __all__ = [
     "SUFFIXES",

@@ -5,8 +5,8 @@ place of ``posting`` or ``state``, which would be asked for ever; a trigger on `
 deletes what an add has just written. So ``sqlite_master`` is read first, and compared:
 
 * There is no trigger.
-* What has one of our names is what the migrations make, word by word (``frozen.py``; how blanks and
-  quotes stand depends on who wrote it, SQLAlchemy or SQLite).
+* What has one of our names is what the migrations make, word by word (``frozen_schemas.py``; how
+  blanks and quotes stand depends on who wrote it, SQLAlchemy or SQLite).
 * Tables of posting runs have their two columns, and the view ``posting`` shows such tables.
 
 Tables, views and indexes under names of the user's own are allowed and never touched. That holds
@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterable
 
 from lshdb.storage.dialects.run_tables import BAND_SQL, BUCKET_SQL, NOT_CONTENT_SQL
-from lshdb.storage.dialects.sqlite.frozen import FROZEN
+from lshdb.storage.dialects.sqlite.frozen_schemas import FROZEN
 
 __all__ = ["REVISION_TABLE", "Objects", "foreign_object", "own_objects", "words_of"]
 

@@ -1,0 +1,217 @@
+"""What ``add`` and ``demo`` share: an index made where there is none, and a watched add."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lshdb import (
+    AllRejectedError,
+    Document,
+    Index,
+    IndexNotFoundError,
+    InputError,
+    LockedError,
+    LshdbError,
+    Rejected,
+)
+from lshdb.cli._errors import interruption
+from lshdb.cli._labels import described
+from lshdb.cli._output import note
+from lshdb.cli._progress import AddProgress, TaskProgress
+from lshdb.cli._searching import unfinished_last
+
+if TYPE_CHECKING:
+    from lshdb.ingest.add import AddResult
+
+__all__ = [
+    "add_watched",
+    "committing",
+    "create_and_say",
+    "note_resumed",
+    "open_if_there",
+    "require_metric",
+    "summary",
+]
+
+_ARRAYS = ("npy", "npz")
+_SUFFIXES = (".npy", ".npz")
+
+
+def require_metric(paths: Iterable[str], given: Mapping[str, Any], input_format: str) -> None:
+    """Refuse arrays for an index that is to be made without a metric, which would be of texts.
+
+    Raises
+    ------
+    InputError
+    """
+    for path in paths:
+        is_array = input_format in _ARRAYS or os.path.splitext(path)[1].lower() in _SUFFIXES
+        if "metric" not in given and is_array:
+            raise InputError(
+                f"{path} holds vectors, and no metric says how they are compared",
+                hint="give --metric: cosine, l2 or l1, or for bits hamming or jaccard-bits",
+            )
+
+
+def open_if_there(path: str, **given: Any) -> Index | None:
+    """Open an index; None if there is nothing, or an empty folder, where it could be made.
+
+    Raises
+    ------
+    IndexNotFoundError
+        Something else is there.
+    ParameterMismatchError
+        It was made with something else than what is given.
+    """
+    try:
+        return Index.open(path, **given)
+    except IndexNotFoundError:
+        if os.path.isdir(path) and not os.listdir(path):
+            return None
+        if os.path.lexists(path):
+            raise
+        return None
+
+
+@contextlib.contextmanager
+def create_and_say(
+    path: str, *, lock_timeout: float = 60.0, seen: dict[str, Any] | None = None, **given: Any
+) -> Iterator[Index]:
+    """Make an index with what is given, the rest by default, say so, and close it at the end.
+
+    It comes to its place with its first commit. Where somebody else is making it, that is waited
+    for, and theirs is opened. What was seen in the input is for making one; an index that is there
+    need not have been made with it.
+    """
+    try:
+        index, is_new = _create(path, lock_timeout, **{**(seen or {}), **given}), True
+    except LshdbError as error:
+        try:
+            index, is_new = Index.open(path, **given), False
+        except IndexNotFoundError:
+            raise error from None
+    with index:
+        if is_new:
+            how = "" if given else " with the defaults"
+            note(f"making the index {path}{how}: {described(index.params)}")
+        yield index
+
+
+def _create(path: str, lock_timeout: float, **given: Any) -> Index:
+    try:
+        return Index.create(path, deferred=True, lock_timeout=0.0, **given)
+    except LockedError as error:
+        if lock_timeout == 0:
+            raise
+        note(_waiting(error, lock_timeout, "which is making that index"))
+    return Index.create(path, deferred=True, lock_timeout=lock_timeout, **given)
+
+
+def _waiting(error: LockedError, timeout: float, what: str) -> str:
+    holder = f"process {error.pid}" if error.pid else "another process"
+    return f"waiting up to {timeout:g} s for {holder}, {what}"
+
+
+def add_watched(
+    index: Index,
+    items: Iterable[Document | Rejected],
+    progress: AddProgress,
+    *,
+    source: str,
+    lock_timeout: float,
+    on_conflict: str = "replace",
+    max_errors: int | None = None,
+    workers: int | None = None,
+    report_rejected: bool = True,
+) -> AddResult:
+    """Add, showing progress, saying what is waited for, and what is in after Ctrl-C."""
+    taken = progress.watch(items)
+
+    def add(timeout: float) -> AddResult:
+        try:
+            return index.add(
+                taken,
+                on_conflict=on_conflict,
+                max_errors=max_errors,
+                source=source,
+                lock_timeout=timeout,
+                workers=workers,
+                on_reject=progress.rejected if report_rejected else None,
+                on_commit=progress.committed,
+            )
+        except AllRejectedError as error:  # each has been reported, and the exit code says so
+            return error.result
+
+    try:
+        with progress:
+            try:
+                return add(0.0)
+            except LockedError as error:  # nothing was taken from the input yet
+                if lock_timeout == 0:
+                    raise
+                progress.line(_waiting(error, lock_timeout, "which is writing to the index"))
+            return add(lock_timeout)
+    except KeyboardInterrupt as error:
+        word, code = interruption(error)
+        note(f"{word}; {_kept(progress.result, 'adding the same input')}")
+        raise click.exceptions.Exit(code) from None
+
+
+@contextlib.contextmanager
+def committing(words: str) -> Iterator[TaskProgress]:
+    """Show what is being committed, and say what is in after Ctrl-C."""
+    progress = TaskProgress(words)
+    try:
+        with progress:
+            yield progress
+    except KeyboardInterrupt as error:
+        word, code = interruption(error)
+        note(f"{word}; {_kept(progress.result, words)}")
+        raise click.exceptions.Exit(code) from None
+
+
+def summary(result: AddResult) -> str:
+    """What an add did, in one line."""
+    rate = result.documents / result.seconds if result.seconds else 0.0
+    return (
+        f"added {result.added:,}, replaced {result.replaced:,}, unchanged {result.unchanged:,}, "
+        f"exact copies {result.copies:,}, rejected {result.rejected:,}; "
+        f"{rate:,.0f} documents/s; {_batches(result)}"
+    )
+
+
+def note_resumed(index: Index, result: AddResult) -> None:
+    """Say what became of an add that did not end and came right before this one."""
+    if result.resumed:
+        note(
+            f"{result.resumed:,} of those unchanged had come in with an add that did not end; they "
+            "count as new with this one"
+        )
+    first = result.batches[0] if result.batches else 0
+    left = unfinished_last([batch for batch in index.batches() if batch.batch_id < first])
+    if left is not None:
+        note(
+            f"the add before this one ({left.source}, begun {left.started_at[:16]} UTC) did not "
+            "end; add its input again, or no --since last shows what it brought"
+        )
+
+
+def _batches(result: AddResult) -> str:
+    if not result.batches:
+        return "no batch"
+    first, last = result.batches[0], result.batches[-1]
+    return f"batch {first}" if first == last else f"batches {first}-{last}"
+
+
+def _kept(result: AddResult | None, what: str) -> str:
+    if result is None or not result.batches:
+        return "nothing had been committed by then"
+    return (
+        f"{result.documents:,} documents are committed and stay ({_batches(result)}); "
+        f"{what} again adds the rest"
+    )

@@ -1,0 +1,115 @@
+"""The way into the command line: what Ctrl-C and SIGTERM do before it is loaded, and after it.
+
+Imports nothing heavy, so that it is there within milliseconds. While the rest is being imported
+nothing has been done yet, and a signal ends the process at once. Then signals are exceptions, which
+``lshdb.cli`` reports. When the command has ended they mean nothing any more: its exit code stands.
+
+An exception in the middle of an import may come out as another one, or leave half a module behind
+on which the next import of it stumbles; SQLAlchemy's pool takes one, where it opens and closes
+connections, for its own and logs it with a traceback. Both are short, and interrupted behind that.
+What is called when an object is freed can raise nothing: an exception there is raised again later.
+SQLite's callbacks drop what they raise; the code that called SQLite raises it again
+(``cancel.dropped``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+
+from lshdb.cancel import Terminated, clean_up, note_interruption
+
+TYPE_CHECKING = False  # importing typing takes longer than all the rest
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+    from types import FrameType
+    from typing import NoReturn
+
+__all__ = ["SIGNALS", "main", "postponed"]
+
+_AGAIN_SECONDS = 0.02
+SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+
+_postponed = 0
+
+
+def main() -> NoReturn:
+    """Run the command line and exit; the entry point ``lshdb``."""
+    # A process started with a signal ignored, as nohup does, keeps it ignored.
+    heeded = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    try:
+        for number in heeded:
+            signal.signal(number, _leave)
+        from lshdb.cli import run
+
+        for number in heeded:
+            signal.signal(number, _raise)
+        sys.unraisablehook = _not_raised
+        code = run()
+    except KeyboardInterrupt as error:  # in the moment between two handlers, or within one
+        code = _say(signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT)
+    if code > 128:
+        with contextlib.suppress(KeyboardInterrupt):  # a second request means at once
+            clean_up()
+    for number in (*heeded, signal.SIGALRM):
+        signal.signal(number, signal.SIG_IGN)
+    if code > 128:
+        # All has been said and flushed. Ending in the usual way, the interpreter would kill itself
+        # by SIGINT where the exception came up inside of exec(), although it was caught.
+        os._exit(code)
+    sys.exit(code)
+
+
+def _leave(number: int, _frame: FrameType | None) -> None:
+    os._exit(_say(number))
+
+
+def postponed() -> int:
+    """The signal that SIGALRM stands for, or 0."""
+    return _postponed
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    if _is_delicate(frame):
+        _raise_later(number)
+        return
+    raised = KeyboardInterrupt()
+    if number == signal.SIGTERM:
+        signal.signal(number, signal.SIG_DFL)  # a second request means at once
+        raised = Terminated()
+    note_interruption(raised)
+    raise raised
+
+
+def _raise_later(number: int) -> None:
+    global _postponed
+    _postponed = number
+    signal.signal(signal.SIGALRM, lambda _, frame: _raise(number, frame))
+    signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
+
+
+def _not_raised(unraisable: UnraisableHookArgs) -> None:
+    error = unraisable.exc_value
+    if isinstance(error, KeyboardInterrupt):
+        _raise_later(signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT)
+    else:
+        sys.__unraisablehook__(unraisable)
+
+
+def _is_delicate(frame: FrameType | None) -> bool:
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith("<frozen importlib") or file.endswith("/sqlalchemy/pool/base.py"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _say(number: int) -> int:
+    """Say that a signal ended the process; the exit code."""
+    with contextlib.suppress(OSError):
+        # By the descriptor: the stream may be in the middle of a write.
+        os.write(2, f"{SIGNALS[signal.Signals(number)]}\n".encode())
+    return 128 + number

@@ -1,0 +1,291 @@
+"""A graph folded by the clusters of its nodes: links between those that clusters are called after.
+
+    file of links    -> sums of (source, target), sorted, on disk
+    a round          -> every node looked up by its key, some thousand at a time: a document of a
+                        cluster becomes the one that the cluster is called after
+                     -> sums again, of fewer links
+
+Where nodes are hosts and documents their links, a round makes other hosts alike: two that link to
+two mirrors link to one host now. So the rounds after the first make documents of the links as they
+have become, in an index of their own that is gone with the round, until one merges nothing.
+
+Decided: everything that grows with the graph is on disk (``disksort/sorted_rows.py``); memory
+holds some thousand keys, and the links of one host where hosts are documents. A node that was
+replaced has no link any longer, so that no later round replaces it again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from operator import itemgetter
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.arrays import distinct
+from lshdb.clusters.listing import LINKAGES, cluster_labels
+from lshdb.disksort.sorted_rows import Scratch, Sums
+from lshdb.documents import Document, Rejected
+from lshdb.documents.formats.links import read_links
+from lshdb.errors import DamageError, ParameterError
+from lshdb.params.index_params import IndexParams
+from lshdb.storage.tables.edges import EdgeState
+from lshdb.storage.transactions.snapshot import Snapshot
+
+__all__ = ["Contraction", "contract_links"]
+
+_LINKS = 5000
+
+Linked = Callable[[], AbstractContextManager[tuple[Snapshot, EdgeState]]]
+Labels = Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
+
+
+class Contraction(Iterator[tuple[str, str, int]]):
+    """A contracted graph: its links, sorted by source and target, by code points.
+
+    An iterator of (source, target, count), and a context manager. It lies in temporary files that
+    are gone when it is closed, or nobody holds it any longer.
+
+    Attributes
+    ----------
+    n_read : int
+        Lines of the file that hold a link.
+    rejected : int
+        Lines that hold none.
+    merged : tuple of int
+        How many nodes each round replaced; of a contraction that was repeated until nothing changed
+        the last number is 0.
+    """
+
+    def __init__(self, n_read: int, rejected: int) -> None:
+        self.n_read = n_read
+        self.rejected = rejected
+        self.merged: tuple[int, ...] = ()
+        self._links: Sums
+        self._replaced = Scratch()
+        self._rows: Iterator[tuple[str, str, int]] | None = None
+        self._files = ExitStack()
+        self._close = weakref.finalize(self, self._files.close)
+
+    @property
+    def rounds(self) -> int:
+        """How often the links were folded."""
+        return len(self.merged)
+
+    @property
+    def mapping(self) -> Iterator[tuple[str, str]]:
+        """(node, what it became in the end) of every node that was replaced, sorted by node."""
+        return ((node, last) for node, last, _ in self._replaced)
+
+    def __next__(self) -> tuple[str, str, int]:
+        if self._rows is None:
+            self._rows = iter(self._links)
+        return next(self._rows)
+
+    def close(self) -> None:
+        """Drop the temporary files; nothing is left to be given."""
+        self._close()
+
+    def __enter__(self) -> Contraction:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _hold(self, links: Sums, replaced: Scratch) -> None:
+        """Take over what a round has made, in place of what the one before had."""
+        self._files.close()
+        self._links = self._files.enter_context(links)
+        self._replaced = self._files.enter_context(replaced)
+
+
+def contract_links(
+    path: str | os.PathLike[str],
+    *,
+    params: IndexParams,
+    threshold: float,
+    linked: Linked,
+    linkage: str,
+    repeat: bool,
+    drop_loops: bool,
+    on_reject: Callable[[Rejected], None] | None,
+) -> Contraction:
+    """Contract a file of links; see :meth:`lshdb.Index.contract`.
+
+    Parameters
+    ----------
+    params : IndexParams
+        Those of the index, and of the indexes that later rounds make.
+    threshold : float
+        Lowest level of an edge.
+    linked : callable
+        Gives a snapshot with edges down to it, and their method.
+    """
+    if linkage not in LINKAGES:
+        raise ParameterError(f"linkage is {linkage!r}; expected one of {', '.join(LINKAGES)}")
+    if repeat:
+        _check_sets(params)
+    result = _read(path, on_reject)
+    try:
+        with linked() as (snapshot, _):
+            state = snapshot.edges.state()
+            labels = cluster_labels(snapshot, threshold=threshold, linkage=linkage)
+            _fold(result, snapshot, labels, drop_loops)
+        while repeat and result.merged[-1] and state is not None:
+            with _clustered(result._links, params, state, threshold) as snapshot:
+                labels = cluster_labels(snapshot, threshold=threshold, linkage=linkage)
+                _fold(result, snapshot, labels, drop_loops)
+    except BaseException:
+        result.close()
+        raise
+    return result
+
+
+def _check_sets(params: IndexParams) -> None:
+    is_dense = params.kind.is_dense
+    if is_dense or params.unit not in ("token", "word") or params.k != 1 or params.bag:
+        kind = "bags" if params.bag else "sets"
+        of_texts = f"{kind} of shingles of unit {params.unit}, k {params.k}"
+        raise ParameterError(
+            "repeat takes the links of a host for its document, a set of single tokens; this index "
+            f"compares {f'bodies by {params.metric}' if is_dense else of_texts}",
+            hint="make the index with --unit token --k 1, and give each host its links as tokens",
+        )
+
+
+def _read(
+    path: str | os.PathLike[str], on_reject: Callable[[Rejected], None] | None
+) -> Contraction:
+    n_read = rejected = 0
+    links = Sums()
+    try:
+        for item in read_links(path):
+            if isinstance(item, Rejected):
+                rejected += 1
+                if on_reject is not None:
+                    on_reject(item)
+            else:
+                n_read += 1
+                links.put(*item)
+    except BaseException:
+        links.close()
+        raise
+    result = Contraction(n_read, rejected)
+    result._hold(links, Scratch())
+    return result
+
+
+def _fold(result: Contraction, snapshot: Snapshot, labels: Labels, drop_loops: bool) -> None:
+    """One round: every node of the links becomes its representative."""
+    before = result._replaced.count()
+    with ExitStack() as unless_done:
+        links, replaced = Sums(), Scratch()
+        unless_done.callback(links.close)
+        unless_done.callback(replaced.close)
+        for some in _chunks(result._replaced):
+            last = _representatives(snapshot, labels, {row[1] for row in some})
+            for node, representative, number in some:
+                replaced.put(node, last.get(representative, representative), number)
+        for some in _chunks(result._links):
+            nodes = {row[0] for row in some}
+            nodes.update(row[1] for row in some)
+            last = _representatives(snapshot, labels, nodes)
+            for node, representative in last.items():
+                replaced.put(node, representative, result.rounds + 1)
+            for source, target, count in some:
+                source, target = last.get(source, source), last.get(target, target)
+                if not (drop_loops and source == target):
+                    links.put(source, target, count)
+        result.merged += (replaced.count() - before,)
+        unless_done.pop_all()
+    result._hold(links, replaced)
+
+
+def _representatives(snapshot: Snapshot, labels: Labels, nodes: set[str]) -> dict[str, str]:
+    """What nodes become, for those that become another one."""
+    signatures = snapshot.signatures_of_keys(nodes)
+    found, doc_ids = labels(distinct(np.array(list(signatures.values()), dtype=np.int64)))
+    keys = snapshot.keys_of(distinct(doc_ids))
+    try:
+        named = {
+            signature_id: keys[doc_id]
+            for signature_id, doc_id in zip(found.tolist(), doc_ids.tolist(), strict=True)
+        }
+    except KeyError as error:
+        raise DamageError(
+            f"a cluster is called after document {error}, which is not there",
+            hint="run lshdb check",
+        ) from error
+    return {
+        node: named[signature_id]
+        for node, signature_id in signatures.items()
+        if named.get(signature_id, node) != node
+    }
+
+
+@contextmanager
+def _clustered(
+    links: Sums, params: IndexParams, state: EdgeState, threshold: float
+) -> Iterator[Snapshot]:
+    """An index of the sources by their targets, with its clusters, for as long as it is asked."""
+    from lshdb.clusters.update import NO_CAP, update_clusters
+    from lshdb.ingest.add import add_documents
+    from lshdb.signatures.families import family_of
+    from lshdb.storage.store import Store
+
+    with tempfile.TemporaryDirectory(prefix="lshdb-") as folder:
+        path = Path(folder) / "round.lshdb"
+        Store.create(path, params).close()
+        store = Store.open(path)
+        try:
+            family = family_of(params)
+            add_documents(
+                store,
+                _hosts(links),
+                family=family,
+                source="contract",
+                on_conflict="error",
+                max_errors=0,
+                lock_timeout=0.0,
+                workers=None,
+                on_reject=None,
+                on_commit=None,
+            )
+            update_clusters(
+                store,
+                family,
+                threshold=threshold,
+                method=state.method,
+                max_bucket=NO_CAP if state.max_bucket is None else state.max_bucket,
+                lock_timeout=0.0,
+            )
+            with store.reading() as snapshot:
+                yield snapshot
+        finally:
+            store.close()
+
+
+def _hosts(links: Sums) -> Iterator[Document]:
+    """A document for each source with a link that is no loop: its targets, sorted."""
+    for source, rows in itertools.groupby(links, key=itemgetter(0)):
+        targets = [target for _, target, _ in rows if target != source]
+        if targets:
+            yield Document(source, targets)
+
+
+def _chunks(rows: Iterable[tuple[str, str, int]]) -> Iterator[list[tuple[str, str, int]]]:
+    iterator = iter(rows)
+    while some := list(itertools.islice(iterator, _LINKS)):
+        yield some

@@ -1,0 +1,283 @@
+"""Stored edges -> which documents to keep, and which of those each dropped one repeats.
+
+The documents are gone through in order of preference: one that nothing kept before repeats is kept,
+and everything verified to be similar to it is dropped for it. So no dropped document is unlike the
+one that stands for it, however long the chain of similar documents is, and no two that are kept are
+a verified pair.
+
+Pairs that meet in large buckets alone may not be stored. So what would be kept is looked up in its
+large buckets (``missed_pairs.py``); a pair found there counts as the stored ones do, and the choice
+is made again, until nothing is found. What has once been compared is not compared again.
+
+All copies of a document have the same edges, so the choice is one between signatures, each spoken
+for by the most preferred of its documents. Memory grows with the documents that have a
+near-duplicate, by some sixty bytes each.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.arrays import distinct
+from lshdb.clusters.listing import stored_edges
+from lshdb.clusters.missed_pairs import Unlinked
+from lshdb.errors import ParameterError
+from lshdb.search.components import represent
+from lshdb.search.loss import PairCount
+from lshdb.storage.tables.edges import Edges
+from lshdb.storage.transactions.snapshot import Snapshot
+
+__all__ = ["KEEPS", "ONLY", "Decision", "Decisions", "FieldValues", "decide", "decisions"]
+
+KEEPS = ("first", "last", "longest", "shortest")
+ONLY = ("all", "keep", "drop")
+_COLUMNS = ("n_chars", "n_shingles", "added_at", "last_seen_at", "source", "key", "batch_id")
+_DOCUMENTS = 10_000
+
+Ids = NDArray[np.int64]
+FieldValues = Callable[[Ids], list[object]]
+"""Values by which documents are compared, for some doc_ids; None for one that has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether to keep a document, and why not.
+
+    Attributes
+    ----------
+    key : str
+    keep : bool
+    kept_key : str or None
+        The document that is kept in its place; None where it is kept itself.
+    similarity : float or None
+        How similar the two are.
+    method : str or None
+        What gave the similarity.
+    """
+
+    key: str
+    keep: bool
+    kept_key: str | None
+    similarity: float | None
+    method: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """The documents to drop, as columns; all others are kept.
+
+    Attributes
+    ----------
+    doc_ids : ndarray of int64, shape (n,)
+        Sorted.
+    kept : ndarray of int64, shape (n,)
+        doc_id of the document that is kept instead.
+    similarities : ndarray of float64, shape (n,)
+    unchecked : PairCount or None
+        Pairs of what is kept that may be near-duplicates all the same, because there were too many
+        pairs to compare in their large buckets; None where all were compared.
+    """
+
+    doc_ids: Ids
+    kept: Ids
+    similarities: NDArray[np.float64]
+    unchecked: PairCount | None = None
+
+    def dropped(self, doc_ids: Ids) -> NDArray[np.bool_]:
+        """Which of some documents are to be dropped."""
+        if not len(self.doc_ids):
+            return np.zeros(len(doc_ids), dtype=bool)
+        places = np.minimum(np.searchsorted(self.doc_ids, doc_ids), len(self.doc_ids) - 1)
+        found: NDArray[np.bool_] = self.doc_ids[places] == doc_ids
+        return found
+
+
+def decide(
+    snapshot: Snapshot,
+    *,
+    threshold: float,
+    keep: str,
+    since: int | None = None,
+    values: FieldValues | None = None,
+    unlinked: Unlinked | None = None,
+) -> Decisions:
+    """Choose.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        With edges down to the threshold at least.
+    threshold : float
+    keep : str
+        ``first``, ``last``, ``longest``, ``shortest``; or ``field:NAME`` for the document with the
+        largest value of a column of ``document``, ``field:-NAME`` for the smallest. Equals, and
+        documents without a value, come in the order in which they came in.
+    since : int, optional
+        Drop only documents of this batch or later ones, and only for documents before it.
+    values : callable, optional
+        Values of the field, where it is no column.
+    unlinked : Unlinked, optional
+        Looks for pairs that are not stored.
+
+    Raises
+    ------
+    ParameterError
+        There is no such way to choose.
+    """
+    preference = _preference(snapshot, keep, values)
+    edges = stored_edges(snapshot, threshold)
+    decided, gone = _choose(snapshot, edges, preference, since)
+    while unlinked is not None:
+        found = unlinked.among(gone)
+        if not len(found):
+            return replace(decided, unchecked=unlinked.unchecked(gone))
+        edges = Edges(
+            np.concatenate([edges.left, found.left]),
+            np.concatenate([edges.right, found.right]),
+            np.concatenate([edges.similarities, found.similarities]),
+        )
+        decided, gone = _choose(snapshot, edges, preference, since)
+    return decided
+
+
+def _choose(
+    snapshot: Snapshot, edges: Edges, preference: Callable[[Ids], Ids], since: int | None
+) -> tuple[Decisions, Ids]:
+    """The choice by some edges, and the signatures of which all documents are dropped."""
+    nodes = distinct(np.concatenate([edges.left, edges.right]))
+    doc_ids, signature_ids, batch_ids = _involved(snapshot, nodes)
+    ranks = preference(doc_ids)
+    if since is not None:
+        # What is older comes before all that is new, and is never dropped itself.
+        ranks = np.where(batch_ids < since, ranks, ranks + len(ranks))
+    speakers = np.lexsort((ranks, signature_ids))
+    speakers = speakers[np.flatnonzero(np.diff(signature_ids[speakers], prepend=-1))]
+    ids = signature_ids[speakers]
+    order = ids[np.argsort(ranks[speakers], kind="stable")]
+    if since is None:
+        _, chosen, pairs = represent(order, edges.left, edges.right)
+    else:
+        old = batch_ids[speakers] < since
+        chosen, pairs = _nearest_old(ids, old, ranks[speakers], edges.left, edges.right,
+                                     edges.similarities)  # fmt: skip
+    similarities = np.ones(len(ids))
+    similarities[pairs >= 0] = edges.similarities[pairs[pairs >= 0]]
+    place = np.searchsorted(ids, signature_ids)
+    kept = doc_ids[speakers][np.searchsorted(ids, chosen)][place]
+    drop = kept != doc_ids
+    if since is not None:
+        stands = batch_ids[np.searchsorted(doc_ids, kept)] < since
+        drop &= (batch_ids >= since) & stands
+    decided = Decisions(doc_ids[drop], kept[drop], similarities[place][drop])
+    return decided, ids[chosen != ids]
+
+
+def decisions(
+    snapshot: Snapshot, chosen: Decisions, method: str, *, only: str = "all"
+) -> Iterator[Decision]:
+    """Spell the choice out for every document, in the order in which they came in.
+
+    Parameters
+    ----------
+    only : {"all", "keep", "drop"}
+    """
+    rows = snapshot.document_keys()
+    while block := list(itertools.islice(rows, _DOCUMENTS)):
+        doc_ids = np.array([doc_id for doc_id, _ in block], dtype=np.int64)
+        dropped = chosen.dropped(doc_ids)
+        places = np.searchsorted(chosen.doc_ids, doc_ids[dropped])
+        names = snapshot.keys_of(distinct(chosen.kept[places])) if len(places) else {}
+        of_dropped = iter(
+            zip(chosen.kept[places].tolist(), chosen.similarities[places].tolist(), strict=True)
+        )
+        for (_, key), drop in zip(block, dropped.tolist(), strict=True):
+            if drop:
+                kept, similarity = next(of_dropped)
+                if only != "keep":
+                    yield Decision(key, False, names[kept], similarity, method)
+            elif only != "drop":
+                yield Decision(key, True, None, None, None)
+
+
+def _involved(snapshot: Snapshot, nodes: Ids) -> tuple[Ids, Ids, Ids]:
+    """Documents that have a copy or an edge: doc_ids (sorted), signature ids, batch ids."""
+    shared = np.fromiter(snapshot.shared_signatures(), dtype=np.int64)
+    wanted = np.union1d(nodes, shared)
+    found = [np.empty((3, 0), dtype=np.int64)]
+    rows = snapshot.document_signatures()
+    while block := list(itertools.islice(rows, _DOCUMENTS)):
+        columns = np.array(block, dtype=np.int64).T
+        places = np.searchsorted(wanted, columns[1])
+        places[places == len(wanted)] = 0
+        if len(wanted):
+            found.append(columns[:, wanted[places] == columns[1]])
+    doc_ids, signature_ids, batch_ids = np.concatenate(found, axis=1)
+    return doc_ids, signature_ids, batch_ids
+
+
+def _nearest_old(
+    ids: Ids,
+    old: NDArray[np.bool_],
+    ranks: Ids,
+    left: Ids,
+    right: Ids,
+    similarities: NDArray[np.float64],
+) -> tuple[Ids, Ids]:
+    """For each signature without an old document the most similar one that has some, or itself."""
+    one = np.searchsorted(ids, np.concatenate([left, right]))
+    other = np.searchsorted(ids, np.concatenate([right, left]))
+    both = np.concatenate([similarities, similarities])
+    useful = np.flatnonzero(~old[one] & old[other])
+    useful = useful[np.lexsort((ranks[other[useful]], -both[useful], one[useful]))]
+    useful = useful[np.flatnonzero(np.diff(one[useful], prepend=-1))]
+    chosen, pairs = ids.copy(), np.full(len(ids), -1, dtype=np.int64)
+    chosen[one[useful]] = ids[other[useful]]
+    pairs[one[useful]] = useful % max(1, len(left))
+    return chosen, pairs
+
+
+def _preference(snapshot: Snapshot, keep: str, values: FieldValues | None) -> Callable[[Ids], Ids]:
+    """From sorted doc_ids to their ranks, 0 for the most preferred."""
+    if keep == "first":
+        return lambda doc_ids: np.arange(len(doc_ids))
+    if keep == "last":
+        return lambda doc_ids: np.arange(len(doc_ids))[::-1].copy()
+    descending = True
+    if keep in ("longest", "shortest"):
+        name, descending = "n_chars", keep == "longest"
+    elif keep.startswith("field:") and len(keep) > len("field:"):
+        name = keep.removeprefix("field:")
+        descending, name = not name.startswith("-"), name.removeprefix("-")
+    else:
+        raise ParameterError(
+            f"keep is {keep!r}; expected one of {', '.join(KEEPS)}, field:NAME or field:-NAME"
+        )
+    if values is None:
+        if name not in _COLUMNS:
+            raise ParameterError(
+                f"keep is {keep!r}, and documents have no field {name!r}; "
+                f"expected one of {', '.join(_COLUMNS)}",
+                hint="fields of the input are known where a file is filtered",
+            )
+
+        def values(doc_ids: Ids) -> list[object]:
+            return snapshot.values_of(doc_ids, name)
+
+    return lambda doc_ids: _ranked(values(doc_ids), descending)
+
+
+def _ranked(found: list[object], descending: bool) -> Ids:
+    """Ranks by value, numbers before texts before nothing; equals in the order given."""
+    numbers = [i for i, value in enumerate(found) if isinstance(value, int | float)]
+    texts = [i for i, value in enumerate(found) if isinstance(value, str)]
+    none = [i for i, value in enumerate(found) if not isinstance(value, int | float | str)]
+    for places in (numbers, texts):
+        places.sort(key=lambda i: found[i], reverse=descending)  # type: ignore[arg-type, return-value]
+    ranks = np.empty(len(found), dtype=np.int64)
+    ranks[np.array(numbers + texts + none, dtype=np.int64)] = np.arange(len(found))
+    return ranks

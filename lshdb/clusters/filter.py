@@ -1,0 +1,222 @@
+"""A file without the lines whose documents are to be dropped: what survives, byte for byte."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.clusters.deduplication import Decisions
+from lshdb.documents.formats.raw_lines import RawLine, key_of, read_raw_lines
+from lshdb.documents.formats.recognition import HEAD, is_delimited, look_at
+from lshdb.documents.io.sources import STDIN
+from lshdb.documents.printable import printable
+from lshdb.errors import InputError, ParameterError
+from lshdb.search.loss import PairCount
+from lshdb.storage.tables.edges import EdgeState
+from lshdb.storage.transactions.snapshot import Snapshot
+
+__all__ = ["FilterCounts", "Survivors", "field_values", "surviving_lines"]
+
+_LINES = 1000
+_LINE_BYTES = 4 * 2**20
+_FIELDS_NAMED = 10
+
+
+@dataclass(slots=True)
+class FilterCounts:
+    """What became of the lines of a file; complete when all have been given.
+
+    Attributes
+    ----------
+    kept, dropped : int
+        Lines.
+    unknown : int
+        Of those kept, how many hold no document of the index.
+    too_long : int
+        Of those unknown, how many were over the limit and not looked into.
+    """
+
+    kept: int = 0
+    dropped: int = 0
+    unknown: int = 0
+    too_long: int = 0
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether less than one line in a hundred holds a document of the index.
+
+        Then it may not be the file that was meant.
+        """
+        return 99 * (self.kept + self.dropped - self.unknown) < self.unknown
+
+
+class Survivors(Iterator[bytes]):
+    """Lines of a file that are kept, byte for byte; one over the limit comes in pieces.
+
+    Attributes
+    ----------
+    counts : FilterCounts
+        Complete when the last line has been given.
+    state, unchecked
+        As of :class:`~lshdb.groups.StoredAnswer`.
+    """
+
+    def __init__(self, lines: Iterator[bytes], counts: FilterCounts) -> None:
+        self._lines = lines
+        self.counts = counts
+        self.state: EdgeState | None = None
+        self.unchecked: PairCount | None = None
+
+    def __next__(self) -> bytes:
+        return next(self._lines)
+
+
+def surviving_lines(
+    snapshot: Snapshot,
+    chosen: Decisions,
+    path: str | os.PathLike[str],
+    *,
+    key_field: str,
+    limit: int,
+    counts: FilterCounts,
+) -> Iterator[bytes]:
+    """The lines of a JSON Lines file whose documents are kept, as they lie.
+
+    A line that holds no document of the index is kept: nothing says that it repeats anything. So
+    is a line over the limit, which could be no document. But a file of which no line holds one is
+    not the file that is meant: of a file that can be read twice all lines are looked at before the
+    first is given, up to one that does, and of a stream the first thousand.
+
+    Raises
+    ------
+    InputError
+        No line holds a document of the index, or the file cannot be read to its end.
+    """
+    chunks = _some_lines(path, limit)
+    if os.path.isfile(path):
+        _require_documents(_some_lines(path, limit), snapshot, path, key_field, is_all=True)
+    else:
+        first = list(itertools.islice(chunks, 1))
+        _require_documents(first, snapshot, path, key_field, is_all=False)
+        chunks = itertools.chain(first, chunks)
+    for chunk in chunks:
+        keys = [key_of(line.record, key_field) for line in chunk]
+        known = snapshot.documents_of_keys({key for key in keys if key is not None})
+        numbers = [known[key].doc_id if key in known else -1 for key in keys]
+        dropped = chosen.dropped(np.array(numbers, dtype=np.int64))
+        for line, number, drop in zip(chunk, numbers, dropped.tolist(), strict=True):
+            if drop:
+                counts.dropped += 1
+                continue
+            if not line.continues:
+                counts.kept += 1
+                counts.unknown += number < 0 and not line.data.isspace()
+                counts.too_long += not line.is_whole
+            yield line.data
+
+
+def _require_documents(
+    chunks: Iterable[list[RawLine]],
+    snapshot: Snapshot,
+    path: str | os.PathLike[str],
+    key_field: str,
+    *,
+    is_all: bool,
+) -> None:
+    """Refuse lines of which none holds a document of the index, and say why that is.
+
+    An empty file is nothing to refuse. Lines are taken up to the first that holds a document.
+
+    Raises
+    ------
+    InputError
+    """
+    name = "standard input" if os.fspath(path) == STDIN else printable(os.fspath(path))
+    n_lines = 0
+    head = b""
+    record: dict[str, Any] | None = None
+    example: str | None = None
+    for chunk in chunks:
+        keys = {key for line in chunk if (key := key_of(line.record, key_field)) is not None}
+        if keys and snapshot.documents_of_keys(keys):
+            return
+        n_lines += sum(not line.data.isspace() for line in chunk if not line.continues)
+        head = head or b"".join(line.data for line in chunk[:100])[:HEAD]
+        record = record or next((line.record for line in chunk if line.record is not None), None)
+        example = example or next(iter(sorted(keys)), None)
+    if not n_lines:
+        return
+    look = look_at(head)
+    if look is not None and look.what == "JSON Lines":
+        look = None
+    if record is None:
+        look = look or is_delimited(head)
+        raise InputError(
+            f"{name} is no JSON Lines file" + (f"; it looks like {look.what}" if look else ""),
+            hint=look.advice if look else "expected one JSON object a line, as they were added",
+        )
+    lines = f"{n_lines:,} lines" if is_all else f"first {n_lines:,} lines"
+    if example is None:
+        fields = ", ".join(map(repr, list(record)[:_FIELDS_NAMED]))
+        raise InputError(
+            f"none of the {lines} of {name} has a key in the field {key_field!r}",
+            hint=f"name the field with --key-field; the first object has {fields or 'no field'}",
+        )
+    raise InputError(
+        f"none of the {lines} of {name} holds a document of the index; a key is {example!r:.100}",
+        hint="check that the file was added to this index, and --key-field"
+        + ("" if is_all else "; of a file, unlike a stream, all lines are looked at"),
+    )
+
+
+def _some_lines(path: str | os.PathLike[str], limit: int) -> Iterator[list[RawLine]]:
+    """Lines to be looked up together: so many, or so many bytes."""
+    chunk: list[RawLine] = []
+    size = 0
+    for line in read_raw_lines(path, limit=limit):
+        chunk.append(line)
+        size += len(line.data)
+        if len(chunk) == _LINES or size >= _LINE_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def field_values(
+    snapshot: Snapshot, path: str | os.PathLike[str], keep: str, *, key_field: str, limit: int
+) -> Callable[[NDArray[np.int64]], list[object]] | None:
+    """Values of the field that ``keep`` names, by doc_id; None where it names none.
+
+    The first line of a key counts.
+    """
+    if not keep.startswith("field:"):
+        return None
+    if os.fspath(path) == "-":
+        raise ParameterError(
+            "standard input can be read only once, and choosing by a field takes two passes",
+            hint="write it to a file first",
+        )
+    field = keep.removeprefix("field:").removeprefix("-")
+
+    def values(doc_ids: NDArray[np.int64]) -> list[object]:
+        found: dict[int, object] = {}
+        wanted = set(doc_ids.tolist())
+        for chunk in _some_lines(path, limit):
+            given: dict[str, object] = {}
+            for line in chunk:
+                key = key_of(line.record, key_field)
+                if line.record is not None and key is not None and field in line.record:
+                    given.setdefault(key, line.record[field])
+            for key, document in snapshot.documents_of_keys(given).items():
+                if document.doc_id in wanted:
+                    found.setdefault(document.doc_id, given[key])
+        return [found.get(doc_id) for doc_id in doc_ids.tolist()]
+
+    return values

@@ -1,0 +1,285 @@
+"""Keeping verified edges and clusters, and bringing them up to date at the cost of what changed.
+
+    new signatures                  -> their verified pairs -> table edge
+    ends of new edges, signatures that gained or lost a document
+                                    -> the clusters they are in: these are cut and joined anew
+                                       from their edges; all others stay as they lie
+
+The first time, and when a lower threshold, another method or another cap is asked for, everything
+is done from the beginning. Clusters at a *higher* threshold need no new pass: they are made of the
+edges that suffice.
+
+Decided: edges are found when clusters are asked for and not by ``add``, so that a night's add costs
+no more than it must; the question takes the writer lock for as long as there is something to
+bring up to date, and is plain reading otherwise. All of one update is one transaction.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.errors import LshdbError
+from lshdb.search.candidates import LeftOut, contains
+from lshdb.search.components import connect
+from lshdb.search.loss import Loss, stored_loss
+from lshdb.search.verified_pairs import MEMORY, find_links
+from lshdb.signatures.family import Family
+from lshdb.storage.store import Store
+from lshdb.storage.tables.edges import EdgeState, EdgeTables
+from lshdb.storage.tables.records import timestamp
+from lshdb.storage.transactions.changes import WriteTransaction
+from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.writer import Writer
+
+__all__ = ["MAX_BUCKET", "NO_CAP", "is_current", "update_clusters"]
+
+MAX_BUCKET = 1000
+"""Larger buckets are linked and not paired, unless another number is asked for."""
+NO_CAP = "none"
+"""Asks for all buckets to be paired."""
+
+Ids = NDArray[np.int64]
+
+
+def is_current(snapshot: Snapshot, wanted: EdgeState) -> bool:
+    """Whether the stored edges cover all that is in, as far down as is wanted."""
+    state = snapshot.edges.state()
+    return state is not None and _serves(state, wanted) and not _is_behind(snapshot, state)
+
+
+def update_clusters(
+    store: Store,
+    family: Family,
+    *,
+    threshold: float,
+    method: str,
+    max_bucket: int | str | None,
+    lock_timeout: float,
+    memory: int = MEMORY,
+    workers: int = 1,
+    on_loss: Callable[[EdgeState, Loss], None] | None = None,
+) -> EdgeState:
+    """Bring edges and clusters up to date, if they are not, and say what they cover.
+
+    Parameters
+    ----------
+    store : Store
+    family : Family
+    threshold : float
+        At least down to it.
+    method : {"signature", "exact"}
+    max_bucket : int or "none", optional
+        As it was, or ``MAX_BUCKET``, if it is not given; "none" pairs buckets of any size.
+    lock_timeout : float
+        Seconds to wait for another writer.
+    memory, workers : int
+        See :func:`~lshdb.search.verified_pairs.find_links`.
+    on_loss : callable, optional
+        Told what large buckets cost, where that has been worked out.
+
+    Raises
+    ------
+    LockedError, DatabaseError, LshdbError
+        Nothing was changed; also where they are not up to date and may not be written to.
+    """
+    with store.reading() as snapshot:
+        state = snapshot.edges.state()
+        wanted = _wanted(state, threshold, method, max_bucket)
+        if state is not None and is_current(snapshot, wanted):
+            return state
+    with contextlib.ExitStack() as exits:
+        try:
+            writer = exits.enter_context(Writer(store, lock_timeout=lock_timeout))
+        except LshdbError as error:
+            if not _may_not_write(error):
+                raise
+            raise LshdbError(
+                f"{error.message}, and its clusters are not up to date",
+                hint="ask with --no-update (update=False) for what was found before, or have "
+                "someone who may write there run lshdb clusters",
+            ) from error
+        transaction = exits.enter_context(writer.transaction())
+        # Whoever held the lock before may have changed what is there. Pairs are read by a
+        # transaction of their own, which under the lock sees the same state.
+        with store.reading() as snapshot:
+            state = snapshot.edges.state()
+            wanted = _wanted(state, threshold, method, max_bucket)
+            if state is not None and not _serves(state, wanted):
+                transaction.edges.clear()
+                state = None
+            update = _Update(transaction, snapshot, family, wanted, memory, workers)
+            reached = update.from_scratch() if state is None else update.catch_up(state)
+        if update.loss is not None and on_loss is not None:
+            on_loss(reached, update.loss)
+        transaction.edges.put_state(reached)
+    return reached
+
+
+def _may_not_write(error: LshdbError) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+def _wanted(
+    state: EdgeState | None, threshold: float, method: str, max_bucket: int | str | None
+) -> EdgeState:
+    most: int | None
+    if max_bucket is None:
+        most = MAX_BUCKET if state is None else state.max_bucket
+    else:
+        most = None if isinstance(max_bucket, str) else max_bucket
+    if state is not None and state.method == method and state.max_bucket == most:
+        threshold = min(threshold, state.threshold)
+    return EdgeState(threshold, method, most, 0, 0, 0, 0, 0, 0.0, timestamp())
+
+
+def _serves(state: EdgeState, wanted: EdgeState) -> bool:
+    return (
+        state.threshold <= wanted.threshold
+        and state.method == wanted.method
+        and state.max_bucket == wanted.max_bucket
+    )
+
+
+def _is_behind(snapshot: Snapshot, state: EdgeState) -> bool:
+    last = snapshot.last_batch()
+    return last is not None and last.batch_id > state.batch_id
+
+
+class _Update:
+    """One update of edges and clusters, inside one transaction."""
+
+    def __init__(
+        self,
+        transaction: WriteTransaction,
+        snapshot: Snapshot,
+        family: Family,
+        wanted: EdgeState,
+        memory: int,
+        workers: int,
+    ) -> None:
+        self._tables: EdgeTables = transaction.edges
+        self._snapshot = snapshot
+        self._family = family
+        self._wanted = wanted
+        self._memory = memory
+        self._workers = workers
+        self._left_out = LeftOut()
+        self.loss: Loss | None = None
+
+    def from_scratch(self) -> EdgeState:
+        """All edges and all clusters."""
+        self._find(None)
+        ends = [np.empty((2, 0), dtype=np.int64)]
+        for edges in self._tables.edges(self._wanted.threshold):
+            ends.append(np.stack([edges.left, edges.right]))
+        left, right = np.concatenate(ends, axis=1)
+        self._cluster(left, right, None)
+        return self._reached(self._wanted)
+
+    def catch_up(self, state: EdgeState) -> EdgeState:
+        """The edges of new signatures, and the clusters that are touched."""
+        tables, snapshot = self._tables, self._snapshot
+        changed = snapshot.new_signatures(state.batch_id + 1)
+        new = changed[changed >= state.n_signatures]
+        released = tables.released_since(state.release_id)
+        dead = released[contains(tables.dead(), released)]
+        touched = [changed, released]
+        if len(dead):
+            if state.hot_buckets:
+                # What hung together by a leader that is gone is to find another one.
+                new = np.union1d(new, self._neighbours(dead))
+            # The labels of what hung on it must be known before its edges are dropped; its own
+            # label is that of its cluster.
+            tables.drop_edges_of(dead)
+        touched += self._find(new)
+        self._recluster(np.unique(np.concatenate(touched)))
+        return self._reached(state)
+
+    def _neighbours(self, signature_ids: Ids) -> Ids:
+        members = self._tables.members_of(self._tables.labels_of(signature_ids))
+        return np.setdiff1d(members, self._tables.dead())
+
+    def _find(self, new: Ids | None) -> list[Ids]:
+        """Find edges and write them down; their ends."""
+        if new is not None and not len(new):
+            return []
+        found = find_links(
+            self._snapshot,
+            self._family,
+            threshold=self._wanted.threshold,
+            method=self._wanted.method,
+            new=new,
+            most=self._wanted.max_bucket,
+            link=True,
+            left_out=self._left_out,
+            memory=self._memory,
+            workers=self._workers,
+        )
+        ends = []
+        for edges in found:
+            self._tables.put_edges(edges, self._wanted.method)
+            if new is not None:
+                ends += [edges.left, edges.right]
+        return ends
+
+    def _recluster(self, touched: Ids) -> None:
+        """Cut and join anew the clusters in which some signatures are, or now come to be."""
+        tables = self._tables
+        labels = tables.labels_of(touched)
+        members = np.union1d(tables.members_of(labels), touched)
+        tables.drop_members(labels)
+        ends = [np.empty((2, 0), dtype=np.int64)]
+        for edges in tables.edges_of(members):
+            ends.append(np.stack([edges.left, edges.right]))
+        left, right = np.concatenate(ends, axis=1)
+        self._cluster(left, right, members)
+
+    def _cluster(self, left: Ids, right: Ids, members: Ids | None) -> None:
+        """Write the clusters of some signatures, or of all."""
+        nodes, roots = connect(left, right)
+        ids, firsts, counts = [], [], []
+        for held in self._snapshot.edges.holders(members):
+            wanted = contains(nodes, held.signature_ids) | (held.count > 1)
+            ids.append(held.signature_ids[wanted])
+            firsts.append(held.first[wanted])
+            counts.append(held.count[wanted])
+        if not ids:
+            return
+        signature_ids, first = np.concatenate(ids), np.concatenate(firsts)
+        # What is in no edge is a component of its own: copies of one document.
+        root = signature_ids.copy()
+        linked = contains(nodes, signature_ids)
+        root[linked] = roots[np.searchsorted(nodes, signature_ids[linked])]
+        order = np.lexsort((first, root))
+        starts = np.flatnonzero(np.diff(root[order], prepend=-1))
+        sizes = np.diff(starts, append=len(order))
+        labels = np.empty(len(order), dtype=np.int64)
+        labels[order] = np.repeat(first[order][starts], sizes)
+        self._tables.put_members(signature_ids, labels)
+
+    def _reached(self, before: EdgeState) -> EdgeState:
+        snapshot = self._snapshot
+        last = snapshot.last_batch()
+        reached = replace(
+            self._wanted,
+            n_signatures=snapshot.n_signatures,
+            batch_id=last.batch_id if last else 0,
+            release_id=snapshot.edges.last_release(),
+            hot_buckets=max(before.hot_buckets, self._left_out.buckets),
+            hot_pairs=before.hot_pairs + self._left_out.pairs,
+            recall_lost=before.recall_lost,
+            updated_at=timestamp(),
+        )
+        if not reached.hot_buckets:
+            return reached
+        self.loss = stored_loss(
+            snapshot, self._family, reached, threshold=reached.threshold, tables=self._tables
+        )
+        return reached if self.loss is None else replace(reached, recall_lost=self.loss.share)

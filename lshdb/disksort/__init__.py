@@ -1,0 +1,1 @@
+"""Sorted sets on disk, larger than memory."""

@@ -1,0 +1,161 @@
+"""What a reader of documents yields: a document, or the reason why there is none.
+
+How a source says that it cannot be read on; caught in this package, never seen outside it.
+
+What a key and a body must be, whatever they came from.
+
+Decided: a key is at most 1,024 bytes of UTF-8, so that it fits any database's index entry; it holds
+no NUL, which PostgreSQL's text refuses; and neither keys nor texts hold lone surrogates, which no
+UTF-8 can carry and no shingle hash is defined for. NUL in a text is allowed. Nothing is trimmed or
+normalised: two keys are the same only if they are the same characters.
+
+The answers are reasons, not exceptions, because a bad document is counted and stepped over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from lshdb.arguments import lone_surrogate, validate_body
+from lshdb.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from numpy.typing import NDArray
+
+__all__ = [
+    "MAX_KEY_BYTES",
+    "Body",
+    "BrokenSourceError",
+    "DamagedDataError",
+    "Document",
+    "Given",
+    "Rejected",
+    "given_document",
+    "validate_body",
+    "validate_key",
+]
+
+
+class BrokenSourceError(Exception):
+    """A source cannot be read on.
+
+    Attributes
+    ----------
+    reason : str
+        Why, in one line.
+    line : int or None
+        The line that was being read, where somebody counted.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.line: int | None = None
+
+
+class DamagedDataError(BrokenSourceError):
+    """Compressed data is truncated or corrupt."""
+
+
+Body: TypeAlias = (
+    "str | list[str] | tuple[str, ...] | AbstractSet[str] | dict[str, float] | dict[str, int] | "
+    "list[float] | list[int] | tuple[float, ...] | NDArray[Any]"
+)
+"""A text; a list or tuple of ready tokens, or a set of them, that are used as they are; weights by
+token; a vector or bits: a 1-D array, a list of numbers, or a string of binary or hexadecimal
+digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document on its way into the index, or a query.
+
+    Attributes
+    ----------
+    key : str
+        The user's identifier.
+    body : str, list, tuple, set, dict or ndarray
+        The text, ready tokens in order or as a set, weights of tokens, a vector or bits.
+    source : str
+        Where it came from, for messages: ``file``, ``file:line`` or ``file: row n``.
+    """
+
+    key: str
+    body: Any
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Something in the input that is no acceptable document.
+
+    Attributes
+    ----------
+    source : str
+        ``file``, ``file:line`` or ``file: row n``.
+    reason : str
+        What was found and what was expected, in one line.
+    """
+
+    source: str
+    reason: str
+
+
+Given: TypeAlias = "Document | Rejected | tuple[str, Body]"
+"""What an add takes."""
+
+
+def given_document(item: object) -> Document:
+    """A document as the caller gives it, or the pair of its key and its body.
+
+    Raises
+    ------
+    InputError
+        It is neither.
+    """
+    if isinstance(item, Document):
+        return item
+    if not isinstance(item, tuple | list) or len(item) != 2 or not isinstance(item[0], str):
+        raise InputError(
+            f"the documents hold {item!r:.200}; expected (key, text) or (key, tokens), the key a "
+            "string",
+            hint="give pairs; a dict gives them by .items()",
+        )
+    return Document(item[0], item[1])
+
+
+MAX_KEY_BYTES = 1024
+"""The longest key, in bytes of its UTF-8."""
+
+
+def validate_key(key: str) -> str | None:
+    """Say why a key cannot be used.
+
+    Parameters
+    ----------
+    key : str
+        The user's identifier of a document.
+
+    Returns
+    -------
+    str or None
+        The reason in one line, or None if the key is good.
+    """
+    if type(key) is str and key.isascii() and 0 < len(key) <= MAX_KEY_BYTES and "\0" not in key:
+        return None  # nearly every key, in a third of the time
+    if not isinstance(key, str):
+        return f"the key is of type {type(key).__name__}, expected a string"
+    if not key:
+        return "the key is empty"
+    position = lone_surrogate(key)
+    if position is not None:
+        return f"the key holds a lone surrogate at character {position + 1}"
+    if "\0" in key:
+        return f"the key holds a NUL at character {key.index(chr(0)) + 1}"
+    size = len(key.encode("utf-8"))
+    if size > MAX_KEY_BYTES:
+        return f"the key has {size:,} bytes in UTF-8, at most {MAX_KEY_BYTES:,} are allowed"
+    return None

@@ -1,0 +1,195 @@
+"""CSV and TSV: a header line that names the columns, then one record a document.
+
+Decided: both follow the same rules of quoting (double quotes around a cell that holds delimiters,
+line feeds or quotes; quotes in it doubled) and the parser is strict: text behind a closing quote,
+or a quote that is never closed, rejects the record instead of letting it swallow others in silence.
+Strictness has a cost that CSV itself sets: a stray quote at the beginning of a cell may take the
+lines up to the next quote with it. The reason names all the lines that are lost.
+
+Lines that are not UTF-8 still go through the parser, with their bytes smuggled in as surrogates, so
+that quoting stays in step; their record is then rejected. A record over the limit is skipped to its
+end without being held. Without a usable header nothing is read: one rejection for the file.
+
+``csv.field_size_limit`` belongs to the whole process. It is raised here, never lowered; what bounds
+a cell is the limit of a record.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator
+
+from lshdb.documents.document import Document, Rejected, validate_key
+from lshdb.documents.formats.fields import Fields
+from lshdb.documents.io.lines import TooLong, split_lines
+from lshdb.documents.printable import shown_names
+
+__all__ = ["read_delimited"]
+
+_FIELD_LIMIT = 2**31 - 1  # the largest that a C long holds everywhere
+
+
+def read_delimited(
+    chunks: Iterable[bytes],
+    *,
+    name: str,
+    delimiter: str,
+    fields: Fields,
+    limit: int,
+) -> Iterator[Document | Rejected]:
+    """Read CSV, or TSV with a tab as delimiter.
+
+    Parameters
+    ----------
+    chunks : iterable of bytes
+        The content of the file, cut anywhere.
+    name : str
+        The file, for messages.
+    delimiter : str
+        One character.
+    fields : Fields
+        Names of the columns that hold the key and the body, which is a string.
+    limit : int
+        The longest record, in bytes.
+
+    Yields
+    ------
+    Document or Rejected
+        One for each record that is not blank, in order; the source names the line on which the
+        record begins.
+
+    Raises
+    ------
+    BrokenSourceError
+        As the chunks raise it, with the line.
+    """
+    if csv.field_size_limit() < _FIELD_LIMIT:
+        csv.field_size_limit(_FIELD_LIMIT)
+    records = _records(_Feed(split_lines(chunks, limit), limit), delimiter)
+    _, header, reason = next(records, (1, [], "the file is empty, expected a header line"))
+    bodies = fields.bodies
+    text_field = next((each for each in bodies if each in header), bodies[0])
+    key_field = fields.key_name
+    if reason is None:
+        reason = _header_fault(header, key_field, text_field)
+    if reason is not None:
+        yield Rejected(name, f"no usable header: {reason}")
+        return
+
+    key_column, text_column = header.index(key_field), header.index(text_field)
+    for line, cells, reason in records:
+        if reason is None and len(cells) != len(header):
+            reason = f"{len(cells)} cells, the header has {len(header)}"
+        if reason is None:
+            reason = validate_key(cells[key_column])
+        if reason is None:
+            yield Document(cells[key_column], cells[text_column], f"{name}:{line}")
+        else:
+            yield Rejected(f"{name}:{line}", reason)
+
+
+def _header_fault(header: list[str], key_field: str, text_field: str) -> str | None:
+    for field in (key_field, text_field):
+        if field not in header:
+            return f"no column {field!r}; columns there: {shown_names(header)}"
+        if header.count(field) > 1:
+            return f"more than one column {field!r}"
+    return None
+
+
+class _OversizeError(Exception):
+    """The record is over the limit; leaves the parser, never this module."""
+
+
+class _Feed:
+    """Hands lines to the parser and keeps account of the record they belong to."""
+
+    def __init__(self, lines: Iterator[bytes | TooLong], limit: int) -> None:
+        self._lines = lines
+        self._limit = limit
+        self._size = 0
+        self._ends_quoted = False
+        self.number = 0
+        self.start = 1
+        self.fault: str | None = None
+
+    def begin_record(self) -> None:
+        self.start = self.number + 1
+        self._size = 0
+        self.fault = None
+
+    def __iter__(self) -> _Feed:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self.number += 1
+        if not isinstance(line, TooLong):
+            self._size += len(line) + 1
+        if isinstance(line, TooLong) or self._size - 1 > self._limit:
+            # The parser asks for a second line of a record only inside quotes.
+            self._ends_quoted = (self.number > self.start) != _odd_quotes(line)
+            raise _OversizeError
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            self._note(f"not valid UTF-8 at byte {error.start + 1} of line {self.number}")
+            text = line.decode("utf-8", "surrogateescape")
+        if "\0" in text:
+            self._note(f"NUL at character {text.index(chr(0)) + 1} of line {self.number}")
+        return text + "\n"
+
+    def _note(self, fault: str) -> None:
+        self.fault = self.fault or fault
+
+    def skip_record(self) -> None:
+        """After an oversize: go behind the line on which the record ends."""
+        while self._ends_quoted:
+            line = next(self._lines, None)
+            if line is None:
+                return
+            self.number += 1
+            self._ends_quoted = not _odd_quotes(line)
+
+    def oversize(self) -> str:
+        return f"the record has more bytes than the limit of {self._limit:,}{self.extent()}"
+
+    def extent(self) -> str:
+        """Which lines the record took, if more than one."""
+        return f" (lines {self.start} to {self.number})" if self.number > self.start else ""
+
+
+def _odd_quotes(line: bytes | TooLong) -> bool:
+    n_quotes = line.n_quotes if isinstance(line, TooLong) else line.count(b'"')
+    return n_quotes % 2 == 1
+
+
+def _records(feed: _Feed, delimiter: str) -> Iterator[tuple[int, list[str], str | None]]:
+    """Line on which a record begins, its cells, and why it cannot be used."""
+    rows = csv.reader(feed, delimiter=delimiter, strict=True)
+    while True:
+        feed.begin_record()
+        try:
+            cells = next(rows)
+        except StopIteration:
+            return
+        except _OversizeError:
+            feed.skip_record()
+            yield feed.start, [], feed.oversize()
+        except csv.Error as error:  # the parser begins anew with the next line
+            reason = feed.fault or _parser_reason(error, delimiter)
+            yield feed.start, [], reason + feed.extent()
+        else:
+            if cells:
+                yield feed.start, cells, feed.fault and feed.fault + feed.extent()
+
+
+def _parser_reason(error: csv.Error, delimiter: str) -> str:
+    message = str(error)
+    if "unexpected end of data" in message:
+        return "a quote that opens in this record is never closed"
+    if "expected after" in message:
+        return f"a closing quote is followed by something other than {delimiter!r} or a line end"
+    if "new-line character" in message:
+        return "a carriage return outside quotes that does not end the line"
+    return f"not valid: {message}"

@@ -1,0 +1,133 @@
+"""JSON Lines: one object a line, one of its fields the key and one the text.
+
+Decided: every line stands for itself, so whatever is wrong with one is a rejected line and the next
+is read as if nothing had been. Blank lines mean nothing. An integer is accepted as a key and
+becomes its decimal text; other numbers are not, because their text depends on who prints them. The
+text is a string, an array of strings: tokens that are used as they are, or ``{"set": [...]}``: the
+same without order. Where vectors, bits or
+weights are expected, any string, array or object goes through, and what is wrong with its numbers
+is said by who adds it. Of a field that occurs twice in one object the last counts, which is the
+parser's rule.
+
+Limits: integers have 64 bits; nesting is at most about 1,000 deep (the parser's limits).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import orjson
+
+from lshdb.documents.document import Document, Rejected, validate_body, validate_key
+from lshdb.documents.formats.fields import Fields
+from lshdb.documents.io.lines import TooLong, split_lines
+from lshdb.documents.printable import json_kind, shown_names
+
+__all__ = ["read_jsonl"]
+
+
+class _NoDocumentError(Exception):
+    """A line is no document; the message is the reason."""
+
+
+def read_jsonl(
+    chunks: Iterable[bytes], *, name: str, fields: Fields, limit: int
+) -> Iterator[Document | Rejected]:
+    """Read JSON Lines.
+
+    Parameters
+    ----------
+    chunks : iterable of bytes
+        The content of the file, cut anywhere.
+    name : str
+        The file, for messages.
+    fields : Fields
+        Names of the fields that hold the key and the body.
+    limit : int
+        The longest line, in bytes.
+
+    Yields
+    ------
+    Document or Rejected
+        One for each line that is not blank, in order.
+
+    Raises
+    ------
+    BrokenSourceError
+        As the chunks raise it, with the line.
+    """
+    key_field, body_fields, is_text = fields.key_name, fields.bodies, fields.is_text
+    for number, line in enumerate(split_lines(chunks, limit), start=1):
+        source = f"{name}:{number}"
+        if isinstance(line, TooLong):
+            reason = f"the line has {line.size:,} bytes, more than the limit of {limit:,}"
+            yield Rejected(source, reason)
+            continue
+        line = line.rstrip(b" \t\r")
+        if not line:
+            continue
+        try:
+            yield _document(line, key_field, body_fields, is_text, source)
+        except _NoDocumentError as error:
+            yield Rejected(source, str(error))
+
+
+def _document(
+    line: bytes, key_field: str, body_fields: tuple[str, ...], is_text: bool, source: str
+) -> Document:
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise _NoDocumentError(_no_json(line, error)) from error
+    if not isinstance(record, dict):
+        raise _NoDocumentError(f"the line is {json_kind(record)}, expected an object")
+    body_field = body_fields[0]
+    if body_field not in record:
+        body_field = next((each for each in body_fields if each in record), body_field)
+    if key_field not in record or body_field not in record:
+        field = body_field if key_field in record else key_field
+        raise _NoDocumentError(f"no field {field!r}; fields there: {shown_names(record)}")
+
+    key = record[key_field]
+    if type(key) is int:
+        key = str(key)
+    elif not isinstance(key, str):
+        kind = json_kind(key)
+        raise _NoDocumentError(f"key {key_field!r} is {kind}, expected a string or an integer")
+    body = record[body_field]
+    if isinstance(body, dict) and list(body) == ["set"] and isinstance(body["set"], list):
+        body = _set(body["set"], body_field)
+    if not isinstance(body, (str, list, frozenset)) and (is_text or not isinstance(body, dict)):
+        kind = json_kind(body)
+        what, expected = (
+            ("text", "a string or an array of strings")
+            if is_text
+            else ("body", "an array, a string or an object")
+        )
+        raise _NoDocumentError(f"{what} {body_field!r} is {kind}, expected {expected}")
+    reason = validate_key(key)
+    if reason is None and is_text and isinstance(body, list | frozenset):
+        reason = validate_body(body)  # a string that was parsed has no surrogates
+    if reason is not None:
+        raise _NoDocumentError(reason)
+    return Document(key, body, source)
+
+
+def _set(tokens: list[object], field: str) -> frozenset[str]:
+    """The tokens of a set."""
+    for number, token in enumerate(tokens, start=1):
+        if not isinstance(token, str):
+            kind = json_kind(token)
+            raise _NoDocumentError(f"token {number} of the set {field!r} is {kind}, not a string")
+    return frozenset(tokens)  # type: ignore[arg-type]
+
+
+def _no_json(line: bytes, error: orjson.JSONDecodeError) -> str:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError as undecodable:
+        return f"not valid UTF-8 at byte {undecodable.start + 1} of the line"
+    message = error.msg
+    if "surrogate" in message:
+        message = "an escape stands for a lone surrogate"
+    return f"not valid JSON: {message} (column {error.colno})"

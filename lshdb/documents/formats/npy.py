@@ -1,0 +1,294 @@
+"""``.npy`` arrays -> blocks of rows: the header, the types that are read, both orders of storage.
+
+Decided: an array is read as a stream, a block of bounded bytes at a time, never whole and never
+through a memory map. Under a map, a file that another program cuts is SIGBUS, which ends the
+process; here it is an error. A stream also comes from a pipe, out of ``.npy.gz``, and out of a
+member of an ``.npz``.
+
+In Fortran order a row lies scattered over the whole file, so a block is read column by column at
+its places (pread), in pieces of that block's length. What cannot be read at any place must fit in
+one such block then.
+
+Read are float32, float64, float16, uint8 and bool in either byte order. Other numbers are refused
+and not converted, for nobody knows what was meant by rounding them; Python objects are pickles,
+which can run code, and are never loaded. What lies behind the last row is not looked at.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.disksort.descriptors import read_at
+from lshdb.documents.document import BrokenSourceError
+from lshdb.documents.printable import printable, system_reason
+
+__all__ = [
+    "ArrayHeader",
+    "ByteStream",
+    "is_whole",
+    "read_blocks",
+    "read_header",
+    "read_rows",
+    "vector_fault",
+]
+
+BLOCK_BYTES = 2**20
+"""Of rows that are read at once."""
+SCATTERED_BYTES = 16 * 2**20
+"""Of rows that are read at once in Fortran order."""
+MAX_HEADER_BYTES = 2**16
+_MAGIC = b"\x93NUMPY"
+_VECTOR_TYPES = {("f", 4), ("f", 8), ("f", 2), ("u", 1), ("b", 1)}
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayHeader:
+    """What a ``.npy`` says of itself.
+
+    Attributes
+    ----------
+    dtype : dtype
+    shape : tuple of int
+    is_fortran : bool
+        Whether the first index varies fastest.
+    offset : int
+        Bytes before the first number.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    is_fortran: bool
+    offset: int
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of what has one first index."""
+        return int(np.prod(self.shape[1:], dtype=object)) * self.dtype.itemsize
+
+
+class ByteStream:
+    """Takes so many bytes at a time from chunks that are cut anywhere.
+
+    Attributes
+    ----------
+    damage : BrokenSourceError or None
+        What broke the chunks off; the bytes before it are given first.
+    """
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = iter(chunks)
+        self._rest = memoryview(b"")
+        self.damage: BrokenSourceError | None = None
+
+    def take(self, size: int) -> bytes:
+        """The next bytes; fewer at the end."""
+        parts = []
+        while size:
+            if not self._rest:
+                try:
+                    self._rest = memoryview(next(self._chunks, b""))
+                except BrokenSourceError as error:
+                    self.damage = error
+                if not self._rest:
+                    break
+            parts.append(self._rest[:size])
+            self._rest = self._rest[size:]
+            size -= len(parts[-1])
+        return b"".join(parts)
+
+
+def read_header(data: ByteStream) -> ArrayHeader:
+    """Read the header of an array.
+
+    Raises
+    ------
+    BrokenSourceError
+        It is none that can be read.
+    """
+    start = data.take(8)
+    if data.damage is not None:
+        raise data.damage
+    if not start.startswith(_MAGIC) or len(start) < 8:
+        raise BrokenSourceError("is no .npy file: it does not begin with \\x93NUMPY and a version")
+    version = (start[6], start[7])
+    if version not in ((1, 0), (2, 0)):
+        raise BrokenSourceError(
+            f"has .npy format version {version[0]}.{version[1]}, expected 1.0 or 2.0"
+        )
+    length = data.take(2 if version == (1, 0) else 4)
+    size = int.from_bytes(length, "little")
+    # NumPy would take as much memory as a header says it needs.
+    if size > MAX_HEADER_BYTES:
+        raise BrokenSourceError(
+            f"has a .npy header of {size:,} bytes, expected at most {MAX_HEADER_BYTES:,}"
+        )
+    header = data.take(size)
+    content = io.BytesIO(length + header)
+    try:
+        if version == (1, 0):
+            shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(content)
+        else:
+            shape, is_fortran, dtype = np.lib.format.read_array_header_2_0(content)
+        if any(length < 0 for length in shape):
+            raise ValueError(f"the shape is {shape}")
+    except Exception as error:  # NumPy reads it as a Python literal, and lets out what comes of it
+        reason = printable(str(error))[:200]
+        raise BrokenSourceError(f"has no .npy header that can be read: {reason}") from error
+    return ArrayHeader(dtype, shape, is_fortran, len(start) + len(length) + len(header))
+
+
+def vector_fault(header: ArrayHeader, limit: int) -> str | None:
+    """Why an array holds no vectors, one a row; None where it does.
+
+    Parameters
+    ----------
+    header : ArrayHeader
+    limit : int
+        The longest row, in bytes.
+    """
+    dtype = header.dtype
+    if dtype.hasobject:
+        return (
+            "holds Python objects, which are pickled and never loaded; "
+            "expected numbers: save array.astype('float32')"
+        )
+    if (dtype.kind, dtype.itemsize) not in _VECTOR_TYPES:
+        return (
+            f"holds {printable(str(dtype))[:80]}, expected float32, float64, float16, uint8 or "
+            "bool: save array.astype('float32')"
+        )
+    shape = header.shape
+    if len(shape) == 1:
+        return (
+            f"holds one dimension ({shape[0]:,} numbers), expected two, with a vector a row: "
+            "save array.reshape(1, -1) if it is one vector"
+        )
+    if len(shape) != 2:
+        return f"holds {len(shape)} dimensions, expected two, with a vector a row"
+    if not shape[1]:
+        return "holds vectors of no numbers"
+    if header.row_bytes > limit:
+        return f"holds vectors of {header.row_bytes:,} bytes, more than the limit of {limit:,}"
+    return None
+
+
+def read_blocks(
+    header: ArrayHeader, data: ByteStream, *, descriptor: int | None = None
+) -> Iterator[NDArray[Any]]:
+    """Read the rows of an array, a block at a time.
+
+    Parameters
+    ----------
+    header : ArrayHeader
+        Already read from ``data``.
+    data : ByteStream
+        Behind the header.
+    descriptor : int, optional
+        Of the same bytes, where they lie in a file that can be read at any place.
+
+    Yields
+    ------
+    ndarray, shape (at least 1, ...)
+        In the machine's byte order.
+
+    Raises
+    ------
+    BrokenSourceError
+        The array ends early or cannot be read on; whole rows before have been given. Or it is in
+        Fortran order, more than one block, and there is no descriptor.
+    """
+    if header.is_fortran and len(header.shape) > 1:
+        yield from _scattered_blocks(header, data, descriptor)
+        return
+    n_rows, row_bytes = header.shape[0], header.row_bytes
+    done = 0
+    while done < n_rows:
+        wanted = min(max(BLOCK_BYTES // row_bytes, 1), n_rows - done)
+        content = data.take(wanted * row_bytes)
+        got = len(content) // row_bytes
+        if got:
+            numbers = np.frombuffer(content[: got * row_bytes], dtype=header.dtype)
+            yield _native(numbers.reshape(got, *header.shape[1:]))
+            done += got
+        if got < wanted:
+            raise _ended(data, f"in row {done:,}", header)
+
+
+def read_rows(header: ArrayHeader, descriptor: int, rows: Iterable[int]) -> Iterator[NDArray[Any]]:
+    """Some rows of an array in C order, each by itself; there must be as many as its header says.
+
+    Raises
+    ------
+    OSError
+    """
+    for row in rows:
+        content = read_at(descriptor, header.row_bytes, header.offset + row * header.row_bytes)
+        if len(content) == header.row_bytes:
+            yield _native(np.frombuffer(content, dtype=header.dtype))
+
+
+def is_whole(header: ArrayHeader, descriptor: int) -> bool:
+    """Whether a file is as long as its header says."""
+    n_bytes = header.shape[0] * header.row_bytes if header.shape else 0
+    return os.fstat(descriptor).st_size >= header.offset + n_bytes
+
+
+def _scattered_blocks(
+    header: ArrayHeader, data: ByteStream, descriptor: int | None
+) -> Iterator[NDArray[Any]]:
+    """The rows of an array in Fortran order."""
+    n_rows, dim = header.shape
+    if descriptor is None:
+        yield from _one_block(header, data)
+        return
+    if not is_whole(header, descriptor):
+        raise _ended(data, "before its last column", header)
+    size = header.dtype.itemsize
+    at_once = max(SCATTERED_BYTES // header.row_bytes, 1)
+    for first in range(0, n_rows, at_once):
+        n = min(at_once, n_rows - first)
+        block = np.empty((n, dim), dtype=header.dtype)
+        for column in range(dim):
+            place = header.offset + (column * n_rows + first) * size
+            try:
+                content = read_at(descriptor, n * size, place)
+            except OSError as error:
+                reason = f"cannot be read on: {system_reason(error)}"
+                raise BrokenSourceError(f"{reason}, in row {first:,}") from error
+            if len(content) != n * size:
+                raise _ended(data, f"in column {column:,}", header)
+            block[:, column] = np.frombuffer(content, dtype=header.dtype)
+        yield _native(block)
+
+
+def _one_block(header: ArrayHeader, data: ByteStream) -> Iterator[NDArray[Any]]:
+    """All rows of an array in Fortran order, from a stream."""
+    n_bytes = header.shape[0] * header.row_bytes
+    if n_bytes > SCATTERED_BYTES:
+        raise BrokenSourceError(
+            f"is in Fortran order with {n_bytes:,} bytes, of which at most {SCATTERED_BYTES:,} can "
+            "come from a pipe or a compressed file: save numpy.ascontiguousarray(array)"
+        )
+    content = data.take(n_bytes)
+    if len(content) < n_bytes:
+        raise _ended(data, "before its last column", header)
+    if header.shape[0]:
+        yield _native(np.frombuffer(content, dtype=header.dtype).reshape(header.shape, order="F"))
+
+
+def _native(array: NDArray[Any]) -> NDArray[Any]:
+    """In the machine's byte order."""
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _ended(data: ByteStream, where: str, header: ArrayHeader) -> BrokenSourceError:
+    if data.damage is not None:
+        return BrokenSourceError(f"{data.damage.reason}, {where}")
+    return BrokenSourceError(f"ends {where}, and its header says {header.shape[0]:,} rows")

@@ -1,0 +1,69 @@
+"""Plain text: one file is one document, its key is its path.
+
+Decided: the bytes are UTF-8 or the file is rejected; no encoding is guessed. Line ends stay as they
+are. This is the one format that holds a whole file, so it reads no further than the limit.
+
+A file of its own: each format has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from lshdb.documents.document import BrokenSourceError, Document, Rejected, validate_key
+from lshdb.documents.io.lines import BOM
+
+__all__ = ["read_plaintext"]
+
+
+def read_plaintext(
+    chunks: Iterable[bytes], *, name: str, key: str, limit: int
+) -> Iterator[Document | Rejected]:
+    """Read one text.
+
+    Parameters
+    ----------
+    chunks : iterable of bytes
+        The content of the file, cut anywhere; not read on past the limit.
+    name : str
+        The file, for messages.
+    key : str
+        The document's key.
+    limit : int
+        The longest text, in bytes, not counting a byte order mark.
+
+    Yields
+    ------
+    Document or Rejected
+        Exactly one.
+
+    Raises
+    ------
+    BrokenSourceError
+        As the chunks raise it, with the line.
+    """
+    reason = validate_key(key)
+    if reason is not None:
+        yield Rejected(name, reason)
+        return
+    content = bytearray()
+    try:
+        for chunk in chunks:
+            content += chunk
+            if len(content) > limit + len(BOM):
+                break
+    except BrokenSourceError as error:
+        error.line = content.count(b"\n") + 1
+        raise
+    skipped = len(BOM) if content.startswith(BOM) else 0
+    del content[:skipped]
+    if len(content) > limit:
+        yield Rejected(name, f"the text has more bytes than the limit of {limit:,}")
+        return
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        offset = error.start + skipped
+        yield Rejected(name, f"not valid UTF-8 at byte offset {offset:,} of the file")
+        return
+    yield Document(key, text, name)

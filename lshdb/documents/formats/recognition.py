@@ -1,0 +1,192 @@
+"""What a file looks like by its first bytes: a table of formats that are no plain text.
+
+A file whose name says nothing is one text. So a file of records, markup or binary data would become
+one document without a word; this table is what tells them apart. It names what it recognises, and
+what to do with it. It looks for what no plain text begins with: a wrong answer costs a document
+that somebody meant, so what is doubtful is left to be text.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+from lshdb.documents.io.lines import BOM
+
+__all__ = ["HEAD", "Look", "by_name", "is_delimited", "look_at"]
+
+HEAD = 4096
+"""Bytes that are looked at."""
+
+_TO_JSON_LINES = "convert it to JSON Lines, one object a line"
+_TO_TEXT = "extract its text first"
+_UNPACK = "unpack it first"
+
+
+class Look(NamedTuple):
+    """What a file looks like.
+
+    Attributes
+    ----------
+    what : str
+        With its article: "a PDF file".
+    advice : str
+        What to do with it.
+    is_binary : bool
+        Whether it is no text at all, so that no format of text can be meant.
+    """
+
+    what: str
+    advice: str
+    is_binary: bool = False
+
+    @property
+    def reason(self) -> str:
+        """For messages, after the name of the file."""
+        return f"looks like {self.what}, which is not read as it is; {self.hint}"
+
+    @property
+    def hint(self) -> str:
+        """What to do, and how to have a text taken as it is all the same."""
+        return self.advice if self.is_binary else f"{self.advice}, or take it with --input text"
+
+
+def _binary(what: str, advice: str) -> Look:
+    return Look(what, advice, is_binary=True)
+
+
+_RENAME = "give the file a name that ends in {}, by which it is decompressed"
+_ARROW = "convert it to Parquet (.parquet) or JSON Lines"
+_PARQUET = _binary(
+    "a Parquet file",
+    "add and query read it by a name that ends in .parquet, or with --input parquet; for the rest "
+    "convert it to JSON Lines",
+)
+
+# fmt: off
+_MAGIC: tuple[tuple[re.Pattern[bytes], Look], ...] = tuple(
+    (re.compile(pattern, re.DOTALL), look)
+    for pattern, look in (
+        (rb"PAR1[\x00-\x1f\x80-\xff]", _PARQUET),
+        (rb"ARROW1\0\0|FEA1[\x00-\x1f]", _binary("an Arrow or Feather file", _ARROW)),
+        (rb"\xff\xff\xff\xff[^\0].{2}\0[\x10\x14]\0\0\0", _binary("an Arrow stream", _ARROW)),
+        (rb"Obj\x01", _binary("an Avro file", _TO_JSON_LINES)),
+        (rb"ORC[\x00-\x1f\x80-\xff]", _binary("an ORC file", _ARROW)),
+        (rb"\x1f\x8b\x08", _binary("gzip data", _RENAME.format(".gz"))),
+        (rb"\x28\xb5\x2f\xfd", _binary("Zstandard data", _RENAME.format(".zst"))),
+        (rb"\xfd7zXZ\0", _binary("xz data", "decompress it first (xz -d)")),
+        (rb"BZh[1-9]1AY&SY", _binary("bzip2 data", "decompress it first (bunzip2)")),
+        (rb"\x04\x22\x4d\x18", _binary("LZ4 data", "decompress it first (lz4 -d)")),
+        (rb"PK\x03\x04.{26}\[Content_Types\]\.xml.*word/", _binary("a DOCX file", _TO_TEXT)),
+        (rb"PK\x03\x04.{26}\[Content_Types\]\.xml.*xl/",
+         _binary("an XLSX file", "save the sheet as CSV")),
+        (rb"PK\x03\x04.{26}\[Content_Types\]\.xml", _binary("an Office file", _TO_TEXT)),
+        (rb"PK\x03\x04.{26}mimetypeapplication/vnd\.oasis\.opendocument\.spreadsheet",
+         _binary("an ODS file", "save the sheet as CSV")),
+        (rb"PK\x03\x04.{26}mimetypeapplication/vnd\.oasis\.opendocument",
+         _binary("an OpenDocument file", _TO_TEXT)),
+        (rb"PK\x03\x04.{26}mimetypeapplication/epub", _binary("an EPUB file", _TO_TEXT)),
+        (rb"PK\x03\x04.{26}[^/\0]{1,80}\.npy",
+         _binary("a NumPy archive", "give it a name that ends in .npz")),
+        (rb"PK(?:\x03\x04|\x05\x06)", _binary("a ZIP archive", _UNPACK)),
+        (rb".{257}ustar", _binary("a tar archive", _UNPACK)),
+        (rb"7z\xbc\xaf\x27\x1c", _binary("a 7z archive", _UNPACK)),
+        (rb"Rar!\x1a\x07", _binary("a RAR archive", _UNPACK)),
+        (rb"\x93NUMPY", _binary("a NumPy array", "give it a name that ends in .npy")),
+        (rb"\x80[\x02-\x05](?:\x95.{8}|[\]})(cX])",
+         _binary("a Python pickle", "save it as .npy or JSON Lines; pickles are never loaded")),
+        (rb"\x89HDF\r\n\x1a\n", _binary("an HDF5 file", "save the array as .npy")),
+        (rb"SQLite format 3\0", _binary("an SQLite database", _TO_JSON_LINES)),
+        (rb"%PDF-\d", _binary("a PDF file", _TO_TEXT)),
+        (rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", _binary("an old Office file", _TO_TEXT)),
+        (rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a[^ -~]|RIFF.{4}WEBP",
+         _binary("an image", "leave it out")),
+        (rb"\x7fELF", _binary("a program", "leave it out")),
+    )
+)
+_RECORDS: tuple[tuple[re.Pattern[bytes], Look], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), look)
+    for pattern, look in (
+        (rb"(?:<\?xml[^>]*>\s*)?<xml>\s*<records>",
+         Look("an EndNote XML file", _TO_JSON_LINES)),
+        (rb"(?:<\?xml[^>]*>\s*)?(?:<!doctype html|<html[\s>])", Look("an HTML page", _TO_TEXT)),
+        (rb"<\?xml[\s?]|<xml[\s>]|<!doctype\s",
+         Look("an XML file", f"{_TO_JSON_LINES}, or {_TO_TEXT}")),
+        (rb"\{\\rtf\d", Look("an RTF file", _TO_TEXT)),
+        (rb"\{\s*\"[^\"\n]*\"\s*:[^\n]*\}[ \r]*\n\s*\{\s*\"",
+         Look("JSON Lines", "give it a name that ends in .jsonl, or --input jsonl")),
+        (rb"\{\s*\"[^\"\n]*\"\s*:", Look("a JSON object", _TO_JSON_LINES)),
+        (rb"\[\s*\{\s*\"[^\"\n]*\"\s*:",
+         Look("a JSON array of objects", f"{_TO_JSON_LINES} (jq -c '.[]')")),
+        (rb"TY  - [A-Z]", Look("an RIS file of references", _TO_JSON_LINES)),
+        (rb"PMID- ?\d", Look("a PubMed file of references", _TO_JSON_LINES)),
+        (rb"%0 [A-Z][a-z ]+\r?\n%[A-Z0-9] ", Look("an EndNote file of references", _TO_JSON_LINES)),
+        (rb"FN [^\n]+\nVR \d", Look("a Web of Science file of references", _TO_JSON_LINES)),
+        (rb"(?:%[^\n]*\n\s*)*@(?:article|book|booklet|comment|conference|inbook|incollection|"
+         rb"inproceedings|manual|mastersthesis|misc|online|phdthesis|preamble|proceedings|report|"
+         rb"string|techreport|unpublished)\s*[{(]",
+         Look("a BibTeX file of references", _TO_JSON_LINES)),
+        (rb"From \S+ [^\n]*\d\d:\d\d[^\n]*\n[!-9;-~]+:",
+         Look("an mbox file of mails", _TO_JSON_LINES)),
+        (rb"WARC/\d\.\d\r?\n", Look("a WARC file of pages", _TO_JSON_LINES)),
+        (rb"(?:--[^\n]*\n)*?-- (?:(?:MySQL|MariaDB|PostgreSQL database(?: cluster)?) dump|"
+         rb"phpMyAdmin SQL Dump)|PRAGMA foreign_keys=OFF;\s*BEGIN TRANSACTION;",
+         Look("an SQL dump", _TO_JSON_LINES)),
+        (rb"BEGIN:V(?:CARD|CALENDAR)\r?\n", Look("a vCard or iCalendar file", _TO_JSON_LINES)),
+    )
+)
+# fmt: on
+
+_BY_NAME = {
+    ".json": Look("JSON that is no JSON Lines", _TO_JSON_LINES),
+    ".geojson": Look("JSON that is no JSON Lines", _TO_JSON_LINES),
+    ".xml": Look("an XML file", f"{_TO_JSON_LINES}, or {_TO_TEXT}"),
+    ".html": Look("an HTML page", _TO_TEXT),
+    ".htm": Look("an HTML page", _TO_TEXT),
+    ".xhtml": Look("an HTML page", _TO_TEXT),
+    ".ris": Look("an RIS file of references", _TO_JSON_LINES),
+    ".nbib": Look("a PubMed file of references", _TO_JSON_LINES),
+    ".bib": Look("a BibTeX file of references", _TO_JSON_LINES),
+    ".mbox": Look("an mbox file of mails", _TO_JSON_LINES),
+    ".warc": Look("a WARC file of pages", _TO_JSON_LINES),
+}
+"""Names that say of a text what it is, where its beginning does not."""
+
+
+def look_at(head: bytes) -> Look | None:
+    """What the first bytes of a file say that it is; None for what may be plain text.
+
+    Parameters
+    ----------
+    head : bytes
+        Its first ``HEAD`` bytes, decompressed; fewer where it is shorter.
+    """
+    for pattern, look in _MAGIC:
+        if pattern.match(head):
+            return look
+    start = head.removeprefix(BOM).lstrip()
+    for pattern, look in _RECORDS:
+        if pattern.match(start):
+            return look
+    return None
+
+
+def by_name(path: str) -> Look | None:
+    """What the name of a file says that it is, without the ending of its compression."""
+    stem, extension = os.path.splitext(path.lower())
+    if extension in (".gz", ".zst"):
+        extension = os.path.splitext(stem)[1]
+    return _BY_NAME.get(extension)
+
+
+def is_delimited(head: bytes) -> Look | None:
+    """CSV or TSV, where the first lines have as many delimiters each, and at least one."""
+    lines = [line for line in head.splitlines()[:5] if line.strip() and b"\0" not in head]
+    if len(lines) > 2:
+        lines.pop()  # which may be cut
+    for delimiter, name in ((b"\t", "TSV"), (b",", "CSV"), (b";", "CSV with semicolons")):
+        counts = {line.count(delimiter) for line in lines}
+        if len(lines) > 1 and len(counts) == 1 and counts != {0}:
+            return Look(name, _TO_JSON_LINES)
+    return None

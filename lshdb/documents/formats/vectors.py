@@ -1,0 +1,231 @@
+"""Arrays of vectors -> documents: ``.npy`` files, and an array of an ``.npz``.
+
+A vector's body is its row, a 1-D array in the type of the file; its source is ``file: row 17``,
+rows numbered from 0. Whether the numbers are any good for an index (their count, NaN, a zero
+vector) is said by who adds them. What is wrong with the file is one rejection; rows before a cut
+are given.
+
+Decided: of an ``.npz`` the array is streamed out of its member (``numpy.savez`` stores members,
+``savez_compressed`` deflates them); its keys, if they lie beside it, are streamed along.
+"""
+
+from __future__ import annotations
+
+import lzma
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import IO, Any, BinaryIO
+
+from lshdb.documents.document import BrokenSourceError, Document, Rejected
+from lshdb.documents.formats.fields import Fields
+from lshdb.documents.formats.npy import (
+    ArrayHeader,
+    ByteStream,
+    read_blocks,
+    read_header,
+    vector_fault,
+)
+from lshdb.documents.formats.row_keys import (
+    RowKey,
+    array_keys,
+    key_fault,
+    numbered_keys,
+    side_keys,
+)
+from lshdb.documents.io.streams import CHUNK
+from lshdb.documents.printable import shown_names, system_reason
+
+__all__ = ["read_npy", "read_npz"]
+
+_SUFFIX = ".npy"
+_ZIP_ERRORS = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError, EOFError,
+    ValueError, struct.error, OverflowError, OSError,
+)  # fmt: skip
+
+
+def read_npy(
+    chunks: Iterable[bytes],
+    *,
+    name: str,
+    fields: Fields,
+    prefix: str,
+    limit: int,
+    descriptor: int | None = None,
+) -> Iterator[Document | Rejected]:
+    """Read the rows of a ``.npy``.
+
+    Parameters
+    ----------
+    chunks : iterable of bytes
+        The content of the file, cut anywhere.
+    name : str
+        The file, for messages.
+    fields : Fields
+        Where keys come from.
+    prefix : str
+        Of keys that are row numbers.
+    limit : int
+        The longest row, in bytes.
+    descriptor : int, optional
+        Of the file, where it is none that is compressed.
+
+    Yields
+    ------
+    Document or Rejected
+        One a row, in order.
+
+    Raises
+    ------
+    BrokenSourceError
+        The file is no such array, or ends early.
+    InputError
+        A side file of keys has not as many as there are rows, or cannot be read.
+    """
+    data = ByteStream(chunks)
+    header = read_header(data)
+    fault = vector_fault(header, limit) or fields.refuse_columns(header.shape[1])
+    if fault is not None:
+        raise BrokenSourceError(fault)
+    keys = given_keys(fields, prefix, header.shape[0])
+    yield from row_documents(read_blocks(header, data, descriptor=descriptor), keys, name=name)
+
+
+def read_npz(
+    file: BinaryIO, *, name: str, fields: Fields, prefix: str, limit: int
+) -> Iterator[Document | Rejected]:
+    """Read the rows of one array of an ``.npz``.
+
+    Parameters
+    ----------
+    file : binary file
+        Seekable.
+    fields : Fields
+        The array, by default the only two-dimensional one, and where keys come from: by default the
+        array ``id`` if there is one, else row numbers.
+    name, prefix, limit
+        As for :func:`read_npy`.
+
+    Raises
+    ------
+    BrokenSourceError, InputError
+        As :func:`read_npy`.
+    """
+    with ExitStack() as opened:
+        with _reading_zip():
+            archive = opened.enter_context(zipfile.ZipFile(file))
+        names = [each.removesuffix(_SUFFIX) for each in archive.namelist() if _is_array(each)]
+        chosen = fields.vector
+        if chosen is None:
+            chosen = _only_matrix(archive, names)
+        header, data = _opened(opened, archive, names, chosen)
+        fault = vector_fault(header, limit) or fields.refuse_columns(header.shape[1])
+        if fault is not None:
+            raise BrokenSourceError(f"array {chosen!r} {fault}")
+        keys = _keys_beside(opened, archive, names, fields, header.shape[0])
+        if keys is None:
+            keys = given_keys(fields, prefix, header.shape[0])
+        yield from row_documents(read_blocks(header, data), keys, name=name)
+
+
+def given_keys(fields: Fields, prefix: str, n_rows: int) -> Iterator[RowKey]:
+    """Keys of rows that have none beside them: of a side file, or numbers."""
+    return numbered_keys(prefix) if fields.keys is None else side_keys(fields.keys, n_rows)
+
+
+def row_documents(
+    blocks: Iterable[Iterable[Any]], keys: Iterator[RowKey], *, name: str
+) -> Iterator[Document | Rejected]:
+    """A document a row; one whose key cannot be used is rejected."""
+    row = 0
+    for block in blocks:
+        for body in block:
+            source = f"{name}: row {row}"
+            key, reason = next(keys, _NO_KEY)
+            row += 1
+            if reason is None:
+                yield Document(key, body, source)
+            else:
+                yield Rejected(source, reason)
+
+
+_NO_KEY = RowKey("", "there is no key for the row; the file of keys has changed")
+
+
+def _is_array(member: str) -> bool:
+    return member.endswith(_SUFFIX)
+
+
+@contextmanager
+def _reading_zip() -> Iterator[None]:
+    try:
+        yield
+    except _ZIP_ERRORS as error:
+        reason = system_reason(error) if isinstance(error, OSError) else str(error)
+        raise BrokenSourceError(
+            f"cannot be read as .npz: {reason or type(error).__name__}"
+        ) from error
+
+
+def _member_chunks(file: IO[bytes]) -> Iterator[bytes]:
+    while True:
+        with _reading_zip():
+            chunk = file.read(CHUNK)
+        if not chunk:
+            return
+        yield chunk
+
+
+def _opened(
+    opened: ExitStack, archive: zipfile.ZipFile, names: list[str], name: str
+) -> tuple[ArrayHeader, ByteStream]:
+    """The header of an array, and what comes behind."""
+    if name not in names:
+        raise BrokenSourceError(f"has no array {name!r}; arrays there: {shown_names(names)}")
+    with _reading_zip():
+        member = opened.enter_context(archive.open(name + _SUFFIX))
+    data = ByteStream(_member_chunks(member))
+    try:
+        return read_header(data), data
+    except BrokenSourceError as error:
+        raise BrokenSourceError(f"array {name!r} {error.reason}") from error
+
+
+def _only_matrix(archive: zipfile.ZipFile, names: list[str]) -> str:
+    """The name of the only array that holds vectors."""
+    matrices = []
+    for name in names:
+        with ExitStack() as opened:
+            try:
+                header, _ = _opened(opened, archive, names, name)
+            except BrokenSourceError:
+                continue  # not the one that is looked for, or named by the user and refused then
+        if len(header.shape) == 2:
+            matrices.append(name)
+    if len(matrices) != 1:
+        raise BrokenSourceError(
+            f"has {len(matrices)} two-dimensional arrays, expected one; arrays there: "
+            f"{shown_names(names)}; name one with --vector-field"
+        )
+    return matrices[0]
+
+
+def _keys_beside(
+    opened: ExitStack, archive: zipfile.ZipFile, names: list[str], fields: Fields, n_rows: int
+) -> Iterator[RowKey] | None:
+    """The keys of the array that the user names, or of ``id``; None without either."""
+    if fields.keys is not None or (fields.key is None and fields.key_name not in names):
+        return None
+    name = fields.key_name
+    header, data = _opened(opened, archive, names, name)
+    fault = key_fault(header)
+    if fault is not None:
+        raise BrokenSourceError(f"array {name!r} {fault}")
+    if header.shape[0] != n_rows:
+        raise BrokenSourceError(
+            f"has {header.shape[0]:,} keys in {name!r}, and there are {n_rows:,} vectors"
+        )
+    return array_keys(header, data)

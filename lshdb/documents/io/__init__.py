@@ -1,0 +1,1 @@
+"""Paths, patterns, pipes and compressed files -> bytes and lines."""

@@ -1,0 +1,454 @@
+"""Paths as given -> a list of sources to read, in order, all found before the first is read.
+
+Decided:
+
+- What is named must exist and open, or nothing is read at all: a wrong name is a mistake in the
+  command. What is merely found, in a directory or by a pattern, may be gone or unreadable: that is
+  one rejected source among many.
+- The order is the order of the paths; inside a directory and among the matches of a pattern, by
+  name, component after component.
+- A directory is walked without names that begin with a dot, without following symbolic links to
+  directories (so there are no loops), without sockets, pipes and devices, and without indexes that
+  lie in it. A pipe that is named is read.
+- The format follows from the name, the same way everywhere. A file whose name says nothing is one
+  text, unless its name or its beginning says that it is records, markup or no text at all
+  (``recognition.py``): named, that is a mistake in the command; found, one rejected source.
+
+Limits: the list of all files is held, a few hundred bytes each. A file that two paths lead to is
+read twice; within one pattern, once.
+
+Patterns (``*``, ``?``, ``[...]`` and ``**``) are not left to ``glob.glob``, whose ``**`` follows
+symbolic links to directories: one link to a parent makes it list every file forty times, two make
+it run for ever. Here ``**`` stands for any number of directories that are not links; a link that a
+plain component matches on the way is followed, as by a shell. Only a component that begins with a
+dot matches names that do. A directory that cannot be listed matches nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from fnmatch import fnmatch
+
+from lshdb.documents.document import BrokenSourceError
+from lshdb.documents.formats.recognition import HEAD, Look, by_name, look_at
+from lshdb.documents.io.progress import Progress
+from lshdb.documents.io.streams import chunks_of, load_arrow, load_decompressor, open_source
+from lshdb.documents.printable import printable, system_reason
+from lshdb.errors import InputError, ParameterError
+
+__all__ = ["FORMATS", "STDIN", "WITH_ROW_KEYS", "Source", "expand_pattern", "find_sources"]
+
+
+_MAGIC = frozenset("*?[")
+
+
+def expand_pattern(pattern: str) -> list[str]:
+    """All paths, of files and directories, that match.
+
+    Parameters
+    ----------
+    pattern : str
+        Components between slashes.
+
+    Returns
+    -------
+    list of str
+        Distinct, in no particular order. A pattern that ends in ``**`` gives the directories it
+        begins from, and not what is below them.
+    """
+    drive, rest = os.path.splitdrive(pattern)
+    root = drive + rest[: len(rest) - len(rest.lstrip(os.sep))]
+    components = [component for component in rest.split(os.sep) if component]
+    matches: set[str] = set()
+    seen: set[tuple[str, int]] = set()
+    stack = [(root, 0)]
+    while stack:
+        state = stack.pop()
+        if state in seen:
+            continue
+        seen.add(state)
+        base, depth = state
+        if depth == len(components):
+            matches.add(base or os.curdir)
+        elif components[depth] == "**":
+            stack.append((base, depth + 1))
+            if depth + 1 < len(components):
+                stack += [(path, depth) for path in _subdirectories(base)]
+        else:
+            is_last = depth + 1 == len(components)
+            stack += [(path, depth + 1) for path in _step(base, components[depth], is_last)]
+    return list(matches)
+
+
+def _step(base: str, component: str, is_last: bool) -> list[str]:
+    """What one component matches below ``base``."""
+    if not _MAGIC.intersection(component):
+        path = os.path.join(base, component)
+        return [path] if os.path.lexists(path) else []
+    return [
+        os.path.join(base, entry.name)
+        for entry in _entries(base)
+        if fnmatch(entry.name, component)
+        and (component.startswith(".") or not entry.name.startswith("."))
+        and (is_last or _is_directory(entry, follow_symlinks=True))
+    ]
+
+
+def _subdirectories(base: str) -> list[str]:
+    return [
+        os.path.join(base, entry.name)
+        for entry in _entries(base)
+        if not entry.name.startswith(".") and _is_directory(entry, follow_symlinks=False)
+    ]
+
+
+def _entries(base: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(base or os.curdir) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def _is_directory(entry: os.DirEntry[str], *, follow_symlinks: bool) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=follow_symlinks)
+    except OSError:
+        return False
+
+
+FORMATS = ("auto", "jsonl", "csv", "tsv", "text", "urls", "npy", "npz", "parquet")
+WITH_ROW_KEYS = ("npy", "npz", "parquet")
+"""Formats whose keys may come from a side file."""
+STDIN = "-"
+
+_COMPRESSIONS = {".gz": "gz", ".zst": "zst"}
+_EXTENSIONS = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv",
+    ".npy": "npy", ".npz": "npz", ".parquet": "parquet",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file to read, or standard input.
+
+    Attributes
+    ----------
+    path : str
+        The path, or ``-``.
+    size : int
+        Bytes on disk; 0 when unknown.
+    is_regular : bool
+        Whether it can be opened twice and has a size.
+    problem : str or None
+        Why it cannot be read, where that is known beforehand.
+    input_format : str
+        One of ``FORMATS`` but ``auto``.
+    compression : str
+        ``gz``, ``zst`` or nothing.
+    is_named : bool
+        Whether its very path was given.
+    is_guessed : bool
+        Whether it is taken for one text only because nothing says what it is.
+    """
+
+    path: str
+    size: int = 0
+    is_regular: bool = True
+    problem: str | None = None
+    input_format: str = "text"
+    compression: str = ""
+    is_named: bool = False
+    is_guessed: bool = False
+
+    @property
+    def is_stdin(self) -> bool:
+        """Whether it is standard input."""
+        return self.path == STDIN
+
+    @property
+    def name(self) -> str:
+        """The path as messages show it."""
+        return "<stdin>" if self.is_stdin else printable(self.path)
+
+    @property
+    def key(self) -> str:
+        """The key of the document, if the source is one text."""
+        return STDIN if self.is_stdin else os.path.normpath(self.path).replace(os.sep, "/")
+
+    def look(self, head: bytes) -> Look | None:
+        """What it looks like, where that is not what it would be read as.
+
+        Parameters
+        ----------
+        head : bytes
+            Its decompressed beginning, as much as there is of the first ``HEAD`` bytes.
+        """
+        if self.input_format in WITH_ROW_KEYS:
+            return None
+        found = look_at(head[:HEAD])
+        if self.is_guessed:
+            return found or by_name(self.path)
+        return found if found is not None and found.is_binary else None
+
+
+def find_sources(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    input_format: str = "auto",
+    fallback: str | None = None,
+) -> list[Source]:
+    """Resolve paths, directories and patterns.
+
+    Parameters
+    ----------
+    paths : sequence of str or path-like
+        ``-``, files, directories and patterns.
+    input_format : str
+        One of ``FORMATS``.
+    fallback : str, optional
+        What ``auto`` takes where no name says it: ``text`` for a file and ``jsonl`` for standard
+        input unless given.
+
+    Returns
+    -------
+    list of Source
+        In the order in which they are to be read.
+
+    Raises
+    ------
+    InputError
+        A path does not exist or cannot be opened, a pattern matches nothing, standard input is
+        named twice, a file that is named looks like something that is not read, or there is a
+        ``.zst`` or Parquet file and no module to read it.
+    ParameterError
+        ``paths`` is a single path, or ``input_format`` is unknown.
+    """
+    is_one = isinstance(paths, str | bytes | os.PathLike | Mapping)
+    if is_one or not isinstance(paths, Iterable):
+        raise ParameterError(
+            f"paths is one {type(paths).__name__}, expected a sequence of paths",
+            hint="put the path into a list",
+        )
+    if fallback is not None and fallback not in FORMATS[1:]:
+        raise ParameterError(f"fallback is {fallback!r}, expected one of {', '.join(FORMATS[1:])}")
+    if input_format not in FORMATS:
+        raise ParameterError(
+            f"input_format is {input_format!r}, expected one of {', '.join(FORMATS)}",
+            hint="'auto' chooses by the extension of each file",
+        )
+    sources: list[Source] = []
+    for given in paths:
+        path = os.fspath(given) if isinstance(given, str | bytes | os.PathLike) else given
+        if not isinstance(path, str):
+            raise ParameterError(f"a path is {path!r}, expected a string")
+        if path == STDIN and any(source.is_stdin for source in sources):
+            raise InputError(
+                "standard input is named twice, and can be read only once",
+                hint="name '-' once; a file of that name is './-'",
+            )
+        found = _find(path)
+        sources += [_with_format(source, input_format, fallback) for source in found]
+    _require_decoders(sources)
+    for source in sources:
+        if source.is_named and source.is_regular and source.problem is None:
+            _refuse_other_formats(source)
+    return sources
+
+
+def _refuse_other_formats(source: Source) -> None:
+    """Refuse a file that looks like what it would not be read as.
+
+    Raises
+    ------
+    InputError
+    """
+    try:
+        with open_source(source) as file, closing(chunks_of(source, file, Progress(None, 0))) as it:
+            look = source.look(next(it, b""))
+    except BrokenSourceError:
+        return  # the reading itself says so
+    if look is not None:
+        raise InputError(f"{source.name} looks like {look.what}", hint=look.hint)
+
+
+def _find(path: str) -> list[Source]:
+    if path == STDIN:
+        return [Source(STDIN, is_regular=False)]
+    if "\0" in path:
+        raise _unusable(path, ValueError("no file has a NUL in its name"))
+    if _MAGIC.intersection(path) and not os.path.lexists(path):
+        return _matches(path)
+    try:
+        status = os.stat(path)
+        if stat.S_ISDIR(status.st_mode):
+            return list(_walk(path, _listing(path)))
+        return [_named_file(path, status)]
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise _unusable(path, error) from error
+
+
+def _unusable(path: str, error: OSError | ValueError) -> InputError:
+    if isinstance(error, FileNotFoundError):
+        return InputError(
+            f"{printable(path)}: there is no such file or directory",
+            hint="check the path; it is taken from the current directory",
+        )
+    reason = system_reason(error) if isinstance(error, OSError) else str(error)
+    return InputError(
+        f"{printable(path)}: cannot be opened: {reason}",
+        hint="check the path and who may read it",
+    )
+
+
+def _named_file(path: str, status: os.stat_result) -> Source:
+    if not stat.S_ISREG(status.st_mode):
+        if stat.S_ISSOCK(status.st_mode):
+            raise _os_error(errno.ENXIO)
+        if not os.access(path, os.R_OK):  # opening a pipe only to try it would end its writer
+            raise _os_error(errno.EACCES)
+        return _checked(Source(path, is_regular=False, is_named=True))
+    with open(path, "rb", buffering=0):
+        return _checked(Source(path, size=status.st_size, is_named=True))
+
+
+def _os_error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
+
+
+def _found_file(path: str) -> Source | None:
+    """A file in a directory; None if it is nothing to read."""
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        return Source(path, problem=f"cannot be read: {system_reason(error)}")
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return _checked(Source(path, size=status.st_size))
+
+
+def _checked(source: Source) -> Source:
+    try:
+        source.path.encode("utf-8")
+    except UnicodeEncodeError:
+        return replace(source, size=0, problem="the name of the file is not valid UTF-8")
+    return source
+
+
+def _with_format(source: Source, input_format: str, fallback: str | None) -> Source:
+    compression = ""
+    if source.is_stdin:
+        by_name = fallback or "jsonl"
+    else:
+        stem, extension = os.path.splitext(source.path)
+        compression = _COMPRESSIONS.get(extension.lower(), "")
+        if compression:
+            extension = os.path.splitext(stem)[1]
+        by_name = _EXTENSIONS.get(extension.lower(), fallback or "text")
+    chosen = by_name if input_format == "auto" else input_format
+    problem = source.problem
+    if problem is None and chosen in ("npz", "parquet"):
+        problem = _unseekable(source, compression)
+    return replace(
+        source,
+        problem=problem,
+        input_format=chosen,
+        compression=compression,
+        is_guessed=chosen == "text" and input_format == "auto",
+    )
+
+
+def _unseekable(source: Source, compression: str) -> str | None:
+    """Why a file that is read from its end cannot be read so."""
+    if compression:
+        return f"is compressed as a whole, and is read from its end: take the .{compression} off"
+    if not source.is_regular:
+        return "is a pipe, and such a file is read from its end: write it to a file first"
+    return None
+
+
+def _require_decoders(sources: list[Source]) -> None:
+    needed: dict[str, Source] = {}
+    for source in sources:
+        if source.problem is None:
+            needed.setdefault(source.compression, source)
+            needed.setdefault(source.input_format, source)
+    if "zst" in needed:
+        try:
+            load_decompressor("zst")
+        except ImportError as error:
+            raise InputError(
+                f"{needed['zst'].name}: there is no module to read Zstandard files",
+                hint="install the package backports.zstd",
+            ) from error
+    if "parquet" in needed:
+        try:
+            load_arrow()
+        except ImportError as error:
+            raise InputError(
+                f"{needed['parquet'].name}: reading Parquet needs pyarrow, which cannot be loaded",
+                hint="pip install 'lshdb[parquet]'",
+            ) from error
+
+
+def _listing(path: str) -> list[os.DirEntry[str]]:
+    with os.scandir(path) as entries:
+        return sorted(entries, key=lambda entry: entry.name)
+
+
+def _is_index(listing: list[os.DirEntry[str]]) -> bool:
+    """Whether a directory is an index of lshdb, by its files."""
+    return {"index.toml", "lock", "signatures.npy"} <= {entry.name for entry in listing}
+
+
+def _walk(root: str, listing: list[os.DirEntry[str]]) -> Iterator[Source]:
+    """Files below a directory; a directory that cannot be listed is a source with a problem."""
+    stack = [(root, iter(listing))]  # not recursion: trees may be deeper than the interpreter's
+    while stack:
+        parent, entries = stack[-1]
+        entry = next(entries, None)
+        if entry is None:
+            stack.pop()
+            continue
+        if entry.name.startswith("."):
+            continue
+        path = os.path.join(parent, entry.name)
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                found = _listing(path)
+                if not _is_index(found):
+                    stack.append((path, iter(found)))
+                continue
+        except OSError as error:
+            yield Source(path, problem=f"cannot be listed: {system_reason(error)}")
+            continue
+        source = _found_file(path)
+        if source is not None:
+            yield source
+
+
+def _matches(pattern: str) -> list[Source]:
+    sources: dict[str, Source] = {}
+    for path in expand_pattern(pattern):
+        try:
+            is_directory = stat.S_ISDIR(os.lstat(path).st_mode)
+            listing = _listing(path) if is_directory else []
+            if _is_index(listing):
+                continue
+            found = _walk(path, listing) if is_directory else iter([_found_file(path)])
+        except OSError as error:
+            found = iter([Source(path, problem=f"cannot be read: {system_reason(error)}")])
+        sources.update((source.path, source) for source in found if source is not None)
+    if not sources:
+        raise InputError(
+            f"{printable(pattern)}: no file matches this pattern",
+            hint="'*' stays within one directory, '**' goes into all below; names that begin with "
+            "a dot are matched only by patterns that do",
+        )
+    return sorted(sources.values(), key=lambda source: source.path.split(os.sep))

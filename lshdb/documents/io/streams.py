@@ -1,0 +1,268 @@
+"""An open source -> chunks of decompressed bytes, of bounded size, up to the first damage.
+
+Decided: the streams are driven here and not by ``gzip.open`` or ``zstd.open``, because those throw
+away what they have decoded when they meet damage, and because every step here is bounded: a chunk
+that expands a millionfold comes out in pieces of ``CHUNK`` bytes.
+
+Where compressed data is corrupt, what was decoded before the damage counts. A decoder loses what it
+had decoded in the step that fails, at most 64 KiB of compressed data. A flipped bit in a gzip file
+may show only at the check sum that ends the member: what was decoded between the two has gone out
+by then.
+
+A file is one or more gzip members, or Zstandard frames, one after another. Zeros after a gzip
+member are padding; anything else that is no member is damage. A file without a single byte is a
+truncated one. Zstandard frames that want a window over 128 MiB are refused by its decoder.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import io
+import os
+import sys
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+
+from lshdb.documents.document import BrokenSourceError, DamagedDataError
+from lshdb.documents.io.progress import Progress
+from lshdb.documents.printable import system_reason
+
+if TYPE_CHECKING:
+    from lshdb.documents.io.sources import Source
+
+__all__ = [
+    "CHUNK",
+    "Watched",
+    "chunks_of",
+    "decompressed",
+    "load_arrow",
+    "load_decompressor",
+    "open_source",
+]
+
+
+CHUNK = 2**18
+"""The most bytes one step hands on."""
+
+_GZIP_WINDOW = 31  # 15 bits of window, plus 16 for the gzip header and its check sum
+
+
+class _Member(Protocol):
+    """One gzip member or Zstandard frame on its way through."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
+
+class _GzipMember:
+    """zlib's decompressor with the manners of zstd's: it keeps the input it has not used."""
+
+    def __init__(self) -> None:
+        self._inflater = zlib.decompressobj(wbits=_GZIP_WINDOW)
+        self._tail = b""
+        self.needs_input = True
+
+    @property
+    def eof(self) -> bool:
+        return self._inflater.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inflater.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        out = self._inflater.decompress(self._tail + data if self._tail else data, max_length)
+        self._tail = self._inflater.unconsumed_tail
+        # A full output may leave bytes inside the inflater although it has taken all input.
+        self.needs_input = not self._tail and len(out) < max_length
+        return out
+
+
+def load_decompressor(compression: str) -> tuple[Callable[[], _Member], type[Exception]]:
+    """What makes a decoder of one member, and the error such a decoder raises.
+
+    Parameters
+    ----------
+    compression : {"gz", "zst"}
+
+    Raises
+    ------
+    ImportError
+        For ``zst``, if neither the standard library nor ``backports.zstd`` has it.
+    """
+    if compression == "gz":
+        return _GzipMember, zlib.error
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd.ZstdDecompressor, zstd.ZstdError
+
+
+def load_arrow() -> tuple[Any, Any]:
+    """pyarrow and its Parquet module.
+
+    Raises
+    ------
+    ImportError
+    """
+    return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+
+
+def decompressed(compression: str, read: Callable[[], bytes]) -> Iterator[bytes]:
+    """Decompress a whole file, member after member.
+
+    Parameters
+    ----------
+    compression : {"gz", "zst"}
+    read : callable
+        Returns the next bytes of the file, of any length; ``b""`` at its end.
+
+    Yields
+    ------
+    bytes
+        At most ``CHUNK`` bytes, never none. What was decoded before damage comes out first, except
+        for what the decoder loses in the step that fails: at most what one ``read`` returned.
+
+    Raises
+    ------
+    DamagedDataError
+        The data is truncated or corrupt.
+    """
+    new_member, decoder_error = load_decompressor(compression)
+    member: _Member | None = None
+    n_members = 0
+    data = read()
+    if not data:
+        raise DamagedDataError("the compressed file is truncated: it is empty")
+    while data:
+        if member is None:
+            if compression == "gz" and n_members:
+                data = data.lstrip(b"\0")
+            if data:
+                member = new_member()
+                n_members += 1
+        while member is not None:
+            try:
+                out = member.decompress(data, CHUNK)
+            except decoder_error as error:
+                raise DamagedDataError(_corrupt(error)) from error
+            data = b""
+            if out:
+                yield out
+            if member.eof:
+                data = member.unused_data
+                member = None
+            elif member.needs_input:
+                break
+        data = data or read()
+    if member is not None:
+        raise DamagedDataError("the compressed file is truncated")
+
+
+def _corrupt(error: Exception) -> str:
+    detail = str(error).rpartition(": ")[2].lower()
+    if "memory" in detail:
+        return "the compressed file cannot be decoded: it asks for a window of more than 128 MiB"
+    return f"the compressed file is corrupt ({detail})"
+
+
+_COMPRESSED_CHUNK = 2**16
+
+
+def open_source(source: Source) -> BinaryIO:
+    """Open a file for reading, without a buffer: it is read in large steps.
+
+    Raises
+    ------
+    BrokenSourceError
+        It cannot be opened.
+    """
+    try:
+        return open(source.path, "rb", buffering=0)
+    except OSError as error:
+        raise BrokenSourceError(f"cannot be opened: {system_reason(error)}") from error
+
+
+def chunks_of(source: Source, file: BinaryIO, progress: Progress) -> Generator[bytes, None, None]:
+    """Read an open source to its end.
+
+    Parameters
+    ----------
+    source : Source
+        What it is, and how it is compressed.
+    file : binary file
+        Open at its beginning; not closed here.
+    progress : Progress
+        Told of every byte read from the file.
+
+    Yields
+    ------
+    bytes
+        At most ``CHUNK`` decompressed bytes, never none.
+
+    Raises
+    ------
+    BrokenSourceError
+        The file cannot be read on, or its compressed data is damaged.
+    """
+    reader = _Reader(file, _COMPRESSED_CHUNK if source.compression else CHUNK, progress)
+    if not source.compression:
+        while chunk := reader():
+            yield chunk
+        return
+    yield from decompressed(source.compression, reader)
+
+
+class Watched(io.RawIOBase):
+    """A file that is read at many places, and counts what is read."""
+
+    def __init__(self, file: BinaryIO, progress: Progress) -> None:
+        self._file = file
+        self._progress = progress
+
+    def readable(self) -> bool:
+        """It can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Whether it can be read at any place."""
+        return self._file.seekable()
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Go to a place."""
+        return self._file.seek(offset, whence)
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Read on, and say how much."""
+        count = self._file.readinto(buffer)  # type: ignore[attr-defined]
+        self._progress.read(count)
+        return int(count)
+
+
+class _Reader:
+    """Reads a file in steps, and counts."""
+
+    def __init__(self, file: BinaryIO, step: int, progress: Progress) -> None:
+        # A pipe's buffered reader waits for a full step; read1 returns what is there.
+        self._read: Callable[[int], bytes | None] = getattr(file, "read1", file.read)
+        self._step = step
+        self._progress = progress
+
+    def __call__(self) -> bytes:
+        try:
+            data = self._read(self._step)
+            if data is None:
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        except OSError as error:
+            raise BrokenSourceError(f"cannot be read on: {system_reason(error)}") from error
+        if data:
+            self._progress.read(len(data))
+        return data

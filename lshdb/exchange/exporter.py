@@ -1,0 +1,171 @@
+"""An index -> files in open formats, of one state while others write.
+
+Everything is read in one reading transaction and streamed; the directory is made aside, synced and
+renamed. Signature rows and vectors are compared with their checksums on the way, because the
+export has new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, astuple
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.errors import DamageError, ParameterError
+from lshdb.exchange import json_tables as jsonl
+from lshdb.exchange import parquet_tables as parquet
+from lshdb.exchange.manifest import METRIC_FORMAT, TEXT_FORMAT, Manifest, describe
+from lshdb.exchange.tables import tables_of
+from lshdb.params.index_params import IndexParams
+from lshdb.storage.dialects import DatabasePlace
+from lshdb.storage.place.creation import Creation
+from lshdb.storage.store import Store
+from lshdb.storage.tables.bodies import Body, raw_body, unpack_body
+from lshdb.storage.tables.records import verified_row
+from lshdb.storage.transactions.snapshot import Snapshot, verified_rows
+
+__all__ = ["FORMATS", "export_store"]
+
+FORMATS = {"jsonl": jsonl, "parquet": parquet}
+_INDEX = ("format", "uuid", "created_at", "library_version", "unicode_version", "next_doc_id")
+_TOLD_AFTER = 1_000
+
+
+def export_store(
+    store: Store, path: Path, *, tables: str, on_progress: Callable[[int], None] | None
+) -> None:
+    """Write an index to files; see :meth:`lshdb.Index.export`."""
+    if tables not in FORMATS:
+        raise ParameterError(f'the format is {tables!r}; expected "jsonl" or "parquet"')
+    store.directory.refuse_inside(path)
+    store.require_signatures()
+    creation = Creation(path, what="export")
+    try:
+        with creation.filling(DatabasePlace()), store.reading() as snapshot:
+            _write(store, snapshot, creation.aside, tables, on_progress)
+        creation.settle(keep_lock=False)
+    except BaseException:
+        creation.abandon()
+        raise
+    creation.lock.release()
+
+
+def _write(
+    store: Store,
+    snapshot: Snapshot,
+    folder: Path,
+    tables: str,
+    on_progress: Callable[[int], None] | None,
+) -> None:
+    form = FORMATS[tables]
+    counts = {}
+    rows = {
+        "documents": _told(_documents(snapshot, store.params), on_progress),
+        # Without the last field: an index that is made of an export takes every add as ended.
+        "batches": (astuple(batch)[:-1] for batch in snapshot.batches()),
+        "releases": snapshot.execute(
+            "SELECT release_id, signature_id, batch_id FROM signature_release ORDER BY release_id"
+        ),
+        "edges": (
+            verified_row("edge", row)
+            for row in snapshot.execute(
+                "SELECT signature1, signature2, similarity, method, checksum FROM edge "
+                "ORDER BY signature1, signature2"
+            )
+        ),
+        "clusters": snapshot.execute(
+            "SELECT signature_id, label FROM cluster_member ORDER BY signature_id"
+        ),
+    }
+    described = tables_of(store.params.metric)
+    files = [f"{name}{form.SUFFIX}" for name in described]
+    for (name, table), file in zip(described.items(), files, strict=True):
+        counts[name] = form.write_table(folder / file, table, rows[name])
+    for one in snapshot.generation.files:
+        name, shape = f"{one.layout.kind}s", (snapshot.n_signatures, one.layout.n_columns)
+        files.append(f"{name}.npy")
+        rows_of_file = verified_rows(snapshot, one)
+        counts[name] = _write_array(
+            folder / files[-1], rows_of_file, dtype=one.layout.dtype.str, shape=shape
+        )
+    (n_postings,) = snapshot.execute("SELECT coalesce(sum(n_rows), 0) FROM run").fetchone()
+    postings = snapshot.postings.with_contents()
+    if tables == "parquet":
+        files.append(f"postings{parquet.SUFFIX}")
+        counts["postings"] = parquet.write_postings(folder / files[-1], postings)
+    else:
+        files.append("postings.npy")
+        pairs = (np.column_stack(block) for block in postings)
+        counts["postings"] = _write_array(
+            folder / files[-1], pairs, dtype="<i8", shape=(n_postings, 2)
+        )
+    if counts["postings"] != n_postings:
+        raise DamageError(
+            f"the runs hold {counts['postings']} postings; written were {n_postings}",
+            hint="run lshdb check",
+        )
+    index = snapshot.execute(f"SELECT {', '.join(_INDEX)} FROM state").fetchone()
+    edges = snapshot.edges.state()
+    Manifest(
+        export_format=TEXT_FORMAT if store.params.metric == "jaccard" else METRIC_FORMAT,
+        tables=tables,
+        index=dict(zip(_INDEX, index, strict=True)),
+        parameters=store.params.items(),
+        edges=None if edges is None else asdict(edges),
+        counts=counts,
+        files={file: describe(folder / file) for file in files},
+    ).write(folder)
+
+
+def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[tuple[Any, ...]]:
+    for one in snapshot.whole_documents():
+        body: Body = None
+        if one.form is not None and one.body is not None:
+            body = unpack_body(
+                one.form, one.body, one.body_hash, n_chars=one.n_chars, doc_id=one.doc_id
+            )
+        elif params.keeps_texts:
+            raise DamageError(f"the text of {one.key!r} is missing", hint="run lshdb check")
+        values = one.values()
+        weights = (raw_body(body)[1].decode() if isinstance(body, dict) else None,)
+        yield (
+            *values[:3],
+            one.content_hash.hex(),
+            one.body_hash.hex(),
+            *values[5:],
+            body if isinstance(body, str) else None,
+            sorted(body)
+            if isinstance(body, frozenset)
+            else body
+            if isinstance(body, list)
+            else None,
+            *(weights if params.metric == "weighted-jaccard" else ()),
+        )
+
+
+def _told(
+    rows: Iterable[tuple[Any, ...]], on_progress: Callable[[int], None] | None
+) -> Iterator[tuple[Any, ...]]:
+    """The same rows, counted as they pass."""
+    for number, row in enumerate(rows, start=1):
+        if on_progress is not None and number % _TOLD_AFTER == 0:
+            on_progress(number)
+        yield row
+
+
+def _write_array(
+    path: Path, blocks: Iterable[NDArray[Any]], *, dtype: str, shape: tuple[int, int]
+) -> int:
+    """Write an ``.npy`` file of blocks of rows; how many rows there were."""
+    count = 0
+    with open(path, "xb") as file:
+        header = {"descr": dtype, "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        for block in blocks:
+            file.write(np.ascontiguousarray(block, dtype=dtype).data)
+            count += len(block)
+    return count

@@ -1,0 +1,332 @@
+"""Files of an export -> the index again: same numbers, same answers, nothing signed.
+
+Every file is compared with its checksum before anything is made; then all is streamed into an index
+that is made aside and comes to its place when it is whole.
+
+Arrays of an export: ``.npy`` files that are read from beginning to end, and never mapped.
+
+A file that is cut while a map of it is read ends the process (SIGBUS); here it is an error.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from lshdb.errors import DamageError, FormatError, LshdbError, system_hint
+from lshdb.exchange import json_tables as jsonl
+from lshdb.exchange import parquet_tables as parquet
+from lshdb.exchange.exporter import FORMATS
+from lshdb.exchange.manifest import MANIFEST, Manifest, read_manifest, verify_files
+from lshdb.exchange.tables import TABLES, tables_of
+from lshdb.params.index_params import FORMAT, IndexParams
+from lshdb.storage.dialects import DatabasePlace
+from lshdb.storage.place.own_files import open_given
+from lshdb.storage.rowfiles.layouts import row_layouts
+from lshdb.storage.store import Store
+from lshdb.storage.tables import load as loading
+from lshdb.storage.tables.bodies import hash_body, raw_body
+from lshdb.storage.tables.edges import EdgeState
+from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.writer import Writer
+from lshdb.threads import collector_paused
+
+__all__ = ["import_export", "read_array"]
+
+
+_HINT = "export the index again, or take another copy"
+
+
+def read_array(
+    path: Path, dtype: np.dtype[Any], width: int, *, n_rows: int, block_rows: int
+) -> Iterator[NDArray[Any]]:
+    """The rows of a two-dimensional array, some at a time.
+
+    Parameters
+    ----------
+    path : Path
+    dtype : dtype
+    width : int
+        Columns.
+    n_rows : int
+        As many as there must be.
+    block_rows : int
+
+    Raises
+    ------
+    DamageError
+        The file is no such array, or ends before its rows do.
+    """
+    try:
+        with open(path, "rb", opener=open_given) as file:
+            _check_header(path, file, dtype, (n_rows, width))
+            for first in range(0, n_rows, block_rows):
+                size = min(block_rows, n_rows - first) * width * dtype.itemsize
+                data = file.read(size)
+                if len(data) != size:
+                    raise DamageError(f"{path} ends before its rows do", hint=_HINT)
+                yield np.frombuffer(data, dtype=dtype).reshape(-1, width)
+    except OSError as error:
+        hint = system_hint(error)
+        kind = DamageError if hint is None else LshdbError
+        raise kind(
+            f"{path} cannot be read: {error.strerror or error}", hint=hint or _HINT
+        ) from error
+
+
+def _check_header(path: Path, file: BinaryIO, dtype: np.dtype[Any], shape: tuple[int, int]) -> None:
+    try:
+        version = np.lib.format.read_magic(file)
+        if version != (1, 0):
+            raise ValueError(f"format version {version}; expected (1, 0)")
+        found, is_fortran, there = np.lib.format.read_array_header_1_0(file)
+    except Exception as error:  # NumPy reads the header as Python and lets out what comes of it
+        raise DamageError(
+            f"{path} is no .npy file that can be read: {error}", hint=_HINT
+        ) from error
+    if is_fortran or there != dtype or found != shape:
+        order = "Fortran" if is_fortran else "C"
+        raise DamageError(
+            f"{path} holds {there.str} of shape {found} in {order} order; expected {dtype.str} of "
+            f"shape {shape} in C order, as {path.parent.name} was written",
+            hint=_HINT,
+        )
+
+
+_BATCH_DOCUMENTS = 40_000
+_BATCH_CHARACTERS = 32 * 2**20
+_ROWS = 50_000
+_ROW_BYTES = 32 * 2**20
+_POSTINGS = 65_536
+_VECTORS = 1_000
+
+
+def import_export(
+    folder: Path,
+    path: Path,
+    *,
+    place: DatabasePlace,
+    on_progress: Callable[[int], None] | None,
+) -> None:
+    """Make an index of an export; see :meth:`lshdb.Index.from_export`."""
+    manifest = read_manifest(folder)
+    source = _Export(folder, manifest)
+    verify_files(folder, manifest, source.files())
+    params, state, edges = _described(folder / MANIFEST, manifest)
+    with (
+        Store.making(path, params, place=place, state=state) as store,
+        Writer(store, lock_timeout=0.0) as writer,
+    ):
+        _load_rows(writer, source.row_blocks(params))
+        _load_documents(writer, source, params, on_progress)
+        with writer.transaction() as transaction:
+            loading.load_releases(transaction, source.rows("releases"))
+            for rows in _cut(source.rows("edges")):
+                loading.load_edges(transaction, rows)
+            loading.load_clusters(transaction, list(source.rows("clusters")), edges)
+        with writer.transaction() as transaction:
+            if manifest.counts["postings"]:
+                transaction.runs.load(source.postings(params))
+            transaction.execute("UPDATE state SET next_doc_id = ?", (state["next_doc_id"],))
+
+
+@dataclass(frozen=True, slots=True)
+class _Export:
+    """The files of an export."""
+
+    folder: Path
+    manifest: Manifest
+
+    def files(self) -> list[str]:
+        """Their names."""
+        suffix = FORMATS[self.manifest.tables].SUFFIX
+        postings = "postings" + (parquet.SUFFIX if self.manifest.tables == "parquet" else ".npy")
+        arrays = [
+            f"{name}.npy" for name in ("signatures", "vectors") if name in self.manifest.counts
+        ]
+        return [*(f"{name}{suffix}" for name in TABLES), *arrays, postings]
+
+    def rows(self, name: str) -> Iterator[tuple[Any, ...]]:
+        """The rows of a table."""
+        form = jsonl if self.manifest.tables == "jsonl" else parquet
+        path = self.folder / f"{name}{form.SUFFIX}"
+        count = 0
+        for row in form.read_table(path, tables_of(self.manifest.parameters.get("metric"))[name]):
+            count += 1
+            yield row
+        self._check_count(path, name, count)
+
+    def documents(self) -> Iterator[tuple[Any, ...]]:
+        """The rows of documents; the last value is the body, None without."""
+        n_values = len(TABLES["documents"].columns) - 2
+        for row in self.rows("documents"):
+            text, tokens, *weights = row[n_values:]
+            body = tokens if text is None else text
+            if weights and weights[0] is not None:
+                body = _weights(self.folder / self.files()[0], weights[0])
+            yield (*row[:n_values], body)
+
+    def row_blocks(self, params: IndexParams) -> Iterator[tuple[NDArray[Any], ...]]:
+        """Signature rows, and vectors where they are kept, some at a time."""
+        layouts = row_layouts(params)
+        n_rows = self.manifest.counts["signatures"]
+        block_rows = max(1, _ROW_BYTES // sum(layout.row_bytes for layout in layouts))
+        for layout in layouts:
+            name = f"{layout.kind}s"
+            self._check_count(self.folder / f"{name}.npy", name, n_rows)
+        arrays = [
+            read_array(
+                self.folder / f"{layout.kind}s.npy", layout.dtype, layout.n_columns,
+                n_rows=n_rows, block_rows=block_rows,
+            )
+            for layout in layouts
+        ]  # fmt: skip
+        return zip(*arrays, strict=True)
+
+    def postings(
+        self, params: IndexParams
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Bucket keys and signature ids, some at a time, in order."""
+        path = self.folder / self.files()[-1]
+        n_signatures = self.manifest.counts["signatures"]
+        self._check_count(path, "postings", n_signatures * (params.bands + 1))
+        count, last = 0, (-(2**63), -1)
+        for keys, ids in self._posting_blocks(path):
+            ordered = np.column_stack([keys, ids])
+            behind = np.vstack([np.array([last]), ordered[:-1]])
+            rises = (keys > behind[:, 0]) | ((keys == behind[:, 0]) & (ids > behind[:, 1]))
+            if not rises.all() or ids.min() < 0 or ids.max() >= n_signatures:
+                raise _damage(path, "holds postings out of order, or of no signature")
+            last = (int(keys[-1]), int(ids[-1]))
+            count += len(keys)
+            yield keys, ids
+        self._check_count(path, "postings", count)
+
+    def _posting_blocks(self, path: Path) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        if self.manifest.tables == "parquet":
+            yield from parquet.read_postings(path)
+            return
+        n_rows = self.manifest.counts["postings"]
+        for block in read_array(path, np.dtype("<i8"), 2, n_rows=n_rows, block_rows=_POSTINGS):
+            yield block[:, 0], block[:, 1]
+
+    def _check_count(self, path: Path, name: str, count: int) -> None:
+        if count != self.manifest.counts.get(name):
+            raise _damage(
+                path, f"has {count} rows; {MANIFEST} says {self.manifest.counts.get(name)}"
+            )
+
+
+def _described(
+    path: Path, manifest: Manifest
+) -> tuple[IndexParams, dict[str, Any], EdgeState | None]:
+    """Parameters, columns of the table ``state``, and how far edges had come."""
+    index = manifest.index
+    if index.get("format") != FORMAT:
+        raise FormatError(
+            f"{path} is of an index of format {index.get('format')}; this version reads {FORMAT}",
+            hint="import it with the lshdb version that wrote it",
+        )
+    try:
+        params = IndexParams(**manifest.parameters)
+        edges = None if manifest.edges is None else EdgeState(**manifest.edges)
+        state = {
+            name: str(index[name])
+            for name in ("uuid", "created_at", "library_version", "unicode_version")
+        }
+        if type(index["next_doc_id"]) is not int:
+            raise TypeError("next_doc_id")
+        return params, {**state, "next_doc_id": index["next_doc_id"]}, edges
+    except (TypeError, KeyError, ValueError) as error:
+        raise _damage(path, f"lacks or garbles what an export says: {error}") from error
+
+
+def _load_rows(writer: Writer, blocks: Iterable[tuple[NDArray[Any], ...]]) -> None:
+    for parts in blocks:
+        with writer.transaction() as transaction:
+            transaction.append_signatures(*parts)
+
+
+def _load_documents(
+    writer: Writer,
+    source: _Export,
+    params: IndexParams,
+    on_progress: Callable[[int], None] | None,
+) -> None:
+    with writer.transaction() as transaction:
+        loading.load_batches(transaction, source.rows("batches"))
+    n_signatures, done = source.manifest.counts["signatures"], 0
+    path = source.folder / source.files()[0]
+    for batch in _batches(source.documents()):
+        rows: list[tuple[Any, ...]] = []
+        bodies: list[tuple[int, str, bytes]] = []
+        for *values, body in batch:
+            content_hash, body_hash = bytes.fromhex(values[3]), bytes.fromhex(values[4])
+            if values[2] is not None and not 0 <= values[2] < n_signatures:
+                raise _damage(path, f"{values[1]!r} has signature {values[2]}, which is not there")
+            if params.keeps_texts:
+                form, raw = ("text", b"") if body is None else raw_body(body)
+                if isinstance(body, list) and hash_body(form, raw) != body_hash:
+                    form, raw = raw_body(frozenset(body))
+                if body is None or hash_body(form, raw) != body_hash:
+                    raise _damage(path, f"the text of {values[1]!r} is not the one exported")
+                bodies.append((values[0], form, raw))
+            rows.append((*values[:3], content_hash, body_hash, *values[5:]))
+        with collector_paused(), writer.transaction() as transaction:
+            if params.keeps_vectors:
+                _check_vectors(path, transaction.snapshot, rows)
+            loading.load_documents(transaction, rows, bodies)
+        done += len(rows)
+        if on_progress is not None:
+            on_progress(done)
+
+
+def _weights(path: Path, text: str) -> dict[str, Any]:
+    try:
+        found = orjson.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise _damage(path, f"holds weights that are no JSON object: {text[:60]!r}")
+    return found
+
+
+def _check_vectors(path: Path, snapshot: Snapshot, rows: list[tuple[Any, ...]]) -> None:
+    """Compare the vectors of documents, which are there already, with their hashes."""
+    for start in range(0, len(rows), _VECTORS):
+        some = rows[start : start + _VECTORS]
+        vectors = snapshot.vectors.of_documents([row[2] for row in some])
+        for row, vector in zip(some, vectors, strict=True):
+            if hash_body(*raw_body(vector)) != row[4]:
+                raise _damage(path, f"the vector of {row[1]!r} is not the one exported")
+
+
+def _batches(rows: Iterable[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    """Documents in batches that fit in memory; the last value is the body."""
+    batch: list[tuple[Any, ...]] = []
+    size = 0
+    for row in rows:
+        batch.append(row)
+        body = row[-1] or ""
+        size += len(body) if isinstance(body, str) else sum(map(len, body)) + 64 * len(body)
+        if len(batch) >= _BATCH_DOCUMENTS or size >= _BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _cut(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    while some := list(itertools.islice(rows, _ROWS)):
+        yield some
+
+
+def _damage(path: Path, what: str) -> DamageError:
+    return DamageError(f"{path} {what}", hint="export the index again, or take another copy")

@@ -1,0 +1,1 @@
+"""Documents -> committed batches: add, remove, merge and reindex."""

@@ -1,0 +1,241 @@
+"""Stored texts, or vectors -> another index with other parameters.
+
+They go the way of an add, batch by batch, into an index that is made aside and comes into being
+when it is whole. What an add would set anew, the times at which a document first and last came in,
+is kept.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lshdb.documents import Document
+from lshdb.errors import DamageError, ParameterError, TextNotStoredError
+from lshdb.ingest.add import Addition, in_batches
+from lshdb.ingest.pipeline import AddResult, Change
+from lshdb.params.index_params import IndexParams, slot_bits
+from lshdb.params.metrics import METRICS
+from lshdb.signatures.families import family_of
+from lshdb.signatures.family import Family
+from lshdb.signatures.sample import MOST_BODIES, params_for
+from lshdb.storage.dialects import DatabasePlace
+from lshdb.storage.store import Store
+from lshdb.storage.tables.bodies import hash_body, raw_body, unpack_body
+from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.writer import Writer
+from lshdb.threads import choose_workers
+from lshdb.tokenizers import Tokenizer, splitter
+
+__all__ = ["changed_params", "reindex_store"]
+
+_VECTORS = 1_000
+_SAMPLE_NUMBERS = 8_000_000
+"""Numbers of the vectors in a sample, at most: 64 MB of the widest type."""
+_CHOOSE_BANDS = {"threshold", "recall", "bands", "rows", "num_perm"}
+_KEPT = ("metric", "scheme", "num_perm", "seed", "threshold", "store_text")
+_OPTIONS = {
+    *("threshold", "recall", "bands", "rows", "num_perm", "scheme", "seed", "unit", "k", "bag"),
+    *("lowercase", "strip_accents", "strip_punctuation", "digits", "stop_tokens", "store_text"),
+    *("metric", "dtype", "width"),
+}
+_OF_SLOTS = frozenset({"num_perm", "width"})
+"""Parameters that mean something else where slots are words and not bits, or the reverse."""
+_OF_A_METRIC = frozenset({"scheme", "threshold"}) | _OF_SLOTS
+"""And those that do under another metric."""
+
+
+def reindex_store(
+    store: Store,
+    path: Path,
+    *,
+    family: Family,
+    tokenizer: Tokenizer | None,
+    place: DatabasePlace,
+    workers: int | None,
+    on_commit: Callable[[AddResult], None] | None,
+    given: Mapping[str, Any],
+) -> AddResult:
+    """Make another index of the stored texts; see :meth:`lshdb.Index.reindex`."""
+    if not store.params.store_text:
+        raise TextNotStoredError(
+            f"reindexing needs the texts or vectors, and {store.directory.path} was made without",
+            hint="add the documents to a new index",
+        )
+    store.directory.refuse_inside(path)
+    params = _params_of_another(store, given, tokenizer)
+    split = None
+    if params.tokenizer:
+        is_same = tokenizer is None and family.split is not None
+        split = family.split if is_same else splitter(params.tokenizer, tokenizer)
+    changed = family_of(params, split)
+    workers = choose_workers(workers)
+    begun = time.perf_counter()
+    result = AddResult()
+    with (
+        store.reading() as snapshot,
+        Store.making(path, params, place=place) as made,
+        Writer(made, lock_timeout=0.0) as writer,
+    ):
+        last = snapshot.last_batch()
+        run = _Reindexing(
+            writer,
+            changed,
+            result,
+            source=f"reindex of {store.directory.path}",
+            on_conflict="error",
+            workers=workers,
+            after=last.started_at if last else "",
+        )
+        run.max_errors = 0
+        run.take(
+            in_batches(_documents(snapshot, store.params), changed, run.reject),
+            begun=begun,
+            on_commit=on_commit,
+        )
+    result.seconds = time.perf_counter() - begun
+    return result
+
+
+def _params_of_another(
+    store: Store, given: Mapping[str, Any], tokenizer: Tokenizer | None
+) -> IndexParams:
+    """Parameters of the index to be made.
+
+    Of vectors and bits, slots and width go with the bands: unless they are given they are chosen
+    again together, for the similarities among the oldest documents.
+    """
+    params, sample = store.params, None
+    if params.kind.is_dense and not _CHOOSE_BANDS.isdisjoint(given):
+        is_chosen = given.get("scheme", params.scheme) != "unary"
+        given = {"num_perm": None, **({"width": None} if is_chosen else {}), **given}
+        with store.reading() as snapshot:
+            most = min(MOST_BODIES, _SAMPLE_NUMBERS // params.dim)
+            documents = itertools.islice(_documents(snapshot, params), most)
+            sample = [document.body for document in documents]
+    return changed_params(params, given, tokenizer, sample=sample)
+
+
+def changed_params(
+    params: IndexParams,
+    given: Mapping[str, Any],
+    tokenizer: Tokenizer | None = None,
+    *,
+    sample: Iterable[Any] | None = None,
+) -> IndexParams:
+    """The parameters of an index with some of them changed.
+
+    Parameters
+    ----------
+    params : IndexParams
+        Of the index that there is.
+    given : mapping
+        Options of :meth:`lshdb.Index.create` by name.
+    tokenizer : Tokenizer, optional
+        In place of the index's.
+    sample : iterable, optional
+        Bodies for whose similarities bands and width are chosen, where they are chosen again.
+
+    Raises
+    ------
+    ParameterError
+        There is no such option, or a value is out of range.
+    """
+    for name in given:
+        if name not in _OPTIONS:
+            raise ParameterError(
+                f"there is no parameter {name!r}", hint="one of " + ", ".join(sorted(_OPTIONS))
+            )
+    kept = {name: getattr(params, name) for name in _KEPT}
+    metric = given.get("metric", params.metric)
+    if metric in METRICS and METRICS[metric].body != params.kind.body:
+        raise ParameterError(
+            f"bodies of metric {params.metric} are {params.kind.body}, and metric {metric} takes "
+            f"{METRICS[metric].body}",
+            hint="add the documents to a new index of that metric",
+        )
+    if params.kind.is_dense:
+        kept |= {name: getattr(params, name) for name in ("dim", "dtype")}
+        kept["width"] = params.width or None
+    else:
+        kept |= _kept_of_texts(params, given.get("unit"), tokenizer)
+    if metric != params.metric:
+        kept = {name: value for name, value in kept.items() if name not in _OF_A_METRIC}
+    scheme = given.get("scheme") or params.scheme
+    is_other = metric != params.metric or slot_bits(scheme) != params.slot_bits
+    if is_other:
+        kept = {name: value for name, value in kept.items() if name not in _OF_SLOTS}
+    rebanded = is_other or not _CHOOSE_BANDS.isdisjoint(given)
+    if not rebanded:
+        kept["bands"], kept["rows"] = params.bands, params.rows
+    elif not {"recall", "bands", "rows"} & given.keys() and 0.0 < params.recall < 1.0:
+        kept["recall"] = params.recall
+    changed = params_for({**kept, **given}, sample if rebanded else None)
+    return changed if rebanded else replace(changed, recall=params.recall)
+
+
+def _kept_of_texts(
+    params: IndexParams, unit: str | None, tokenizer: Tokenizer | None
+) -> dict[str, Any]:
+    """Options that say what becomes of a text, of which those of another unit are not kept."""
+    unit = unit or ("tokenizer" if tokenizer else params.unit)
+    recorded = tokenizer.recorded if tokenizer else params.tokenizer
+    kept: dict[str, Any] = {
+        **params.options(),
+        "bag": params.bag,
+        "unit": unit,
+        "tokenizer": recorded if unit == "tokenizer" or tokenizer else "",
+    }
+    if unit == params.unit:
+        kept["k"] = params.k
+        kept["stop_tokens"] = params.stop_tokens.split() if unit == "url" else None
+    else:
+        kept["lowercase"] = None
+    return kept
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredText(Document):
+    """A document of the index, with the times that it keeps."""
+
+    added_at: str = ""
+    last_seen_at: str = ""
+
+
+def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[_StoredText]:
+    if params.keeps_vectors:
+        yield from _vectors(snapshot)
+        return
+    for one in snapshot.whole_documents():
+        if one.form is None or one.body is None:
+            raise DamageError(f"the text of {one.key!r} is missing", hint="run lshdb check")
+        body = unpack_body(
+            one.form, one.body, one.body_hash, n_chars=one.n_chars, doc_id=one.doc_id
+        )
+        yield _StoredText(one.key, body, one.source, one.added_at, one.last_seen_at)
+
+
+def _vectors(snapshot: Snapshot) -> Iterator[_StoredText]:
+    documents = snapshot.whole_documents()
+    while some := list(itertools.islice(documents, _VECTORS)):
+        vectors = snapshot.vectors.of_documents([one.signature_id for one in some])
+        for one, vector in zip(some, vectors, strict=True):
+            if hash_body(*raw_body(vector)) != one.body_hash:
+                raise DamageError(
+                    f"the vector of {one.key!r} is not the one written", hint="run lshdb check"
+                )
+            yield _StoredText(one.key, vector, one.source, one.added_at, one.last_seen_at)
+
+
+class _Reindexing(Addition):
+    """One call of reindex: an addition whose documents keep their times."""
+
+    def _change(self, item: Document) -> Change:
+        change = super()._change(item)
+        if isinstance(item, _StoredText):
+            change.added_at, change.last_seen_at = item.added_at, item.last_seen_at
+        return change

@@ -1,0 +1,111 @@
+"""Removing documents, by key or by age: gone from every answer with the commit that says so.
+
+What goes is the document and its text. Its signature, where no other document has it, and the
+postings of that stay where they are and are passed over, until the index is compacted.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lshdb.arguments import check_items, check_key
+from lshdb.storage.store import Store
+from lshdb.storage.tables.records import as_timestamp, timestamp, timestamp_after
+from lshdb.storage.transactions.changes import WriteTransaction
+from lshdb.storage.transactions.writer import Writer
+
+__all__ = ["RemoveResult", "expire_documents", "remove_documents"]
+
+_DOCUMENTS_A_BATCH = 40_000
+
+Gone = list[tuple[int, int | None]]
+"""(doc_id, signature_id) of documents that go."""
+
+
+@dataclass(slots=True)
+class RemoveResult:
+    """What a removal did.
+
+    Attributes
+    ----------
+    removed : int
+        Documents that are gone.
+    missing : list of str
+        Keys that no document had, in the order given.
+    batches : list of int
+        The batches that were committed, by number.
+    """
+
+    removed: int = 0
+    missing: list[str] = field(default_factory=list)
+    batches: list[int] = field(default_factory=list)
+
+
+def remove_documents(
+    store: Store, keys: str | Iterable[str], *, lock_timeout: float
+) -> RemoveResult:
+    """Remove documents; see :meth:`lshdb.Index.remove`."""
+    result = RemoveResult()
+    given = check_items("keys", [keys] if isinstance(keys, str) else keys, "a key, or keys")
+    keys = iter(dict.fromkeys(check_key("a key", key) for key in given))
+    with Writer(store, lock_timeout=lock_timeout, needs_signatures=False) as writer:
+        while some := list(itertools.islice(keys, _DOCUMENTS_A_BATCH)):
+            _remove(writer, some, result)
+    return result
+
+
+def _remove(writer: Writer, keys: list[str], result: RemoveResult) -> None:
+    def work(transaction: WriteTransaction) -> tuple[set[str], Gone, int | None]:
+        found = transaction.snapshot.documents_of_keys(keys)
+        gone = [(document.doc_id, document.signature_id) for document in found.values()]
+        return set(found), gone, _delete(transaction, gone)
+
+    found, gone, batch_id = writer.run(work)
+    result.missing += [key for key in keys if key not in found]
+    _count(result, gone, batch_id)
+
+
+def expire_documents(
+    store: Store, since: datetime, *, dry_run: bool, lock_timeout: float
+) -> RemoveResult:
+    """Remove documents that have not come in since; see :meth:`lshdb.Index.expire`."""
+    result, since_text = RemoveResult(), as_timestamp(since)
+    if dry_run:
+        with store.reading() as snapshot:
+            result.removed = snapshot.count_not_seen(since_text)
+        return result
+
+    def work(transaction: WriteTransaction) -> tuple[Gone, int | None]:
+        gone = transaction.snapshot.not_seen(since_text, _DOCUMENTS_A_BATCH)
+        return gone, _delete(transaction, gone)
+
+    with Writer(store, lock_timeout=lock_timeout, needs_signatures=False) as writer:
+        while True:
+            gone, batch_id = writer.run(work)
+            if batch_id is None:
+                return result
+            _count(result, gone, batch_id)
+
+
+def _delete(transaction: WriteTransaction, gone: Gone) -> int | None:
+    """Delete documents, given as (doc_id, signature_id); the batch, or None without any."""
+    if not gone:
+        return None
+    last = transaction.snapshot.last_batch()
+    started_at = timestamp_after(last.started_at if last else None)
+    batch_id = transaction.open_batch(started_at=started_at, source="")
+    transaction.delete_documents([doc_id for doc_id, _ in gone])
+    transaction.release_signatures(
+        [signature_id for _, signature_id in gone if signature_id is not None], batch_id
+    )
+    transaction.update_batch(batch_id, {"n_removed": len(gone), "finished_at": timestamp()})
+    return batch_id
+
+
+def _count(result: RemoveResult, gone: Gone, batch_id: int | None) -> None:
+    result.removed += len(gone)
+    if batch_id is not None:
+        result.batches.append(batch_id)

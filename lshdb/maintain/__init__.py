@@ -1,0 +1,1 @@
+"""Keeping an index in shape: statistics, compaction, other bands, checks and repair."""

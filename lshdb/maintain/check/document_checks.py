@@ -1,0 +1,240 @@
+"""The quick check: headers, counts and small tables, at a cost that hardly grows with the index.
+
+Read are header, length and first block of the signature file and the vector file; the tables
+``state``, ``batch``, ``unfinished_add``, ``edge_state``, ``run``, ``bucket_stat`` and
+``signature_block``, which have some rows a thousand documents at the most; and how many documents
+there are, by counting them in an index. Not read are signature rows past the first block, postings,
+texts, and the rows of documents and edges: what is damaged there is not found, nor is damage in the
+structure of the database.
+
+The database's structure, rows against checksums, documents against signatures and texts.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from lshdb.errors import LshdbError
+from lshdb.maintain.check.findings import Finding, counted
+from lshdb.params.index_params import IndexParams
+from lshdb.storage.tables.bodies import hash_body, raw_body, unpack_body
+from lshdb.storage.tables.records import row_checksum
+from lshdb.storage.transactions.snapshot import Snapshot
+
+__all__ = [
+    "count_findings",
+    "document_findings",
+    "integrity_findings",
+    "row_findings",
+    "vector_findings",
+]
+
+
+_ROWS = 1_000
+
+
+def integrity_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    """What the database says of itself."""
+    for finding in snapshot.session.structure():
+        yield Finding("database", "database", finding, "what is stored there")
+
+
+def row_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    """Rows of the large tables whose checksum is not that of their values."""
+    for row in snapshot.stream("SELECT * FROM document"):
+        found = row_checksum(row[:-1])
+        if found != row[-1]:
+            what = f"CRC-32 of its values is {found:08x}, written was {row[-1]:08x}"
+            yield Finding("document", f"table document, row {row[0]}", what, f"document {row[1]}")
+    for row in snapshot.stream("SELECT * FROM edge"):
+        found = row_checksum(row[:-1])
+        if found != row[-1]:
+            what = f"CRC-32 of its values is {found:08x}, written was {row[-1]:08x}"
+            yield Finding("edge", f"table edge, row {row[0]} to {row[1]}", what, "1 edge")
+
+
+def document_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
+    """Documents without their signature, batch or text, and texts without a document."""
+    keeps_texts = params.keeps_texts
+    batches = {batch_id for (batch_id,) in snapshot.execute("SELECT batch_id FROM batch")}
+    rows = snapshot.stream(
+        "SELECT document.doc_id, key, signature_id, n_shingles, batch_id, body_hash, form, body, "
+        "n_chars "
+        "FROM document LEFT JOIN content ON content.doc_id = document.doc_id"
+    )
+    for doc_id, key, signature_id, n_shingles, batch_id, body_hash, form, packed, n_chars in rows:
+        affected = f"document {key}"
+        what = ""
+        if (signature_id is None) != (n_shingles == 0):
+            what = f"has {n_shingles} shingles and signature {signature_id}"
+        elif signature_id is not None and not 0 <= signature_id < snapshot.n_signatures:
+            what = f"has signature {signature_id}; there are {snapshot.n_signatures}"
+        elif batch_id not in batches:
+            what = f"is of batch {batch_id}, which is not there"
+        if what:
+            yield Finding("document", f"table document, doc_id {doc_id}", what, affected)
+        what = _text_finding(form, packed, body_hash, n_chars) if keeps_texts else ""
+        if what:
+            yield Finding("text", f"table content, doc_id {doc_id}", what, affected)
+    missing = "NOT EXISTS (SELECT 1 FROM document WHERE document.doc_id = content.doc_id)"
+    for (doc_id,) in snapshot.stream(
+        f"SELECT doc_id FROM content WHERE {missing if keeps_texts else '1 = 1'}"
+    ):
+        what = "is of no document" if keeps_texts else "is there, and texts are not stored"
+        yield Finding("text", f"table content, doc_id {doc_id}", f"the text {what}", "1 text")
+
+
+def vector_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
+    """Documents whose row of the vector file is not the vector that they came with."""
+    if not params.keeps_vectors:
+        return
+    file, n = snapshot.vector_file, snapshot.n_signatures
+    rows = snapshot.stream(
+        "SELECT key, signature_id, content_hash FROM document WHERE signature_id IS NOT NULL"
+    )
+    while some := list(itertools.islice(rows, _ROWS)):
+        known = [row for row in some if 0 <= row[1] < n]  # others are said above
+        vectors = file.take(np.array([row[1] for row in known], dtype=np.int64))
+        for (key, signature_id, content_hash), vector in zip(known, vectors, strict=True):
+            if hash_body(*raw_body(vector)) != content_hash:
+                where = f"{file.path.name}, row {signature_id}"
+                what = "the vector is not the one written"
+                yield Finding("vectors", where, what, f"document {key}")
+
+
+def _text_finding(form: str | None, packed: bytes | None, body_hash: bytes, n_chars: object) -> str:
+    """What is wrong with a stored text; empty if nothing is."""
+    if packed is None or form is None:
+        return "the text is missing"
+    try:
+        _, raw = raw_body(unpack_body(form, packed, n_chars=n_chars))
+    except LshdbError as error:
+        return error.message
+    return "" if hash_body(form, raw) == body_hash else "the text is not the one written"
+
+
+_SMALL_TABLES = {"state": "state", "batch": "batch", "edge_state": "edge"}
+"""Tables with checksums whose rows are few; what a finding there is called."""
+
+
+def count_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
+    """What headers and counts say that does not go together."""
+    yield from _header_findings(snapshot)
+    yield from _block_findings(snapshot)
+    yield from _run_findings(snapshot, params)
+    yield from _small_rows(snapshot)
+    yield from _unfinished_adds(snapshot)
+    yield from _document_counts(snapshot)
+
+
+def _header_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    for file in snapshot.generation.files:
+        try:
+            file.check_header(snapshot.n_signatures)
+        except LshdbError as error:
+            yield Finding("header", file.path.name, error.message, "every document")
+
+
+def _block_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    """Checksums cover the committed rows, each once."""
+    expected, n = 0, snapshot.n_signatures
+    has_vectors = snapshot.generation.vectors is not None
+    for first, count, vector_crc in snapshot.execute(
+        "SELECT first_row, n_rows, vector_crc32 FROM signature_block ORDER BY first_row"
+    ):
+        if (vector_crc is not None) != has_vectors:
+            what = (
+                "has no CRC-32 of vectors" if has_vectors else "has one of vectors; none are kept"
+            )
+            yield _of_block(first, what, count)
+        if first != expected:
+            what = f"expected a block from row {expected} on"
+            yield _of_block(first, what, abs(first - expected))
+        expected = first + count
+        if expected > n:
+            what = f"reaches to row {expected}; {n} are committed"
+            yield _of_block(first, what, expected - n)
+            return
+    if expected != n:
+        what = f"covers {expected} rows; {n} are committed"
+        yield Finding("block", "table signature_block", what, counted(n - expected, "signature"))
+
+
+def _of_block(first: int, what: str, n: int) -> Finding:
+    return Finding("block", f"table signature_block, row {first}", what, counted(n, "signature"))
+
+
+def _run_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
+    """Runs are the tables that there are, and hold as many postings as signatures have."""
+    listed = {
+        table: (run_id, n_rows)
+        for run_id, table, n_rows in snapshot.execute("SELECT run_id, table_name, n_rows FROM run")
+    }
+    there = snapshot.session.run_tables.names()
+    for table in sorted(there - listed.keys()):
+        yield Finding("run", f"table {table}", "is not listed in the table run", "its postings")
+    for table in sorted(listed.keys() - there):
+        yield Finding("run", f"table {table}", "is listed as a run and not there", "its postings")
+    total = sum(n_rows for _, n_rows in listed.values())
+    expected = snapshot.n_signatures * (params.bands + 1)
+    if total != expected:
+        what = (
+            f"counts {total} postings; {snapshot.n_signatures} signatures of {params.bands} bands "
+            f"and a content have {expected}"
+        )
+        yield Finding("run", "table run", what, counted(abs(total - expected), "posting"))
+    by_sizes = dict(
+        iter(snapshot.execute("SELECT run_id, sum(size * n_buckets) FROM bucket_stat GROUP BY 1"))
+    )
+    for run_id, n_rows in sorted(listed.values()):
+        found = by_sizes.pop(run_id, 0)
+        if found * (params.bands + 1) != n_rows * params.bands:
+            what = f"counts {found} postings; by the table run there are {n_rows} with contents"
+            yield Finding(
+                "bucket size", f"table bucket_stat, run {run_id}", what, "stats and --max-bucket"
+            )
+    for run_id in by_sizes:
+        what = "there is no such run"
+        yield Finding(
+            "bucket size", f"table bucket_stat, run {run_id}", what, "stats and --max-bucket"
+        )
+
+
+def _small_rows(snapshot: Snapshot) -> Iterator[Finding]:
+    for table, kind in _SMALL_TABLES.items():
+        for row in snapshot.execute(f"SELECT * FROM {table}"):
+            found = row_checksum(row[:-1])
+            if found != row[-1]:
+                what = f"CRC-32 of its values is {found:08x}, written was {row[-1]:08x}"
+                yield Finding(kind, f"table {table}, row {row[0]}", what, f"row {row[0]}")
+
+
+def _unfinished_adds(snapshot: Snapshot) -> Iterator[Finding]:
+    """Adds that are said not to have ended are there."""
+    for (add_id,) in snapshot.execute(
+        "SELECT add_id FROM unfinished_add WHERE add_id NOT IN (SELECT add_id FROM batch)"
+    ):
+        what = f"says that add {add_id} did not end, which is not there"
+        yield Finding("batch", "table unfinished_add", what, "what --since last means")
+
+
+def _document_counts(snapshot: Snapshot) -> Iterator[Finding]:
+    """What batches brought and took away is what there is."""
+    (expected,) = snapshot.execute(
+        "SELECT coalesce(sum(n_added - n_removed), 0) FROM batch"
+    ).fetchone()
+    (found,) = snapshot.execute("SELECT count(*) FROM document").fetchone()
+    if found != expected:
+        yield Finding(
+            "count",
+            "table document",
+            f"has {found} rows; by the table batch there are {expected}",
+            counted(abs(found - expected), "document"),
+        )
+    (last,) = snapshot.execute("SELECT max(doc_id) FROM document").fetchone()
+    if last is not None and last >= snapshot.next_doc_id:
+        what = f"the next doc_id is {snapshot.next_doc_id}, and a document has {last}"
+        yield Finding("state", "table state, row 1", what, "the next add")

@@ -1,0 +1,130 @@
+"""What a check says: a finding names what is wrong, where, what it affects and what to do.
+
+What is worth knowing of an index and no damage: other versions of Unicode, files left over.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from lshdb.errors import LshdbError
+from lshdb.storage.store import Store
+from lshdb.storage.transactions.snapshot import Snapshot
+
+__all__ = ["Finding", "counted", "documents_affected", "notes"]
+
+
+_KEYS_NAMED = 3
+_REPAIR = "run lshdb check --repair, or restore the index from a copy"
+_ADVICE = {
+    "database": f"{_REPAIR}; find out what the disk has, as others of its files may be damaged",
+    "signatures": f"{_REPAIR}; rows are made again from texts, or proved by their postings",
+    "vectors": f"{_REPAIR}; documents whose vector cannot be proved are moved into a file",
+    "document": f"{_REPAIR}; what cannot be proved is moved into a file",
+    "text": f"{_REPAIR}; documents without their text are moved into a file",
+    "edge": f"{_REPAIR}; edges are found again when clusters are asked for",
+    "cluster": f"{_REPAIR}; clusters are found again when they are asked for",
+}
+"""By kind; for others ``_REPAIR``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is not as it was written.
+
+    Attributes
+    ----------
+    kind : str
+        What is damaged: ``database``, ``header`` (of a row file), ``signatures``, ``vectors``,
+        ``block`` (checksums of rows), ``run``, ``posting``, ``bucket size``, ``document``,
+        ``text``, ``batch``, ``state``, ``release``, ``edge``, ``cluster`` or ``count``.
+    where : str
+        File with rows and bytes, or table with the row.
+    what : str
+        What was found and what was expected.
+    affected : str
+        Keys of documents, or how many there are of what; what cannot be trusted.
+    """
+
+    kind: str
+    where: str
+    what: str
+    affected: str
+
+    @property
+    def advice(self) -> str:
+        """What to do next."""
+        return _ADVICE.get(self.kind, _REPAIR)
+
+
+def counted(n: int, what: str) -> str:
+    """A number with what is counted, in the plural where it is."""
+    return f"{n:,} {what}{'s' * (n != 1)}"
+
+
+def documents_affected(snapshot: Snapshot, condition: str, parameters: tuple[Any, ...]) -> str:
+    """Number and first keys of the documents under a condition on the table ``document``.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    condition : str
+        For ``WHERE``; one that an index answers.
+    parameters : tuple
+    """
+    try:
+        (count,) = snapshot.execute(
+            f"SELECT count(*) FROM document WHERE {condition}", parameters
+        ).fetchone()
+        keys = snapshot.execute(
+            f"SELECT key FROM document WHERE {condition} LIMIT {_KEYS_NAMED + 1}", parameters
+        ).fetchall()
+    except LshdbError:
+        return "documents that cannot be read"
+    if not count:
+        return "no document"
+    names = [str(key) for (key,) in keys[:_KEYS_NAMED]] + ["..."] * (len(keys) > _KEYS_NAMED)
+    return f"{counted(count, 'document')}: {', '.join(names)}"
+
+
+def notes(store: Store, snapshot: Snapshot, *, quick: bool = False) -> Iterator[str]:
+    """A sentence for each; documents are counted unless it has to be quick."""
+    here = unicodedata.unidata_version
+    versions = [
+        version for (version,) in snapshot.execute("SELECT DISTINCT unicode_version FROM batch")
+    ]
+    others = sorted({version for version in versions if version != here})
+    if others:
+        yield (
+            f"batches were signed with Unicode {', '.join(others)}, and this interpreter has {here}"
+            ": assigned characters normalise alike in both"
+        )
+    if not quick:
+        yield from _unassigned(snapshot)
+    own = {store.directory.description.name, store.directory.lock.name}
+    own |= {file.path.name for file in snapshot.generation.files}
+    own |= set(store.database.file_names)
+    for entry in sorted(store.directory.path.iterdir()):
+        if entry.name not in own:
+            yield f"{entry} is no file of the index; nothing reads it"
+
+
+def _unassigned(snapshot: Snapshot) -> Iterator[str]:
+    rows = snapshot.execute(
+        "SELECT batch.unicode_version, count(*), sum(document.n_unassigned) "
+        "FROM document JOIN batch USING (batch_id) WHERE document.n_unassigned > 0 GROUP BY 1"
+    )
+    for version, documents, characters in rows:
+        held = f"{counted(documents, 'document')} with {counted(characters, 'character')}"
+        yield (
+            f"{held} that Unicode {version} did not assign when they were signed: a later version "
+            "may normalise these otherwise"
+        )
+    (unknown,) = snapshot.execute(
+        "SELECT count(*) FROM document WHERE n_unassigned IS NULL"
+    ).fetchone()
+    if unknown:
+        yield (f"{counted(unknown, 'document')} came in before unassigned characters were counted")

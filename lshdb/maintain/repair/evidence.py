@@ -1,0 +1,277 @@
+"""What proves a document: the CRC-32 of its row, the hash of its text, its signature's sources."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.errors import LshdbError
+from lshdb.ingest.sign import sign_in_threads
+from lshdb.params.index_params import IndexParams
+from lshdb.signatures.banding import bucket_keys, content_keys
+from lshdb.signatures.family import Family
+from lshdb.storage.rowfiles.generations import Generation
+from lshdb.storage.tables.bodies import Body, hash_body, raw_body, unpack_body
+from lshdb.storage.tables.records import StoredDocument, row_checksum
+from lshdb.storage.transactions.snapshot import Snapshot
+
+__all__ = ["Evidence", "Text"]
+
+_UNPROVED_CHARS = 16 * 2**20
+"""A text up to this length is read whatever its document's row says, which may be damaged."""
+
+
+class Text(NamedTuple):
+    """A stored text that can be decoded, or a vector, and its hash."""
+
+    form: str
+    packed: bytes
+    body: Body
+    body_hash: bytes
+
+
+class Evidence:
+    """Looks for proof of what a damaged index holds, in all the places where it is held.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        Of the damaged index; any of its tables may fail to be read.
+    params : IndexParams
+    family : Family
+    generation : Generation
+    workers : int
+        Threads that sign.
+
+    Attributes
+    ----------
+    signed, vouched : int
+        Signatures made again from texts or vectors, and proved by their postings.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        params: IndexParams,
+        family: Family,
+        generation: Generation,
+        workers: int,
+    ) -> None:
+        self._snapshot = snapshot
+        self._params = params
+        self._family = family
+        self._file = generation.signatures
+        self._vectors = generation.vectors
+        self._workers = workers
+        self.signed = 0
+        self.vouched = 0
+
+    # Texts
+
+    def texts(self, doc_ids: Sequence[int]) -> dict[int, Text]:
+        """The texts of some documents that can be read and decoded, by doc_id."""
+        session = self._snapshot.session
+        query = f"SELECT doc_id, form, body FROM content WHERE {session.in_list('doc_id')}"
+        try:
+            rows = session.execute(query, (session.encode_list(doc_ids),)).fetchall()
+        except LshdbError:
+            if len(doc_ids) <= 1:
+                return {}
+            half = len(doc_ids) // 2
+            return self.texts(doc_ids[:half]) | self.texts(doc_ids[half:])
+        found = (
+            (doc_id, _decoded(form, packed, functools.partial(self._length, doc_id)))
+            for doc_id, form, packed in rows
+        )
+        return {doc_id: text for doc_id, text in found if text is not None}
+
+    def _length(self, doc_id: int) -> int:
+        """How long a text may be, in characters; the document's row may be damaged itself."""
+        try:
+            length = self._snapshot.n_chars_of(doc_id)
+        except LshdbError:
+            length = None
+        return max(_UNPROVED_CHARS, length if isinstance(length, int) else 0)
+
+    def text_of_copy(self, one: StoredDocument) -> Text | None:
+        """The text of another document that was given the same one."""
+        try:
+            doc_ids = self._snapshot.execute(
+                "SELECT doc_id FROM document WHERE signature_id = ? AND body_hash = ?",
+                (one.signature_id, one.body_hash),
+            ).fetchall()
+        except LshdbError:
+            return None
+        texts = self.texts([doc_id for (doc_id,) in doc_ids if doc_id != one.doc_id])
+        return next((text for text in texts.values() if text.body_hash == one.body_hash), None)
+
+    def vectors(self, rows: Iterable[tuple[Any, ...]]) -> dict[int, Text]:
+        """The vectors of some documents, by doc_id.
+
+        A vector that has its document's hash is proved, whatever the CRC-32 of its block. Where the
+        row at hand has not, that of another signature may have, which is posted for the content.
+
+        Parameters
+        ----------
+        rows : iterable of tuple
+            Rows of ``document`` as they are found.
+        """
+        found = {}
+        for doc_id, _, signature_id, content_hash, *_ in rows:
+            vector = self._vector_at(signature_id)
+            if vector is None or vector.body_hash != content_hash:
+                others = map(self._vector_at, self._signatures_with(content_hash))
+                good = (one for one in others if one and one.body_hash == content_hash)
+                vector = next(good, vector)
+            if vector is not None:
+                found[doc_id] = vector
+        return found
+
+    def _vector_at(self, signature_id: object) -> Text | None:
+        """A row of the vector file, if it can be a vector; without a number, bits all unset."""
+        if self._vectors is None:
+            return None
+        layout = self._vectors.layout
+        vector = np.zeros(layout.n_columns, dtype=layout.dtype)
+        if signature_id is not None:
+            if not isinstance(signature_id, int) or not 0 <= signature_id < 2**40:
+                return None
+            try:
+                (vector,) = self._vectors.take(np.array([signature_id], dtype=np.int64))
+            except (LshdbError, OSError):
+                return None
+        if self._family.refusal(vector) is not None:
+            return None
+        form, raw = raw_body(vector)
+        return Text(form, b"", vector, hash_body(form, raw))
+
+    # Rows of documents
+
+    def proved(
+        self, values: tuple[Any, ...], checksum: int, key: str | None, text: Text | None
+    ) -> StoredDocument | None:
+        """The row that was written, where some values can be found elsewhere; None if not.
+
+        Parameters
+        ----------
+        values : tuple
+            Of the row as it is found.
+        checksum : int
+            That of the row as it was written.
+        key : str or None
+            What the index of keys has for it.
+        text : Text or None
+
+        Returns
+        -------
+        StoredDocument or None
+            Its checksum is right.
+        """
+        found = StoredDocument(*values)
+        content_hash = found.content_hash
+        derived: dict[str, set[Any]] = {}
+        if text is not None:
+            (content,) = self._family.contents([text.body])
+            _, counts = sign_in_threads([content], self._family, workers=1)
+            content_hash = hash_body(*raw_body(content))
+            derived = {
+                "content_hash": {content_hash},
+                "body_hash": {text.body_hash},
+                "n_shingles": {int(counts[0])},
+                "n_chars": {self._params.dim or _n_chars(text.body)},
+                "n_unassigned": {self._family.n_unassigned(content), None},
+            }
+        derived["key"] = {key} if key is not None else set()
+        derived["signature_id"] = {None, *self._signatures_with(content_hash)}
+        names = list(StoredDocument.__dataclass_fields__)
+        choices = [
+            dict.fromkeys([value, *derived.get(name, ())])
+            for name, value in zip(names, values, strict=True)
+        ]
+        for candidate in itertools.islice(itertools.product(*choices), 10_000):
+            if row_checksum(candidate) == checksum:
+                return StoredDocument(*candidate)
+        return None
+
+    def _signatures_with(self, content_hash: object) -> list[int]:
+        """Signatures that may be of a content, by the postings of the content band."""
+        if not isinstance(content_hash, bytes) or len(content_hash) != 16:
+            return []
+        try:
+            ids: list[int] = self._snapshot.postings.of(content_keys([content_hash]))[1].tolist()
+            return ids
+        except (LshdbError, ValueError, TypeError, OverflowError):
+            return []
+
+    # Signatures
+
+    def signatures(
+        self, documents: Iterable[StoredDocument], texts: dict[int, Text]
+    ) -> dict[int, NDArray[np.uint32]]:
+        """Rows of signatures whose block is damaged, by old signature id; those that are proved.
+
+        Parameters
+        ----------
+        documents : iterable of StoredDocument
+            One for each such signature, proved.
+        texts : dict
+            Their texts or vectors by doc_id, proved; none where those are not stored.
+        """
+        found: dict[int, NDArray[np.uint32]] = {}
+        readable = []
+        for one in documents:
+            if one.doc_id in texts:
+                readable.append(one)
+            else:
+                self._vouch(one, found)
+        bodies = [texts[one.doc_id].body for one in readable]
+        contents = self._family.contents(bodies)
+        rows, _ = sign_in_threads(contents, self._family, workers=self._workers)
+        for one, content, row in zip(readable, contents, rows, strict=True):
+            if one.signature_id is None:
+                continue
+            if hash_body(*raw_body(content)) == one.content_hash:
+                found[one.signature_id] = row
+                self.signed += 1
+            else:  # another version of Unicode, or of a tokenizer
+                self._vouch(one, found)
+        return found
+
+    def _vouch(self, one: StoredDocument, found: dict[int, NDArray[np.uint32]]) -> None:
+        """Take a row as it lies if every slot of it is in a band, and every band has its posting.
+
+        A bucket key is a hash of 56 bits of the band's slots: a row that differs is not taken.
+        """
+        params, signature_id = self._params, one.signature_id
+        if signature_id is None or params.bands * params.rows != params.num_perm:
+            return
+        try:
+            row = self._file.take(np.array([signature_id], dtype=np.int64))
+            keys = bucket_keys(row, **params.cut).reshape(-1)
+            posted, ids = self._snapshot.postings.of(np.unique(keys))
+        except (LshdbError, OSError, ValueError, TypeError, OverflowError):
+            return
+        if np.isin(keys, posted[ids == signature_id]).all():
+            found[signature_id] = row[0]
+            self.vouched += 1
+
+
+def _n_chars(body: str | list[str]) -> int:
+    return len(body) if isinstance(body, str) else sum(map(len, body))
+
+
+def _decoded(form: Any, packed: Any, length: Callable[[], int]) -> Text | None:
+    """A stored text; where its form is damaged, the first that it can be read in."""
+    for likely in (form,) if form in ("text", "tokens") else ("tokens", "text"):
+        try:
+            body = unpack_body(likely, packed, n_chars=length)
+            named, raw = raw_body(body)
+            return Text(named, packed, body, hash_body(named, raw))
+        except (LshdbError, ValueError, TypeError, AttributeError):
+            continue
+    return None

@@ -1,0 +1,397 @@
+"""All that is proved of a damaged index, put into a new one, a batch of documents at a time.
+
+The table ``batch`` of a repaired index: rows that are proved, and others worked out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.maintain.repair.evidence import Evidence, Text
+from lshdb.maintain.repair.quarantine import Quarantine
+from lshdb.params.index_params import IndexParams
+from lshdb.signatures.banding import bucket_keys, content_keys
+from lshdb.signatures.family import Family
+from lshdb.storage.place.salvage import keys_by_index, salvaged, sound_rows
+from lshdb.storage.rowfiles.generations import Generation
+from lshdb.storage.tables.bodies import plain_tokens, plain_vector
+from lshdb.storage.tables.document_rows import BATCH_COLUMNS, DOCUMENT_COLUMNS
+from lshdb.storage.tables.load import load_batches
+from lshdb.storage.tables.records import StoredDocument, row_checksum, timestamp, timestamp_after
+from lshdb.storage.transactions.changes import WriteTransaction
+from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.writer import Writer
+from lshdb.threads import collector_paused
+
+__all__ = ["History", "Rebuild"]
+
+
+_BATCH_COLUMNS = BATCH_COLUMNS.split(", ")
+
+
+@dataclass(slots=True)
+class _Usage:
+    """What documents say of a batch: how many have it, and when the first of them came in."""
+
+    documents: int
+    seen_at: str
+
+
+class History:
+    """The batches, as far as they are proved, and what documents say of the others.
+
+    Attributes
+    ----------
+    rebuilt : list of int
+        Batches whose row had to be worked out.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._rows: dict[int, tuple[Any, ...]] = {}
+        self._usage: dict[int, _Usage] = {}
+        for row in salvaged(snapshot.session, "batch", *_BATCH_COLUMNS):
+            if row_checksum(row[:-1]) == row[-1]:
+                self._rows[row[0]] = row[:-1]
+        self._unfinished = [
+            row[0] for row in salvaged(snapshot.session, "unfinished_add", "add_id")
+        ]
+        self.rebuilt: list[int] = []
+
+    def unfinished_adds(self) -> list[int]:
+        """Adds that did not end, of those that there will be."""
+        return [add_id for add_id in self._unfinished if self.has(add_id)]
+
+    def count(self, batch_id: int, seen_at: str) -> None:
+        """Take note of a proved document of a batch."""
+        usage = self._usage.get(batch_id)
+        if usage is None:
+            self._usage[batch_id] = _Usage(1, seen_at)
+        else:
+            usage.documents += 1
+            usage.seen_at = min(usage.seen_at, seen_at)
+
+    def rows(self, unicode_version: str) -> Iterator[tuple[Any, ...]]:
+        """All batches, from the first to the last that is known of, without gaps."""
+        last = max([*self._rows, *self._usage], default=0)
+        started_at = ""
+        for batch_id in range(1, last + 1):
+            row = self._rows.get(batch_id)
+            if row is None:
+                row = self._worked_out(batch_id, started_at, unicode_version)
+                self._rows[batch_id] = row
+                self.rebuilt.append(batch_id)
+            started_at = row[_BATCH_COLUMNS.index("started_at")]
+            yield row
+
+    def _worked_out(
+        self, batch_id: int, started_before: str, unicode_version: str
+    ) -> tuple[Any, ...]:
+        """A batch that was its own add, of the documents that have it."""
+        usage = self._usage.get(batch_id, _Usage(0, ""))
+        started_at = max(usage.seen_at, started_before) or timestamp()
+        values = {
+            **dict.fromkeys(_BATCH_COLUMNS[:-1], 0),
+            "batch_id": batch_id,
+            "add_id": batch_id,
+            "started_at": started_at,
+            "finished_at": started_at,
+            "source": "",
+            "n_added": usage.documents,
+            "unicode_version": unicode_version,
+        }
+        return tuple(values[name] for name in _BATCH_COLUMNS[:-1])
+
+    def has(self, batch_id: object) -> bool:
+        """Whether there will be a batch of that number."""
+        return batch_id in self._rows
+
+    def balance(self, transaction: WriteTransaction, *, there: int, lost: int) -> None:
+        """Make the counts of batches those of the documents that are there.
+
+        A batch that was worked out takes what is missing; what was lost is a removal of its own.
+        """
+        added, removed = (_BATCH_COLUMNS.index(name) for name in ("n_added", "n_removed"))
+        counted = sum(row[added] - row[removed] for row in self._rows.values())
+        if self.rebuilt:
+            last = self.rebuilt[-1]
+            more = self._rows[last][added] + there + lost - counted
+            transaction.update_batch(last, {"n_added": max(more, 0), "n_removed": max(-more, 0)})
+        else:
+            lost = counted - there
+        if lost:
+            newest = transaction.snapshot.last_batch()
+            started_at = timestamp_after(newest.started_at if newest else None)
+            batch_id = transaction.open_batch(started_at=started_at, source="check --repair")
+            counts = {"n_removed": max(lost, 0), "n_added": max(-lost, 0)}
+            transaction.update_batch(batch_id, {**counts, "finished_at": timestamp()})
+
+
+_DOCUMENTS = 10_000
+_CHARACTERS = 32 * 2**20
+_DOCUMENT_COLUMNS = DOCUMENT_COLUMNS.split(", ")
+
+Row = tuple[Any, ...]
+
+
+class Rebuild:
+    """One rebuilding.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        Of the damaged index.
+    params : IndexParams
+    family : Family
+    generation : Generation
+        Of the damaged index; files may be missing.
+    quarantine : Quarantine
+        Takes what is not proved.
+    workers : int
+        Threads that sign.
+
+    Attributes
+    ----------
+    documents : int
+        Put into the new index.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        params: IndexParams,
+        family: Family,
+        generation: Generation,
+        quarantine: Quarantine,
+        workers: int,
+    ) -> None:
+        self._snapshot = snapshot
+        self._params = params
+        self._file = generation.signatures
+        self._quarantine = quarantine
+        self._what = "vector" if params.kind.is_dense else "text"
+        self.evidence = Evidence(snapshot, params, family, generation, workers)
+        self.history = History(snapshot)
+        self.documents = 0
+        self._sound = sound_rows(snapshot.session, self._file)
+        self._new_ids = np.full(len(self._sound), -1, dtype=np.int64)
+        self._keys: dict[int, str] = {}
+        """By doc_id, those of the documents whose row is not proved, from the index of keys."""
+        self._last_doc_id = 0
+
+    def build(self, writer: Writer, *, next_doc_id: int) -> None:
+        """Fill an empty index.
+
+        Parameters
+        ----------
+        writer : Writer
+            Of the empty index.
+        next_doc_id : int
+            At least; what the old one said, if that is proved.
+        """
+        self._survey()
+        with writer.transaction() as transaction:
+            version = str(transaction.execute("SELECT unicode_version FROM state").fetchone()[0])
+            load_batches(transaction, self.history.rows(version))
+            for add_id in self.history.unfinished_adds():
+                transaction.begin_add(add_id)
+        for rows in self._chunks():
+            with collector_paused(), writer.transaction() as transaction:
+                self._take(transaction, rows)
+            writer.limit_runs()
+        self._take_out_the_rest()
+        with writer.transaction() as transaction:
+            lost = len(self._quarantine.keys)
+            self.history.balance(transaction, there=self.documents, lost=lost)
+            transaction.execute(
+                "UPDATE state SET next_doc_id = ?", (max(next_doc_id, self._last_doc_id + 1),)
+            )
+        writer.tidy()
+
+    def _survey(self) -> None:
+        """Look at all rows of documents: which batches they have, and which are not proved."""
+        proved = []
+        for row in salvaged(self._snapshot.session, "document", *_DOCUMENT_COLUMNS):
+            if _is_proved(row):
+                one = StoredDocument(*row[:-1])
+                self.history.count(one.batch_id, one.last_seen_at)
+                proved.append(one.doc_id)
+        met = np.array(proved, dtype=np.int64)
+        for doc_id, key in keys_by_index(self._snapshot.session):
+            place = int(np.searchsorted(met, doc_id))
+            if place == len(met) or met[place] != doc_id:
+                self._keys[doc_id] = key
+        self._last_doc_id = max(proved, default=0)
+
+    def _chunks(self) -> Iterator[list[Row]]:
+        """Rows of documents, as they are found, in batches whose texts fit in memory."""
+        chunk: list[Row] = []
+        size = 0
+        place = _DOCUMENT_COLUMNS.index("n_chars")
+        for row in salvaged(self._snapshot.session, "document", *_DOCUMENT_COLUMNS):
+            chunk.append(row)
+            size += row[place] if type(row[place]) is int else 0
+            if len(chunk) >= _DOCUMENTS or size >= _CHARACTERS:
+                yield chunk
+                chunk, size = [], 0
+        if chunk:
+            yield chunk
+
+    def _take(self, transaction: WriteTransaction, rows: list[Row]) -> None:
+        """Put those of some documents in that are proved."""
+        if self._params.keeps_vectors:
+            texts = self.evidence.vectors(rows)
+        else:
+            texts = self.evidence.texts([row[0] for row in rows])
+        documents = [
+            one for row in rows if (one := self._document(row, texts.get(row[0]))) is not None
+        ]
+        if self._params.store_text:
+            documents = [one for one in documents if self._has_text(one, texts)]
+        documents = self._with_signatures(transaction, documents, texts)
+        transaction.insert_documents(
+            [(one.doc_id, one.key, self._new_id(one), *one.values()[3:]) for one in documents]
+        )
+        if self._params.keeps_texts:
+            transaction.put_bodies(
+                (one.doc_id, texts[one.doc_id].form, texts[one.doc_id].packed) for one in documents
+            )
+        self.documents += len(documents)
+        self._last_doc_id = max(self._last_doc_id, *(one.doc_id for one in documents), 0)
+
+    def _document(self, row: Row, text: Text | None) -> StoredDocument | None:
+        """The row of a document if it is proved; else it is taken out."""
+        if _is_proved(row):
+            return StoredDocument(*row[:-1])
+        doc_id, values, checksum = row[0], row[:-1], row[-1]
+        one = self.evidence.proved(values, checksum, self._keys.get(doc_id), text)
+        if one is not None and self.history.has(one.batch_id):
+            self._keys.pop(doc_id, None)
+            return one
+        found = dict(zip(_DOCUMENT_COLUMNS, row, strict=True))
+        key = self._keys.pop(doc_id, None) or found["key"]
+        is_proved = text is not None and text.body_hash == found["body_hash"]
+        self._quarantine.put(
+            key if isinstance(key, str) else None,
+            "its row in the table document is not what was written",
+            **self._shown(text, is_proved=is_proved),
+            row=found,
+        )
+        return None
+
+    def _has_text(self, one: StoredDocument, texts: dict[int, Text]) -> bool:
+        """Whether a document's text or vector is there, or with a copy; else it is taken out."""
+        text = texts.get(one.doc_id)
+        if text is not None and text.body_hash == one.body_hash:
+            return True
+        copy = self.evidence.text_of_copy(one)
+        if copy is not None:
+            texts[one.doc_id] = copy
+            return True
+        reason = f"its {self._what} is {'missing' if text is None else 'not the one written'}"
+        self._put_out(one, reason, text, is_proved=False)
+        return False
+
+    def _put_out(
+        self, one: StoredDocument, reason: str, text: Text | None, *, is_proved: bool
+    ) -> None:
+        row = dict(zip(_DOCUMENT_COLUMNS[:-1], one.values(), strict=True))
+        self._quarantine.put(one.key, reason, **self._shown(text, is_proved=is_proved), row=row)
+
+    def _shown(self, text: Text | None, *, is_proved: bool) -> dict[str, Any]:
+        """The field of the quarantine with a text or a vector, where there is one."""
+        if text is None:
+            return {}
+        body = plain_tokens(text.body)
+        if self._params.kind.is_dense:
+            body = plain_vector(body, is_bits=self._params.kind.body == "bits")
+        return {self._what if is_proved else f"unproved_{self._what}": body}
+
+    def _new_id(self, one: StoredDocument) -> int | None:
+        """Number of a document's signature in the new index; None where it is not there yet."""
+        old = one.signature_id
+        if old is None or old >= len(self._new_ids) or self._new_ids[old] < 0:
+            return None
+        return int(self._new_ids[old])
+
+    def _with_signatures(
+        self,
+        transaction: WriteTransaction,
+        documents: list[StoredDocument],
+        texts: dict[int, Text],
+    ) -> list[StoredDocument]:
+        """Write the signatures that are not there yet; those documents that have one or need none.
+
+        Documents with one content have one signature, as before.
+        """
+        firsts: dict[int, StoredDocument] = {}
+        for one in documents:
+            if one.signature_id is not None and self._new_id(one) is None:
+                firsts.setdefault(one.signature_id, one)
+        sound = [old for old in firsts if old < len(self._sound) and self._sound[old]]
+        damaged = firsts.keys() - set(sound)
+        rows = self.evidence.signatures(
+            [one for old, one in firsts.items() if old in damaged], texts
+        )
+        if sound:
+            rows.update(zip(sound, self._file.take(np.array(sound, dtype=np.int64)), strict=True))
+        self._write_signatures(transaction, rows, firsts, texts)
+        kept = []
+        for one in documents:
+            if one.signature_id is None or self._new_id(one) is not None:
+                kept.append(one)
+            else:
+                text = texts.get(one.doc_id)
+                self._put_out(one, "its signature is damaged", text, is_proved=True)
+        return kept
+
+    def _write_signatures(
+        self,
+        transaction: WriteTransaction,
+        rows: dict[int, NDArray[np.uint32]],
+        firsts: dict[int, StoredDocument],
+        texts: dict[int, Text],
+    ) -> None:
+        """Append rows, in the order of the documents that they come with, and their postings."""
+        olds = [old for old in firsts if old in rows]
+        if not olds:
+            return
+        first = transaction.snapshot.n_signatures
+        ids = np.arange(first, first + len(olds), dtype=np.int64)
+        more = max(olds) + 1 - len(self._new_ids)  # where the file was cut
+        if more > 0:
+            self._new_ids = np.append(self._new_ids, np.full(more, -1, dtype=np.int64))
+        self._new_ids[olds] = ids
+        stacked = np.stack([rows[old] for old in olds]).astype(np.uint32)
+        parts = [stacked]
+        if self._params.keeps_vectors:
+            parts.append(np.stack([texts[firsts[old].doc_id].body for old in olds]))
+        transaction.append_signatures(*parts)
+        bands = self._params.bands
+        keys = bucket_keys(stacked, **self._params.cut)
+        contents = content_keys([firsts[old].content_hash for old in olds])
+        transaction.runs.add(
+            np.concatenate([keys.reshape(-1), contents]),
+            np.concatenate([np.repeat(ids, bands), ids]),
+        )
+
+    def _take_out_the_rest(self) -> None:
+        """Write down what is left of documents whose row cannot be read: a key, or a text."""
+        rest = dict(sorted(self._keys.items()))
+        for doc_id, key in rest.items():
+            text = self.evidence.texts([doc_id]).get(doc_id)
+            self._quarantine.put(
+                key,
+                "its row in the table document cannot be read",
+                **self._shown(text, is_proved=False),
+                doc_id=doc_id,
+            )
+            self._last_doc_id = max(self._last_doc_id, doc_id)
+
+
+def _is_proved(row: Row) -> bool:
+    return bool(row_checksum(row[:-1]) == row[-1])

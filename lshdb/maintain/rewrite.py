@@ -1,0 +1,215 @@
+"""An index written anew from what is in it: without what no document has, or with other bands.
+
+    documents  -> which signatures are still anybody's, and the content keys of those
+    signature rows, each block compared with its CRC-32
+               -> the rows that stay, in a new generation of the file; vectors likewise
+               -> their bucket keys, in columns on disk, sorted column by column -> one posting run
+    documents, edges, clusters -> the same under the new numbers of their signatures
+
+All of it is one transaction: killed at any moment, the index is as it was, and running the same
+command again begins anew. Readers go on with the state that they see. The commit names the new
+generation of the row files, which are synced before; the old one is removed after it.
+
+Nothing is hashed but bands: no text is read. What is written anew is compared with its checksum
+before, for afterwards nothing would tell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.disksort.sorted_keys import KeyColumns
+from lshdb.errors import ParameterError
+from lshdb.ingest.reindex import changed_params
+from lshdb.params.index_params import IndexParams
+from lshdb.signatures.banding import CONTENT_BAND, bucket_keys, content_keys
+from lshdb.storage.rowfiles.generations import clear_generations
+from lshdb.storage.runs.renumber import Renumbering, document_rows, renumber
+from lshdb.storage.store import Store
+from lshdb.storage.transactions.changes import WriteTransaction
+from lshdb.storage.transactions.snapshot import verified_rows
+from lshdb.storage.transactions.writer import Writer
+
+__all__ = ["RewriteResult", "compact_store", "reband_index"]
+
+MEMORY = 256 * 2**20
+"""Bytes that sorting may take."""
+_REBAND = frozenset({"threshold", "recall", "bands", "rows"})
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class RewriteResult:
+    """What a compaction or a reband did.
+
+    Attributes
+    ----------
+    params : IndexParams
+        Of the index, afterwards.
+    signatures, dropped : int
+        Signatures that there are, and those that no document had any longer.
+    bytes_before, bytes_after : int
+        Files of the index on disk.
+    seconds : float
+    """
+
+    params: IndexParams
+    signatures: int
+    dropped: int
+    bytes_before: int
+    bytes_after: int = 0
+    seconds: float = 0.0
+
+
+def compact_store(store: Store, *, lock_timeout: float) -> RewriteResult:
+    """Give back the space of what is gone; see :meth:`lshdb.Index.compact`."""
+    begun = time.perf_counter()
+    with Writer(store, lock_timeout=lock_timeout) as writer:
+        result = RewriteResult(store.params, 0, 0, store.bytes_on_disk())
+        with writer.transaction() as transaction:
+            rewriting = _Rewriting(transaction, store.params, store.directory.path)
+            result.dropped = len(rewriting.dropped)
+            result.signatures = transaction.snapshot.n_signatures - result.dropped
+            if result.dropped:
+                rewriting.run()
+            elif len(transaction.snapshot.run_tables) > 1:
+                transaction.runs.merge(transaction.runs.runs())
+        clear_generations(rewriting.generation)
+        writer.vacuum()
+        result.bytes_after = store.bytes_on_disk()
+    result.seconds = time.perf_counter() - begun
+    return result
+
+
+def reband_index(path: Path, given: Mapping[str, Any], *, lock_timeout: float) -> RewriteResult:
+    """Cut the stored signatures into other bands; see :meth:`lshdb.Index.reband`."""
+    if not given:
+        raise ParameterError(
+            "nothing says what the bands are to be",
+            hint="give a threshold, a recall, or bands and rows",
+        )
+    begun = time.perf_counter()
+    with (
+        contextlib.closing(Store.open(path)) as store,
+        Writer(store, lock_timeout=lock_timeout) as writer,
+    ):
+        params = changed_params(store.params, given)
+        result = RewriteResult(params, 0, 0, store.bytes_on_disk())
+        with writer.translated():
+            store.describe_next(params)
+        with writer.transaction() as transaction:
+            rewriting = _Rewriting(transaction, params, path)
+            result.dropped = len(rewriting.dropped)
+            result.signatures = transaction.snapshot.n_signatures - result.dropped
+            rewriting.run()
+            transaction.edges.clear()
+            transaction.name_banding({name: getattr(params, name) for name in sorted(_REBAND)})
+        with contextlib.suppress(OSError):  # it is committed; the next writer does the renaming
+            store.directory.settle_description()
+        clear_generations(rewriting.generation)
+        writer.vacuum()
+        result.bytes_after = store.bytes_on_disk()
+    result.seconds = time.perf_counter() - begun
+    return result
+
+
+class _Rewriting:
+    """One rewriting, inside one transaction.
+
+    Parameters
+    ----------
+    transaction : WriteTransaction
+    params : IndexParams
+        Bands are cut by these.
+    folder : Path
+        For temporary files.
+
+    Attributes
+    ----------
+    dropped : ndarray of int64
+        Signatures that no document has, sorted.
+    generation : Generation
+        The row files that the index refers to when the transaction is committed.
+
+    Raises
+    ------
+    DamageError
+        A document's row is not as it was written.
+    """
+
+    def __init__(self, transaction: WriteTransaction, params: IndexParams, folder: Path) -> None:
+        self._transaction = transaction
+        self._snapshot = transaction.snapshot
+        self._params = params
+        self._folder = folder
+        self._contents = self._content_keys()
+        self.dropped = np.flatnonzero(self._contents == 0)
+        self.generation = self._snapshot.generation
+
+    def _content_keys(self) -> Ids:
+        """Content bucket key by signature; 0, which is none, where no document has it."""
+        keys = np.zeros(self._snapshot.n_signatures, dtype=np.int64)
+        for rows in document_rows(self._transaction):
+            ids = np.array([row[2] for row in rows], dtype=np.int64)
+            keys[ids] = content_keys([row[3] for row in rows])
+        return keys
+
+    def run(self) -> None:
+        """Write the index anew.
+
+        Raises
+        ------
+        DamageError
+            Signatures, edges or documents are not as they were written.
+        OSError
+            The disk is full or failed.
+        """
+        n_kept = len(self._contents) - len(self.dropped)
+        n_columns = self._params.bands + 1
+        with KeyColumns(self._folder, n_kept, n_columns, memory=MEMORY) as columns:
+            kept = self._kept(columns)
+            if len(self.dropped):
+                of_files = (
+                    [kept] if self.generation.vectors is None else [kept, self._kept_vectors()]
+                )
+                self.generation = self.generation.following()
+                blocks = self.generation.write(n_kept, of_files)
+                self._transaction.replace_signatures(self.generation.name, blocks)
+                renumber(self._transaction, Renumbering(self.dropped))
+            else:
+                for _ in kept:
+                    pass
+            self._transaction.runs.replace(columns.in_order())
+
+    def _kept(self, columns: KeyColumns) -> Iterator[NDArray[np.uint32]]:
+        """The rows that stay, whose keys are put into the columns on the way."""
+        bands = self._params.bands
+        # Columns are in the order of their keys as signed numbers: band 128 is the lowest.
+        order = np.argsort(np.array([*range(bands), CONTENT_BAND], dtype=np.uint8).view(np.int8))
+        seen = written = 0
+        for rows in verified_rows(self._snapshot, self._snapshot.signature_file):
+            contents = self._contents[seen : seen + len(rows)]
+            seen += len(rows)
+            stays = contents != 0
+            kept = rows[stays]
+            keys = bucket_keys(kept, **self._params.cut)
+            columns.put(written, np.column_stack([keys, contents[stays]])[:, order])
+            written += len(kept)
+            yield kept
+
+    def _kept_vectors(self) -> Iterator[NDArray[Any]]:
+        """The vectors of the rows that stay."""
+        seen = 0
+        for vectors in verified_rows(self._snapshot, self._snapshot.vector_file):
+            stays = self._contents[seen : seen + len(vectors)] != 0
+            seen += len(vectors)
+            yield vectors[stays]

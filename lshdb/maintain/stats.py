@@ -1,0 +1,274 @@
+"""Counts and sizes of an index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lshdb.params.index_params import IndexParams
+from lshdb.search.candidates import PART_SIGNATURES, LeftOut, living
+from lshdb.search.loss import DocumentCounts, Loss, PairFrame, estimate_pairs, loss_of, lost_by
+from lshdb.search.verification import choose_method
+from lshdb.signatures import kernel_name
+from lshdb.signatures.banding import key_ranges
+from lshdb.signatures.family import Family
+from lshdb.storage.store import Store
+from lshdb.storage.transactions.snapshot import Snapshot
+
+__all__ = ["IndexStats", "gather_stats"]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStats:
+    """What :meth:`lshdb.Index.stats` gives.
+
+    Attributes
+    ----------
+    path, database, uuid, created_at, format, schema, library_version, unicode_version
+        Identity and origin; the database as a path, or as its URL and schema; the versions are
+        those of the software that made the index.
+    params : IndexParams
+    documents, empty_documents, exact_copies : int
+        Documents; those without tokens; those whose content another one before them has.
+    signatures, unused_signatures : int
+        Rows of the signature file; those that no document has any longer.
+    postings, runs, batches : int
+    buckets_are_exact : bool
+        Whether the three numbers that follow were counted over all runs of postings. If not, they
+        are lower bounds: each run was counted by itself, and a bucket may lie in several.
+    shared_buckets, largest_bucket : int
+        Buckets with more than one posting, and the postings of the largest.
+    bucket_pairs : int
+        Candidate pairs that the buckets make, before a pair that shares several is taken once.
+    max_bucket : int or None
+        What was asked about: as for :meth:`lshdb.Index.pairs`.
+    buckets_left_out, pairs_left_out : int or None
+        Larger buckets, and the candidate pairs in them; what :meth:`lshdb.Index.pairs` leaves out.
+    recall_lost : float or None
+        Share of the near-duplicate pairs of documents at the index's threshold that would not be
+        found without them. An estimate from pairs drawn from larger and smaller buckets, or a
+        count: see :class:`lshdb.Loss`.
+    recall_lost_low, recall_lost_high : float or None
+        Ends of its interval of 99 %.
+    edges_threshold : float or None
+        Down to which similarity, or up to which distance, verified pairs are stored; None where
+        there are none yet.
+    edges_batch : int or None
+        The last batch that is in them.
+    edges_max_bucket : int or None
+        Buckets over that were linked for them, and not compared; None where all were compared.
+    edges_recall_lost : float or None
+        Share of the near-duplicate pairs that they lack because of that, as estimated when they
+        were found.
+    edges, clusters, clustered_documents : int
+        What is stored of them.
+    signature_bytes, vector_bytes, database_bytes, log_bytes : int
+        Files on disk: signatures, vectors, database, its write-ahead log.
+    reclaimable_bytes : int
+        What :meth:`lshdb.Index.compact` would give back at least: signatures that no document has,
+        with their postings, and free pages of the database; not what texts left within pages.
+    kernel : str
+        What signs texts in this installation: ``compiled (LEVEL)``, or ``reference``.
+    """
+
+    path: Path
+    database: str
+    uuid: str
+    created_at: str
+    format: int
+    schema: str
+    library_version: str
+    unicode_version: str
+    params: IndexParams
+    documents: int
+    empty_documents: int
+    exact_copies: int
+    signatures: int
+    unused_signatures: int
+    postings: int
+    runs: int
+    batches: int
+    buckets_are_exact: bool
+    shared_buckets: int
+    largest_bucket: int
+    bucket_pairs: int
+    max_bucket: int | None
+    buckets_left_out: int | None
+    pairs_left_out: int | None
+    recall_lost: float | None
+    recall_lost_low: float | None
+    recall_lost_high: float | None
+    edges_threshold: float | None
+    edges_batch: int | None
+    edges_max_bucket: int | None
+    edges_recall_lost: float | None
+    edges: int
+    clusters: int
+    clustered_documents: int
+    signature_bytes: int
+    vector_bytes: int
+    database_bytes: int
+    log_bytes: int
+    reclaimable_bytes: int
+    kernel: str
+
+
+def gather_stats(
+    store: Store,
+    snapshot: Snapshot,
+    family: Family,
+    *,
+    max_bucket: int | None = None,
+    count_buckets: bool = False,
+) -> IndexStats:
+    """Read the counts; one pass over an index of ``document`` and over what is clustered.
+
+    Buckets are counted over all runs where that is asked for, and with ``max_bucket``: one pass
+    over the postings.
+    """
+    execute, vectors = snapshot.execute, snapshot.generation.vectors
+    identity = execute(
+        "SELECT uuid, created_at, format, library_version, unicode_version FROM state"
+    ).fetchone()
+    uuid, created_at, number, library_version, unicode_version = identity
+    (schema,) = execute("SELECT version_num FROM alembic_version").fetchone()
+    documents, signed, distinct = execute(
+        "SELECT count(*), count(signature_id), count(DISTINCT signature_id) FROM document"
+    ).fetchone()
+    postings, runs = execute("SELECT coalesce(sum(n_rows), 0), count(*) FROM run").fetchone()
+    (batches,) = execute("SELECT count(*) FROM batch").fetchone()
+    if count_buckets or max_bucket is not None:
+        buckets, left_out, loss = _counted(snapshot, family, max_bucket)
+    else:
+        buckets, left_out, loss = _as_written(snapshot), LeftOut(), None
+    state = snapshot.edges.state()
+    (edges,) = execute("SELECT count(*) FROM edge").fetchone()
+    clusters, clustered = execute("SELECT count(DISTINCT label), count(*) FROM cluster").fetchone()
+    database_bytes, log_bytes = store.database.sizes()
+    return IndexStats(
+        path=store.directory.path,
+        database=str(store.database),
+        uuid=uuid,
+        created_at=created_at,
+        format=number,
+        schema=schema,
+        library_version=library_version,
+        unicode_version=unicode_version,
+        params=store.params,
+        documents=documents,
+        empty_documents=documents - signed,
+        exact_copies=signed - distinct,
+        signatures=snapshot.n_signatures,
+        unused_signatures=snapshot.n_signatures - distinct,
+        postings=postings - snapshot.n_signatures,
+        runs=runs,
+        batches=batches,
+        buckets_are_exact=buckets.is_exact,
+        shared_buckets=buckets.shared,
+        largest_bucket=max(buckets.largest, min(1, snapshot.n_signatures)),
+        bucket_pairs=buckets.pairs,
+        max_bucket=max_bucket,
+        buckets_left_out=None if max_bucket is None else left_out.buckets,
+        pairs_left_out=None if max_bucket is None else left_out.pairs,
+        recall_lost=None if loss is None else loss.share,
+        recall_lost_low=None if loss is None else loss.low,
+        recall_lost_high=None if loss is None else loss.high,
+        edges_threshold=None if state is None else store.params.curve.value(state.threshold),
+        edges_batch=None if state is None else state.batch_id,
+        edges_max_bucket=None if state is None else state.max_bucket,
+        edges_recall_lost=None if state is None else state.recall_lost,
+        edges=edges,
+        clusters=clusters,
+        clustered_documents=clustered,
+        signature_bytes=_size(snapshot.signature_file.path),
+        vector_bytes=0 if vectors is None else _size(vectors.path),
+        database_bytes=database_bytes,
+        log_bytes=log_bytes,
+        reclaimable_bytes=_reclaimable(snapshot, store.params, snapshot.n_signatures - distinct),
+        kernel=kernel_name(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Buckets:
+    """How many buckets with several postings there are."""
+
+    shared: int
+    largest: int
+    pairs: int
+    is_exact: bool
+
+
+def _as_written(snapshot: Snapshot) -> _Buckets:
+    """What each run of postings counted when it was written: exact where there is one alone.
+
+    Of several runs, the largest number of shared buckets that one of them has in a band is no more
+    than the band has; and a bucket makes no fewer pairs than its parts do.
+    """
+    rows = snapshot.execute(
+        "SELECT run_id, band, size, n_buckets FROM bucket_stat WHERE size > 1"
+    ).fetchall()
+    runs, bands, sizes, numbers = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+    parts, part_of = np.unique(runs << 8 | bands, return_inverse=True)
+    most = np.zeros(256, dtype=np.int64)
+    inside = np.zeros(len(parts), dtype=np.int64)
+    np.add.at(inside, part_of.reshape(-1), numbers)
+    np.maximum.at(most, parts & 255, inside)
+    return _Buckets(
+        int(most.sum()),
+        int(sizes.max(initial=0)),
+        int((sizes * (sizes - 1) // 2 * numbers).sum()),
+        len(snapshot.run_tables) <= 1,
+    )
+
+
+def _counted(
+    snapshot: Snapshot, family: Family, max_bucket: int | None
+) -> tuple[_Buckets, LeftOut, Loss | None]:
+    """Count all buckets, and what a cap would leave out, with what that would cost."""
+    params = family.params
+    left_out = LeftOut(max_bucket)
+    shared = largest = pairs = 0
+    dead = snapshot.edges.dead()
+    counts = DocumentCounts.of(snapshot)
+    small, large = PairFrame(counts), PairFrame(counts)
+    left_out.large = large
+    parts = 1 + snapshot.n_signatures // PART_SIGNATURES
+    for first, last in key_ranges(bands=params.bands, parts=parts):
+        buckets = snapshot.postings.shared(first, last)
+        shared += len(buckets.keys)
+        largest = max(largest, int(buckets.sizes.max(initial=0)))
+        pairs += int((buckets.sizes * (buckets.sizes - 1) // 2).sum())
+        if max_bucket is not None:
+            buckets = living(buckets, dead)
+            hot = buckets.chosen(np.flatnonzero(buckets.sizes > max_bucket))
+            left_out.count(hot, hot.sizes)
+            small.add(buckets.chosen(np.flatnonzero(buckets.sizes <= max_bucket)))
+    loss = None
+    if max_bucket is not None:
+        how: dict[str, Any] = {
+            "threshold": params.level,
+            "method": choose_method(None, params, has_signatures=snapshot.has_signatures),
+        }
+        left_out.copy_pairs = counts.pairs_of_copies() - counts.pairs_of_copies(most=max_bucket)
+        lost = lost_by(snapshot, family, left_out, large, **how)
+        found = estimate_pairs(snapshot, family, small, found_by="nothing", **how)
+        if lost is not None and found is not None:
+            loss = loss_of(lost, found + counts.pairs_of_copies(most=max_bucket))
+    return _Buckets(shared, largest, pairs, True), left_out, loss
+
+
+def _reclaimable(snapshot: Snapshot, params: IndexParams, n_unused: int) -> int:
+    postings = (params.bands + 1) * snapshot.session.run_tables.posting_bytes
+    row_bytes = sum(file.row_bytes for file in snapshot.generation.files)
+    return snapshot.session.free_bytes() + n_unused * (row_bytes + postings)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

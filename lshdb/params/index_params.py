@@ -1,0 +1,323 @@
+"""Index parameters: what is stored with an index.
+
+Parameters are part of the data. They are fixed when an index is made; everything that opens it
+compares and refuses what differs (:class:`lshdb.errors.ParameterMismatchError`). See
+``params/options.py`` for how they are completed from what a user gives, and ``params/bands.py`` for
+how bands are chosen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TypedDict, TypeGuard
+
+import numpy as np
+
+from lshdb.arguments import check_flag
+from lshdb.errors import ParameterError
+from lshdb.params.bands import MAX_BANDS, candidate_probability, choose_bands
+from lshdb.params.curves import JACCARD, Curve, curve_of
+from lshdb.params.metrics import DTYPES, METRICS, ONE_BIT_SCHEMES, Metric
+from lshdb.shingling import NORMALISATION, UNITS, parse_steps
+
+__all__ = ["FORMAT", "IndexParams", "candidate_probability", "choose_bands"]
+
+FORMAT = 1
+"""Number of the on-disk format that this version writes and reads."""
+
+MAX_WORDS = 4096
+"""Words of 32 bits that a signature may have."""
+MAX_DIM = 2**20
+_LEAST_DISTANCE, _LARGEST_DISTANCE = 1e-100, 1e200
+_LEAST_WIDTH, _LARGEST_WIDTH = 1e-102, 1e202
+"""What is worked out with them stays within float64."""
+_OF_TEXTS = frozenset({"unit", "k", "bag", "normalisation", "stop_tokens", "tokenizer"})
+_OF_VECTORS = frozenset({"dim", "dtype", "width"})
+
+
+class Cut(TypedDict):
+    """How signature rows are cut into bands."""
+
+    bands: int
+    rows: int
+    slot_bits: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexParams:
+    """The parameters an index was made with.
+
+    Attributes
+    ----------
+    metric : str
+        What similarity is; one of ``lshdb.signatures.METRICS``.
+    scheme : str
+        Family of hash functions, one of the metric's.
+    num_perm : int
+        Slots of a signature, from 1 on: up to 4096, or 131,072 where a slot is a bit, and then a
+        multiple of 32.
+    seed : int
+        Of the scheme's hash functions, 0 to 2^63 - 1.
+    bands, rows : int
+        b and r; bands 1 to 255, bands * rows at most num_perm.
+    threshold : float
+        Similarity from which on pairs are near-duplicates, or distance up to which, inclusive.
+    recall : float
+        Probability that a pair at the threshold is found.
+    unit : {"word", "char", "byte", "line", "token", "url", "tokenizer"}
+        What shingles are made of.
+    k : int
+        Units a shingle, 1 to 255.
+    bag : bool
+        Whether repeated shingles count again.
+    normalisation : str
+        The steps of the normalisation (:mod:`lshdb.shingling.normalise`).
+    stop_tokens : str
+        Tokens left out of URLs, sorted and joined by blanks; empty unless the unit is ``url``.
+    tokenizer : str
+        Name and version of the tokenizer, with a blank between; empty unless the unit is
+        ``tokenizer``.
+    store_text : bool
+        Whether texts, or vectors, are kept for exact verification.
+    dim : int
+        Dimension of vectors, or number of bits; 0 for texts and weights.
+    dtype : str
+        Of vectors as they are kept: ``float32``, ``float64``, ``float16`` or ``uint8``; ``bits``
+        for bits; empty for texts and weights.
+    width : float
+        Of the pieces that projections are cut into; for scheme ``unary`` the largest number; 0
+        for all others.
+    """
+
+    metric: str = "jaccard"
+    scheme: str = "fss"
+    num_perm: int = 128
+    seed: int = 1
+    bands: int
+    rows: int
+    threshold: float
+    recall: float
+    unit: str = "word"
+    k: int = 5
+    bag: bool = False
+    normalisation: str = NORMALISATION
+    stop_tokens: str = ""
+    tokenizer: str = ""
+    store_text: bool = True
+    dim: int = 0
+    dtype: str = ""
+    width: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_metric(self.metric)
+        schemes = self.kind.schemes
+        _check("scheme", self.scheme, self.scheme in schemes, " or ".join(map(repr, schemes)))
+        _check_unit(self.unit)
+        parse_steps(self.normalisation)
+        _check_stop_tokens(self.unit, self.stop_tokens)
+        _check_tokenizer(self.unit, self.tokenizer)
+        check_num_perm(self.num_perm, self.scheme)
+        _check_integer("seed", self.seed, 0, 2**63 - 1)
+        _check_integer("bands", self.bands, 1, MAX_BANDS)
+        _check_integer("rows", self.rows, 1, MAX_WORDS)
+        _check_integer("k", self.k, 1, 255)
+        self._check_vectors()
+        check_threshold(self.metric, self.threshold)
+        good = _is_number(self.recall) and 0.0 <= self.recall <= 1.0
+        _check("recall", self.recall, good, "a number from 0 to 1")
+        check_flag("bag", self.bag)
+        check_flag("store_text", self.store_text)
+        if self.bands * self.rows > self.num_perm:
+            raise ParameterError(
+                f"{self.bands} bands of {self.rows} rows need {self.bands * self.rows} slots "
+                f"and a signature has num_perm = {self.num_perm}",
+                hint="raise --num-perm, or lower --bands or --rows",
+            )
+
+    def _check_vectors(self) -> None:
+        if not self.kind.is_dense:
+            for name, value in (("dim", self.dim), ("dtype", self.dtype), ("width", self.width)):
+                if value:
+                    raise ParameterError(f"{name} is for vectors, and the metric is {self.metric}")
+            return
+        check_dim(self.dim)
+        choices = ("bits",) if self.kind.body == "bits" else DTYPES
+        good = isinstance(self.dtype, str) and self.dtype in choices
+        _check("dtype", self.dtype, good, " or ".join(choices))
+        check_width(self.scheme, self.width)
+
+    @property
+    def kind(self) -> Metric:
+        """What there is to know of the metric."""
+        return METRICS[self.metric]
+
+    @property
+    def curve(self) -> Curve:
+        """How probably a slot is equal, by level of similarity."""
+        return curve_of(self.metric, self.scheme, dim=self.dim, width=self.width)
+
+    @property
+    def level(self) -> float:
+        """The threshold as a level: larger is more similar, so minus a distance."""
+        return self.curve.level(self.threshold)
+
+    @property
+    def cut(self) -> Cut:
+        """How rows are cut into bands, as the functions of ``signatures/banding.py`` take it."""
+        return {"bands": self.bands, "rows": self.rows, "slot_bits": self.slot_bits}
+
+    @property
+    def slot_bits(self) -> int:
+        """Bits of a slot: 32, or 1."""
+        return slot_bits(self.scheme)
+
+    @property
+    def row_words(self) -> int:
+        """Words of 32 bits of a signature row."""
+        return self.num_perm * self.slot_bits // 32
+
+    @property
+    def keeps_texts(self) -> bool:
+        """Whether bodies are kept in the table ``content``."""
+        return self.store_text and not self.kind.is_dense
+
+    @property
+    def keeps_vectors(self) -> bool:
+        """Whether bodies are kept in the file of vectors."""
+        return self.store_text and self.kind.is_dense
+
+    @property
+    def vector_columns(self) -> int:
+        """Numbers of a row of that file: the dimension, or bytes that hold the bits."""
+        return -(-self.dim // 8) if self.dtype == "bits" else self.dim
+
+    def recall_at(self, value: float) -> float:
+        """Probability that a pair of that similarity, or at that distance, is found."""
+        curve = self.curve
+        return candidate_probability(curve.probability(curve.level(value)), self.bands, self.rows)
+
+    def deviation_at(self, value: float) -> float:
+        """Standard deviation of the estimate that the signatures of such a pair give.
+
+        Of the share of equal slots it is sqrt(p (1 - p) / num_perm); of what is estimated, so far
+        as the curve is straight there.
+        """
+        curve = self.curve
+        p = curve.probability(curve.level(value))
+        deviation = (p * (1.0 - p) / self.num_perm) ** 0.5
+        low, high = curve.levels(np.clip([p - deviation, p + deviation], 1e-9, 1.0)).tolist()
+        return float(high - low) / 2.0 if curve is not JACCARD else deviation
+
+    def items(self) -> dict[str, str | int | float | bool]:
+        """Name to value of what there is for the metric, in the order of the attributes."""
+        absent = _OF_TEXTS if self.kind.is_dense else _OF_VECTORS
+        return {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name not in absent
+        }
+
+    def options(self) -> dict[str, str | bool]:
+        """The options of :meth:`choose` that are recorded as steps of the normalisation."""
+        if self.kind.is_dense:
+            return {}
+        steps = parse_steps(self.normalisation)
+        return {
+            "lowercase": "casefold" in steps,
+            "strip_accents": "accents" in steps,
+            "strip_punctuation": "punctuation" in steps,
+            "digits": "zero" if "digits" in steps else "keep",
+        }
+
+
+def slot_bits(scheme: str) -> int:
+    """Bits of a slot of a scheme: 32, or 1."""
+    return 1 if scheme in ONE_BIT_SCHEMES else 32
+
+
+def check_metric(value: object) -> None:
+    """Refuse what is no metric."""
+    good = isinstance(value, str) and value in METRICS
+    _check("metric", value, good, f"one of {', '.join(METRICS)}")
+
+
+def check_num_perm(value: object, scheme: str) -> None:
+    """Refuse a number of slots that a signature of the scheme cannot have."""
+    bits = slot_bits(scheme)
+    _check_integer("num_perm", value, 1, MAX_WORDS * 32 // bits)
+    if bits == 1 and isinstance(value, int) and value % 32:
+        raise ParameterError(
+            f"num_perm is {value}, and slots of scheme {scheme} are single bits, in words of 32",
+            hint=f"give a multiple of 32, such as {-(-value // 32) * 32}",
+        )
+
+
+def check_threshold(metric: str, value: object) -> None:
+    """Refuse a threshold that the metric cannot have."""
+    good, expected = _is_number(value) and 0.0 < value <= 1.0, "a number above 0, up to 1"
+    if metric == "cosine":
+        good, expected = _is_number(value) and -1.0 < value <= 1.0, "a number above -1, up to 1"
+    elif metric == "hamming":
+        good = _is_number(value) and 0.0 <= value <= MAX_DIM
+        expected = f"a number of bits, from 0 to {MAX_DIM}"
+    elif METRICS[metric].is_distance:
+        good = _is_number(value) and _LEAST_DISTANCE <= value <= _LARGEST_DISTANCE
+        expected = f"a distance from {_LEAST_DISTANCE:g} to {_LARGEST_DISTANCE:g}"
+    _check("threshold", value, good, expected)
+
+
+def check_dim(value: object) -> None:
+    """Refuse what is no dimension."""
+    _check_integer("dim", value, 1, MAX_DIM)
+
+
+def check_width(scheme: str, value: object) -> None:
+    """Refuse a width that the scheme cannot have."""
+    if scheme == "unary":
+        good = _is_number(value) and 1 <= value <= 2**16 and value == int(value)
+        _check("width", value, good, "the largest number, a whole one from 1 to 65536")
+    elif scheme in ("cauchy", "gaussian"):
+        good = _is_number(value) and _LEAST_WIDTH <= value <= _LARGEST_WIDTH
+        _check("width", value, good, f"a number from {_LEAST_WIDTH:g} to {_LARGEST_WIDTH:g}")
+    elif value:
+        raise ParameterError(f"width is for projections, and the scheme is {scheme}")
+
+
+def _check(name: str, value: object, good: bool, expected: str) -> None:
+    if not good:
+        raise ParameterError(f"{name} is {value!r}; expected {expected}")
+
+
+def _check_integer(name: str, value: object, low: int, high: int) -> None:
+    good = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+    _check(name, value, good, f"a whole number from {low} to {high}")
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _check_unit(value: object) -> None:
+    good = isinstance(value, str) and value in UNITS
+    _check("unit", value, good, "one of " + ", ".join(UNITS))
+
+
+def _check_stop_tokens(unit: str, value: object) -> None:
+    good = isinstance(value, str) and value == " ".join(sorted(set(value.split())))
+    _check("stop_tokens", value, good, "distinct tokens, sorted, with single blanks between them")
+    if value and unit != "url":
+        raise ParameterError(f"stop_tokens are for unit url, and the unit is {unit}")
+
+
+def _check_tokenizer(unit: str, value: object) -> None:
+    expected = "a name and a version with a blank between them"
+    if unit == "tokenizer" and value == "":
+        raise ParameterError(
+            "unit tokenizer needs a tokenizer",
+            hint="give --tokenizer NAME, or tokenizer= in Python",
+        )
+    if unit == "tokenizer" or not isinstance(value, str):
+        good = isinstance(value, str) and value == " ".join(value.split()) and value.count(" ") == 1
+        _check("tokenizer", value, good, expected)
+    elif value:
+        raise ParameterError(f"a tokenizer is for unit tokenizer, and the unit is {unit}")

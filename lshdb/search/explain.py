@@ -1,0 +1,300 @@
+"""Two documents -> why they are a near-duplicate pair, or why they are none.
+
+Everything that ``pairs`` and ``query`` decide by is taken apart for one pair: which bands of the
+signatures agree, what the slots estimate, what the texts' shingles say, and which shingles those
+are. Nothing is looked up in the postings: a pair shares a bucket where the slots of a band agree.
+Where the signature file lies on another host, texts are signed anew.
+
+One document with all that is stored of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.errors import DamageError, InputError
+from lshdb.params.index_params import IndexParams
+from lshdb.search.verification import least_share
+from lshdb.signatures.banding import compare_rows, matching_bands
+from lshdb.signatures.family import Family
+from lshdb.storage.tables.bodies import hash_body, plain_tokens, plain_vector, raw_body
+from lshdb.storage.tables.records import StoredDocument
+from lshdb.storage.transactions.snapshot import Snapshot
+
+__all__ = ["Explanation", "ShownDocument", "explain_pair", "show_document"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What :meth:`lshdb.Index.explain` gives.
+
+    Attributes
+    ----------
+    key1 : str
+    key2 : str or None
+        None where a text was given.
+    threshold : float
+        The index's own, by which the pair is judged; minus it where it is a distance.
+    exact : float or None
+        Similarity of the two, or minus their distance; 0 where one of them has no shingle. None
+        where texts, or vectors, are not stored, unless they are known to be copies or empty.
+    estimate : float or None
+        What the fraction of equal slots, equal_slots / num_perm, says of it; for sets that fraction
+        itself. None where one has no shingle, and so no signature.
+    equal_slots, num_perm : int
+    matched_bands : tuple of int
+        Bands that agree in all slots, counted from 0. One suffices to make the pair a candidate.
+    bands, rows : int
+        Of the index.
+    recall : float
+        Probability that this index finds a pair of that similarity, before it is known which bands
+        agree: ``params.recall_at(similarity)``.
+    are_copies : bool
+        Whether both have the same normalised content, and so one signature.
+    is_found : bool
+        Whether the index finds the pair at its threshold: a candidate, and similar enough by the
+        signatures and, where there are texts, by these. A document is no pair with itself.
+    shared, only1, only2 : tuple of str or None
+        Shingles of both, of the first alone, of the second alone, each once, or in a bag as often
+        as it counts; in the order of the first document, and of the second. As
+        :func:`lshdb.shingling.shingle_texts` gives them. None where texts are not stored, and for
+        vectors.
+    """
+
+    key1: str
+    key2: str | None
+    threshold: float
+    exact: float | None
+    estimate: float | None
+    equal_slots: int
+    num_perm: int
+    matched_bands: tuple[int, ...]
+    bands: int
+    rows: int
+    recall: float
+    are_copies: bool
+    is_found: bool
+    shared: tuple[str, ...] | None
+    only1: tuple[str, ...] | None
+    only2: tuple[str, ...] | None
+
+    @property
+    def similarity(self) -> float:
+        """The exact similarity where it is known, else the estimate."""
+        return self.exact if self.exact is not None else self.estimate or 0.0
+
+    @property
+    def method(self) -> str:
+        """What gave the similarity: ``exact`` or ``signature``."""
+        return "signature" if self.exact is None else "exact"
+
+    @property
+    def is_candidate(self) -> bool:
+        """Whether the two share a bucket."""
+        return bool(self.matched_bands)
+
+    @property
+    def is_near_duplicate(self) -> bool:
+        """Whether the similarity reaches the threshold."""
+        return self.similarity >= self.threshold
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One of the two: signature row, None where it is empty; content, None where none is stored."""
+
+    content_hash: bytes
+    row: NDArray[np.uint32] | None
+    content: Any = None
+
+
+def explain_pair(
+    snapshot: Snapshot,
+    family: Family,
+    key1: str,
+    key2: str | None,
+    body: Any,
+) -> Explanation:
+    """Compare a document with another one, or where ``key2`` is None with a body.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    family : Family
+    key1, key2, body
+        As for :meth:`lshdb.Index.explain`.
+
+    Returns
+    -------
+    Explanation
+        O(both texts) in time, and about 100 bytes a shingle in memory.
+    """
+    params = family.params
+    one = _stored(snapshot, family, key1)
+    if key2 is not None:
+        other = _stored(snapshot, family, key2)
+    else:
+        other = _given(family, body if body is not None else "")
+
+    estimate: float | None = None
+    matched: tuple[int, ...] = ()
+    equal_slots = 0
+    if one.row is not None and other.row is not None:
+        place = np.zeros(1, dtype=np.int64)
+        equal_slots = int(compare_rows(one.row, place, other.row, place, **params.cut).equal[0])
+        agree = matching_bands(one.row, other.row, **params.cut)
+        matched = tuple(np.flatnonzero(agree[0]).tolist())
+        estimate = float(params.curve.levels(np.array([equal_slots / params.num_perm]))[0])
+
+    are_copies = estimate is not None and one.content_hash == other.content_hash
+    shared, only1, only2 = _elements(family, one.content, other.content)
+    exact: float | None = None
+    if estimate is None:
+        exact = 0.0
+    elif are_copies:
+        exact = params.curve.best
+    elif one.content is not None and other.content is not None:
+        exact = family.compare(one.content, other.content)
+
+    similarity = exact if exact is not None else estimate or 0.0
+    method = "signature" if exact is None else "exact"
+    is_found = (
+        key1 != key2
+        and bool(matched)
+        and equal_slots / params.num_perm >= least_share(params, method, params.level)
+        and similarity >= params.level
+    )
+    return Explanation(
+        key1=key1,
+        key2=key2,
+        threshold=params.level,
+        exact=exact,
+        estimate=estimate,
+        equal_slots=equal_slots,
+        num_perm=params.num_perm,
+        matched_bands=matched,
+        bands=params.bands,
+        rows=params.rows,
+        recall=params.recall_at(params.curve.value(similarity))
+        + 0.0,  # the sum of -0.0, at similarity 0, and 0.0 is 0
+        are_copies=are_copies,
+        is_found=is_found,
+        shared=shared,
+        only1=only1,
+        only2=only2,
+    )
+
+
+def _stored(snapshot: Snapshot, family: Family, key: str) -> _Side:
+    """A document of the index."""
+    document, params = snapshot.document(key), family.params
+    number = document.signature_id
+    if number is not None and not 0 <= number < snapshot.n_signatures:
+        raise DamageError(
+            f"the document {key!r} names signature {number}; the index has {snapshot.n_signatures}",
+            hint="run lshdb check",
+        )
+    if not params.keeps_texts:
+        snapshot.require_signatures()
+    row = content = None
+    if number is not None and snapshot.has_signatures:
+        row = snapshot.signatures[number : number + 1]
+    if params.keeps_vectors and number is not None:
+        content = snapshot.vectors[number : number + 1][0]
+    elif params.keeps_texts:
+        body = snapshot.body(document.doc_id)
+        if body is None:
+            raise DamageError(
+                f"the text of the document {key!r} is missing", hint="run lshdb check"
+            )
+        content = family.content(body)
+        if number is not None and row is None:
+            row, _ = family.sign_contents([content])
+    return _Side(document.content_hash, row, content)
+
+
+def _given(family: Family, body: Any) -> _Side:
+    """A body that is in no index."""
+    reason = family.refusal(body)
+    if reason is not None:
+        raise InputError(f"the text to compare with cannot be used: {reason}")
+    content = family.content(body)
+    row, sizes = family.sign_contents([content])
+    return _Side(hash_body(*raw_body(content)), row if sizes[0] else None, content)
+
+
+def _elements(
+    family: Family, left: Any, right: Any
+) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None, tuple[str, ...] | None]:
+    """Elements of both contents, of the left alone, of the right alone, where there are such."""
+    one = None if left is None else family.elements(left)
+    other = None if right is None else family.elements(right)
+    return (None, None, None) if one is None or other is None else _split(one, other)
+
+
+def _split(
+    left: list[str], right: list[str]
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Elements of both, of the left alone, of the right alone, by how often each has them."""
+    one, other = Counter(left), Counter(right)
+    shared, only1, only2 = (
+        tuple(counts.elements()) for counts in (one & other, one - other, other - one)
+    )
+    return shared, only1, only2
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDocument:
+    """What :meth:`lshdb.Index.show` gives.
+
+    Attributes
+    ----------
+    document : StoredDocument
+    body : str, list of str, frozenset of str, dict, ndarray or None
+        The text, the tokens in order or as a set, the weights, or the vector (bits packed, the
+        first the most significant of byte 0); None where they are not stored.
+    copies : tuple of str
+        Keys of the documents with the same normalised content.
+    params : IndexParams
+    """
+
+    document: StoredDocument
+    body: Any
+    copies: tuple[str, ...]
+    params: IndexParams
+
+    @property
+    def plain_body(self) -> Any:
+        """The body as JSON can have it, and ``lshdb add`` reads it.
+
+        A vector as a list, bits as hexadecimal digits, a set as ``{"set": [...]}``, sorted.
+        """
+        if self.body is None or not self.params.kind.is_dense:
+            return plain_tokens(self.body)
+        return plain_vector(self.body, is_bits=self.params.kind.body == "bits")
+
+
+def show_document(snapshot: Snapshot, params: IndexParams, key: str) -> ShownDocument:
+    """Look the document up, its text or vector, and the documents with its signature."""
+    document = snapshot.document(key)
+    others: tuple[str, ...] = ()
+    if document.signature_id is not None:
+        others = tuple(
+            other
+            for doc_id, other, _ in snapshot.documents_of_signature(document.signature_id)
+            if doc_id != document.doc_id
+        )
+    body = snapshot.body(document.doc_id)
+    if params.keeps_vectors:
+        (body,) = snapshot.vectors.of_documents([document.signature_id])
+        if hash_body(*raw_body(body)) != document.body_hash:
+            raise DamageError(
+                f"the vector of {key!r} is not the one written",
+                hint="run lshdb check, and then lshdb check --repair",
+            )
+    return ShownDocument(document, body, others, params)

@@ -1,0 +1,262 @@
+"""Signature rows -> bucket keys: b bands of r slots, each hashed to one signed 64-bit integer.
+
+A bucket key holds the band's number in its top 8 bits and 56 bits of a hash of the band's number
+and its r slots below, so one integer column, sorted, keeps the postings of a band together:
+
+    h = mix64(band + 1);  for each of the r slots, in order:  h = mix64(h xor slot)
+    bucket = low 56 bits of h;  bucket key = band * 2^56 + bucket, as two's complement
+
+Where slots are single bits, slot j is bit j mod 32 of word j / 32 of the row, from the least
+significant one on. The r bits of a band are then put into words in the same way, the first one into
+bit 0 of the first word, and each word takes the part of a slot.
+
+Band 255 is not a band of slots: its buckets are the first 56 bits of content hashes, by which exact
+copies are found (see ``docs/format.md``). That leaves 255 bands, 0 to 254.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.arrays import count_bits
+from lshdb.signatures.kernels import compiled
+from lshdb.signatures.random_numbers import mix64
+
+__all__ = [
+    "BUCKET_BITS",
+    "CONTENT_BAND",
+    "MAX_BANDS",
+    "Agreement",
+    "band_words",
+    "bands_of",
+    "bucket_keys",
+    "compare_rows",
+    "content_keys",
+    "key_ranges",
+    "keys_of_bands",
+    "matching_bands",
+    "reference_agreement",
+]
+
+BUCKET_BITS = 56
+CONTENT_BAND = 255
+MAX_BANDS = CONTENT_BAND
+
+_BUCKET_MASK = np.uint64(2**BUCKET_BITS - 1)
+_BAND_SHIFT = np.uint64(BUCKET_BITS)
+
+
+def bucket_keys(
+    signatures: NDArray[np.uint32], *, bands: int, rows: int, slot_bits: int = 32
+) -> NDArray[np.int64]:
+    """Bucket keys of signature rows.
+
+    Parameters
+    ----------
+    signatures : ndarray of uint32, shape (n, row_words)
+        At least bands * rows slots; those past that are not used.
+    bands, rows : int
+        b and r.
+    slot_bits : {32, 1}
+
+    Returns
+    -------
+    ndarray of int64, shape (n, bands)
+        Column j is the key of band j. O(n b r).
+    """
+    if slot_bits == 1:
+        signatures, rows = band_words(signatures, bands=bands, rows=rows), -(-rows // 32)
+    kernel = compiled()
+    if kernel is None:
+        return reference_keys(signatures, bands=bands, rows=rows)
+    keys = np.empty((len(signatures), bands), dtype=np.int64)
+    signatures = np.ascontiguousarray(signatures, dtype=np.uint32)
+    kernel.bucket_keys(signatures, signatures.shape[1], bands, rows, keys)
+    return keys
+
+
+def reference_keys(signatures: NDArray[np.uint32], *, bands: int, rows: int) -> NDArray[np.int64]:
+    """Bucket keys by NumPy alone; what :func:`bucket_keys` must equal."""
+    n = len(signatures)
+    words = signatures[:, : bands * rows].reshape(n * bands, rows)
+    return keys_of_bands(words, np.tile(np.arange(bands), n)).reshape(n, bands)
+
+
+def keys_of_bands(words: NDArray[np.uint32], bands: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Bucket keys of single bands.
+
+    Parameters
+    ----------
+    words : ndarray of uint32, shape (n, words)
+        The slots of each, or the words that hold its bits (:func:`band_words`).
+    bands : ndarray of int64, shape (n,)
+        Its number.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+    """
+    numbers = bands.astype(np.uint64)
+    hashed = mix64(numbers + np.uint64(1))
+    for word in words.T.astype(np.uint64):
+        hashed = mix64(hashed ^ word)
+    return ((hashed & _BUCKET_MASK) | (numbers << _BAND_SHIFT)).view(np.int64)
+
+
+def band_words(signatures: NDArray[np.uint32], *, bands: int, rows: int) -> NDArray[np.uint32]:
+    """The bits of each band, put into words of their own.
+
+    Parameters
+    ----------
+    signatures : ndarray of uint32, shape (n, row_words)
+        Slots of single bits.
+    bands, rows : int
+        b and r.
+
+    Returns
+    -------
+    ndarray of uint32, shape (n, bands * ceil(rows / 32))
+        Those of band 0, of band 1, and so on. O(n b r / 32).
+    """
+    row_words = signatures.shape[1]
+    words = -(-rows // 32)
+    starts = np.arange(bands)[:, None] * rows + np.arange(words) * 32
+    lengths = np.minimum(rows - np.arange(words) * 32, 32)
+    first, shift = np.divmod(starts.reshape(-1), 32)
+    # A word's bits lie in two words of the row; past the last one there are none that count.
+    following = np.minimum(first + 1, row_words - 1)
+    pairs = signatures[:, following].astype(np.uint64) << np.uint64(32)
+    pairs |= signatures[:, first]
+    pairs >>= shift.astype(np.uint64)
+    pairs &= np.tile((np.uint64(1) << lengths.astype(np.uint64)) - np.uint64(1), bands)
+    return pairs.astype(np.uint32)
+
+
+def content_keys(content_hashes: list[bytes]) -> NDArray[np.int64]:
+    """Bucket keys, in the content band, of content hashes of 16 bytes each (int64, shape (n,))."""
+    first = np.frombuffer(b"".join(content_hashes), dtype=">u8")[0::2].astype(np.uint64)
+    key = (first >> np.uint64(64 - BUCKET_BITS)) | (np.uint64(CONTENT_BAND) << _BAND_SHIFT)
+    return key.view(np.int64)
+
+
+def bands_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The band of each bucket key."""
+    return keys >> BUCKET_BITS & 255
+
+
+def key_ranges(*, bands: int, parts: int) -> list[tuple[int, int]]:
+    """First and last bucket key of each of ``parts`` equal parts of every band, in their order."""
+    step = -(-(2**BUCKET_BITS) // parts)
+    ranges = [
+        (band << BUCKET_BITS | first, band << BUCKET_BITS | min(first + step, 2**BUCKET_BITS) - 1)
+        for band in range(bands)
+        for first in range(0, 2**BUCKET_BITS, step)
+    ]
+    flat = np.array(ranges, dtype=np.uint64).view(np.int64).tolist()
+    return [(first, last) for first, last in flat]
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far pairs of signature rows agree.
+
+    Attributes
+    ----------
+    equal : ndarray of int32, shape (n,)
+        Equal slots.
+    matched : ndarray of int32, shape (n,)
+        Bands that agree in all slots.
+    first : ndarray of int32, shape (n,)
+        The first of those, or -1.
+    """
+
+    equal: NDArray[np.int32]
+    matched: NDArray[np.int32]
+    first: NDArray[np.int32]
+
+
+def matching_bands(
+    left: NDArray[np.uint32],
+    right: NDArray[np.uint32],
+    *,
+    bands: int,
+    rows: int,
+    slot_bits: int = 32,
+) -> NDArray[np.bool_]:
+    """Which bands agree in all slots, for pairs of signature rows (bool, shape (n, bands))."""
+    if slot_bits == 1:
+        differing = band_words(left ^ right, bands=bands, rows=rows)
+        of_bands = differing.reshape(len(left), bands, -(-rows // 32))
+        agree: NDArray[np.bool_] = (of_bands == 0).all(axis=2)
+        return agree
+    used = bands * rows
+    equal = left[:, :used] == right[:, :used]
+    matching: NDArray[np.bool_] = equal.reshape(len(left), bands, rows).all(axis=2)
+    return matching
+
+
+def compare_rows(
+    left_rows: NDArray[np.uint32],
+    left: NDArray[np.int64],
+    right_rows: NDArray[np.uint32],
+    right: NDArray[np.int64],
+    *,
+    bands: int,
+    rows: int,
+    slot_bits: int = 32,
+) -> Agreement:
+    """Compare row left[i] of some signatures with row right[i] of others.
+
+    Parameters
+    ----------
+    left_rows, right_rows : ndarray of uint32, shape (any, row_words)
+        In C order; read in place.
+    left, right : ndarray of int64, shape (n,)
+    bands, rows : int
+    slot_bits : {32, 1}
+
+    Returns
+    -------
+    Agreement
+        O(n row_words).
+
+    Raises
+    ------
+    IndexError
+        There is no such row.
+    """
+    kernel = compiled()
+    if kernel is None:
+        return reference_agreement(
+            left_rows[left], right_rows[right], bands=bands, rows=rows, slot_bits=slot_bits
+        )
+    found = Agreement(*(np.empty(len(left), dtype=np.int32) for _ in range(3)))
+    compare = kernel.compare_bits if slot_bits == 1 else kernel.compare_rows
+    compare(
+        left_rows, np.ascontiguousarray(left, dtype=np.int64),
+        right_rows, np.ascontiguousarray(right, dtype=np.int64),
+        left_rows.shape[1], bands, rows, found.equal, found.matched, found.first,
+    )  # fmt: skip
+    return found
+
+
+def reference_agreement(
+    left: NDArray[np.uint32],
+    right: NDArray[np.uint32],
+    *,
+    bands: int,
+    rows: int,
+    slot_bits: int = 32,
+) -> Agreement:
+    """Compare rows of the same place by NumPy alone; what :func:`compare_rows` must equal."""
+    agree = matching_bands(left, right, bands=bands, rows=rows, slot_bits=slot_bits)
+    first = np.where(agree.any(axis=1), agree.argmax(axis=1), -1)
+    if slot_bits == 1:
+        equal = 32 * left.shape[1] - count_bits(left ^ right)
+    else:
+        equal = (left == right).sum(axis=1)
+    counts = (equal, agree.sum(axis=1), first)
+    return Agreement(*(column.astype(np.int32) for column in counts))

@@ -1,0 +1,200 @@
+"""Parameters -> what they give and cost: rho, the c-approximate range query, memory and time.
+
+The (c, r)-query of Indyk and Motwani (STOC 1998; Datar, Immorlica, Indyk, Mirrokni, SoCG 2004;
+Gionis, Indyk, Motwani, VLDB 1999): if there is a document within r of the query, find one within
+c r. Let a slot be equal with probability p1 at r and p2 at c r. With k rows a far document shares a
+bucket with probability p2^k, so k = ln n / ln(1 / p2) leaves one of n in each table on average; a
+near one is then met with p1^k = n^-rho, rho = ln(1 / p1) / ln(1 / p2), so that some n^rho tables
+find it. Who stops after 2 L candidates, far ones included, has found it or a document within c r
+with constant probability.
+
+Times are estimates from figures that were measured on one core of a machine of 2 GHz with all files
+in memory (``docs/benchmarks.md``), to a factor of two or three.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+from lshdb.arguments import check_whole
+from lshdb.errors import ParameterError
+from lshdb.params.bands import bands_needed, candidate_probability
+from lshdb.params.index_params import IndexParams
+from lshdb.signatures.sample import params_for
+
+__all__ = ["Tuning", "tune"]
+
+POSTING_BYTES = 20
+DOCUMENT_BYTES = 260
+_PRODUCTS_A_SECOND = 4e9
+_HASHES_A_SECOND = 5e7
+_DOCUMENT_SECONDS = 25e-6
+_POSTING_SECONDS = 1.5e-6
+_BUCKET_SECONDS = 4e-6
+_COMPARISON_SECONDS = 1.5e-6
+_TYPICAL_ELEMENTS = 100
+_SURE = 1.0 - 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """What an index of some parameters gives and costs.
+
+    Attributes
+    ----------
+    params : IndexParams
+    near, far : float
+        r and c r: similarities, or distances.
+    documents : int
+        n.
+    p1, p2 : float
+        Probability that a slot is equal at them.
+    rho : float
+        ln(1 / p1) / ln(1 / p2): tables grow as n^rho.
+    k, tables : int
+        Rows, and tables (bands) L, of the c-approximate range query; L such that a document at
+        ``near`` is met with the recall of the parameters.
+    least_tables : int
+        n^rho, rounded up: with these it is met with probability 1 - 1/e, about.
+    probe_limit : int
+        2 L.
+    near_found, far_found : float
+        Probability that the bands and rows of ``params`` make a candidate of a document there.
+    most_candidates : float
+        Of a query with those bands, if all n documents are at ``far``.
+    signature_bytes, posting_bytes, vector_bytes, document_bytes : int
+        On disk, of n documents, with the bands of ``params``.
+    add_seconds, query_seconds : float
+        Of adding n documents, and of a query that finds so many candidates. Estimates.
+    """
+
+    params: IndexParams
+    near: float
+    far: float
+    documents: int
+    p1: float
+    p2: float
+    rho: float
+    k: int
+    tables: int
+    least_tables: int
+    probe_limit: int
+    near_found: float
+    far_found: float
+    most_candidates: float
+    signature_bytes: int
+    posting_bytes: int
+    vector_bytes: int
+    document_bytes: int
+    add_seconds: float
+    query_seconds: float
+
+
+def tune(
+    *,
+    far: float | None = None,
+    documents: int = 1_000_000,
+    sample: Iterable[Any] | None = None,
+    **options: Any,
+) -> Tuning:
+    """Work out what an index would find and cost, without making it.
+
+    Parameters
+    ----------
+    far : float, optional
+        c r: a lower similarity, or a larger distance, than the threshold r. Twice as far by
+        default: twice the distance, the angle, or 1 - J; where no slot is ever equal there, halfway
+        to where none is.
+    documents : int
+        n, from 2 on.
+    sample, **options
+        As for :meth:`lshdb.Index.create`.
+
+    Raises
+    ------
+    ParameterError
+        A value is out of range, or ``far`` is not farther than the threshold.
+    """
+    check_whole("documents", documents, 2)
+    params = params_for(options, sample)
+    if far is None:
+        far = _twice(params)
+    elif not isinstance(far, Real) or isinstance(far, bool):
+        raise ParameterError(f"far is {far!r:.80}; expected a number")
+    curve = params.curve
+    p1, p2 = (curve.probability(curve.level(value)) for value in (params.threshold, far))
+    if not 0.0 < p2 < p1:
+        side = "above" if params.kind.is_distance else "below"
+        raise ParameterError(
+            f"far is {far:g}; expected a value {side} the threshold {params.threshold:g}, at which "
+            "a slot is equal less often, but not never",
+            hint="give --far, what is far enough away to be left out",
+        )
+    k = max(1, math.ceil(math.log(documents) / math.log(1.0 / p2)))
+    tables = bands_needed(p1**k, min(params.recall, _SURE)) or 10**12
+    rho = math.log(1.0 / p1) / math.log(1.0 / p2)
+    candidates = documents * candidate_probability(p2, params.bands, params.rows)
+    signing, postings = _signing(params), params.bands + 1
+    return Tuning(
+        params=params,
+        near=params.threshold,
+        far=far,
+        documents=documents,
+        p1=p1,
+        p2=p2,
+        rho=rho,
+        k=k,
+        tables=tables,
+        least_tables=math.ceil(documents**rho),
+        probe_limit=2 * tables,
+        near_found=candidate_probability(p1, params.bands, params.rows),
+        far_found=candidate_probability(p2, params.bands, params.rows),
+        most_candidates=candidates,
+        signature_bytes=4 * params.row_words * documents,
+        posting_bytes=POSTING_BYTES * postings * documents,
+        vector_bytes=_vector_bytes(params) * documents,
+        document_bytes=DOCUMENT_BYTES * documents,
+        add_seconds=documents * (signing + _DOCUMENT_SECONDS + postings * _POSTING_SECONDS),
+        query_seconds=signing + params.bands * _BUCKET_SECONDS + candidates * _COMPARISON_SECONDS,
+    )
+
+
+def _twice(params: IndexParams) -> float:
+    """What is twice as far as the threshold, or halfway to the end, whichever is before it."""
+    near = params.threshold
+    if params.metric == "cosine":
+        return math.cos(_doubled(math.acos(near), math.pi))
+    if not params.kind.is_distance:
+        return 1.0 - _doubled(1.0 - near, 1.0)
+    # Projections have no end: they may fall into one piece however far points are apart.
+    end = params.dim * (params.width or 1.0) if params.slot_bits == 1 else math.inf
+    return _doubled(near, end)
+
+
+def _doubled(distance: float, end: float) -> float:
+    """Twice a distance, if that is before the end; else halfway there."""
+    return 2.0 * distance if 2.0 * distance < end else (distance + end) / 2.0
+
+
+def _vector_bytes(params: IndexParams) -> int:
+    if not params.keeps_vectors:
+        return 0
+    sizes = {"float64": 8, "float32": 4, "float16": 2}
+    return params.vector_columns * sizes.get(params.dtype, 1)
+
+
+def _signing(params: IndexParams) -> float:
+    """Seconds to sign one document; of a set, one of a hundred elements."""
+    if params.scheme in ("hyperplane", "gaussian", "cauchy"):
+        return params.num_perm * params.dim / _PRODUCTS_A_SECOND
+    if params.scheme == "hadamard":
+        padded = max(2, 1 << (params.dim - 1).bit_length())
+        blocks = -(-params.num_perm // padded)
+        return 3 * blocks * padded * math.log2(padded) / _PRODUCTS_A_SECOND
+    if params.scheme in ("universal", "icws"):
+        return _TYPICAL_ELEMENTS * params.num_perm / _HASHES_A_SECOND
+    return params.num_perm / _HASHES_A_SECOND

@@ -1,0 +1,81 @@
+"""Database URLs as people may see them: without what is secret in them.
+
+Whatever shows, logs or records a URL takes it through :func:`hide_passwords`; nothing else knows
+where a URL may hold one. Three forms are known, also mixed:
+
+    scheme://user:PASSWORD@host:port/name
+    scheme://host/name?password=PASSWORD&sslpassword=PASSWORD
+    host=... user=... password=PASSWORD             (libpq's list of settings)
+
+Decided: where it is not certain what is a password, more is hidden and not less. One that was not
+percent-encoded may hold any of ``@/?#:``, so all from the first colon to the last ``@`` goes. What
+that costs is a readable message where something behind the host holds an ``@`` as well. The name of
+a password *file* is no secret and stays.
+
+Where a database is, as ``index.toml`` says it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote_plus
+
+__all__ = ["HIDDEN", "DatabasePlace", "hide_passwords"]
+
+
+@dataclass(frozen=True, slots=True)
+class DatabasePlace:
+    """Where a database is.
+
+    Attributes
+    ----------
+    url : str or None
+        Without a password; None for the file ``index.db`` in the index.
+    schema : str or None
+        In a Postgres database; None for one of the index's own name.
+    """
+
+    url: str | None = None
+    schema: str | None = None
+
+
+HIDDEN = "***"
+_SCHEME = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*://")
+_SECRET = re.compile(r"passw(or)?d|^pass$|^pwd$|passphrase|secret|token", re.IGNORECASE)
+_NAME = re.compile(r"(?:(?<=[?&;#\s])|^)([^=?&;#\s]+)\s*=\s*")
+_IN_QUERY = re.compile(r"[^&]*")
+_IN_LIST = re.compile(r"'(?:[^'\\]|\\.)*(?:'|\Z)|(?:\\.|\S)*", re.DOTALL)
+
+
+def hide_passwords(url: str) -> str:
+    """A database URL with ``***`` in the place of every password.
+
+    Parameters
+    ----------
+    url : str
+        Of any database, or whatever somebody gave in the place of one.
+
+    Returns
+    -------
+    str
+        The same where there is none to hide, and once all are hidden.
+    """
+    scheme = _SCHEME.match(url)
+    start = scheme.end() if scheme else 0
+    at = url.rfind("@")
+    colon = url.find(":", start, max(at, 0))
+    if colon >= 0:
+        url = f"{url[: colon + 1]}{HIDDEN}{url[at:]}"
+    return _without_secret_settings(url, _IN_QUERY if scheme or "?" in url else _IN_LIST)
+
+
+def _without_secret_settings(url: str, value: re.Pattern[str]) -> str:
+    kept = ""
+    place = 0
+    for setting in _NAME.finditer(url):
+        if setting.start() >= place and _SECRET.search(unquote_plus(setting[1])):
+            kept += url[place : setting.end()] + HIDDEN
+            hidden = value.match(url, setting.end())
+            place = hidden.end() if hidden else len(url)
+    return kept + url[place:]

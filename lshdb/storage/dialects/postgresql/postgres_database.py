@@ -1,0 +1,452 @@
+"""A schema in a Postgres database, and the connections to it.
+
+Decisions, with their reasons:
+
+* Everything of an index is in one schema, and the sessions' search path is that schema alone, so
+  statements name tables as on SQLite and nothing of another index, or of ``public``, is met.
+* libpq reads the URL, so whatever it takes from the environment, a service or ``.pgpass`` counts;
+  SQLAlchemy is handed connections that are made here.
+* Readers are REPEATABLE READ and READ ONLY: one state from the beginning to the end.
+* Plans of our own statements are made once for any parameters, and use indexes wherever there is
+  one. What is asked there is looked up or read in the order of an index; the server's own
+  estimates, made for tables that have just been filled and parameters it does not know, led to
+  scans of whole runs, to helpers that take longer to start than the look-up, and to compilation
+  (280 ms for a query of 0.3). Statements of the user's own are planned as the server likes.
+* Writers are READ COMMITTED, and wait for each other before anything else in a transaction
+  (``advisory_lock.py``): what they read is then what the one before has committed.
+
+What the server's errors say to people, and what to do about them.
+
+The server's own text can be several lines, with the place in a statement that the user never wrote.
+Its first message says what is wrong; the hint goes by SQLSTATE.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import psycopg
+from numpy.typing import NDArray
+from psycopg.pq import TransactionStatus
+
+from lshdb.errors import DatabaseError, LshdbError, ParameterError
+from lshdb.storage.dialects.base import Database, Fate, Session
+from lshdb.storage.dialects.database_urls import hide_passwords
+from lshdb.storage.dialects.postgresql.advisory_lock import take_lock
+from lshdb.storage.dialects.postgresql.number_arrays import register
+from lshdb.storage.dialects.postgresql.postgres_runs import drop_retired
+from lshdb.storage.dialects.postgresql.postgres_session import PostgresSession, ask
+from lshdb.storage.dialects.postgresql.schema_place import drop_index, make_schema, refuse_unfit
+from lshdb.storage.dialects.reader import Answer, GuardedReader, Reader
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+__all__ = ["PostgresDatabase", "hint_of", "said"]
+
+
+# What it says of a lost connection comes as an error, too; without a handler it goes to stderr.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
+
+_LONGEST_NAME = 63
+"""Bytes of a name in Postgres; what is longer is cut without an error."""
+_CONNECT_SECONDS = 10
+"""Unless the URL or PGCONNECT_TIMEOUT says otherwise."""
+_COMMON = "SET search_path TO {schema}, pg_temp; "
+_PLANNING = (
+    "SET jit = off; SET max_parallel_workers_per_gather = 0; "
+    "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; "
+    "SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; "
+)
+_GUARDED = "SET default_transaction_read_only = on; SET standard_conforming_strings = on"
+_READING = f"{_PLANNING}SET default_transaction_read_only = on"
+_WRITING = (
+    f"{_PLANNING}SET synchronous_commit = on; "
+    "SET default_transaction_isolation = 'read committed'; "
+    "SET tcp_keepalives_idle = 60; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 6"
+)
+"""A writer whose host is gone without a word keeps its lock for two minutes, and not for hours."""
+
+
+class PostgresDatabase(Database):
+    """A schema.
+
+    Parameters
+    ----------
+    url : str
+        ``postgresql+psycopg://...`` (or ``postgresql://``), without a password.
+    schema : str
+        Any name that Postgres takes; always quoted.
+
+    Raises
+    ------
+    ParameterError
+        The URL holds a password, or the name cannot be one of a schema.
+    """
+
+    driver_errors = (psycopg.Error, UnicodeDecodeError)
+    serves_hosts = True
+    answers_at_once = True
+
+    def __init__(self, url: str, schema: str) -> None:
+        if hide_passwords(url) != url:
+            raise ParameterError(
+                f"the database URL {hide_passwords(url)!r} holds a password, which would have to "
+                "be stored in index.toml",
+                hint="leave it out, and set PGPASSWORD, or write it into ~/.pgpass or a service "
+                "file (PGSERVICE)",
+            )
+        self.url = url
+        self.schema = schema
+        self._conninfo = "postgresql://" + url.partition("://")[2]
+        _check_name(schema)
+        self._options = _options(self._conninfo, url)
+
+    def __str__(self) -> str:
+        return f"{self.url} (schema {self.schema})"
+
+    @property
+    def short_name(self) -> str:
+        """The schema."""
+        return f"schema {self.schema}"
+
+    @property
+    def quoted_schema(self) -> str:
+        """The schema's name as statements want it."""
+        return '"' + self.schema.replace('"', '""') + '"'
+
+    def is_damage(self, error: Exception) -> bool:
+        """Whether the server says that a page or an index is not what it wrote."""
+        return isinstance(error, psycopg.errors.DataCorrupted | psycopg.errors.IndexCorrupted)
+
+    def fate(self, error: Exception) -> Fate:
+        """What an error says of its transaction, by its SQLSTATE."""
+        error = getattr(error, "orig", None) or error
+        state = getattr(error, "sqlstate", None)
+        if state in ("40001", "40P01"):
+            return Fate.REPEATABLE
+        if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and (
+            state is None or state.startswith(("08", "57P"))
+        ):
+            return Fate.LOST
+        return Fate.FAILED
+
+    def said(self, error: BaseException) -> str:
+        """The server's first message."""
+        return said(error)
+
+    def hint(self, error: BaseException, otherwise: str) -> str:
+        """What to do, by the error's SQLSTATE."""
+        return hint_of(error, otherwise)
+
+    def translation(self, error: Exception) -> LshdbError:
+        """Our error for one of the driver's, while reading."""
+        if self.fate(error) is Fate.LOST:
+            return DatabaseError(
+                f"the connection to the database {self} was lost: {said(error)}",
+                hint=hint_of(error, "check that the server runs, and ask again"),
+            )
+        return super().translation(error)
+
+    def lies_in(self, directory: Path) -> bool:
+        """Never: the server has it."""
+        return False
+
+    # Making
+
+    def refuse_existing(self) -> None:
+        """Raise an IndexExistsError where the schema has anything in it."""
+        with self._looking() as connection:
+            refuse_unfit(connection, self)
+
+    def prepare(self, connection: Connection, uuid: str) -> None:
+        """Make the schema, if it is not there; nobody else makes or removes it meanwhile."""
+        make_schema(_driver(connection), self)
+
+    def moved(self, directory: Path, target: Path) -> PostgresDatabase:
+        """The same: it does not lie in the directory."""
+        return self
+
+    def remove(self, uuid: str) -> None:
+        """Drop the index of that uuid, if the schema holds it, and the schema if it came with it.
+
+        Whose connection was lost may still be making it, and is waited for.
+        """
+        with contextlib.closing(self._connect("removing", _WRITING)) as connection:
+            try:
+                drop_index(connection, self, uuid)
+            except psycopg.Error as error:
+                raise self.translation(error) from error
+
+    def remove_leftover(self, uuid: str) -> None:
+        """Drop what a killed process made; see :meth:`remove`."""
+        self.remove(uuid)
+
+    # Connections
+
+    def open_reader(self) -> PostgresReader:
+        """Open a connection for reading."""
+        return PostgresReader(self, self._connect("reading", _READING))
+
+    def open_guarded(self, timeout: float | None) -> GuardedReader:
+        """Open a connection for a statement of the user's own."""
+        from lshdb.storage.dialects.postgresql.postgres_guard import PostgresGuardedReader
+
+        return PostgresGuardedReader(self._connect("reading", _GUARDED), timeout)
+
+    def open_engine(self) -> Engine:
+        """Make an SQLAlchemy engine; its connections are made here."""
+        from sqlalchemy import create_engine
+        from sqlalchemy.pool import NullPool
+
+        def connect() -> psycopg.Connection[Any]:
+            connection = self._connect("writing", _WRITING)
+            connection.autocommit = False
+            return connection
+
+        # Whatever is open when a connection is closed is rolled back by that: nothing is to reset.
+        return create_engine(
+            "postgresql+psycopg://",
+            creator=connect,
+            poolclass=NullPool,
+            pool_reset_on_return=None,
+        )
+
+    def session(self, connection: Connection) -> Session:
+        """The transaction that a writer's connection has open."""
+        return PostgresSession(self, _driver(connection), is_reader=False)
+
+    def lock(self, connection: Connection, uuid: str, *, timeout: float, known_as: str) -> None:
+        """Take the advisory lock of the index."""
+        take_lock(_driver(connection), uuid, timeout=timeout, known_as=known_as)
+
+    def rest(self, connection: Connection) -> None:
+        """Look at what was loaded, so that look-ups are planned well, and drop merged runs."""
+        driver = _driver(connection)
+        for table in ("document", "content", "edge", "run", "batch", "cluster_member"):
+            with driver.transaction():
+                self._analyze_grown(driver, table)
+        drop_retired(driver)
+        self._analyze_postings(driver)
+
+    def vacuum(self, connection: Connection) -> None:
+        """Drop merged runs, and give back the ends of tables that hold nothing any more."""
+        driver = _driver(connection)
+        drop_retired(driver)
+        driver.autocommit = True
+        try:
+            driver.execute("VACUUM (ANALYZE) document, content, edge, cluster_member")
+        finally:
+            driver.autocommit = False
+
+    def replace_whole(self, source: Database) -> bool:
+        """A schema goes row by row."""
+        return False
+
+    @staticmethod
+    def _analyze_grown(driver: psycopg.Connection[Any], table: str) -> None:
+        """Analyze a table that has a tenth more pages than when that was done last."""
+        row = driver.execute(
+            "SELECT pg_relation_size(oid) / current_setting('block_size')::int8 > "
+            "8 + 1.1 * greatest(relpages, 0) OR reltuples < 0 FROM pg_class "
+            "WHERE oid = to_regclass(%s)",
+            (table,),
+        ).fetchone()
+        if row is not None and row[0]:
+            driver.execute(f"ANALYZE {table}".encode())
+
+    @staticmethod
+    def _analyze_postings(driver: psycopg.Connection[Any]) -> None:
+        """Look at all runs together where they have grown by a tenth, for the user's statements.
+
+        The server never does that by itself. Without it the postings of 35 buckets were taken for
+        175,000, and documents joined to them by reading the whole table. A few hundred rows of
+        each run tell enough: 50 ms for five runs. Whoever attaches a run is not waited for.
+        """
+        with driver.transaction():
+            row = driver.execute(
+                "SELECT (SELECT sum(n_rows) FROM run) > 1.1 * greatest(reltuples, 0) FROM pg_class "
+                "WHERE oid = to_regclass('stored_posting')"
+            ).fetchone()
+            if row is not None and row[0]:
+                driver.execute("SET LOCAL default_statistics_target = 1")
+                driver.execute("ANALYZE (SKIP_LOCKED) stored_posting")
+
+    # Sizes
+
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        """None: the server has them."""
+        return ()
+
+    def sizes(self) -> tuple[int, int]:
+        """Bytes of all tables and indexes of the schema; its log is the server's."""
+        with self._looking() as connection:
+            row = connection.execute(
+                "SELECT coalesce(sum(pg_total_relation_size(pg_class.oid)), 0)::int8 FROM pg_class "
+                "JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+                "WHERE nspname = current_schema() AND relkind = 'r'"
+            ).fetchone()
+        return (int(row[0]) if row else 0), 0
+
+    # One connection
+
+    @contextlib.contextmanager
+    def _looking(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection for a look at something, whose errors are ours."""
+        with contextlib.closing(self._connect("looking", _READING)) as connection:
+            try:
+                yield connection
+            except psycopg.Error as error:
+                raise self.translation(error) from error
+
+    def _connect(self, what: str, settings: str = "") -> psycopg.Connection[Any]:
+        """Open a connection of ours; ``what`` is what the server's lists show of it."""
+        try:
+            connection: psycopg.Connection[Any] = psycopg.connect(
+                self._conninfo,
+                autocommit=True,
+                application_name=f"lshdb {what}, {os.getpid()} on {socket.gethostname()}"[:63],
+                **self._options,
+                client_encoding="utf8",
+            )
+        except psycopg.Error as error:
+            raise DatabaseError(
+                f"cannot reach the database {self}: {said(error)}",
+                hint="check that the server runs, the URL (--database, or in index.toml), and the "
+                "password in PGPASSWORD, ~/.pgpass or the service file",
+            ) from error
+        try:
+            register(connection)
+            common = _COMMON.format(schema=self.quoted_schema)
+            connection.execute(f"{common}{settings}".encode())
+            connection.prepare_threshold = 2
+        except psycopg.Error as error:
+            connection.close()
+            raise self.translation(error) from error
+        return connection
+
+
+class PostgresReader(Reader):
+    """A connection to the schema that can only read."""
+
+    def __init__(self, database: PostgresDatabase, connection: psycopg.Connection[Any]) -> None:
+        self._database = database
+        self.connection = connection
+
+    def begin(self) -> PostgresSession:
+        """Begin a transaction, together with its first statement."""
+        return PostgresSession(
+            self._database,
+            self.connection,
+            is_reader=True,
+            begin="BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        )
+
+    def ask(self, keys: NDArray[np.int64], *, with_bodies: bool) -> Answer | None:
+        """What lies in some buckets, in one statement; None where it is too much for that."""
+        try:
+            return ask(self.connection, keys, with_bodies=with_bodies)
+        except psycopg.Error as error:
+            raise self._database.translation(error) from error
+
+    def end(self) -> None:
+        """End the transaction, if there is one; a connection that is lost is not used again."""
+        if self.connection.pgconn.transaction_status == TransactionStatus.IDLE:
+            return
+        try:
+            self.connection.rollback()
+        except psycopg.Error:
+            self.is_fleeting = True
+        self.is_fleeting = self.is_fleeting or self.connection.closed
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
+
+
+def _driver(connection: Connection) -> psycopg.Connection[Any]:
+    driver: Any = connection.connection.driver_connection
+    return driver  # type: ignore[no-any-return]
+
+
+def _options(conninfo: str, url: str) -> dict[str, Any]:
+    """What a connection gets beside the URL: how long to wait, unless that is said."""
+    try:
+        given = psycopg.conninfo.conninfo_to_dict(conninfo)
+    except psycopg.Error as error:
+        raise ParameterError(
+            f"the database URL {url!r} cannot be read: {said(error)}",
+            hint="give postgresql+psycopg://USER@HOST:PORT/NAME; settings of libpq may follow: "
+            "?sslmode=require&connect_timeout=5",
+        ) from error
+    if "connect_timeout" in given or "PGCONNECT_TIMEOUT" in os.environ:
+        return {}
+    return {"connect_timeout": _CONNECT_SECONDS}
+
+
+def _check_name(schema: str) -> None:
+    try:
+        size = len(schema.encode())
+    except UnicodeEncodeError as error:
+        raise ParameterError("the name of the schema is not valid UTF-8") from error
+    why = ""
+    if not schema or "\0" in schema:
+        why = "it is empty" if not schema else "it holds a NUL"
+    elif size > _LONGEST_NAME:
+        why = f"it has {size} bytes, and a name has at most {_LONGEST_NAME}"
+    elif schema.startswith("pg_") or schema in ("information_schema", "$user"):
+        why = "it is reserved"
+    if why:
+        raise ParameterError(
+            f"the schema {schema!r} cannot be one of Postgres: {why}", hint="give another --schema"
+        )
+
+
+_PRIVILEGES = (
+    "ask the owner for the privileges that docs/postgres.md lists: CREATE on the database to make "
+    "an index, USAGE on its schema and SELECT on its tables to read it, all on them to write"
+)
+_HINTS = {
+    "42P01": "check URL and schema in index.toml, and that your role may use the schema "
+    "(docs/postgres.md); or restore it from a copy",
+    "25006": "writing needs the primary server, and a role for which transactions are not read-only"
+    " (default_transaction_read_only)",
+    "42501": _PRIVILEGES,
+    "53": "see what the server has run out of: disk, memory or connections (max_connections)",
+    "57014": "somebody cancelled it, or the role's statement_timeout did; docs/postgres.md says "
+    "which settings a role needs",
+    "57P": "the server was stopped or has ended the connection: run the command again",
+    "08": "the connection was lost: run the command again when the server answers",
+    "25P03": "the role's idle_in_transaction_session_timeout ended it; docs/postgres.md says which "
+    "settings a role needs",
+}
+
+
+def said(error: BaseException) -> str:
+    """The error's message in one line, without the statement."""
+    error = getattr(error, "orig", None) or error
+    if isinstance(error, psycopg.Error) and error.diag.message_primary:
+        detail = error.diag.message_detail
+        return " ".join(f"{error.diag.message_primary}{f' ({detail})' if detail else ''}".split())
+    return " ".join(str(error).split())
+
+
+def hint_of(error: BaseException, otherwise: str) -> str:
+    """What to do about the error, where its SQLSTATE tells; else what is given."""
+    error = getattr(error, "orig", None) or error
+    state = getattr(error, "sqlstate", None)
+    if state is None:
+        lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+        return _HINTS["08"] if lost else otherwise
+    for length in (5, 3, 2):
+        if state[:length] in _HINTS:
+            return _HINTS[state[:length]]
+    return otherwise

@@ -1,0 +1,159 @@
+"""A connection for statements of the user's own: reading is all that is possible on it.
+
+The statement becomes that of a cursor (``DECLARE ... CURSOR FOR``) in a READ ONLY transaction. A
+cursor takes one SELECT, VALUES or TABLE, without anything in it that writes or locks, and no other
+kind of statement; and the transaction is never committed, so that nothing is left even of what a
+function may do in one that only reads. The server gives rows as they are taken, as many at a time
+as fit into a megabyte or so. Plans are the server's own, for what is asked is anybody's guess.
+
+Time is counted while the server works and not while the reader of the rows does, and stopped by
+the server (``statement_timeout``), which is told anew before each piece what is left. Without a
+timeout that of the role stays.
+
+Limits: functions are the server's to allow. A role that may call what ends other sessions, reads
+the server's files or takes locks may do so here as in any other session of its own; give whoever
+asks a role that may not. What a single value takes is bounded by the server alone, at 1 GB.
+
+Values of a user's own statement, as SQLite would give them: numbers, texts, bytes, lists.
+
+Everything else (times, JSON, ranges, addresses, rows) is the text that the server writes for it.
+That loses nothing: Python has no infinite time, none before the year 1, and no JSON number of a
+hundred digits. Whole numbers of more than 64 bits and fractions become floats, as in SQLite.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import psycopg
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
+from psycopg.types.numeric import IntDumper
+from psycopg.types.string import TextLoader
+
+from lshdb.storage.dialects.postgresql.placeholders import numbered_parameters
+from lshdb.storage.dialects.reader import GuardedReader, TimedOut
+
+__all__ = ["PostgresGuardedReader", "size_of", "use_plain_values"]
+
+
+_KEPT = frozenset(
+    {
+        "bool", "bytea", "char", "bpchar", "varchar", "text", "name", "unknown", "float4", "float8",
+        "int2", "int4", "int8", "oid", "numeric",
+    }
+)  # fmt: skip
+"""Types whose values are numbers, texts and bytes in Python."""
+_LARGEST = 2**63
+
+
+class _NumericLoader(Loader):
+    """A numeric as an int of 64 bits where it is written as one, else as a float."""
+
+    def load(self, data: Buffer) -> int | float:
+        text = bytes(data).decode()
+        if text.lstrip("-").isdecimal() and -_LARGEST <= int(text) < _LARGEST:
+            return int(text)
+        return float(text)
+
+
+class _TruthLoader(Loader):
+    """A truth as 1 or 0."""
+
+    def load(self, data: Buffer) -> int:
+        return int(bytes(data) == b"t")
+
+
+def use_plain_values(connection: psycopg.Connection[Any]) -> None:
+    """Let a connection give plain values, and take numbers in the smallest type that holds them.
+
+    ``substr(key, ?)`` is known for an integer, which a bigint does not become by itself.
+    """
+    adapters = connection.adapters
+    adapters.register_dumper(int, IntDumper)
+    for info in psycopg.adapters.types:
+        if info.name not in _KEPT:
+            adapters.register_loader(info.oid, TextLoader)
+    adapters.register_loader("numeric", _NumericLoader)
+    adapters.register_loader("bool", _TruthLoader)
+
+
+def size_of(row: tuple[Any, ...]) -> int:
+    """Bytes that a row takes, about."""
+    return sum(len(value) if isinstance(value, str | bytes | list) else 8 for value in row)
+
+
+_MOST_ROWS = 500
+_PIECE_BYTES = 1 << 20
+
+
+class PostgresGuardedReader(GuardedReader):
+    """One statement on a connection that can only read.
+
+    Parameters
+    ----------
+    connection : psycopg.Connection
+        Closed with this.
+    timeout : float, optional
+        Seconds that the server may work on the statement.
+    """
+
+    def __init__(self, connection: psycopg.Connection[Any], timeout: float | None) -> None:
+        self._connection = connection
+        self._left = timeout
+        use_plain_values(connection)
+        self._cursor = psycopg.RawServerCursor(connection, "lshdb")
+
+    def run(
+        self, statement: str, parameters: Sequence[Any] | Mapping[str, Any]
+    ) -> tuple[tuple[str, ...], Iterator[tuple[Any, ...]]] | None:
+        """Names of the columns, and the rows; see the base class.
+
+        Raises
+        ------
+        TimedOut
+            Also from the rows.
+        psycopg.Error, ValueError
+            The statement is refused, or fails; the first also from the rows.
+        """
+        if "\0" in statement:  # where the driver would take it to end
+            raise ValueError("the statement holds a NUL")
+        sql, values = numbered_parameters(statement.strip().removesuffix(";"), parameters)
+        self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        self._timed(lambda: self._cursor.execute(sql.encode(), values))
+        columns = self._cursor.description or []
+        return tuple(column.name for column in columns), self._rows()
+
+    def close(self) -> None:
+        """Close the connection; what its transaction did is undone."""
+        self._connection.close()
+        self._cursor.close()  # without a word to the server, which may have no time left for it
+
+    def _rows(self) -> Iterator[tuple[Any, ...]]:
+        cursor = self._cursor
+        cursor.arraysize = 1
+        while rows := self._timed(cursor.fetchmany):
+            yield from rows
+            size = sum(map(size_of, rows)) // len(rows) + 1
+            cursor.arraysize = max(1, min(2 * len(rows), _MOST_ROWS, _PIECE_BYTES // size))
+
+    def _timed(self, work: Any) -> Any:
+        """Let the server work, for what is left of its time."""
+        if self._left is None:
+            return work()
+        milliseconds = max(1, round(self._left * 1000))
+        begun = time.monotonic()
+        try:
+            # Also this, which what was left before is the timeout of.
+            self._connection.execute(f"SET LOCAL statement_timeout = {milliseconds}".encode())
+            result = work()
+        except psycopg.errors.QueryCanceled as error:
+            if time.monotonic() - begun < self._left / 2:  # by somebody, and not by the clock
+                raise
+            raise TimedOut from error
+        self._left -= time.monotonic() - begun
+        if self._left < 0:
+            raise TimedOut
+        return result

@@ -1,0 +1,304 @@
+"""Posting runs in Postgres: partitions of one table, each written once, in key order.
+
+    stored_posting   (run_id, bucket_key, signature_id), partitioned by run_id
+    run              which of them count: rows like any others, so each transaction has its own view
+    retired_run      partitions that were merged, until nobody can see them
+    posting          the view over those that count
+
+A run is loaded bare, by binary COPY, gets its primary key when it is complete and is attached last:
+that takes a lock on the whole table which no reader needs. All is in the transaction of the batch.
+Rows are loaded frozen. What is frozen is seen by transactions that have begun before, too, but a
+run is only looked into by whom its row in ``run`` is there for.
+
+Look-ups go from each run to its partition (LATERAL), which prunes the others; a list of runs in the
+condition would only filter what was found in all of them.
+
+Measured with PostgreSQL 18.4, runs of 500,000: COPY, key, attaching and commit 0.8 to 0.9 M rows/s
+(key alone 1.3 M), merge of four runs 0.3 to 0.75 M/s; 16 keys in 1, 4, 12 runs 0.12, 0.30, 0.75 ms.
+62 bytes of log a posting, 84 on disk.
+
+Decided: a merge takes no partition away. Detaching or dropping one locks the whole table against
+everybody, so that an hour-long reader would hold up the writer, and then all other readers behind
+it; and a reader whose transaction is older than the merge would miss what is gone.
+
+Merged runs: partitions that nobody needs any more, dropped when nobody can see them.
+
+A partition is given up by the transaction that merges it (``retired_run``). Transactions that began
+before that commit still have its row in ``run``, and look into it. So two things must hold before
+it is dropped:
+
+1. Every transaction that was there after the merge's commit has ended. They are noted by their
+   virtual numbers, which ``pg_locks`` shows to everybody; once none of them is left, no snapshot
+   is older than the merge. Those of the server itself do not count, as they look into no run:
+   after a large add it is vacuuming the new partitions, and has no role then.
+2. Nobody has the table open: dropping a partition locks the whole of ``stored_posting`` against
+   everybody. The lock is taken only if it is free at that moment, so that neither a reader waits
+   for long nor the writer at all.
+
+Where one of them does not hold the partition stays, and the next writer asks again. It costs its
+room on disk, and every query some 5 us, as a plan opens all partitions before it prunes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import psycopg
+from numpy.typing import NDArray
+
+from lshdb.storage.dialects.postgresql.number_arrays import COPY_HEADER, COPY_TRAILER, copy_rows
+from lshdb.storage.dialects.run_tables import BAND_SQL, NOT_CONTENT_SQL, RunTables
+
+if TYPE_CHECKING:
+    from lshdb.storage.dialects.postgresql.postgres_session import PostgresSession
+
+__all__ = ["PostgresRunTables", "drop_retired"]
+
+
+_COPIED_ROWS = 50_000
+_MAINTENANCE_MEMORY = "256MB"
+_COLUMNS = "bucket_key, signature_id"
+_FROM_RUNS = (
+    "SELECT array_agg(found.bucket_key), array_agg(found.signature_id) "
+    "FROM unnest(?1::int8[]) AS run(run_id) CROSS JOIN LATERAL (SELECT bucket_key, signature_id "
+    "FROM stored_posting WHERE stored_posting.run_id = run.run_id AND {} OFFSET 0) AS found"
+)
+
+Ids = NDArray[np.int64]
+
+
+class PostgresRunTables(RunTables):
+    """The partitions of posting runs, inside one transaction."""
+
+    posting_bytes = 88
+    # A row of 52 bytes and its place in a page, an index entry of 24 and its place.
+
+    def __init__(self, session: PostgresSession) -> None:
+        self._session = session
+        self._bare: set[str] = set()
+
+    # Writing
+
+    def create(self, run_id: int, table: str, *, is_active: bool) -> None:
+        """Make the table of a run: attached, with its key, where it is the active one."""
+        # What is loaded frozen and never changed leaves a vacuum nothing to do.
+        vacuum = "" if is_active else " WITH (autovacuum_enabled = off)"
+        self._session.execute(
+            f"CREATE TABLE {table} (run_id int8 NOT NULL, bucket_key int8 NOT NULL, signature_id "
+            f"int8 NOT NULL, CONSTRAINT ck_{table} CHECK (run_id = {run_id:d})){vacuum}"
+        )
+        self._bare.add(table)
+        if is_active:
+            self.complete(run_id, table)
+
+    def insert(self, run_id: int, table: str, keys: Ids, signature_ids: Ids) -> None:
+        """Insert sorted postings by binary COPY; frozen, where the run is new."""
+        freeze = ", FREEZE" if table in self._bare else ""
+        with psycopg.RawCursor(self._session.connection).copy(
+            f"COPY {table} (run_id, {_COLUMNS}) FROM STDIN (FORMAT BINARY{freeze})"
+        ) as copy:
+            copy.write(COPY_HEADER)
+            for start in range(0, len(keys), _COPIED_ROWS):
+                end = start + _COPIED_ROWS
+                copy.write(copy_rows((run_id, keys[start:end], signature_ids[start:end])))
+            copy.write(COPY_TRAILER)
+
+    def merge(self, run_id: int, target: str, sources: Sequence[str]) -> None:
+        """Insert all postings of some runs into a new one, in key order."""
+        self._session.execute(f"SET LOCAL work_mem = '{_MAINTENANCE_MEMORY}'")
+        self._session.execute("SET LOCAL enable_seqscan = on")
+        self._session.execute(
+            f"INSERT INTO {target} (run_id, {_COLUMNS}) SELECT {run_id:d}, {_COLUMNS} "
+            f"FROM ({_arms(sources)}) AS posting ORDER BY {_COLUMNS}"
+        )
+        self._session.execute("SET LOCAL enable_seqscan = off")
+        self._session.execute("SET LOCAL work_mem TO DEFAULT")
+        # An INSERT freezes nothing.
+        self._session.execute(f"ALTER TABLE {target} RESET (autovacuum_enabled)")
+
+    def complete(self, run_id: int, table: str) -> None:
+        """Index a run, and attach it."""
+        execute = self._session.execute
+        execute(f"SET LOCAL maintenance_work_mem = '{_MAINTENANCE_MEMORY}'")
+        execute("SET LOCAL max_parallel_maintenance_workers = 0")
+        execute(f"ALTER TABLE {table} ADD CONSTRAINT pk_{table} PRIMARY KEY ({_COLUMNS})")
+        execute(f"ALTER TABLE stored_posting ATTACH PARTITION {table} FOR VALUES IN ({run_id:d})")
+        # Keys are nearly distinct, which few rows tell: 6 ms for a million.
+        execute("SET LOCAL default_statistics_target = 1")
+        execute(f"ANALYZE {table} (bucket_key)")
+        execute("SET LOCAL default_statistics_target TO DEFAULT")
+        self._bare.discard(table)
+
+    def publish(self, tables: Sequence[str]) -> None:
+        """Nothing is to be done: the view shows what the table ``run`` says."""
+
+    def retire(self, tables: Sequence[str]) -> None:
+        """Note partitions that are to be dropped when nobody can see them."""
+        for table in tables:
+            self._session.execute("INSERT INTO retired_run (table_name) VALUES (?)", (table,))
+
+    def bucket_sizes(self, table: str) -> str:
+        """SELECT of (band, size, number of buckets) of a run, in one pass."""
+        return (
+            f"SELECT band, size, count(*) FROM (SELECT {BAND_SQL} AS band, count(*) AS size "
+            f"FROM {table} WHERE {NOT_CONTENT_SQL} GROUP BY bucket_key) AS bucket "
+            "GROUP BY band, size"
+        )
+
+    # Reading
+
+    def names(self) -> set[str]:
+        """Names of the partitions, and of tables like them, that were not given up."""
+        rows = self._session.execute(
+            "SELECT relname::text FROM pg_class "
+            "JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+            "WHERE nspname = current_schema() AND relkind = 'r' "
+            "AND relname ~ '^posting_run_[0-9]+$' "
+            "AND relname::text NOT IN (SELECT table_name FROM retired_run)"
+        )
+        return {name for (name,) in rows}
+
+    def counts(self, table: str, keys: Ids) -> dict[int, int]:
+        """Number of postings of some buckets; one look-up each."""
+        rows = self._session.execute(
+            f"SELECT bucket_key, count(*) FROM {table} WHERE bucket_key = ANY(?) GROUP BY 1",
+            (keys,),
+        )
+        return dict(iter(rows))
+
+    def of(self, tables: Sequence[str], keys: Ids) -> tuple[Ids, Ids]:
+        """Postings of some buckets; one look-up a key and run, all in one statement."""
+        return self._arrays(
+            _FROM_RUNS.format("bucket_key = ANY(?2)"), (_run_ids(tables), np.sort(keys))
+        )
+
+    def shared(self, tables: Sequence[str], first: int, last: int, *, above: int = 1) -> Ids:
+        """Postings of shared buckets in a range.
+
+        Two arrays of the whole range are grouped here: 1.5 M postings/s, where the server groups
+        0.9 M.
+        """
+        condition = "bucket_key BETWEEN ?2 AND ?3"
+        found = self._arrays(_FROM_RUNS.format(condition), (_run_ids(tables), first, last))
+        return _shared(*found, above)
+
+    def shared_of(self, tables: Sequence[str], keys: Ids) -> Ids:
+        """Postings of those of some buckets that are shared."""
+        return _shared(*self.of(tables, keys))
+
+    def in_order(self, tables: Sequence[str], *, contents: bool, block: int) -> Iterator[Ids]:
+        """Every posting in order; each block is looked up behind the one before."""
+        arms = " UNION ALL ".join(
+            f"(SELECT {_COLUMNS} FROM {table} WHERE ({_COLUMNS}) > (?1, ?2) "
+            f"{'' if contents else f'AND {NOT_CONTENT_SQL} '}ORDER BY {_COLUMNS} LIMIT ?3)"
+            for table in tables
+        )
+        last = (-(2**63), -1)
+        while True:
+            keys, members = self._arrays(
+                f"SELECT array_agg(bucket_key), array_agg(signature_id) FROM (SELECT {_COLUMNS} "
+                f"FROM ({arms}) AS posting ORDER BY {_COLUMNS} LIMIT ?3) AS ordered",
+                (*last, block),
+            )
+            if not len(keys):
+                return
+            last = (int(keys[-1]), int(members[-1]))
+            yield np.column_stack([keys, members])
+
+    def _arrays(self, sql: str, parameters: tuple[Any, ...]) -> tuple[Ids, Ids]:
+        keys, members = self._session.execute(sql, parameters).fetchone()
+        if keys is None:
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        return keys, members
+
+
+def _shared(keys: Ids, members: Ids, above: int = 1) -> Ids:
+    """Those postings whose key comes more often than ``above``, sorted."""
+    order = np.lexsort((members, keys))
+    keys, members = keys[order], members[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
+    sizes = np.diff(starts, append=len(keys))
+    is_shared = np.repeat(sizes > above, sizes)
+    return np.column_stack([keys[is_shared], members[is_shared]])
+
+
+def _arms(tables: Sequence[str]) -> str:
+    return " UNION ALL ".join(f"SELECT {_COLUMNS} FROM {table}" for table in tables)
+
+
+def _run_ids(tables: Sequence[str]) -> Ids:
+    return np.array([int(table.rpartition("_")[2]) for table in tables], dtype=np.int64)
+
+
+_ALIVE_SQL = (
+    "SELECT array_agg(lock.virtualtransaction) FROM pg_locks AS lock "
+    "JOIN pg_stat_activity AS activity USING (pid) "
+    "WHERE lock.locktype = 'virtualxid' AND lock.granted AND lock.pid <> pg_backend_pid() "
+    "AND activity.datname = current_database() AND activity.usesysid IS NOT NULL"
+)
+
+
+def drop_retired(connection: psycopg.Connection[Any]) -> int:
+    """Drop the partitions that can be dropped; how many.
+
+    Parameters
+    ----------
+    connection : psycopg.Connection
+        A writer's, with no transaction open.
+
+    Raises
+    ------
+    psycopg.Error
+        The database failed; nothing is lost.
+    """
+    with connection.transaction():
+        if connection.execute("SELECT FROM retired_run LIMIT 1").fetchone() is None:
+            return 0
+        free = []
+        retired = connection.execute(
+            "SELECT table_name, seen_by FROM retired_run ORDER BY table_name FOR UPDATE SKIP LOCKED"
+        ).fetchall()
+        # After these rows were seen: a writer of another host may have committed them just now.
+        alive = set(_alive(connection))
+        for table, seen_by in retired:
+            noted = alive if seen_by is None else alive & set(seen_by.split(","))
+            if not noted:
+                free.append(table)
+            elif seen_by is None:
+                connection.execute(
+                    "UPDATE retired_run SET seen_by = %s WHERE table_name = %s",
+                    (",".join(sorted(noted)), table),
+                )
+    dropped = 0
+    for table in free:
+        dropped += _drop(connection, table)
+    return dropped
+
+
+def _alive(connection: psycopg.Connection[Any]) -> list[str]:
+    """Transactions of this database that are open now, by their virtual numbers."""
+    row = connection.execute(_ALIVE_SQL).fetchone()
+    return (row[0] if row else None) or []
+
+
+def _drop(connection: psycopg.Connection[Any], table: str) -> bool:
+    """Drop a partition, unless somebody has the table of all of them open."""
+    try:
+        with connection.transaction():
+            ours = connection.execute(
+                "SELECT FROM retired_run WHERE table_name = %s FOR UPDATE SKIP LOCKED", (table,)
+            )
+            if ours.fetchone() is None:  # a writer of another host is at it, or has done it
+                return False
+            # ONLY: the server may be looking through another partition for statistics.
+            connection.execute(
+                f"LOCK TABLE ONLY stored_posting, ONLY {table} IN ACCESS EXCLUSIVE MODE "
+                "NOWAIT".encode()
+            )
+            connection.execute(f"DROP TABLE IF EXISTS {table}".encode())
+            connection.execute("DELETE FROM retired_run WHERE table_name = %s", (table,))
+    except psycopg.errors.LockNotAvailable:
+        return False
+    return True

@@ -1,0 +1,344 @@
+"""One open transaction on Postgres.
+
+Statements are written with ``?`` as everywhere, and numbered here as the server wants them. Lists
+of values travel as one array. What is many rows comes through a cursor of the server's, and goes in
+by COPY.
+
+What can be found wrong in a schema that Postgres itself keeps sound.
+
+Types are enforced and pages are the server's (with checksums, where the cluster was made with
+them: every row that a full check reads is compared with them by the server). What is left is an
+index that was never finished, a partition that is not attached, and numbers of what does not exist.
+
+All that a query asks of the database, in one statement: one way to the server and back.
+
+The statement is its own transaction, so what it gives is of one state. The runs that count are
+those in ``run`` at that moment, so its text, and with it the prepared plan, is always the same.
+LATERAL and OFFSET 0 keep the order: from the runs to their partitions, from the candidates to their
+documents, from the first document of each to its text.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import psycopg
+from numpy.typing import NDArray
+
+from lshdb.storage.dialects.base import NUMBERS, Database, Session
+from lshdb.storage.dialects.postgresql.postgres_runs import PostgresRunTables
+from lshdb.storage.dialects.reader import Answer
+
+if TYPE_CHECKING:
+    from lshdb.storage.dialects.postgresql.postgres_database import PostgresDatabase
+
+__all__ = ["STATE_COLUMNS", "PostgresSession", "ask", "misplaced_values", "structure"]
+
+
+def structure(session: Session) -> Iterator[str]:
+    """Findings about indexes that do not count, and runs that are no partitions."""
+    for (index,) in session.execute(
+        "SELECT pg_class.relname::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid "
+        "JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+        "WHERE nspname = current_schema() AND NOT (indisvalid AND indisready)"
+    ):
+        yield f"the index {index} is not valid"
+    for (table,) in session.execute(
+        "SELECT table_name FROM run WHERE NOT EXISTS (SELECT FROM pg_inherits "
+        "WHERE inhrelid = to_regclass(table_name) AND inhparent = 'stored_posting'::regclass)"
+    ):
+        yield f"the table {table} is no partition of stored_posting"
+
+
+def misplaced_values(session: Session) -> Iterator[str]:
+    """Findings: columns with numbers of signatures or documents that do not exist."""
+    columns = session.execute(
+        "SELECT table_name::text, column_name::text FROM information_schema.columns "
+        "JOIN information_schema.tables USING (table_schema, table_name) "
+        "WHERE table_schema = current_schema() AND table_type = 'BASE TABLE' "
+        "AND column_name = ANY(?) AND table_name <> 'stored_posting' ORDER BY 1, 2",
+        (list(NUMBERS),),
+    ).fetchall()
+    for table, column in columns:
+        first, last = NUMBERS[column]
+        wrong = f"{column} NOT BETWEEN {first} AND (SELECT {last} FROM state)"
+        (count,) = session.execute(f'SELECT count(*) FROM "{table}" WHERE {wrong}').fetchone()
+        if count:
+            yield f"{count} of the values in the column {column} of the table {table} cannot be"
+
+
+_ROWS_A_FETCH = 20_000
+_ROWS_AN_INSERT = 10_000
+
+STATE_COLUMNS = (
+    "signature_file, n_signatures, next_doc_id, "
+    "coalesce((SELECT string_agg(table_name, ',' ORDER BY run_id) FROM run), ''), "
+    "(SELECT string_agg(value, ',' ORDER BY name) FROM parameter "
+    "WHERE name IN ('bands', 'recall', 'rows', 'threshold'))"
+)
+"""What :meth:`PostgresSession.state` gives, of the table ``state``."""
+_PLACE = re.compile(r"\?(\d*)")
+_TYPES = {"BIGINT": "int8", "TEXT": "text", "BLOB": "bytea", "FLOAT": "float8", "BOOLEAN": "bool"}
+
+
+class PostgresSession(Session):
+    """One open transaction; the connection is the driver's.
+
+    Parameters
+    ----------
+    database : PostgresDatabase
+    connection : psycopg.Connection
+    is_reader : bool
+    begin : str
+        Statement that begins the transaction, sent together with the first one that asks.
+    """
+
+    database: PostgresDatabase
+
+    def __init__(
+        self,
+        database: PostgresDatabase,
+        connection: psycopg.Connection[Any],
+        *,
+        is_reader: bool,
+        begin: str = "",
+    ) -> None:
+        super().__init__(database, is_reader=is_reader)
+        self.connection = connection
+        self._begin = begin
+        self._numbers = itertools.count(1)
+
+    @functools.cached_property
+    def run_tables(self) -> PostgresRunTables:
+        """The posting runs in this transaction."""
+        return PostgresRunTables(self)
+
+    def _run(self, sql: str, parameters: Sequence[Any]) -> Any:
+        cursor = psycopg.RawCursor(self.connection)
+        if not self._begin:
+            return cursor.execute(numbered(sql), parameters, binary=True)
+        begin, self._begin = self._begin, ""
+        with self.connection.pipeline():
+            self.connection.execute(begin)
+            cursor.execute(numbered(sql), parameters, binary=True)
+        return cursor
+
+    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Any]:
+        """Run one statement through a cursor of the server's, some thousand rows at a time."""
+        if self._begin:
+            self.connection.execute(self._begin)
+            self._begin = ""
+        cursor = psycopg.RawServerCursor(self.connection, f"lshdb_{next(self._numbers)}")
+        try:
+            with cursor:
+                cursor.itersize = _ROWS_A_FETCH
+                yield from cursor.execute(numbered(sql), parameters, binary=True)
+        except psycopg.Error as error:  # from closing the cursor, too
+            if self.connection.closed:
+                cursor.close()
+            if not self._is_reader:
+                raise
+            raise self.database.translation(error) from error
+
+    def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run one statement once for each row of parameters, without waiting in between."""
+        psycopg.RawCursor(self.connection).executemany(numbered(sql), rows)
+
+    def insert_rows(
+        self,
+        table: str,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[Any]],
+        *,
+        or_ignore: bool = False,
+        large: bool = False,
+    ) -> None:
+        """Insert rows by COPY; where some may be there, by arrays of their columns."""
+        types = _types(table, columns)
+        names = ", ".join(columns)
+        if or_ignore:
+            self._insert_new(table, names, types, rows)
+            return
+        with psycopg.RawCursor(self.connection).copy(
+            f"COPY {table} ({names}) FROM STDIN (FORMAT BINARY)"
+        ) as copy:
+            copy.set_types(types)
+            for row in rows:
+                copy.write_row(row)
+
+    def _insert_new(
+        self, table: str, names: str, types: list[str], rows: Iterable[Sequence[Any]]
+    ) -> None:
+        marks = ", ".join(f"${place + 1}::{name}[]" for place, name in enumerate(types))
+        sql = f"INSERT INTO {table} ({names}) SELECT * FROM unnest({marks}) ON CONFLICT DO NOTHING"
+        iterator = iter(rows)
+        while some := list(itertools.islice(iterator, _ROWS_AN_INSERT)):
+            columns = [
+                np.array(column) if name == "int8" else list(column)
+                for name, column in zip(types, zip(*some, strict=True), strict=True)
+            ]
+            psycopg.RawCursor(self.connection).execute(sql, columns)
+
+    def in_list(self, column: str) -> str:
+        """Condition: the column is one of the values in the array."""
+        return f"{column} = ANY(?)"
+
+    def encode_list(self, values: Iterable[Any] | NDArray[np.int64]) -> Any:
+        """Encode whole numbers as an array of NumPy's, texts as a list."""
+        if isinstance(values, np.ndarray):
+            return values.astype(np.int64, copy=False)
+        found = list(values)
+        if found and isinstance(found[0], int):
+            return np.array(found, dtype=np.int64)
+        return found
+
+    def state(self) -> tuple[str, int, int, str, str] | None:
+        """What a snapshot begins with, in one statement."""
+        row: tuple[str, int, int, str, str] | None = self.execute(
+            f"SELECT {STATE_COLUMNS} FROM state"
+        ).fetchone()
+        return row
+
+    def leave_mark(self) -> str:
+        """Leave the number of this transaction, by which it is known when the connection is lost.
+
+        Marks are kept for a day: who asks does so within a minute or two.
+        """
+        mark = str(uuid.uuid4())
+        self.execute(
+            "WITH forgotten AS (DELETE FROM commit_mark WHERE made_at < ?) "
+            "INSERT INTO commit_mark (mark, made_at) VALUES (?, ?)",
+            (_time(-24 * 3600), mark, _time()),
+        )
+        return mark
+
+    def has_mark(self, mark: str) -> bool:
+        """Whether a transaction of that number is committed."""
+        rows = self.execute("SELECT FROM commit_mark WHERE mark = ?", (mark,)).fetchall()
+        return bool(rows)
+
+    def structure(self) -> Iterator[str]:
+        """Findings about indexes and partitions."""
+        return structure(self)
+
+    def misplaced_values(self) -> Iterator[str]:
+        """Findings: numbers of what does not exist."""
+        return misplaced_values(self)
+
+    def free_bytes(self) -> int:
+        """Bytes of merged runs that readers may still see."""
+        row = self.execute(
+            "SELECT coalesce(sum(pg_total_relation_size(to_regclass(table_name))), 0)::int8 "
+            "FROM retired_run"
+        ).fetchone()
+        return int(row[0])
+
+    def copy_whole(self, target: Database) -> bool:
+        """A schema goes row by row."""
+        return False
+
+    def keys_by_index(self) -> Iterator[tuple[int, str]]:
+        """(doc_id, key); Postgres answers from the table where it likes to."""
+        return self.stream("SELECT doc_id, key FROM document ORDER BY key")
+
+
+def _time(later: float = 0.0) -> str:
+    """Now, or so many seconds later, UTC, as a text that sorts by time."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time.time() + later))
+
+
+@functools.lru_cache(maxsize=1024)
+def numbered(sql: str) -> str:
+    """A statement with ``$1`` for ``?``, and ``$2`` for ``?2``."""
+    numbers = itertools.count(1)
+    return _PLACE.sub(lambda found: f"${found[1] or next(numbers)}", sql)
+
+
+@functools.lru_cache(maxsize=64)
+def _table_types(table: str) -> dict[str, str]:
+    from lshdb.storage.tables.schema import metadata
+
+    columns = metadata.tables[table].columns
+    return {column.name: _TYPES[str(column.type).split("(")[0]] for column in columns}
+
+
+def _types(table: str, columns: Sequence[str]) -> list[str]:
+    found = _table_types(table)
+    return [found[name] for name in columns]
+
+
+_MOST_CANDIDATES = 256
+"""More are not answered at once: most of them will not pass the first look at their signatures."""
+
+_ASK_SQL = f"""
+WITH hit AS MATERIALIZED (
+    SELECT found.signature_id FROM run CROSS JOIN LATERAL (
+        SELECT signature_id FROM stored_posting
+        WHERE stored_posting.run_id = run.run_id AND bucket_key = ANY($1) OFFSET 0
+    ) AS found
+), candidate AS MATERIALIZED (
+    SELECT signature_id, count(*) AS n_buckets FROM hit GROUP BY signature_id
+), counted AS MATERIALIZED (
+    SELECT count(*) <= {_MOST_CANDIDATES} AS is_few FROM candidate
+)
+SELECT {STATE_COLUMNS},
+    (SELECT is_few FROM counted), one.signature_id, one.n_buckets, one.doc_id, one.key,
+    one.batch_id, one.form, one.body, one.n_chars
+FROM state LEFT JOIN (
+    SELECT candidate.signature_id, candidate.n_buckets, document.doc_id, document.key,
+        document.batch_id, content.form, content.body, document.n_chars
+    FROM candidate LEFT JOIN LATERAL (
+        SELECT doc_id, key, batch_id, n_chars, row_number() OVER (ORDER BY doc_id) AS place
+        FROM document WHERE document.signature_id = candidate.signature_id OFFSET 0
+    ) AS document ON true LEFT JOIN LATERAL (
+        SELECT form, body FROM content
+        WHERE content.doc_id = document.doc_id AND document.place = 1 AND $2::bool OFFSET 0
+    ) AS content ON true
+    WHERE (SELECT is_few FROM counted)
+) AS one ON true
+"""
+
+
+def ask(
+    connection: psycopg.Connection[Any], keys: NDArray[np.int64], *, with_bodies: bool
+) -> Answer | None:
+    """What lies in some buckets; None where that is too much to be answered at once.
+
+    Parameters
+    ----------
+    connection : psycopg.Connection
+        With no transaction open.
+    keys : ndarray of int64, shape (n,)
+        Distinct bucket keys.
+    with_bodies : bool
+        Also the texts of the candidates.
+
+    Raises
+    ------
+    psycopg.Error
+        The database failed.
+    """
+    cursor = psycopg.RawCursor(connection)
+    cursor.execute(_ASK_SQL, (np.sort(keys), with_bodies), prepare=True, binary=True)
+    rows: list[Any] = cursor.fetchall()
+    if not rows or not rows[0][5]:
+        return None
+    answer = Answer(rows[0][:5], {}, {}, {})
+    for row in rows:
+        signature_id, n_buckets, doc_id, key, batch_id, form, body, n_chars = row[6:]
+        if signature_id is None:
+            break
+        answer.postings[signature_id] = n_buckets
+        documents = answer.documents.setdefault(signature_id, [])
+        if doc_id is not None:
+            documents.append((doc_id, key, batch_id))
+        if form is not None:
+            answer.bodies[signature_id] = (form, body, n_chars, doc_id)
+    return answer

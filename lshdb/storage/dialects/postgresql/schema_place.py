@@ -1,0 +1,130 @@
+"""The schema of an index: where it may be made, made, and removed again.
+
+Decided: what another process may have made meanwhile is never removed. Whoever makes an index holds
+a lock on the schema's name from looking whether it is empty to its commit, and only an index with
+one's own uuid is dropped. A schema that was there before, which an administrator has given, stays,
+with its owner and its privileges; one that was made here has a comment that says so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from lshdb.errors import DatabaseError, IndexExistsError
+
+if TYPE_CHECKING:
+    from lshdb.storage.dialects.postgresql.postgres_database import PostgresDatabase
+
+__all__ = ["drop_index", "make_schema", "refuse_unfit"]
+
+_OLDEST = 140000
+_MADE = "made by lshdb"
+_FOUND_SQL = (
+    "SELECT name FROM (SELECT relname::text AS name, relnamespace AS schema FROM pg_class "
+    "UNION ALL SELECT proname::text, pronamespace FROM pg_proc "
+    "UNION ALL SELECT typname::text, typnamespace FROM pg_type) AS thing "
+    "WHERE schema = (SELECT oid FROM pg_namespace WHERE nspname = %s) "
+    "ORDER BY name <> 'stored_posting', name LIMIT 1"
+)
+Connection = psycopg.Connection[Any]
+
+
+def refuse_unfit(connection: Connection, database: PostgresDatabase) -> None:
+    """Raise an error where no index can be made.
+
+    Raises
+    ------
+    IndexExistsError
+        There is something in the schema.
+    DatabaseError
+        The server is too old, or the database's texts are not in UTF-8.
+    """
+    version = connection.info.server_version
+    if version < _OLDEST:
+        raise DatabaseError(
+            f"the server of {database.url} is PostgreSQL {version // 10000}; an index needs "
+            f"{_OLDEST // 10000} or later",
+            hint="give the --database of a newer server",
+        )
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise DatabaseError(
+            f"the database {database.url} keeps texts in {encoding}; an index needs UTF8",
+            hint="make a database for it: createdb --encoding UTF8 --template template0 NAME",
+        )
+    found = connection.execute(_FOUND_SQL, (database.schema,)).fetchone()
+    if found is not None:
+        what = "an index" if found[0] == "stored_posting" else f"something, {found[0]!r},"
+        raise IndexExistsError(
+            f"there is {what} in the schema {database.schema} of {database.url} already",
+            hint="give another --schema, or drop that one",
+        )
+
+
+def make_schema(connection: Connection, database: PostgresDatabase) -> None:
+    """Make the schema, if it is not there, in a transaction that goes on to fill it.
+
+    Raises
+    ------
+    IndexExistsError
+        Somebody else was faster.
+    DatabaseError
+        The schema is there, and may not be used: its tables would be temporary ones.
+    """
+    _reserve(connection, database)
+    refuse_unfit(connection, database)
+    if not _is_there(connection, database):
+        connection.execute(f"CREATE SCHEMA {database.quoted_schema}".encode())
+        connection.execute(f"COMMENT ON SCHEMA {database.quoted_schema} IS '{_MADE}'".encode())
+    if connection.execute("SELECT current_schema()").fetchone() != (database.schema,):
+        raise DatabaseError(
+            f"permission denied for schema {database.schema} of {database.url}",
+            hint="ask its owner: GRANT USAGE, CREATE ON SCHEMA ... TO ...",
+        )
+
+
+def drop_index(connection: Connection, database: PostgresDatabase, uuid: str) -> None:
+    """Drop the index of that uuid, if the schema holds it; not one that has taken its place.
+
+    Whoever lost the connection on which it was made may still be making it, and is waited for.
+    """
+    with connection.transaction():
+        _reserve(connection, database)
+        if connection.execute("SELECT FROM pg_class WHERE oid = to_regclass('state')").rowcount < 1:
+            return
+        if connection.execute("SELECT uuid FROM state").fetchone() != (uuid,):
+            return
+        (comment,) = connection.execute(
+            "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s",
+            (database.schema,),
+        ).fetchone() or (None,)
+        if comment == _MADE:
+            connection.execute(f"DROP SCHEMA {database.quoted_schema} CASCADE".encode())
+            return
+        names = connection.execute(
+            "SELECT string_agg(quote_ident(relname), ', ') FROM pg_class WHERE relkind IN "
+            "('r', 'p') AND NOT relispartition AND relnamespace = "
+            "(SELECT oid FROM pg_namespace WHERE nspname = %s)",
+            (database.schema,),
+        ).fetchone()
+        if names is not None and names[0]:
+            connection.execute(f"DROP TABLE {names[0]} CASCADE".encode())
+
+
+def _reserve(connection: Connection, database: PostgresDatabase) -> None:
+    """Wait until nobody makes or removes an index in the schema, to the transaction's end.
+
+    Whoever lost the connection to the server may still be at it there.
+    """
+    connection.execute(
+        "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"lshdb {database.schema}",)
+    )
+
+
+def _is_there(connection: Connection, database: PostgresDatabase) -> bool:
+    found = connection.execute(
+        "SELECT FROM pg_namespace WHERE nspname = %s", (database.schema,)
+    ).rowcount
+    return found > 0

@@ -1,0 +1,142 @@
+"""Whether the files of an index are of one index: ``index.toml`` against the database."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from lshdb.errors import DamageError, DatabaseError, FormatError, ParameterMismatchError
+from lshdb.params.index_params import FORMAT, IndexParams
+from lshdb.storage.dialects.base import Database
+from lshdb.storage.dialects.database_urls import hide_passwords
+from lshdb.storage.place.directory import Description, IndexDirectory
+from lshdb.storage.tables.migrations import check_revision
+from lshdb.storage.transactions.snapshot import Snapshot
+
+__all__ = ["agreed_params"]
+
+_KNOWN = {"uuid", *(field.name for field in dataclasses.fields(IndexParams))}
+
+
+def agreed_params(
+    snapshot: Snapshot,
+    description: Description,
+    directory: IndexDirectory,
+    database: Database,
+    *,
+    trusts_state: bool = True,
+) -> IndexParams:
+    """The parameters of an index, which description and database must agree about.
+
+    What changes them puts the next description beside the one that there is, commits, and renames
+    it. So where the two do not agree it may be the next one that counts, or, a moment later, what
+    ``index.toml`` has become.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    description : Description
+        What ``index.toml`` said before the snapshot was made.
+    directory : IndexDirectory
+    database : Database
+        For messages.
+    trusts_state : bool
+        Whether the row of ``state`` is to be compared; a damaged one says nothing.
+
+    Raises
+    ------
+    FormatError
+        There is no index in the database, or one of another format or schema.
+    ParameterMismatchError
+        They are not of one index; names both values.
+    DamageError
+        A parameter cannot be read.
+    """
+    identity, stored = _stored(snapshot, directory.path, database, trusts_state=trusts_state)
+    identity = identity or description.uuid
+    try:
+        _compare(identity, stored, description, directory.path, database)
+    except ParameterMismatchError:
+        following = directory.read_next_description()
+        if following is None or not _is_of(following, identity, stored):
+            _compare(identity, stored, directory.read_description(), directory.path, database)
+    try:
+        return IndexParams(**stored)
+    except TypeError as error:
+        raise FormatError(
+            f"the index {directory.path} has parameters that this version does not know: {error}",
+            hint="it was made by a newer lshdb; install that",
+        ) from error
+
+
+def _stored(
+    snapshot: Snapshot, path: Path, database: Database, *, trusts_state: bool
+) -> tuple[str, dict[str, Any]]:
+    """The index's identity, empty if it is not known, and parameters, as the database has them."""
+    try:
+        row = snapshot.execute("SELECT version_num FROM alembic_version").fetchone()
+    except DatabaseError as error:
+        raise FormatError(
+            f"the database {database} holds no lshdb index", hint="restore it from a copy"
+        ) from error
+    check_revision(None if row is None else row[0], path)
+    number, identity = snapshot.execute("SELECT format, uuid FROM state").fetchone()
+    if not trusts_state:
+        number, identity = FORMAT, ""
+    if number != FORMAT:
+        raise FormatError(
+            f"the database {database} has format {number}; this version reads {FORMAT}",
+            hint="open it with the lshdb version that made it",
+        )
+    return identity, {
+        name: _parameter(name, value, database)
+        for name, value in snapshot.execute("SELECT name, value FROM parameter")
+    }
+
+
+def _is_of(description: Description, identity: str, stored: dict[str, Any]) -> bool:
+    return description.uuid == identity and description.parameters == stored
+
+
+def _compare(
+    identity: str, stored: dict[str, Any], description: Description, path: Path, database: Database
+) -> None:
+    if _is_of(description, identity, stored):
+        return
+    described = description.parameters
+    pairs: list[tuple[str, object, object]] = [("uuid", identity, description.uuid)]
+    pairs += [
+        (name, stored.get(name), described.get(name))
+        for name in sorted(stored.keys() | described.keys(), key=str)
+    ]
+    for name, value, other in pairs:
+        if value != other:
+            raise ParameterMismatchError(
+                f"{name} is {_shown(name, value)} in {database.short_name} and "
+                f"{_shown(name, other)} in index.toml of the index {path}",
+                name=name,
+                stored=value,
+                given=other,
+                hint="the files are not of one index, or index.toml was edited: "
+                "restore it from a copy",
+            )
+
+
+def _shown(name: str, value: object) -> str:
+    """A value for a message: of what is a parameter or the uuid; anything may hold a password."""
+    if isinstance(value, dict | list) or (value is not None and name not in _KNOWN):
+        return "something (not shown)"
+    return hide_passwords(repr(value))
+
+
+def _parameter(name: str, value: str, database: Database) -> Any:
+    try:
+        return orjson.loads(value)
+    except ValueError as error:
+        raise DamageError(
+            f"the parameter {name} in {database} is {value!r}, which is no JSON",
+            hint="restore the index from a copy",
+        ) from error

@@ -1,0 +1,425 @@
+"""How an index comes into being at once: made aside, synced, renamed.
+
+An index ``news.lshdb`` is made in ``.news.lshdb.new`` beside it, whose file ``lock`` whoever makes
+it holds. That file goes along with the renaming, so the lock becomes the index's writer lock
+without being given back. A process that was killed leaves the directory aside, without a lock: the
+next one that makes an index there clears it out and goes on in it.
+
+It may also be somebody else's directory, or a link to one. So nothing is written or removed in it
+without a mark in the file ``lock``: the word ``unfinished``, and the inode numbers of the directory
+and of that file. It is written and synced before any other file is made, and taken out when the
+index is in its place. Removed are files with names that only an index or an export has, by the
+descriptor of the directory. Where there is anything else, nothing is removed, and the message names
+it. What lies outside, in a database, is removed only where the inode numbers are right, which no
+copy and no archive has: somebody may have planted the directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import time
+import unicodedata
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from lshdb.cancel import on_interruption
+from lshdb.errors import (
+    DatabaseError,
+    IndexExistsError,
+    IndexNotFoundError,
+    LshdbError,
+    system_hint,
+)
+from lshdb.params.index_params import FORMAT, IndexParams
+from lshdb.storage.dialects import Database, DatabasePlace, database_of, named_place
+from lshdb.storage.dialects.database_urls import hide_passwords
+from lshdb.storage.place.directory import Description, IndexDirectory, sync_directory, utf8_path
+from lshdb.storage.place.lock import WriterLock
+from lshdb.storage.place.own_files import foreign_names, kind_of, open_folder
+from lshdb.storage.rowfiles.generations import FIRST_NAME, Generation
+from lshdb.storage.rowfiles.layouts import row_layouts
+from lshdb.storage.tables.records import row_checksum, timestamp
+from lshdb.version import __version__
+
+__all__ = ["Creation"]
+
+_MARK = re.compile(r"\nunfinished \d+ \d+\n\Z")
+
+
+class Creation:
+    """An index that is being made: its place, the directory aside, and the writer lock in it.
+
+    Parameters
+    ----------
+    path : Path
+        Where the index will be; nothing, or an empty directory.
+    lock_timeout : float
+        Seconds to wait for another process that is making an index there.
+    what : str
+        What is made, for messages: an index, or a directory that comes into being like one.
+
+    Attributes
+    ----------
+    is_whole_only : bool
+        It does not come to its place with its first commit, but when that is asked for.
+
+    Raises
+    ------
+    IndexExistsError
+        Something is there already.
+    LockedError
+        Another process is making an index there.
+    LshdbError
+        The directory cannot be written to, or what lies aside was not made by lshdb.
+    """
+
+    def __init__(self, path: Path, *, lock_timeout: float = 60.0, what: str = "index") -> None:
+        self.path = Path(os.path.abspath(utf8_path(path)))
+        self.is_whole_only = False
+        self._what = what
+        self.aside = self.path.with_name(f".{self.path.name}.new")
+        self._is_own = False
+        self._database: Database | None = None
+        self._process = os.getpid()
+        self._refuse_existing()
+        if not self.path.parent.is_dir():
+            raise LshdbError(
+                f"cannot make the {what} {self.path}: the folder {self.path.parent} does not exist",
+                hint="make the folder first",
+            )
+        self.lock = WriterLock(IndexDirectory(self.aside).lock, lock_timeout, known_as=self.path)
+        _UNFINISHED.add(self)
+        try:
+            self._reserve()
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _refuse_existing(self) -> None:
+        path = self.path
+        if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
+            what = "an index" if (path / "index.toml").exists() else "something"
+            raise IndexExistsError(
+                f"there is {what} at {path} already",
+                hint="give another path, or remove what is there",
+            )
+
+    def _reserve(self) -> None:
+        """Take the lock in the directory aside, and clear out what a killed process left there."""
+        deadline = time.monotonic() + self.lock.timeout
+        with self._said():
+            while not self.lock.is_in_place():
+                # Whoever held it has renamed the directory or removed it.
+                self.lock.release()
+                self._refuse_existing()
+                with contextlib.suppress(FileExistsError):
+                    self.aside.mkdir()
+                self.lock.timeout = max(0.0, deadline - time.monotonic())
+                self._take_lock()
+            self._refuse_existing()
+            self._claim()
+            self._clear_out()
+
+    def _take_lock(self) -> None:
+        """Take the lock, unless the directory aside is plainly not ours, or has gone meanwhile.
+
+        Nothing is written; a file ``lock`` is made only where nothing else is.
+
+        Raises
+        ------
+        LockedError
+        LshdbError
+            What is there was not made by lshdb.
+        """
+        try:
+            there = os.lstat(self.aside)
+            if not stat.S_ISDIR(there.st_mode):
+                raise self._in_the_way(f"it is {kind_of(there.st_mode)}")
+            if there.st_uid != os.geteuid():
+                raise self._in_the_way("it belongs to another user")
+            names = os.listdir(self.aside)
+            if names and "lock" not in names and os.path.samestat(os.lstat(self.aside), there):
+                raise self._in_the_way("it was not made by lshdb")
+            self.lock.acquire(is_said=False)
+        except (FileNotFoundError, IndexNotFoundError):
+            return
+
+    def _claim(self) -> None:
+        """Prove that the directory aside was made here, or is empty, and put the mark into it.
+
+        Raises
+        ------
+        LshdbError
+            It was not, or holds something that lshdb did not make.
+        """
+        with open_folder(self.aside) as folder:
+            mark = f"unfinished {os.fstat(folder).st_ino} {os.lstat(self.lock.path).st_ino}\n"
+            words = self.lock.words()
+            if not _MARK.search(words) and os.listdir(folder) != ["lock"]:
+                raise self._in_the_way("it was not made by lshdb")
+            foreign = foreign_names(folder, *self._database_names())
+            if foreign:
+                raise self._in_the_way(f"it holds {foreign[0]}, which lshdb did not make")
+            left = self._description()
+            if left is not None and left.place.url is not None and not words.endswith(f"\n{mark}"):
+                raise self._in_the_way(
+                    "it is a copy of one that was not finished, and names the database "
+                    f"{hide_passwords(left.place.url)}"
+                )
+            self.lock.say_holder(mark)
+            os.fsync(folder)
+        self._is_own = True
+
+    def _in_the_way(self, why: str) -> LshdbError:
+        return LshdbError(
+            f"cannot make the {self._what} {self.path}: it is made in {self.aside}, and that is "
+            f"there already: {why}; nothing was changed",
+            hint="move it away, or give another path",
+        )
+
+    def _database_names(self) -> tuple[str, ...]:
+        """Names of the database's files, where a description says that they lie in there."""
+        found = self._description()
+        with contextlib.suppress(LshdbError):
+            if found is not None:
+                database = database_of(found.place, self.aside)
+                return database.file_names if database.lies_in(self.aside) else ()
+        return ()
+
+    def _clear_out(self) -> None:
+        """Remove what a killed process left: first what is outside, which its description names.
+
+        Raises
+        ------
+        DatabaseError
+            The database that it was making does not let that be removed.
+        """
+        left = self._description()
+        if left is not None:
+            try:
+                database_of(left.place, self.path).remove_leftover(left.uuid)
+            except DatabaseError as error:
+                raise DatabaseError(
+                    f"an index that was not finished is left in {self.aside}, and what is in its "
+                    f"database cannot be removed: {error.message}",
+                    hint="make the database answer, or remove that directory and, in the database, "
+                    "what is left there",
+                ) from error
+        self._remove_files()
+
+    def _remove_files(self) -> None:
+        """Remove all files from the directory aside but the lock."""
+        names = self._database_names()
+        with open_folder(self.aside) as folder:
+            foreign = foreign_names(folder, *names)
+            # The description last: it says what else may be there.
+            for name in sorted(os.listdir(folder), key=lambda name: name == "index.toml"):
+                if name != "lock" and name not in foreign:
+                    os.unlink(name, dir_fd=folder)
+
+    def _description(self) -> Description | None:
+        """The description in the directory aside, where there is one."""
+        try:
+            return IndexDirectory(self.aside).read_description()
+        except LshdbError:
+            return None
+
+    def fill(
+        self,
+        params: IndexParams,
+        *,
+        place: DatabasePlace,
+        state: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write an empty index into the directory aside.
+
+        Parameters
+        ----------
+        params : IndexParams
+        place : DatabasePlace
+        state : mapping, optional
+            Columns of the table ``state`` that are not those of a new index.
+
+        Raises
+        ------
+        IndexExistsError, DatabaseError, LshdbError
+            As for :meth:`filling`.
+        """
+        place = named_place(place, self.path)
+        with self.filling(place) as database:
+            _fill(self.aside, params, place, database, state or {})
+
+    @contextlib.contextmanager
+    def filling(self, place: DatabasePlace) -> Iterator[Database]:
+        """Write files into the directory aside, in the block; where the database is to be made.
+
+        Raises
+        ------
+        IndexExistsError
+            There is a file where the database would be, outside the directory.
+        DatabaseError, LshdbError
+            The disk or the database failed.
+        """
+        database = database_of(place, self.path)
+        database.refuse_existing()
+        self._database = database = database.moved(self.path, self.aside)
+        with self._said(database):
+            if not database.lies_in(self.aside):
+                database.reserve()
+            yield database
+
+    def settle(self, *, keep_lock: bool = True) -> None:
+        """Bring the directory to its place; from then on there is an index.
+
+        The lock is still held: it is the index's writer lock now. Without ``keep_lock`` its file
+        does not go along, as nobody will write to what was made.
+
+        Raises
+        ------
+        LshdbError
+            It cannot be renamed.
+        """
+        with self._said():
+            sync_directory(self.aside)
+            os.rename(self.aside, self.path)
+            _UNFINISHED.discard(self)
+            self.lock.path = IndexDirectory(self.path).lock
+            if keep_lock:
+                with contextlib.suppress(OSError):  # a mark that stays does no harm there
+                    self.lock.say_holder()
+            else:
+                self.lock.path.unlink()
+                sync_directory(self.path)
+            sync_directory(self.path.parent)
+
+    def abandon(self) -> None:
+        """Remove what was made and give the lock back; nothing is there after that.
+
+        Where the database cannot be reached the directory aside stays: the next one who makes an
+        index there removes both. What has come to its place is an index, and stays; what another
+        process has in its hands is that one's.
+        """
+        if self in _UNFINISHED and self._process == os.getpid():
+            # Another error, or a signal, is on its way and is what is to be told.
+            with contextlib.suppress(LshdbError, OSError):
+                if not self.lock.is_in_place():  # interrupted before it was taken, or at the rename
+                    self.lock.release()
+                    self.lock.timeout = 0.0
+                    self._take_lock()
+                if self.lock.is_in_place() and not self._is_own:
+                    self._claim()
+                if self.lock.is_in_place() and self._is_removed():
+                    self._remove_files()
+                    self.lock.path.unlink()
+                    self.aside.rmdir()
+        self.lock.release()
+        _UNFINISHED.discard(self)
+
+    def _is_removed(self) -> bool:
+        """Remove the database, and say whether nothing is left of it."""
+        made = self._description()
+        if made is None:
+            return True
+        if self._database is None:  # a killed process's, which could not be cleared out
+            return False
+        try:
+            self._database.remove(made.uuid)
+        except DatabaseError:
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def _said(self, database: Database | None = None) -> Iterator[None]:
+        """Turn what goes wrong into our errors."""
+        try:
+            yield
+        except OSError as error:
+            raise LshdbError(
+                f"cannot make the {self._what} {self.path}: {error.strerror or error}",
+                hint=system_hint(error)
+                or "check that the folder exists, that you may write to it, and its free space",
+            ) from error
+        except _database_errors(database) as error:
+            said = str(error)
+            hint = "check that its folder exists, that you may write to it, and its free space"
+            if database is not None:
+                said, hint = database.said(error), database.hint(error, hint)
+            raise DatabaseError(
+                f"cannot make the database {database}: {said}", hint=hint
+            ) from error
+
+
+_UNFINISHED: set[Creation] = set()
+"""What is being made, also where an interrupt came between its making and the ``try`` behind it."""
+
+
+def _abandon_unfinished() -> None:
+    """Remove what this process began to make and did not finish; before it ends by a signal.
+
+    An exception that comes up between two statements of Python may come before whoever would clean
+    up has begun to.
+    """
+    for creation in list(_UNFINISHED):
+        creation.abandon()
+
+
+on_interruption(_abandon_unfinished)
+
+
+def _database_errors(database: Database | None) -> tuple[type[Exception], ...]:
+    from sqlalchemy.exc import SQLAlchemyError
+
+    return (SQLAlchemyError, *(database.driver_errors if database else ()))
+
+
+def _fill(
+    aside: Path,
+    params: IndexParams,
+    place: DatabasePlace,
+    database: Database,
+    given: Mapping[str, Any],
+) -> None:
+    from lshdb.storage.tables.migrations import upgrade
+    from lshdb.storage.tables.schema import parameter, state
+
+    row = {
+        "state_id": 1,
+        "format": FORMAT,
+        "uuid": str(uuid.uuid4()),
+        "created_at": timestamp(),
+        "library_version": __version__,
+        "unicode_version": unicodedata.unidata_version,
+        "signature_file": FIRST_NAME,
+        "n_signatures": 0,
+        "next_doc_id": 1,
+        "next_run_id": 1,
+        **given,
+    }
+    Generation(aside, str(row["signature_file"]), row_layouts(params)).create()
+    # Before the database is there: who clears this out is to know what else there may be.
+    IndexDirectory(aside).write_description(
+        Description(FORMAT, str(row["uuid"]), place, params.items())
+    )
+    engine = database.open_engine()
+    try:
+        with engine.begin() as connection:
+            database.prepare(connection, str(row["uuid"]))
+            upgrade(connection)
+            checksum = row_checksum(tuple(row.values()))
+            connection.execute(state.insert().values(**row, checksum=checksum))
+            connection.execute(
+                parameter.insert(),
+                [
+                    {"name": name, "value": orjson.dumps(value).decode()}
+                    for name, value in params.items().items()
+                ],
+            )
+    finally:
+        engine.dispose()

@@ -1,0 +1,237 @@
+"""The index directory: its files by name, and ``index.toml``, a copy of the parameters.
+
+An index comes into being at once: it is made in a directory beside its place, synced, and renamed.
+``index.toml`` is compared with the database at every open; the database is the truth.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lshdb.errors import (
+    FormatError,
+    IndexNotFoundError,
+    LshdbError,
+    ParameterError,
+    system_hint,
+)
+from lshdb.storage.dialects.database_urls import DatabasePlace
+from lshdb.storage.place.own_files import open_file
+
+__all__ = ["Description", "IndexDirectory", "sync_directory", "utf8_path"]
+
+
+_LONGEST = 16 * 2**20
+"""Bytes of ``index.toml``; stop tokens are the one parameter that may be long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What ``index.toml`` says.
+
+    Attributes
+    ----------
+    format : int
+    uuid : str
+    place : DatabasePlace
+        Where the database is.
+    parameters : dict
+        Name to value.
+    """
+
+    format: int
+    uuid: str
+    place: DatabasePlace
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDirectory:
+    """Paths inside an index directory."""
+
+    path: Path
+
+    @property
+    def description(self) -> Path:
+        """``index.toml``."""
+        return self.path / "index.toml"
+
+    @property
+    def next_description(self) -> Path:
+        """``index.next.toml``: what ``index.toml`` is to be when a commit is through."""
+        return self.path / "index.next.toml"
+
+    @property
+    def lock(self) -> Path:
+        """The writer lock's file."""
+        return self.path / "lock"
+
+    def refuse_inside(self, path: Path) -> None:
+        """Refuse a path inside the index for something that is to be made.
+
+        Raises
+        ------
+        ParameterError
+        """
+        if self.path.resolve() in Path(os.path.abspath(path)).resolve().parents:
+            raise ParameterError(
+                f"{path} lies inside the index {self.path}, which holds its own files only",
+                hint="give a path outside it",
+            )
+
+    def write_description(self, description: Description, *, is_next: bool = False) -> None:
+        """Write ``index.toml``, or ``index.next.toml``, and sync it.
+
+        What other parameters need a commit for is written in three steps: the next description
+        beside the one that there is; the commit; the renaming (:meth:`settle_description`).
+        Whoever opens the index meanwhile takes the one of the two that the database agrees with.
+        """
+        lines = [
+            "# An lshdb index. This is a copy of its parameters, for people and for comparison.",
+            "# The database is the truth: an index whose copy was edited is refused.",
+            f"format = {description.format}",
+            f"uuid = {_toml(description.uuid)}",
+        ]
+        place = description.place
+        if place.url is not None:
+            lines.append(f"database = {_toml(place.url)}")
+        if place.schema is not None:
+            lines.append(f"schema = {_toml(place.schema)}")
+        lines += ["", "[parameters]"]
+        lines += [f"{name} = {_toml(value)}" for name, value in description.parameters.items()]
+        path = self.next_description if is_next else self.description
+        if is_next:  # a killed writer's; a link in its place is removed, and not written through
+            path.unlink(missing_ok=True)
+        with open(path, "x", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        if is_next:
+            sync_directory(self.path)
+
+    def settle_description(self) -> None:
+        """Let ``index.next.toml`` take the place of ``index.toml``."""
+        os.replace(self.next_description, self.description)
+        sync_directory(self.path)
+
+    def read_next_description(self) -> Description | None:
+        """Read ``index.next.toml``; None where it is absent, or was not written to its end."""
+        try:
+            return self._read(self.next_description)
+        except LshdbError:
+            return None
+
+    def read_description(self) -> Description:
+        """Read ``index.toml``.
+
+        Raises
+        ------
+        IndexNotFoundError
+            There is nothing, or something that is no index.
+        FormatError
+            The file is not what lshdb writes.
+        """
+        utf8_path(self.path)
+        return self._read(self.description)
+
+    def _read(self, path: Path) -> Description:
+        try:
+            with open(path, "rb", opener=open_file) as file:
+                content = file.read(_LONGEST + 1)
+            if len(content) > _LONGEST:
+                raise ValueError(f"it has more than {_LONGEST:,} bytes")
+            data = tomllib.loads(content.decode("utf-8"))
+        except FileNotFoundError:
+            raise self._absent() from None
+        except NotADirectoryError:
+            raise IndexNotFoundError(
+                f"{self.path} is a file; an index is a directory",
+                hint="give the path of the index first, then the paths of the documents",
+            ) from None
+        except OSError as error:
+            raise LshdbError(
+                f"cannot read {path}: {error.strerror}", hint=system_hint(error)
+            ) from error
+        except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of very long numbers
+            raise FormatError(
+                f"{path} is not valid TOML: {error}",
+                hint="restore it from a copy of the index",
+            ) from error
+        try:
+            return Description(
+                format=_typed(data, "format", int),
+                uuid=_typed(data, "uuid", str),
+                place=DatabasePlace(
+                    None if "database" not in data else _typed(data, "database", str),
+                    None if "schema" not in data else _typed(data, "schema", str),
+                ),
+                parameters=_typed(data, "parameters", dict),
+            )
+        except (KeyError, TypeError) as error:
+            raise FormatError(
+                f"{path} lacks or garbles {error}",
+                hint="restore it from a copy of the index",
+            ) from error
+
+    def _absent(self) -> IndexNotFoundError:
+        if not self.path.exists():
+            return IndexNotFoundError(
+                f"there is no index at {self.path}",
+                hint=f"make one with: lshdb init {self.path}",
+            )
+        return IndexNotFoundError(
+            f"{self.path} is not an lshdb index: it holds no index.toml",
+            hint="give the path of an index directory",
+        )
+
+
+def utf8_path(path: Path) -> Path:
+    """The path, if there can be a file of that name and SQLite and index.toml can be told of it.
+
+    Raises
+    ------
+    ParameterError, LshdbError
+    """
+    if "\0" in str(path):
+        raise ParameterError(f"the path {str(path)!r} holds a NUL; no file has one in its name")
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        name = str(path).encode(errors="backslashreplace").decode()
+        raise LshdbError(
+            f"the path {name} is not valid UTF-8", hint="give the index another name"
+        ) from None
+    return path
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _typed(data: dict[str, Any], name: str, expected: type) -> Any:
+    """A value; it is in no message, as it may hold a password."""
+    value = data[name]
+    if type(value) is not expected:
+        raise TypeError(f"{name}: it is a {type(value).__name__} (expected {expected.__name__})")
+    return value
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    escaped = "".join(
+        f"\\u{ord(c):04X}" if ord(c) < 32 or ord(c) == 127 else f"\\{c}" if c in '\\"' else c
+        for c in str(value)
+    )
+    return f'"{escaped}"'

@@ -1,0 +1,190 @@
+"""The single-writer lock: an exclusive ``flock`` on the file ``lock`` in the index directory.
+
+The lock goes with the process, so a killed writer leaves none behind. The holder writes its process
+id and the time into the file, for the message that others get; those are only words, the lock is
+the kernel's. Whoever makes an index adds a mark, by which others know a directory that was not
+finished (``creation.py``).
+
+A file that holds anything else is somebody else's, and is not written to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import time
+from pathlib import Path
+
+from lshdb.arguments import check_seconds
+from lshdb.disksort.descriptors import write_at
+from lshdb.errors import IndexNotFoundError, LockedError, LshdbError, system_hint
+from lshdb.storage.place.own_files import UnfitFileError, open_file
+from lshdb.storage.tables.records import timestamp
+
+__all__ = ["WriterLock"]
+
+_POLL_SECONDS = 0.05
+_MOST_BYTES = 256
+_WORDS = re.compile(rb"[\0\d :.-]*\n?[a-z]*[\0\d \n]*")
+"""What a holder writes: number and time, then a mark. Also a part of it, or zeros in its place, as
+a full disk or a power loss leaves them."""
+
+
+class WriterLock:
+    """Hold the writer lock of one index.
+
+    Parameters
+    ----------
+    path : Path
+        The lock file; made if it is absent.
+    timeout : float
+        Seconds to wait for another writer.
+    known_as : Path, optional
+        The index in messages, where it is not the directory of the file.
+    """
+
+    def __init__(self, path: Path, timeout: float, *, known_as: Path | None = None) -> None:
+        self.path = path
+        self.timeout = check_seconds("lock_timeout", timeout)
+        self._index = known_as or path.parent
+        self._descriptor: int | None = None
+        self._is_said = False
+        self._mark = ""
+        self._process = os.getpid()
+
+    def acquire(self, *, is_said: bool = True) -> None:
+        """Take the lock.
+
+        Parameters
+        ----------
+        is_said : bool
+            Say in the file who holds it; else nothing is written before :meth:`say_holder`.
+
+        Raises
+        ------
+        LockedError
+            Another process held it for all of the timeout.
+        IndexNotFoundError
+            The directory is not there any more.
+        LshdbError
+            The lock file cannot be made or opened, or is not one.
+        """
+        try:
+            descriptor = open_file(self.path, os.O_RDWR | os.O_CREAT)
+        except FileNotFoundError as error:
+            raise IndexNotFoundError(
+                f"the index {self._index} is not there any more", hint="look for what removed it"
+            ) from error
+        except UnfitFileError as error:
+            raise LshdbError(
+                f"cannot lock the index {self._index}: {self.path}: {error.strerror}",
+                hint="remove it; the next writer makes the file",
+            ) from error
+        except OSError as error:
+            raise LshdbError(
+                f"cannot write to the index {self._index}: {error.strerror}",
+                hint=system_hint(error)
+                or "changing an index needs write permission for its directory and files",
+            ) from error
+        try:
+            self._lock(descriptor)
+            if not _WORDS.fullmatch(_words(descriptor)):
+                raise LshdbError(
+                    f"cannot lock the index {self._index}: {self.path} holds something that lshdb "
+                    "did not write",
+                    hint="move the file away; the next writer makes it again",
+                )
+            self._process = os.getpid()
+            self._descriptor = descriptor
+        except BaseException:
+            self._descriptor = None
+            os.close(descriptor)
+            raise
+        self._is_said = False
+        if is_said:
+            with contextlib.suppress(OSError):  # a full disk keeps nobody from the lock itself
+                self.say_holder()
+
+    def say_holder(self, mark: str = "") -> None:
+        """Write into the file who holds it; a mark is synced, and stays when it is given back.
+
+        Raises
+        ------
+        OSError
+            The disk is full or failed.
+        """
+        self._is_said = True
+        self._mark = mark
+        self._write(f"{os.getpid()} {timestamp()}\n{mark}")
+        if mark and self._descriptor is not None:
+            os.fsync(self._descriptor)
+
+    def words(self) -> str:
+        """What the file holds, while it is locked."""
+        return "" if self._descriptor is None else _words(self._descriptor).decode("ascii")
+
+    def _lock(self, descriptor: int) -> None:
+        deadline = time.monotonic() + self.timeout
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise self._locked(descriptor) from None
+                time.sleep(_POLL_SECONDS)
+            except OSError as error:
+                raise LshdbError(
+                    f"cannot lock the index {self._index}: {error.strerror}",
+                    hint="the lock needs a file system with flock",
+                ) from error
+
+    def release(self) -> None:
+        """Give the lock back; does nothing when it is not held.
+
+        It is taken off and not only closed: a process that came by a fork meanwhile has the file
+        open, too, and would keep the lock for as long as it lives. Such a process only closes.
+        """
+        if self._descriptor is not None:
+            if self._process == os.getpid():
+                if self._is_said:
+                    with contextlib.suppress(OSError):
+                        self._write(self._mark and f"\n{self._mark}")
+                with contextlib.suppress(OSError):  # then closing takes it off, but for a fork
+                    fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def is_in_place(self) -> bool:
+        """Whether the file that is locked is still the one at its path."""
+        try:
+            there = os.stat(self.path, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return self._descriptor is not None and os.path.samestat(os.fstat(self._descriptor), there)
+
+    def _write(self, words: str) -> None:
+        """Put words into the file; what was in it before is never gone before they are there."""
+        if self._descriptor is not None:
+            write_at(self._descriptor, words.encode(), 0)
+            os.ftruncate(self._descriptor, len(words))
+
+    def _locked(self, descriptor: int) -> LockedError:
+        pid, since = None, None
+        first_line = _words(descriptor).decode("ascii", "replace").partition("\n")[0]
+        words = first_line.split(maxsplit=1)
+        if len(words) == 2 and words[0].isdecimal():
+            pid, since = int(words[0]), words[1].strip()
+        holder = f"process {pid} since {since} UTC" if pid else "another process"
+        return LockedError(
+            f"the index {self._index} is being written by {holder}; waited {self.timeout:g} s",
+            pid=pid,
+            since=since,
+            hint="wait for it to end, or give a longer --lock-timeout",
+        )
+
+
+def _words(descriptor: int) -> bytes:
+    return os.pread(descriptor, _MOST_BYTES, 0)

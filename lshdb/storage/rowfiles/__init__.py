@@ -1,0 +1,1 @@
+"""Fixed-size rows in ``.npy`` files: signatures and vectors."""

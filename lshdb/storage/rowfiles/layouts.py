@@ -1,0 +1,151 @@
+"""What lies in the rows of the files of an index: signatures, and the vectors that were signed.
+
+CRC-32 of rows, block by block: blocks start at multiples of ``BLOCK_ROWS``.
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.errors import ParameterError
+from lshdb.params.index_params import IndexParams
+
+__all__ = [
+    "BLOCK_ROWS",
+    "HEADER_BYTES",
+    "Block",
+    "RowLayout",
+    "StoredBlock",
+    "block_rows",
+    "cover",
+    "described_layouts",
+    "extend_blocks",
+    "row_layouts",
+]
+
+
+HEADER_BYTES = 128
+
+
+@dataclass(frozen=True, slots=True)
+class RowLayout:
+    """What the rows of a file are.
+
+    Attributes
+    ----------
+    kind : {"signature", "vector"}
+    dtype : dtype
+        Of their numbers, little-endian.
+    n_columns : int
+        Numbers a row.
+    """
+
+    kind: str
+    dtype: np.dtype[Any]
+    n_columns: int
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return self.n_columns * self.dtype.itemsize
+
+    @property
+    def checksum(self) -> str:
+        """Column of the table ``signature_block`` that has the CRC-32 of the rows."""
+        return "crc32" if self.kind == "signature" else "vector_crc32"
+
+    def header(self, n_rows: int) -> bytes:
+        """The first bytes of a file with so many rows."""
+        shape = (n_rows, self.n_columns)
+        buffer = io.BytesIO()
+        np.lib.format.write_array_header_1_0(
+            buffer, {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
+        )
+        return buffer.getvalue()
+
+    def data(self, rows: NDArray[Any]) -> memoryview:
+        """The bytes of rows as they are stored."""
+        return np.ascontiguousarray(rows, dtype=self.dtype).reshape(-1).view(np.uint8).data
+
+
+def row_layouts(params: IndexParams) -> tuple[RowLayout, ...]:
+    """The layout of the signature file, and of the vector file where there is one."""
+    signatures = RowLayout("signature", np.dtype("<u4"), params.row_words)
+    if not params.keeps_vectors:
+        return (signatures,)
+    dtype = np.dtype("uint8" if params.dtype == "bits" else params.dtype).newbyteorder("<")
+    return signatures, RowLayout("vector", dtype, params.vector_columns)
+
+
+def described_layouts(parameters: Mapping[str, Any]) -> tuple[RowLayout, ...]:
+    """The same of parameters as ``index.toml`` has them, which may be damaged.
+
+    Whoever opens the index compares them with the database before a row is read, so for those
+    that cannot be it does not matter what is given.
+    """
+    try:
+        return row_layouts(IndexParams(**parameters))
+    except (ParameterError, TypeError):
+        return (RowLayout("signature", np.dtype("<u4"), 1),)
+
+
+BLOCK_ROWS = 1024
+"""Rows under one CRC-32."""
+
+Block = tuple[int, int, int]
+"""First row, number of rows, CRC-32 of them in one file."""
+StoredBlock = tuple[int, int, int, int | None]
+"""A row of the table ``signature_block``: first row, number of rows, their CRC-32 in the signature
+file, and in the vector file where there is one."""
+
+
+def cover(blocks: list[Block], n_rows: int) -> bool:
+    """Whether the last block, if it is one, ends where so many rows do."""
+    first, count, _ = blocks[-1] if blocks else (0, 0, 0)
+    return 0 <= count <= BLOCK_ROWS and first + count == n_rows
+
+
+def extend_blocks(blocks: list[Block], rows: NDArray[Any], layout: RowLayout) -> None:
+    """Extend the last block by rows, and begin new ones.
+
+    Parameters
+    ----------
+    blocks : list of Block
+        The last one at least, if it is not whole; empty where the file begins. Changed in place.
+    rows : ndarray, shape (n, n_columns)
+    layout : RowLayout
+    """
+    first, count, crc = blocks[-1] if blocks else (0, 0, 0)
+    start = 0
+    while start < len(rows):
+        if count == BLOCK_ROWS:
+            first, count, crc = first + BLOCK_ROWS, 0, 0
+        taken = min(BLOCK_ROWS - count, len(rows) - start)
+        data = layout.data(rows[start : start + taken])
+        block = (first, count + taken, zlib.crc32(data, crc))
+        if count:
+            blocks[-1] = block
+        else:
+            blocks.append(block)
+        _, count, crc = block
+        start += taken
+
+
+def block_rows(of_files: Sequence[Sequence[Block]]) -> list[StoredBlock]:
+    """Rows of the table ``signature_block`` of the blocks of each file.
+
+    Parameters
+    ----------
+    of_files : sequence
+        Of the signature file, and of the vector file where there is one: of the same rows.
+    """
+    signatures, *others = of_files
+    vectors = [crc for _, _, crc in others[0]] if others else [None] * len(signatures)
+    return [(*block, crc) for block, crc in zip(signatures, vectors, strict=True)]

@@ -1,0 +1,403 @@
+"""Files of rows: plain ``.npy`` files of shape (n_signatures, n_columns), C order.
+
+Two of them belong together, row by row: the signatures, and the vectors that were signed, where
+those are kept (``generations.py``). Stored: a version 1.0 header of 128 bytes, then the rows,
+little-endian. The header is padded, so the first number of the shape grows in place.
+
+Decisions:
+
+* Anyone can map one (``np.load(mmap_mode="r")``); here it is written with pwrite and read with
+  pread. Under a map, a full disk and a file that another program cuts are SIGBUS, which ends the
+  process; so they are errors. A row that is not in the page cache also comes 20 to 50 times sooner
+  (through a map the system reads up to 2 MiB around it); one that is takes 1 us more.
+* Of a small file all rows are kept in memory once many have been asked for.
+* How many rows count is said by the database; those past that are overwritten by the next batch.
+  The header's number is for NumPy: it is set after the commit, so at most a batch behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import weakref
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.disksort.descriptors import copy_range, read_at, write_at
+from lshdb.errors import DamageError, LshdbError, system_hint
+from lshdb.storage.place.own_files import open_file
+from lshdb.storage.rowfiles.committed_rows import Rows
+from lshdb.storage.rowfiles.layouts import HEADER_BYTES, RowLayout
+
+__all__ = ["RowFile"]
+
+MOST_HELD_BYTES = 64 * 2**20
+"""A file up to this size may all come into the process's memory."""
+PIECE_BYTES = 16 * 2**20
+"""So many bytes of a block are read at a time: a block of any signatures, or a part of large
+vectors."""
+_COPY_BYTES = 2**30
+
+
+class RowFile:
+    """One file of rows.
+
+    Parameters
+    ----------
+    path : Path
+    layout : RowLayout
+
+    Attributes
+    ----------
+    what : str
+        What messages call it: the signature file, or the vector file.
+    """
+
+    def __init__(self, path: Path, layout: RowLayout) -> None:
+        self.path = path
+        self.layout = layout
+        self.what = f"{layout.kind} file"
+        self.row_bytes = layout.row_bytes
+        self._held: NDArray[Any] | None = None
+        self.n_taken = 0
+        self._reader: int | None = None
+
+    def create(self) -> None:
+        """Make an empty file; it must not exist."""
+        header = self.layout.header(0)
+        with open(self.path, "xb") as file:
+            file.write(header)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def write(self, n_rows: int, blocks: Iterable[NDArray[Any]]) -> None:
+        """Make the file with all its rows, and sync it; what lies there is replaced.
+
+        Parameters
+        ----------
+        n_rows : int
+        blocks : iterable of ndarray, shape (any, n_columns)
+            n_rows rows in all.
+
+        Raises
+        ------
+        OSError
+            The disk is full or failed.
+        """
+        self.path.unlink(missing_ok=True)  # a link in its place is removed, and not written through
+        with open(self.path, "xb") as file:
+            file.write(self.layout.header(n_rows))
+            for rows in blocks:
+                file.write(self.layout.data(rows))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def open(self) -> int:
+        """Open the file for reading, once; the descriptor is closed with this object.
+
+        A file that is open stays readable when a later generation has taken its place.
+
+        Raises
+        ------
+        FileNotFoundError
+            It is not there.
+        LshdbError
+            It may not be read.
+        DamageError
+            It cannot be read.
+        """
+        if self._reader is None:
+            try:
+                self._reader = open_file(self.path, os.O_RDONLY)
+            except FileNotFoundError:
+                raise
+            except PermissionError as error:
+                raise LshdbError(
+                    f"you may not read the {self.what} {self.path}",
+                    hint="ask its owner for read permission",
+                ) from error
+            except OSError as error:
+                raise self._unreadable(error) from error
+            weakref.finalize(self, os.close, self._reader)
+        return self._reader
+
+    def check_header(self, n_committed: int, *, is_writer: bool = False) -> int:
+        """Compare the header and the length with what the database says; the header's rows.
+
+        Parameters
+        ----------
+        n_committed : int
+            Rows that the caller's state of the database counts.
+        is_writer : bool
+            Whether the caller holds the writer lock. For anyone else the header may count more
+            rows: those of a commit since.
+
+        Raises
+        ------
+        DamageError
+            The file is absent, short, no ``.npy``, or has other rows than the index.
+        """
+        header = self._read(HEADER_BYTES, 0)
+        n_rows = _counted(header)
+        if header != self.layout.header(n_rows):
+            raise DamageError(
+                f"the header of the {self.what} {self.path} is "
+                f"{header[10:].decode('ascii', 'replace').strip()!r}; the index has rows of "
+                f"{self.layout.n_columns} {self.layout.dtype.name} ({self.layout.dtype.str})",
+                hint="the file is damaged or belongs to another index; put the right one back",
+            )
+        if is_writer and n_rows > n_committed:
+            raise DamageError(
+                f"the header of the {self.what} {self.path} counts {n_rows} rows, "
+                f"the database {n_committed}",
+                hint="the file belongs to another index or to a later copy of this one",
+            )
+        self._check_length(n_committed)
+        return n_rows
+
+    def is_own(self) -> bool:
+        """Whether the file begins as one of this layout, or ends before that tells.
+
+        Raises
+        ------
+        OSError
+            It cannot be opened, or is no regular file.
+        """
+        descriptor = open_file(self.path, os.O_RDONLY)
+        try:
+            header = read_at(descriptor, HEADER_BYTES, 0)
+        finally:
+            os.close(descriptor)
+        return self.layout.header(_counted(header)).startswith(header)
+
+    def check_block(self, first_row: int, n_rows: int, crc32: int | None) -> None:
+        """Compare some rows with the CRC-32 that was written for them.
+
+        Raises
+        ------
+        DamageError
+            They are others.
+        """
+        for _ in self.checked(first_row, n_rows, crc32):
+            pass
+
+    def checked(self, first_row: int, n_rows: int, crc32: int | None) -> Iterator[NDArray[Any]]:
+        """Some rows, compared with the CRC-32 that was written for them.
+
+        In pieces of 16 MiB where they are larger: then they are proved once the last is given.
+
+        Raises
+        ------
+        DamageError
+            They are others.
+        """
+        found, last, left = 0, b"", n_rows
+        for data in self._pieces(first_row, n_rows):
+            if last:
+                yield self._as_rows(last, len(last) // self.row_bytes)
+                left -= len(last) // self.row_bytes
+            found, last = zlib.crc32(data, found), data
+        if found != crc32:
+            written = "none" if crc32 is None else f"{crc32:08x}"
+            raise DamageError(
+                f"rows {first_row} to {first_row + n_rows - 1} of the {self.what} {self.path} "
+                f"have CRC-32 {found:08x}; written was {written}",
+                hint="the file is damaged or belongs to another index; run lshdb check",
+            )
+        yield self._as_rows(last, left)
+
+    def block_crc(self, first_row: int, n_rows: int) -> int:
+        """CRC-32 of some rows as they lie; of those that are there, where the file is shorter."""
+        found = 0
+        for data in self._pieces(first_row, n_rows):
+            found = zlib.crc32(data, found)
+        return found
+
+    def _pieces(self, first_row: int, n_rows: int) -> Iterator[bytes]:
+        """The bytes of some rows, as far as they are there."""
+        start = HEADER_BYTES + first_row * self.row_bytes
+        there = self._size() - start if first_row >= 0 else 0  # if not damaged
+        left = max(0, min(n_rows * self.row_bytes, there))
+        piece = max(1, PIECE_BYTES // self.row_bytes) * self.row_bytes
+        while left:
+            data = self._read(min(piece, left), start)
+            yield data
+            start, left = start + len(data), left - len(data)
+
+    def rows(self, n_committed: int) -> Rows:
+        """The committed rows, of which nothing is read yet.
+
+        Raises
+        ------
+        DamageError
+            The file is shorter than the committed rows.
+        """
+        self._check_length(n_committed)
+        return Rows(self, n_committed)
+
+    def _check_length(self, n_committed: int) -> None:
+        needed = HEADER_BYTES + n_committed * self.row_bytes
+        size = self._size()
+        if size < needed:
+            raise DamageError(
+                f"the {self.what} {self.path} is {size} bytes long; "
+                f"{n_committed} rows need {needed}",
+                hint="the file was cut; restore the index from a copy",
+            )
+
+    def take(self, signature_ids: NDArray[np.int64]) -> NDArray[Any]:
+        """Copies of some committed rows: 1 us a row.
+
+        Raises
+        ------
+        DamageError
+            The file ends before a row does, or cannot be read.
+        """
+        size = self.row_bytes
+        offsets = [HEADER_BYTES + size * one for one in signature_ids.tolist()]
+        try:
+            descriptor = self.open()
+            data = b"".join(os.pread(descriptor, size, offset) for offset in offsets)
+        except OSError as error:
+            raise self._unreadable(error) from error
+        if len(data) != size * len(offsets):  # less than was asked for may come at any time
+            data = b"".join(self._read(size, offset) for offset in offsets)
+        self.n_taken += len(signature_ids)
+        return self._as_rows(data, len(signature_ids))
+
+    def take_between(self, first_row: int, last_row: int) -> NDArray[Any]:
+        """Copies of the committed rows from one up to another, that one left out.
+
+        Raises
+        ------
+        DamageError
+            The file ends before they do, or cannot be read.
+        """
+        n_rows = last_row - first_row
+        data = self._read(n_rows * self.row_bytes, HEADER_BYTES + first_row * self.row_bytes)
+        return self._as_rows(data, n_rows)
+
+    def _as_rows(self, data: bytes, n_rows: int) -> NDArray[Any]:
+        if len(data) != n_rows * self.row_bytes:
+            raise DamageError(
+                f"the {self.what} {self.path} ends before a row that is committed",
+                hint="the file was cut; restore the index from a copy",
+            )
+        return np.frombuffer(data, dtype=self.layout.dtype).reshape(n_rows, self.layout.n_columns)
+
+    def all_rows(self, n_committed: int) -> NDArray[Any] | None:
+        """All committed rows, read once and kept, if that is worth it: None where it is not.
+
+        It is for a file of up to 64 MiB of which an eighth has been taken row by row.
+
+        Raises
+        ------
+        DamageError
+            The file ends before they do, or cannot be read.
+        """
+        held = self._held  # which another thread may replace by a shorter one
+        if held is None or len(held) < n_committed:
+            is_large = n_committed * self.row_bytes > MOST_HELD_BYTES
+            if is_large or self.n_taken * 8 < n_committed:
+                return None
+            held = self._held = self.take_between(0, n_committed)
+            self.n_taken = 0
+        return held[:n_committed]
+
+    def _size(self) -> int:
+        try:
+            return os.fstat(self.open()).st_size
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def _read(self, size: int, offset: int) -> bytes:
+        """Bytes from an offset on; fewer at the end of the file."""
+        try:
+            return read_at(self.open(), size, offset)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: OSError) -> LshdbError:
+        """Damage, unless it is the process or the disk that cannot read."""
+        hint = system_hint(error)
+        kind = DamageError if hint is None else LshdbError
+        return kind(
+            f"the {self.what} {self.path} cannot be read: {error.strerror or error}",
+            hint=hint or "restore the index from a copy",
+        )
+
+    def copy_to(self, target: Path, n_committed: int) -> None:
+        """Make a file with the committed rows, and sync it; it must not exist.
+
+        Copied by the system (``copy_file_range``) where it can, else in blocks.
+
+        Raises
+        ------
+        DamageError
+            This file ends before the committed rows do.
+        OSError
+            It cannot be read, or the other not written.
+        """
+        end = HEADER_BYTES + n_committed * self.row_bytes
+        source = self.open()
+        with open(target, "xb", buffering=0) as copy:
+            copy.write(self.layout.header(n_committed))
+            offset = HEADER_BYTES
+            while offset < end:
+                size = min(end - offset, _COPY_BYTES)
+                copied = copy_range(source, copy.fileno(), offset, size)
+                if not copied:
+                    raise DamageError(
+                        f"the {self.what} {self.path} ends before a row that is committed",
+                        hint="the file was cut; restore the index from a copy",
+                    )
+                offset += copied
+            os.fsync(copy.fileno())
+
+    def append(self, first_row: int, rows: NDArray[Any]) -> None:
+        """Write rows from ``first_row`` on and make them durable.
+
+        Parameters
+        ----------
+        first_row : int
+            The committed count; what lies from there on is overwritten.
+        rows : ndarray, shape (n, n_columns)
+
+        Raises
+        ------
+        OSError
+            The disk is full or failed; nothing that was committed is touched.
+        """
+        data = self.layout.data(rows)
+        with self._descriptor() as descriptor:
+            write_at(descriptor, data, HEADER_BYTES + first_row * self.row_bytes)
+            _sync_data(descriptor)
+
+    def set_header(self, n_committed: int) -> None:
+        """Bring the header's number of rows up to date; not synced, as nothing relies on it."""
+        with self._descriptor() as descriptor:
+            os.pwrite(descriptor, self.layout.header(n_committed), 0)
+
+    @contextlib.contextmanager
+    def _descriptor(self) -> Iterator[int]:
+        descriptor = open_file(self.path, os.O_RDWR)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+def _counted(header: bytes) -> int:
+    """The rows that a header counts; 0 where it does not."""
+    shape = re.search(rb"'shape': \((\d{1,18}), ", header)
+    return int(shape[1]) if shape else 0
+
+
+def _sync_data(descriptor: int) -> None:
+    getattr(os, "fdatasync", os.fsync)(descriptor)

@@ -1,0 +1,1 @@
+"""Posting runs: bucket keys and signature ids, sorted, merged now and then."""

@@ -1,0 +1,182 @@
+"""Signatures under new numbers: those that no document has are left out, the others move up.
+
+Numbers keep their order, so rows can be rewritten in the order of their keys, some at a time, where
+they lie: what is written never comes after what is read next. Every row is compared with its
+checksum before it gets a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.storage.tables.records import require_checksums, with_checksums
+from lshdb.storage.transactions.changes import WriteTransaction
+
+__all__ = ["Renumbering", "document_rows", "renumber"]
+
+_ROWS = 20_000
+
+Ids = NDArray[np.int64]
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Renumbering:
+    """Which signatures are left out.
+
+    Attributes
+    ----------
+    dropped : ndarray of int64, shape (n,)
+        Their ids, sorted.
+    """
+
+    dropped: Ids
+
+    def keeps(self, ids: Ids) -> NDArray[np.bool_]:
+        """Which of some signatures stay."""
+        if not len(self.dropped):
+            return np.ones(len(ids), dtype=bool)
+        places = np.searchsorted(self.dropped, ids)
+        stays: NDArray[np.bool_] = self.dropped[np.minimum(places, len(self.dropped) - 1)] != ids
+        return stays
+
+    def new(self, ids: Ids) -> Ids:
+        """New numbers of signatures that stay; of any number, how many stay below it."""
+        return ids - np.searchsorted(self.dropped, ids)
+
+
+def document_rows(transaction: WriteTransaction, *, since: int = 0) -> Iterator[list[Row]]:
+    """Whole rows of the documents that have a signature from ``since`` on, some at a time.
+
+    In order of doc_id; rows may be written between two blocks.
+
+    Raises
+    ------
+    DamageError
+        A row is not as it was written.
+    """
+    last = 0
+    while True:
+        rows = transaction.execute(
+            "SELECT * FROM document WHERE doc_id > ? AND signature_id >= ? ORDER BY doc_id LIMIT ?",
+            (last, since, _ROWS),
+        ).fetchall()
+        if not rows:
+            return
+        require_checksums("document", rows)
+        yield rows
+        last = rows[-1][0]
+
+
+def renumber(transaction: WriteTransaction, numbers: Renumbering) -> None:
+    """Rewrite every row that names a signature, but for the postings.
+
+    Raises
+    ------
+    DamageError
+        A row is not as it was written.
+    """
+    if not len(numbers.dropped):
+        return
+    for rows in document_rows(transaction, since=int(numbers.dropped[0])):
+        moved = numbers.new(_ids(row[2] for row in rows)).tolist()
+        values = ((*row[:2], new, *row[3:-1]) for row, new in zip(rows, moved, strict=True))
+        transaction.move_documents([(row[2], row[-1], row[0]) for row in with_checksums(values)])
+    releases = _renumber_edges(transaction, numbers)
+    transaction.execute("DELETE FROM signature_release")
+    names = ("release_id", "signature_id", "batch_id")
+    numbered = ((number, *row) for number, row in enumerate(releases, 1))
+    transaction.session.insert_rows("signature_release", names, numbered)
+
+
+def _renumber_edges(
+    transaction: WriteTransaction, numbers: Renumbering
+) -> Iterable[tuple[int, int]]:
+    """Edges, clusters, and how far they have come; the releases that they have not seen yet."""
+    tables = transaction.edges
+    state = tables.state()
+    if state is None:
+        return ()
+    kept, orphaned = _pending(transaction, numbers, state.release_id)
+    if orphaned and state.hot_buckets:
+        # What hung on a leader that goes has to be linked anew, and only its number would tell.
+        tables.clear()
+        return ()
+    _rewrite(transaction, numbers, "edge", ("signature1", "signature2"), is_checked=True)
+    _rewrite(transaction, numbers, "cluster_member", ("signature_id",), is_checked=False)
+    covered = int(numbers.new(np.array([state.n_signatures]))[0])
+    tables.put_state(replace(state, n_signatures=covered, release_id=0))
+    return (*kept, *orphaned)
+
+
+def _pending(
+    transaction: WriteTransaction, numbers: Renumbering, release_id: int
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Releases that clusters have not seen: of signatures that stay, and of those that go.
+
+    What goes is stood for by one other member of its cluster, which is then cut anew all the same.
+    """
+    tables = transaction.edges
+    rows = transaction.execute(
+        "SELECT signature_id, batch_id FROM signature_release WHERE release_id > ? ORDER BY "
+        "release_id",
+        (release_id,),
+    ).fetchall()
+    released = _ids(row[0] for row in rows)
+    stays = numbers.keeps(released)
+    moved = numbers.new(released).tolist()
+    kept = [
+        (new, batch_id)
+        for new, (_, batch_id), is_kept in zip(moved, rows, stays.tolist(), strict=True)
+        if is_kept
+    ]
+    labels = tables.labels_of(np.unique(released[~stays]))
+    members, their_labels = tables.labels_by_signature(tables.members_of(labels))
+    left = numbers.keeps(members)
+    _, firsts = np.unique(their_labels[left], return_index=True)
+    representatives = numbers.new(members[left][firsts]).tolist()
+    return kept, [(one, rows[-1][1]) for one in representatives]
+
+
+def _rewrite(
+    transaction: WriteTransaction,
+    numbers: Renumbering,
+    table: str,
+    keys: tuple[str, ...],
+    *,
+    is_checked: bool,
+) -> None:
+    """Renumber the primary key of a table, which is the first columns; rows of what goes go."""
+    from lshdb.storage.tables.schema import metadata
+
+    width = len(keys)
+    columns = metadata.tables[table].columns.keys()
+    place = f"({', '.join(keys)}) > ({', '.join('?' * width)})"
+    last: Row = (-1,) * width
+    while True:
+        rows = transaction.execute(
+            f"SELECT * FROM {table} WHERE {place} ORDER BY {', '.join(keys)} LIMIT {_ROWS}", last
+        ).fetchall()
+        if not rows:
+            return
+        if is_checked:
+            require_checksums(table, rows)
+            rows = [row[:-1] for row in rows]
+        before, last = last, tuple(rows[-1][:width])
+        transaction.execute(f"DELETE FROM {table} WHERE {place} AND NOT {place}", (*before, *last))
+        ids = np.array([row[:width] for row in rows], dtype=np.int64)
+        stays = np.flatnonzero(numbers.keeps(ids).all(axis=1))
+        moved = zip(stays.tolist(), numbers.new(ids[stays]).tolist(), strict=True)
+        renumbered: Iterable[Row] = ((*new, *rows[place][width:]) for place, new in moved)
+        if is_checked:
+            renumbered = with_checksums(renumbered)
+        transaction.session.insert_rows(table, columns, renumbered)
+
+
+def _ids(values: Iterable[int]) -> Ids:
+    return np.fromiter(values, dtype=np.int64)

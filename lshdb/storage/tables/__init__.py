@@ -1,0 +1,1 @@
+"""The SQL tables of an index, and the rows in them."""

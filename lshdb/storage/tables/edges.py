@@ -1,0 +1,361 @@
+"""Verified edges between signatures, and the clusters that they make: what is kept of both.
+
+An edge says how similar two *contents* are. A signature belongs to one content for ever, so an edge
+never grows stale: a document that is replaced gets another signature, and what was said of the one
+it leaves stays true. What can change is whether a document has the signature at all.
+
+    edge            (signature1, signature2, similarity, method), the smaller id first
+    cluster_member  (signature_id, label): the smallest doc_id of the cluster is its label
+    edge_state      the one row that says how far both have come, and by which threshold
+    signature_release   one row each time a document left a signature (see ``writer.py``)
+
+Copies of one document share a signature and make no edges, however many they are.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple, dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.storage.dialects.base import Session
+from lshdb.storage.tables.records import verified_row, with_checksum, with_checksums
+
+__all__ = ["EdgeState", "EdgeTables", "Edges", "Holders"]
+
+_ROWS = 100_000
+_LIST = 50_000
+_NO_CAP = 2**63 - 1
+"""Written for buckets of any size: no bucket is larger, for whoever knows of no such thing."""
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeState:
+    """What the stored edges cover.
+
+    Attributes
+    ----------
+    threshold : float
+        Lowest similarity of an edge; where the metric is a distance, minus the largest one.
+    method : str
+        How the similarities were found.
+    max_bucket : int or None
+        Buckets with more postings were linked and not paired; None where all were paired.
+    n_signatures, batch_id, release_id : int
+        All before this signature, and up to this batch and release, is in.
+    hot_buckets, hot_pairs : int
+        Buckets over ``max_bucket``, and pairs in them that were not compared there.
+    recall_lost : float
+        Share of the near-duplicate pairs of documents that is not found because of that; an
+        estimate, see ``search/loss.py``.
+    updated_at : str
+    """
+
+    threshold: float
+    method: str
+    max_bucket: int | None
+    n_signatures: int
+    batch_id: int
+    release_id: int
+    hot_buckets: int
+    hot_pairs: int
+    recall_lost: float
+    updated_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Edges, as columns.
+
+    Attributes
+    ----------
+    left, right : ndarray of int64, shape (n,)
+        Signature ids, left below right.
+    similarities : ndarray of float64, shape (n,)
+    """
+
+    left: Ids
+    right: Ids
+    similarities: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """Which documents have a signature, as columns.
+
+    Attributes
+    ----------
+    signature_ids : ndarray of int64, shape (n,)
+        Sorted; signatures that no document has are absent.
+    first : ndarray of int64, shape (n,)
+        Smallest doc_id.
+    count : ndarray of int64, shape (n,)
+        Number of documents.
+    """
+
+    signature_ids: Ids
+    first: Ids
+    count: Ids
+
+
+class EdgeTables:
+    """The tables of edges and clusters, inside one open transaction.
+
+    Parameters
+    ----------
+    session : Session
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._execute = session.execute
+
+    # Reading
+
+    def state(self) -> EdgeState | None:
+        """How far the edges have come; None before the first time.
+
+        Raises
+        ------
+        DamageError
+            The row is not what was written.
+        """
+        row = self._execute("SELECT * FROM edge_state").fetchone()
+        if row is None:
+            return None
+        state = EdgeState(*verified_row("edge_state", row)[1:])
+        return replace(state, max_bucket=None) if state.max_bucket == _NO_CAP else state
+
+    def last_release(self) -> int:
+        """Number of the newest release."""
+        (last,) = self._execute("SELECT max(release_id) FROM signature_release").fetchone()
+        return last or 0
+
+    def released_since(self, release_id: int) -> Ids:
+        """Signatures that a document left after that release, sorted."""
+        rows = self._execute(
+            "SELECT DISTINCT signature_id FROM signature_release WHERE release_id > ? ORDER BY 1",
+            (release_id,),
+        )
+        return _column(rows)
+
+    def dead(self) -> Ids:
+        """Signatures that no document has any longer, sorted; cost grows with the releases."""
+        rows = self._execute(
+            "SELECT DISTINCT signature_id FROM signature_release AS released WHERE NOT EXISTS "
+            "(SELECT 1 FROM document WHERE document.signature_id = released.signature_id) "
+            "ORDER BY 1"
+        )
+        return _column(rows)
+
+    def holders(self, signature_ids: Ids | None = None) -> Iterator[Holders]:
+        """The documents of some signatures, or of all, a block at a time."""
+        columns = "SELECT signature_id, min(doc_id), count(*) FROM document "
+        if signature_ids is None:
+            rows = self._session.stream(
+                f"{columns} WHERE signature_id IS NOT NULL GROUP BY signature_id ORDER BY 1"
+            )
+            yield from (Holders(*block) for block in _blocks(rows, 3))
+            return
+        for some in _lists(signature_ids):
+            rows = self._execute(
+                f"{columns} WHERE {self._session.in_list('signature_id')} "
+                "GROUP BY signature_id ORDER BY 1",
+                (self._session.encode_list(some),),
+            )
+            yield from (Holders(*block) for block in _blocks(rows, 3))
+
+    def edges(self, threshold: float) -> Iterator[Edges]:
+        """All edges of at least that similarity, a block at a time, in order of both ids."""
+        rows = self._session.stream(
+            "SELECT signature1, signature2, similarity FROM edge WHERE similarity >= ?",
+            (threshold,),
+        )
+        yield from map(_edges, _chunks(rows))
+
+    def edges_between(self, first: int, last: int, threshold: float) -> Iterator[Edges]:
+        """Edges of signatures from first to last, seen from there: ``left`` is one of them.
+
+        An edge with both ends there comes both ways round.
+        """
+        rows = self._session.stream(
+            "SELECT signature1, signature2, similarity FROM edge "
+            "WHERE signature1 BETWEEN ? AND ? AND similarity >= ? UNION ALL "
+            "SELECT signature2, signature1, similarity FROM edge "
+            "WHERE signature2 BETWEEN ? AND ? AND similarity >= ?",
+            (first, last, threshold, first, last, threshold),
+        )
+        yield from map(_edges, _chunks(rows))
+
+    def edges_of(self, signature_ids: Ids) -> Iterator[Edges]:
+        """Edges with a signature of these as the smaller one."""
+        for some in _lists(signature_ids):
+            rows = self._execute(
+                "SELECT signature1, signature2, similarity FROM edge "
+                f"WHERE {self._session.in_list('signature1')}",
+                (self._session.encode_list(some),),
+            )
+            yield from map(_edges, _chunks(rows))
+
+    def contain(self, left: Ids, right: Ids, threshold: float) -> NDArray[np.bool_]:
+        """Which pairs are edges of at least that similarity."""
+        wanted = left << 32 | right
+        found = np.zeros(len(wanted), dtype=bool)
+        for edges in self.edges_of(np.unique(left)):
+            suffices = edges.similarities >= threshold
+            found |= np.isin(wanted, (edges.left << 32 | edges.right)[suffices])
+        return found
+
+    def labels_of(self, signature_ids: Ids) -> Ids:
+        """Labels of the clusters in which some signatures are, each once."""
+        found = [np.empty(0, dtype=np.int64)]
+        for some in _lists(signature_ids):
+            rows = self._execute(
+                "SELECT DISTINCT label FROM cluster_member "
+                f"WHERE {self._session.in_list('signature_id')}",
+                (self._session.encode_list(some),),
+            )
+            found.append(_column(rows))
+        return np.unique(np.concatenate(found))
+
+    def labels_by_signature(self, signature_ids: Ids) -> tuple[Ids, Ids]:
+        """(signature ids, labels) of those of some signatures that are in a cluster, sorted."""
+        found = [np.empty((2, 0), dtype=np.int64)]
+        for some in _lists(signature_ids):
+            rows = self._execute(
+                "SELECT signature_id, label FROM cluster_member "
+                f"WHERE {self._session.in_list('signature_id')} ORDER BY 1",
+                (self._session.encode_list(some),),
+            )
+            found += [np.stack(block) for block in _blocks(rows, 2)]
+        ids, labels = np.concatenate(found, axis=1)
+        return ids, labels
+
+    def astray(self, labels: Ids) -> dict[int, int]:
+        """Clusters whose label's document has left them since: label to the first that is in it.
+
+        There are none where clusters are up to date. Costs the size of those that there are.
+        """
+        found: dict[int, int] = {}
+        for some in _lists(labels):
+            rows = self._execute(
+                "SELECT doc_id FROM document JOIN cluster_member USING (signature_id) "
+                f"WHERE label = doc_id AND {self._session.in_list('doc_id')}",
+                (self._session.encode_list(some),),
+            )
+            left = np.setdiff1d(some, _column(rows))
+            if len(left):
+                rows = self._execute(
+                    "SELECT label, min(doc_id) FROM cluster_member JOIN document "
+                    f"USING (signature_id) WHERE {self._session.in_list('label')} GROUP BY label",
+                    (self._session.encode_list(left),),
+                )
+                found.update(rows)
+        return found
+
+    def members_of(self, labels: Ids) -> Ids:
+        """Signatures of clusters."""
+        found = [np.empty(0, dtype=np.int64)]
+        for some in _lists(labels):
+            rows = self._execute(
+                f"SELECT signature_id FROM cluster_member WHERE {self._session.in_list('label')}",
+                (self._session.encode_list(some),),
+            )
+            found.append(_column(rows))
+        return np.concatenate(found)
+
+    def members(self) -> Iterator[tuple[Ids, Ids]]:
+        """(signature ids, labels) of all clusters, a block at a time, in order of signature."""
+        rows = self._session.stream("SELECT signature_id, label FROM cluster_member ORDER BY 1")
+        for signature_ids, labels in _blocks(rows, 2):  # noqa: UP028
+            yield signature_ids, labels
+
+    # Writing
+
+    def put_edges(self, edges: Edges, method: str) -> None:
+        """Insert edges; one that is there already stays as it is."""
+        columns = zip(
+            edges.left.tolist(),
+            edges.right.tolist(),
+            edges.similarities.tolist(),
+            itertools.repeat(method),
+            strict=False,
+        )
+        names = ("signature1", "signature2", "similarity", "method", "checksum")
+        rows = with_checksums(columns)
+        self._session.insert_rows("edge", names, rows, or_ignore=True)
+
+    def drop_edges_of(self, signature_ids: Ids) -> None:
+        """Delete the edges of some signatures."""
+        for some in _lists(signature_ids):
+            for column in ("signature1", "signature2"):
+                self._execute(
+                    f"DELETE FROM edge WHERE {self._session.in_list(column)}",
+                    (self._session.encode_list(some),),
+                )
+
+    def put_members(self, signature_ids: Ids, labels: Ids) -> None:
+        """Insert members of clusters."""
+        columns = zip(signature_ids.tolist(), labels.tolist(), strict=True)
+        self._session.insert_rows("cluster_member", ("signature_id", "label"), columns)
+
+    def drop_members(self, labels: Ids) -> None:
+        """Delete clusters by label."""
+        for some in _lists(labels):
+            self._execute(
+                f"DELETE FROM cluster_member WHERE {self._session.in_list('label')}",
+                (self._session.encode_list(some),),
+            )
+
+    def clear(self) -> None:
+        """Forget all edges and clusters."""
+        for table in ("edge", "cluster_member", "edge_state"):
+            self._execute(f"DELETE FROM {table}")
+
+    def put_state(self, state: EdgeState) -> None:
+        """Say how far the edges have come."""
+        self._execute("DELETE FROM edge_state")
+        if state.max_bucket is None:
+            state = replace(state, max_bucket=_NO_CAP)
+        row = with_checksum((1, *astuple(state)))
+        names = f"edge_state_id, {_STATE_COLUMNS}, checksum"
+        self._execute(f"INSERT INTO edge_state ({names}) VALUES ({', '.join('?' * len(row))})", row)
+
+
+_STATE_COLUMNS = ", ".join(field.name for field in fields(EdgeState))
+
+
+def _column(rows: Iterable[tuple[int]]) -> Ids:
+    return np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int64)
+
+
+def _chunks(rows: Iterable[Any]) -> Iterator[list[Any]]:
+    iterator = iter(rows)
+    while chunk := list(itertools.islice(iterator, _ROWS)):
+        yield chunk
+
+
+def _blocks(rows: Iterable[Any], width: int) -> Iterator[list[Ids]]:
+    for chunk in _chunks(rows):
+        flat = np.fromiter(itertools.chain.from_iterable(chunk), dtype=np.int64)
+        yield [np.ascontiguousarray(flat[place::width]) for place in range(width)]
+
+
+def _edges(chunk: list[tuple[int, int, float]]) -> Edges:
+    left, right, similarities = zip(*chunk, strict=True)
+    return Edges(
+        np.array(left, dtype=np.int64), np.array(right, dtype=np.int64), np.array(similarities)
+    )
+
+
+def _lists(values: Ids) -> Iterator[Ids]:
+    return (values[start : start + _LIST] for start in range(0, len(values), _LIST))

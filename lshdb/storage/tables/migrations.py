@@ -1,0 +1,72 @@
+"""Running the migrations: Alembic's, from ``migrations/`` (in the wheel ``lshdb/_migrations``).
+
+Nothing migrates on open: an index with another schema is refused with a word about ``lshdb
+upgrade``. All migrations of one upgrade are one transaction; killed in the middle, the old schema
+is there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lshdb.errors import FormatError
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from sqlalchemy import Connection
+
+__all__ = ["SCHEMA_REVISION", "check_revision", "script_directory", "upgrade"]
+
+SCHEMA_REVISION = "0005"
+"""Revision of the schema that this version reads and writes; the newest in ``migrations/``."""
+
+
+def script_directory() -> Path:
+    """Where the migrations lie: in the installed package, or beside it in a checkout."""
+    package = Path(__file__).resolve().parents[2]
+    for place in (package / "_migrations", package.parent / "migrations"):
+        if (place / "env.py").is_file():
+            return place
+    raise FormatError(
+        f"the migrations are missing: neither {package / '_migrations'} nor "
+        f"{package.parent / 'migrations'} is there",
+        hint="install lshdb again",
+    )
+
+
+def check_revision(found: str | None, path: Path) -> None:
+    """Compare an index's schema revision with this version's.
+
+    Raises
+    ------
+    FormatError
+        They differ; the message says which is newer.
+    """
+    if found == SCHEMA_REVISION:
+        return
+    if found is not None and found < SCHEMA_REVISION:
+        raise FormatError(
+            f"the index {path} has schema revision {found}; this version needs {SCHEMA_REVISION}",
+            hint=f"bring it up to date with: lshdb upgrade {path}",
+        )
+    raise FormatError(
+        f"the index {path} has schema revision {found}; this version knows up to {SCHEMA_REVISION}",
+        hint="it was made by a newer lshdb; install that",
+    )
+
+
+def upgrade(connection: Connection) -> None:
+    """Bring the schema to :data:`SCHEMA_REVISION`, inside the connection's open transaction."""
+    from alembic import command
+
+    command.upgrade(_config(connection), "head")
+
+
+def _config(connection: Connection) -> Config:
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(script_directory()).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    return config

@@ -1,0 +1,255 @@
+"""The SQL tables of an index, as SQLAlchemy metadata; ``docs/format.md`` explains each column.
+
+The migrations make these tables; a test holds the two against each other. The posting runs are
+tables too, made and dropped as the index grows (``posting_runs.py``), so they are listed in the
+table ``run`` and not here. Importing this module imports SQLAlchemy: only what writes does.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Constraint,
+    Float,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    text,
+)
+
+__all__ = ["RUN_TABLE_PREFIX", "metadata"]
+
+RUN_TABLE_PREFIX = "posting_run_"
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+Whole = BigInteger().with_variant(Integer(), "sqlite")
+"""Whole numbers of up to 64 bits. SQLite keeps them so in any case, and only an INTEGER PRIMARY KEY
+is the number of the row itself."""
+Words = Text().with_variant(Text(collation="C"), "postgresql")
+"""Texts, in the order of their UTF-8 bytes on either database."""
+
+
+def _reference(column: str, other: str) -> Constraint:
+    """A foreign key of a table with a row for each document; SQLite's alone.
+
+    Postgres looks each of them up by itself, 8 us a row: a quarter of the time of an add. What they
+    would refuse ``check`` finds.
+    """
+    return ForeignKeyConstraint([column], [other], info={"dialect": "sqlite"}).ddl_if(
+        dialect="sqlite"
+    )
+
+
+state = Table(
+    "state",
+    metadata,
+    Column(
+        "state_id",
+        Whole,
+        CheckConstraint("state_id = 1", name="single"),
+        primary_key=True,
+        autoincrement=False,
+    ),
+    Column("format", Whole, nullable=False),
+    Column("uuid", Words, nullable=False),
+    Column("created_at", Words, nullable=False),
+    Column("library_version", Words, nullable=False),
+    Column("unicode_version", Words, nullable=False),
+    Column("signature_file", Words, nullable=False),
+    Column("n_signatures", Whole, nullable=False),
+    Column("next_doc_id", Whole, nullable=False),
+    Column("next_run_id", Whole, nullable=False),
+    Column("checksum", Whole, nullable=False, server_default=text("0")),
+)
+
+parameter = Table(
+    "parameter",
+    metadata,
+    Column("name", Words, primary_key=True),
+    Column("value", Words, nullable=False),
+)
+
+batch = Table(
+    "batch",
+    metadata,
+    Column("batch_id", Whole, primary_key=True, autoincrement=False),
+    Column("add_id", Whole, nullable=False),
+    Column("started_at", Words, nullable=False),
+    Column("finished_at", Words, nullable=False),
+    Column("source", Words, nullable=False),
+    Column("n_added", Whole, nullable=False),
+    Column("n_replaced", Whole, nullable=False),
+    Column("n_unchanged", Whole, nullable=False),
+    Column("n_copies", Whole, nullable=False),
+    Column("n_rejected", Whole, nullable=False),
+    Column("n_removed", Whole, nullable=False, server_default=text("0")),
+    Column("unicode_version", Words, nullable=False, server_default=text("''")),
+    Column("checksum", Whole, nullable=False, server_default=text("0")),
+)
+
+unfinished_add = Table(
+    "unfinished_add",
+    metadata,
+    Column("add_id", Whole, ForeignKey("batch.batch_id"), primary_key=True, autoincrement=False),
+)
+
+document = Table(
+    "document",
+    metadata,
+    Column("doc_id", Whole, primary_key=True, autoincrement=False),
+    Column("key", Words, nullable=False, unique=True),
+    Column("signature_id", Whole),
+    Column("content_hash", LargeBinary(16), nullable=False),
+    Column("body_hash", LargeBinary(16), nullable=False),
+    Column("n_shingles", Whole, nullable=False),
+    Column("n_chars", Whole, nullable=False),
+    Column("source", Words, nullable=False),
+    Column("batch_id", Whole, nullable=False),
+    Column("added_at", Words, nullable=False),
+    Column("last_seen_at", Words, nullable=False),
+    Column("n_unassigned", Whole),
+    Column("checksum", Whole, nullable=False, server_default=text("0")),
+    Index(None, "signature_id"),
+    Index(None, "batch_id"),
+    _reference("batch_id", "batch.batch_id"),
+)
+
+content = Table(
+    "content",
+    metadata,
+    Column("doc_id", Whole, primary_key=True, autoincrement=False),
+    Column(
+        "form", Words, CheckConstraint("form IN ('text', 'tokens')", name="form"), nullable=False
+    ),
+    Column("body", LargeBinary, nullable=False),
+    _reference("doc_id", "document.doc_id"),
+)
+
+signature_block = Table(
+    "signature_block",
+    metadata,
+    Column("first_row", Whole, primary_key=True, autoincrement=False),
+    Column("n_rows", Whole, nullable=False),
+    Column("crc32", Whole, nullable=False),
+    Column("vector_crc32", Whole),
+)
+
+run = Table(
+    "run",
+    metadata,
+    Column("run_id", Whole, primary_key=True, autoincrement=False),
+    Column("table_name", Words, nullable=False, unique=True),
+    Column("level", Whole, nullable=False),
+    Column("n_rows", Whole, nullable=False),
+    Column("is_active", Boolean(create_constraint=False), nullable=False),
+)
+
+bucket_stat = Table(
+    "bucket_stat",
+    metadata,
+    Column("run_id", Whole, ForeignKey("run.run_id"), primary_key=True, autoincrement=False),
+    Column("band", Whole, primary_key=True, autoincrement=False),
+    Column("size", Whole, primary_key=True, autoincrement=False),
+    Column("n_buckets", Whole, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+signature_release = Table(
+    "signature_release",
+    metadata,
+    Column("release_id", Whole, primary_key=True, autoincrement=False),
+    Column("signature_id", Whole, nullable=False),
+    Column("batch_id", Whole, nullable=False),
+    Index(None, "signature_id"),
+)
+
+edge = Table(
+    "edge",
+    metadata,
+    Column("signature1", Whole, primary_key=True, autoincrement=False),
+    Column("signature2", Whole, primary_key=True, autoincrement=False),
+    Column("similarity", Float, nullable=False),
+    Column("method", Words, nullable=False),
+    Column("checksum", Whole, nullable=False, server_default=text("0")),
+    CheckConstraint("signature1 < signature2", name="order"),
+    Index(None, "signature2"),
+    sqlite_with_rowid=False,
+)
+
+edge_state = Table(
+    "edge_state",
+    metadata,
+    Column(
+        "edge_state_id",
+        Whole,
+        CheckConstraint("edge_state_id = 1", name="single"),
+        primary_key=True,
+        autoincrement=False,
+    ),
+    Column("threshold", Float, nullable=False),
+    Column("method", Words, nullable=False),
+    Column("max_bucket", Whole, nullable=False),
+    Column("n_signatures", Whole, nullable=False),
+    Column("batch_id", Whole, nullable=False),
+    Column("release_id", Whole, nullable=False),
+    Column("hot_buckets", Whole, nullable=False),
+    Column("hot_pairs", Whole, nullable=False),
+    Column("recall_lost", Float, nullable=False),
+    Column("updated_at", Words, nullable=False),
+    Column("checksum", Whole, nullable=False, server_default=text("0")),
+)
+
+cluster_member = Table(
+    "cluster_member",
+    metadata,
+    Column("signature_id", Whole, primary_key=True, autoincrement=False),
+    Column("label", Whole, nullable=False),
+    Index(None, "label"),
+)
+
+
+# What Postgres needs beside these (``dialects/postgresql/``); SQLite has none of it.
+_OF_POSTGRES = {"dialect": "postgresql"}
+
+stored_posting = Table(
+    "stored_posting",
+    metadata,
+    Column("run_id", Whole, nullable=False),
+    Column("bucket_key", Whole, nullable=False),
+    Column("signature_id", Whole, nullable=False),
+    postgresql_partition_by="LIST (run_id)",
+    info=_OF_POSTGRES,
+)
+
+retired_run = Table(
+    "retired_run",
+    metadata,
+    Column("table_name", Words, primary_key=True),
+    Column("seen_by", Words),
+    info=_OF_POSTGRES,
+)
+
+commit_mark = Table(
+    "commit_mark",
+    metadata,
+    Column("mark", Words, primary_key=True),
+    Column("made_at", Words, nullable=False),
+    info=_OF_POSTGRES,
+)

@@ -1,0 +1,1 @@
+"""What a transaction reads and what it changes."""

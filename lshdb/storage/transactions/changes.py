@@ -1,0 +1,265 @@
+"""What one write transaction changes: every row that a batch brings, moves or takes away.
+
+Made by ``writer.py``, which commits it. Rows that say what a document is are sealed with a
+checksum as they are written.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from lshdb.errors import DamageError
+from lshdb.storage.rowfiles.layouts import StoredBlock, block_rows, cover, extend_blocks
+from lshdb.storage.runs.posting_runs import PostingRuns
+from lshdb.storage.store import Store
+from lshdb.storage.tables.edges import EdgeTables
+from lshdb.storage.tables.records import StoredDocument, row_checksum, verified_row, with_checksums
+from lshdb.storage.transactions.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+__all__ = ["WriteTransaction"]
+
+MANY_DOCUMENTS = 5_000
+"""From so many rows in a batch on, large statements are worth being prepared."""
+
+
+class WriteTransaction:
+    """The open transaction of one batch; made by :meth:`Writer.transaction`."""
+
+    def __init__(self, connection: Connection, store: Store) -> None:
+        self._connection = connection
+        self.session = store.database.session(connection)
+        self.execute = self.session.execute
+        self.snapshot = Snapshot(self.session, store.generation)
+        self.runs = PostingRuns(self.session)
+        self.edges = EdgeTables(self.session)
+        # A commit gives the row a new checksum, which must not make damage good.
+        verified_row("state", tuple(self.execute("SELECT * FROM state").fetchone()))
+        self.n_signatures = self.snapshot.n_signatures
+        self.batch_id: int | None = None
+        self.mark: str | None = None
+
+    def append_signatures(
+        self, rows: NDArray[np.uint32], vectors: NDArray[Any] | None = None
+    ) -> None:
+        """Write and sync signature rows; they get the ids from ``snapshot.n_signatures`` on.
+
+        Parameters
+        ----------
+        rows : ndarray of uint32, shape (n, row_words)
+        vectors : ndarray, shape (n, vector_columns), optional
+            What was signed, in the index's dtype; given where vectors are kept, and only there.
+        """
+        if not len(rows):
+            return
+        parts = (rows,) if vectors is None else (rows, vectors)
+        first = self.snapshot.n_signatures
+        if self.session.database.serves_hosts:  # one of which may have written since the last batch
+            self.snapshot.check_row_files(is_writer=True)
+        self.snapshot.generation.append(first, parts)
+        self.record_blocks(parts)
+        self.n_signatures = first + len(rows)
+        changed = self.execute(
+            "UPDATE state SET n_signatures = ? WHERE n_signatures = ?", (self.n_signatures, first)
+        )
+        if changed.rowcount != 1:
+            raise DamageError(
+                f"the committed number of signatures is no longer {first}",
+                hint="something else wrote to the database; run lshdb check",
+            )
+
+    def record_blocks(self, parts: Sequence[NDArray[Any]]) -> None:
+        """Put the CRC-32 of rows that were appended, a part to each file, into their blocks.
+
+        Raises
+        ------
+        DamageError
+            The last block does not end where the rows begin.
+        """
+        last = self.execute(
+            "SELECT first_row, n_rows, crc32, vector_crc32 FROM signature_block "
+            "ORDER BY first_row DESC LIMIT 1"
+        ).fetchone()
+        written = []
+        for file, rows, crc in zip(
+            self.snapshot.generation.files, parts, last[2:] if last else (0, 0), strict=False
+        ):
+            blocks = [] if last is None else [(*last[:2], crc)]
+            if crc is None or not cover(blocks, self.snapshot.n_signatures):
+                raise DamageError(
+                    f"the last checksum of signatures (first row, rows, CRC-32, of vectors) is "
+                    f"{last}; {self.snapshot.n_signatures} rows are committed",
+                    hint="run lshdb check, and then lshdb check --repair",
+                )
+            extend_blocks(blocks, rows, file.layout)
+            written.append(blocks)
+        if last is not None:
+            self.execute("DELETE FROM signature_block WHERE first_row = ?", (last[0],))
+        self._insert_blocks(block_rows(written))
+
+    def replace_signatures(self, name: str, blocks: list[StoredBlock]) -> None:
+        """Refer to another generation of the row files, which is whole and synced."""
+        self.execute("DELETE FROM signature_block")
+        self._insert_blocks(blocks)
+        n_signatures = sum(block[1] for block in blocks)
+        self.execute("UPDATE state SET signature_file = ?, n_signatures = ?", (name, n_signatures))
+
+    def _insert_blocks(self, blocks: Iterable[StoredBlock]) -> None:
+        names = ("first_row", "n_rows", "crc32", "vector_crc32")
+        self.session.insert_rows("signature_block", names, blocks)
+
+    def insert_documents(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Insert rows of ``document``, values in the order of its columns but the checksum.
+
+        Their doc_ids begin at ``snapshot.next_doc_id``.
+        """
+        from lshdb.storage.tables.schema import document
+
+        if rows:
+            large = len(rows) >= MANY_DOCUMENTS
+            names = document.columns.keys()
+            whole = with_checksums(rows)
+            self.session.insert_rows(document.name, names, whole, large=large)
+            self.execute(
+                "UPDATE state SET next_doc_id = ?", (self.snapshot.next_doc_id + len(rows),)
+            )
+
+    def replace_documents(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Update rows of ``document`` by ``doc_id``; values as for :meth:`insert_documents`."""
+        from lshdb.storage.tables.schema import document
+
+        if rows:
+            columns = ", ".join(f"{name} = ?" for name in document.columns.keys()[1:])
+            self.session.execute_many(
+                f"UPDATE document SET {columns} WHERE doc_id = ?",
+                [(*values, doc_id) for doc_id, *values in with_checksums(rows)],
+            )
+
+    def move_documents(self, rows: Sequence[tuple[int, int, int]]) -> None:
+        """Set (signature_id, checksum) of documents; the doc_id comes last."""
+        self.session.execute_many(
+            "UPDATE document SET signature_id = ?, checksum = ? WHERE doc_id = ?", list(rows)
+        )
+
+    def name_banding(self, values: Mapping[str, Any]) -> None:
+        """Write parameters that can change in the life of an index."""
+        for name, value in values.items():
+            self.execute(
+                "UPDATE parameter SET value = ? WHERE name = ?",
+                (orjson.dumps(value).decode(), name),
+            )
+
+    def release_signatures(self, signature_ids: Sequence[int], batch_id: int) -> None:
+        """Record that a document left each of some signatures; it may have been the last one."""
+        first = self.edges.last_release() + 1
+        rows = (
+            (release_id, signature_id, batch_id)
+            for release_id, signature_id in enumerate(signature_ids, first)
+        )
+        names = ("release_id", "signature_id", "batch_id")
+        self.session.insert_rows("signature_release", names, rows)
+
+    def delete_documents(self, doc_ids: Sequence[int]) -> None:
+        """Delete documents and their texts; their postings stay until the index is compacted."""
+        for start in range(0, len(doc_ids), 10_000):
+            some = self.session.encode_list(doc_ids[start : start + 10_000])
+            for table in ("content", "document"):
+                self.execute(f"DELETE FROM {table} WHERE {self.session.in_list('doc_id')}", (some,))
+
+    def touch_documents(
+        self, documents: Sequence[StoredDocument], seen_at: str, *, batch_id: int | None = None
+    ) -> None:
+        """Set ``last_seen_at``, and where it is given ``batch_id``, of unchanged documents."""
+        if not documents:
+            return
+        changed: dict[str, Any] = {"last_seen_at": seen_at}
+        if batch_id is not None:
+            changed["batch_id"] = batch_id
+        columns = "".join(f"{name} = ?, " for name in changed)
+        self.session.execute_many(
+            f"UPDATE document SET {columns}checksum = ? WHERE doc_id = ?",
+            [
+                (*changed.values(), row_checksum(replace(one, **changed).values()), one.doc_id)
+                for one in documents
+            ],
+        )
+
+    def begin_add(self, add_id: int) -> None:
+        """Record that more batches of an add are to come."""
+        self.execute(
+            "INSERT INTO unfinished_add (add_id) SELECT batch_id FROM batch WHERE batch_id = ? "
+            "AND batch_id NOT IN (SELECT add_id FROM unfinished_add)",
+            (add_id,),
+        )
+
+    def end_add(self, add_id: int) -> None:
+        """Record that an add has ended, and forget unfinished ones that have no document left."""
+        self.execute(
+            "DELETE FROM unfinished_add WHERE add_id = ? OR NOT EXISTS (SELECT 1 FROM batch "
+            "JOIN document ON document.batch_id = batch.batch_id "
+            "WHERE batch.add_id = unfinished_add.add_id)",
+            (add_id,),
+        )
+
+    def put_bodies(
+        self, rows: Iterable[tuple[int, str, bytes]], *, replaced: Sequence[int] = ()
+    ) -> None:
+        """Insert rows of ``content`` (doc_id, form, body); those of ``replaced`` go first."""
+        from lshdb.storage.tables.schema import content
+
+        if replaced:
+            self.execute(
+                f"DELETE FROM content WHERE {self.session.in_list('doc_id')}",
+                (self.session.encode_list(replaced),),
+            )
+        self.session.insert_rows(content.name, content.columns.keys(), rows)
+
+    def open_batch(self, *, started_at: str, source: str, add_id: int | None = None) -> int:
+        """Insert the row of ``batch`` that the documents refer to; its counts are still zero.
+
+        Without ``add_id`` it is the first of its add. Returns its number.
+        """
+        from lshdb.storage.tables.schema import batch
+
+        last = self.snapshot.last_batch()
+        batch_id = last.batch_id + 1 if last else 1
+        counts = {each.name: 0 for each in batch.columns if each.name.startswith("n_")}
+        row = {
+            "batch_id": batch_id,
+            "add_id": batch_id if add_id is None else add_id,
+            "started_at": started_at,
+            "finished_at": started_at,
+            "source": source,
+            "unicode_version": unicodedata.unidata_version,
+        }
+        self._connection.execute(batch.insert(), [{**row, **counts}])
+        self.batch_id = batch_id
+        return batch_id
+
+    def update_batch(self, batch_id: int, values: Mapping[str, Any]) -> None:
+        """Complete the row of ``batch`` with counts and the time of its end."""
+        from lshdb.storage.tables.schema import batch
+
+        chosen = batch.update().where(batch.c.batch_id == batch_id)
+        self._connection.execute(chosen.values(**values))
+        self._seal("batch", f"batch_id = {batch_id:d}")
+
+    def seal(self) -> None:
+        """Give the row of ``state`` its checksum, before the commit, and leave a mark of it."""
+        self._seal("state", "state_id = 1")
+        self.mark = self.session.leave_mark()
+
+    def _seal(self, table: str, condition: str) -> None:
+        row = self.execute(f"SELECT * FROM {table} WHERE {condition}").fetchone()
+        checksum = row_checksum(row[:-1])
+        if checksum != row[-1]:
+            self.execute(f"UPDATE {table} SET checksum = ? WHERE {condition}", (checksum,))

@@ -1,0 +1,505 @@
+"""What one transaction sees of an index: every question that is answered from disk.
+
+A snapshot is made inside an open transaction, of a reader or of the writer, and is good until that
+ends. All of its SQL is plain text given to the DB-API driver (see ``dialects/`` for why).
+
+``AnsweredSnapshot`` holds what one statement has answered: all that one query asks of the database.
+``verified_rows`` checks committed rows as it reads them, for a writer that writes them elsewhere:
+there they get new checksums, so damage that is not found then would never be.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.arrays import distinct
+from lshdb.errors import DamageError, TextNotStoredError
+from lshdb.storage.dialects.base import Session
+from lshdb.storage.dialects.reader import Answer
+from lshdb.storage.dialects.run_tables import run_table
+from lshdb.storage.place.remote import OutlyingFile
+from lshdb.storage.rowfiles.committed_rows import Rows
+from lshdb.storage.rowfiles.generations import Generation
+from lshdb.storage.rowfiles.row_file import RowFile
+from lshdb.storage.runs.postings import Postings
+from lshdb.storage.tables.bodies import unpack_body
+from lshdb.storage.tables.document_rows import CHUNK, RowReader, chunks, is_utf8
+from lshdb.storage.tables.edges import EdgeTables
+
+__all__ = ["AnsweredSnapshot", "Snapshot", "verified_rows"]
+
+
+_NEW_SIGNATURES = (
+    "SELECT signature_id FROM document WHERE batch_id >= ? AND +signature_id IS NOT NULL"
+)
+"""By the index on batches: the sign keeps SQLite from reading all documents by signature."""
+
+
+class Snapshot(RowReader):
+    """One consistent state of an index.
+
+    Parameters
+    ----------
+    session : Session
+    generation : callable
+        Row files by the name of the signature file.
+    more : callable, optional
+        Opens another snapshot, which may be of a later state; see :meth:`twins`.
+
+    Attributes
+    ----------
+    n_signatures : int
+        Committed rows of the signature file.
+    signatures : Rows
+        Those rows, read as they are asked for.
+    vectors : Rows
+        Those of the vector file, where vectors are kept.
+    banding : str
+        The parameters that can change in the life of an index, as stored.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        generation: Callable[[str], Generation],
+        *,
+        more: Callable[[], AbstractContextManager[Snapshot]] | None = None,
+    ) -> None:
+        super().__init__(session)
+        self._more = more
+        state = session.state()
+        if state is None:
+            raise DamageError(
+                "the table state has no row, so nothing says how much is committed",
+                hint="restore the index from a copy",
+            )
+        self._take_state(state, generation)
+
+    def _take_state(
+        self,
+        state: tuple[str, int, int, str, str],
+        generation: Callable[[str], Generation],
+    ) -> None:
+        self._open_generation = generation
+        self._file_name, self.n_signatures, self.next_doc_id, tables, self.banding = state
+        self._run_names = tables.split(",") if tables else []
+
+    @functools.cached_property
+    def run_tables(self) -> list[str]:
+        """Names of the tables of posting runs, oldest first.
+
+        Raises
+        ------
+        DamageError
+            One can be none.
+        """
+        return [run_table(name) for name in self._run_names]
+
+    @property
+    def postings(self) -> Postings:
+        """Which signature lies in which bucket."""
+        return Postings(self.session.run_tables, self.run_tables, self.n_signatures)
+
+    @property
+    def edges(self) -> EdgeTables:
+        """Verified edges and clusters."""
+        return EdgeTables(self.session)
+
+    @functools.cached_property
+    def generation(self) -> Generation:
+        """The row files that this state refers to."""
+        return self._open_generation(self._file_name)
+
+    @property
+    def signature_file(self) -> RowFile:
+        """The signature file that this state refers to."""
+        return self.generation.signatures
+
+    @property
+    def vector_file(self) -> RowFile:
+        """The vector file that this state refers to.
+
+        Raises
+        ------
+        TextNotStoredError
+            Vectors are not kept.
+        """
+        if self.generation.vectors is None:
+            raise TextNotStoredError(
+                "this needs the vectors, and the index keeps none",
+                hint="add them to an index that keeps them",
+            )
+        return self.generation.vectors
+
+    @property
+    def signatures(self) -> Rows:
+        """The committed signature rows, to be read from.
+
+        Raises
+        ------
+        SignaturesElsewhereError
+            They lie on another host.
+        DamageError
+            The file was cut, or is not this index's: its first block is looked at once.
+        """
+        self._recognise()
+        return self.signature_file.rows(self.n_signatures)
+
+    @property
+    def vectors(self) -> Rows:
+        """The committed rows of the vector file, to be read from.
+
+        Raises
+        ------
+        TextNotStoredError
+            Vectors are not kept.
+        SignaturesElsewhereError, DamageError
+            As for :attr:`signatures`.
+        """
+        file = self.vector_file
+        self.require_signatures()
+        self._recognise()
+        return file.rows(self.n_signatures)
+
+    @functools.cached_property
+    def has_signatures(self) -> bool:
+        """Whether the row files are here and not on another host; see ``remote.py``."""
+        file = self.signature_file
+        return not isinstance(file, OutlyingFile) or file.is_here()
+
+    def require_signatures(self) -> None:
+        """Raise SignaturesElsewhereError where the signature rows lie on another host."""
+        if not self.has_signatures:
+            self.signature_file.open()
+
+    def check_row_files(self, *, is_writer: bool = False) -> None:
+        """Compare the row files with this state, as far as their headers tell.
+
+        A header follows each commit. Where it counts fewer rows than are committed, the writer
+        was killed in between, or the file is a copy that a writer of another host has left behind:
+        the rows that it does not count are compared with their CRC-32.
+
+        Raises
+        ------
+        DamageError
+            One is damaged, or not the file of this state.
+        """
+        for file in self.generation.files:
+            counted = file.check_header(self.n_signatures, is_writer=is_writer)
+            if counted < self.n_signatures:
+                self._check_blocks(file, "first_row + n_rows > ? ORDER BY first_row", counted)
+
+    def _recognise(self) -> None:
+        """Tell this index's row files from another's, by the CRC-32 of their first block."""
+        generation = self.generation
+        if not generation.is_recognised:
+            for file in generation.files:
+                self._check_blocks(file, "first_row = ?", 0)
+            generation.is_recognised = True
+
+    def _check_blocks(self, file: RowFile, condition: str, value: int) -> None:
+        blocks = self.execute(
+            f"SELECT first_row, n_rows, {file.layout.checksum} FROM signature_block "
+            f"WHERE {condition}",
+            (value,),
+        ).fetchall()
+        for block in blocks:
+            file.check_block(*block)
+
+    @contextmanager
+    def twins(self, n: int) -> Iterator[list[Snapshot]]:
+        """Up to n snapshots of this same state, each for a thread of its own.
+
+        Fewer, perhaps none, where something was committed since this one was opened.
+        """
+        with ExitStack() as stack:
+            found: list[Snapshot] = []
+            for _ in range(n if self._more is not None else 0):
+                other = stack.enter_context(self._more())  # type: ignore[misc]
+                if other.same_state() != self.same_state():
+                    break
+                found.append(other)
+            yield found
+
+    def same_state(self) -> tuple[Any, ...]:
+        """What differs between two states of an index, but for edges and clusters."""
+        found: tuple[Any, ...] = self.execute(
+            "SELECT n_signatures, next_doc_id, next_run_id, (SELECT max(batch_id) FROM batch), "
+            "(SELECT max(release_id) FROM signature_release) FROM state"
+        ).fetchone()
+        return tuple(found)
+
+    # Documents
+
+    def signatures_of_keys(self, keys: Iterable[str]) -> dict[str, int]:
+        """Signatures by key, for those keys that are there and have one."""
+        return {
+            key: signature_id
+            for chunk in chunks(filter(is_utf8, keys))
+            for key, signature_id in self.execute(
+                "SELECT key, signature_id FROM document "
+                f"WHERE {self.session.in_list('key')} AND signature_id IS NOT NULL",
+                (self.session.encode_list(chunk),),
+            )
+        }
+
+    def documents_of_signatures(
+        self, signature_ids: Iterable[int]
+    ) -> dict[int, list[tuple[int, str, int]]]:
+        """(doc_id, key, batch_id) of every document with one of the signatures, by signature.
+
+        A signature that no document has any longer is absent.
+        """
+        found: dict[int, list[tuple[int, str, int]]] = {}
+        for chunk in chunks(signature_ids):
+            condition, parameters = self.session.is_one_of("signature_id", chunk)
+            for signature_id, doc_id, key, batch_id in self.execute(
+                "SELECT signature_id, doc_id, key, batch_id FROM document "
+                f"WHERE {condition} ORDER BY signature_id, doc_id",
+                parameters,
+            ).fetchall():
+                found.setdefault(signature_id, []).append((doc_id, key, batch_id))
+        return found
+
+    def documents_of_signature(self, signature_id: int) -> Iterator[tuple[int, str, int]]:
+        """(doc_id, key, batch_id) of each document with that signature, streamed."""
+        yield from self.stream(
+            "SELECT doc_id, key, batch_id FROM document WHERE signature_id = ? ORDER BY doc_id",
+            (signature_id,),
+        )
+
+    def signatures_of_contents(
+        self,
+        hashes: Container[bytes],
+        keys: NDArray[np.int64],
+        *,
+        runs: Sequence[str] | None = None,
+    ) -> dict[bytes, tuple[int, int]]:
+        """(signature_id, n_shingles) by content hash, for those contents that a document has.
+
+        Parameters
+        ----------
+        hashes : container of bytes
+            Content hashes; asked only whether it holds one.
+        keys : ndarray of int64
+            Their bucket keys in the content band.
+        runs : sequence of str, optional
+            Look into these runs alone.
+        """
+        found: dict[bytes, tuple[int, int]] = {}
+        if not self.run_tables:
+            return found
+        keys = np.unique(keys)
+        for start in range(0, len(keys), CHUNK * 10):
+            _, candidates = self.postings.of(keys[start : start + CHUNK * 10], runs=runs)
+            for chunk in chunks(np.unique(candidates).tolist()):
+                # All documents of a signature have one content: the first of them says which, and
+                # only its row is read, however many copies there are.
+                for content_hash, signature_id, n_shingles in self.execute(
+                    "SELECT document.content_hash, first.signature_id, document.n_shingles FROM "
+                    "(SELECT signature_id, min(doc_id) AS doc_id FROM document "
+                    f"WHERE {self.session.in_list('signature_id')} GROUP BY signature_id) AS first "
+                    "JOIN document ON document.doc_id = first.doc_id",
+                    (self.session.encode_list(chunk),),
+                ):
+                    if content_hash in hashes:
+                        found[content_hash] = (signature_id, n_shingles)
+        return found
+
+    def copies(self, since: int | None = None) -> Iterator[tuple[int, int, str, int]]:
+        """(signature_id, doc_id, key, batch_id) of documents that share a signature, in its order.
+
+        With ``since``, only signatures that a document that new has, and also those that it has
+        alone: the cost is then that of the new documents.
+        """
+        if since is None:
+            among = (
+                "SELECT signature_id FROM document WHERE signature_id IS NOT NULL "
+                "GROUP BY signature_id HAVING count(*) > 1"
+            )
+        else:
+            among = _NEW_SIGNATURES
+        yield from self.stream(
+            "SELECT signature_id, doc_id, key, batch_id FROM document "
+            f"WHERE signature_id IN ({among}) ORDER BY signature_id, doc_id",
+            () if since is None else (since,),
+        )
+
+    def shared_signatures(self) -> Iterator[int]:
+        """Signatures that more than one document has."""
+        rows = self.stream(
+            "SELECT signature_id FROM document WHERE signature_id IS NOT NULL "
+            "GROUP BY signature_id HAVING count(*) > 1"
+        )
+        return (row[0] for row in rows)
+
+    def copy_counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(signature ids, numbers of documents) of signatures that several documents have."""
+        rows = self.stream(
+            "SELECT signature_id, count(*) FROM document WHERE signature_id IS NOT NULL "
+            "GROUP BY signature_id HAVING count(*) > 1"
+        )
+        return _columns(rows)
+
+    def new_counts(self, since: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The same of documents that came in with batch ``since`` or later, each signature once."""
+        ids = np.fromiter((row[0] for row in self.execute(_NEW_SIGNATURES, (since,))), np.int64)
+        ids, counts = np.unique(ids, return_counts=True)
+        return ids, counts
+
+    def mean_length(self, signature_ids: NDArray[np.int64]) -> float:
+        """Characters of a document of some signatures, on average."""
+        (mean,) = self.execute(
+            f"SELECT avg(n_chars) FROM document WHERE {self.session.in_list('signature_id')}",
+            (self.session.encode_list(signature_ids),),
+        ).fetchone()
+        return float(mean or 0)
+
+    def document_keys(self) -> Iterator[tuple[int, str]]:
+        """(doc_id, key) of every document, in the order in which they came in."""
+        yield from self.stream("SELECT doc_id, key FROM document ORDER BY doc_id")
+
+    def document_signatures(self) -> Iterator[tuple[int, int, int]]:
+        """(doc_id, signature_id, batch_id) of every document with a signature, in that order."""
+        yield from self.stream(
+            "SELECT doc_id, signature_id, batch_id FROM document "
+            "WHERE signature_id IS NOT NULL ORDER BY doc_id"
+        )
+
+    def keys_of(self, doc_ids: NDArray[np.int64]) -> dict[int, str]:
+        """Keys by doc_id."""
+        return dict(
+            self.execute(
+                f"SELECT doc_id, key FROM document WHERE {self.session.in_list('doc_id')}",
+                (self.session.encode_list(doc_ids),),
+            )
+        )
+
+    def values_of(self, doc_ids: NDArray[np.int64], column: str) -> list[object]:
+        """A column of ``document``, for doc_ids that are there, in their order."""
+        found: dict[int, object] = {}
+        for start in range(0, len(doc_ids), CHUNK * 10):
+            found.update(
+                self.execute(
+                    f"SELECT doc_id, {column} FROM document WHERE {self.session.in_list('doc_id')}",
+                    (self.session.encode_list(doc_ids[start : start + CHUNK * 10]),),
+                )
+            )
+        return [found[doc_id] for doc_id in doc_ids.tolist()]
+
+    def copied_between(self, first: int, last: int) -> list[int]:
+        """Signatures from first to last that more than one document has."""
+        rows = self.execute(
+            "SELECT signature_id FROM document WHERE signature_id BETWEEN ? AND ? "
+            "GROUP BY signature_id HAVING count(*) > 1",
+            (first, last),
+        )
+        return [row[0] for row in rows]
+
+    def new_signatures(self, since: int) -> NDArray[np.int64]:
+        """Signatures of the documents that came in with batch ``since`` or later, sorted."""
+        rows = self.execute(_NEW_SIGNATURES, (since,))
+        return distinct(np.fromiter((row[0] for row in rows), dtype=np.int64))
+
+
+def _columns(rows: Iterable[tuple[int, int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows of two numbers as columns."""
+    flat = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int64)
+    return flat[0::2], flat[1::2]
+
+
+Ids = NDArray[np.int64]
+
+
+class AnsweredSnapshot(Snapshot):
+    """The state that a query was answered from. There is no transaction, and no more to be asked.
+
+    Parameters
+    ----------
+    answer : Answer
+    generation : callable
+        Row files by the name of the signature file.
+    """
+
+    def __init__(self, answer: Answer, generation: Callable[[str], Generation]) -> None:
+        self._answer = answer
+        self._take_state(answer.state, generation)
+
+    @property
+    def postings(self) -> Postings:
+        """The postings that were asked for."""
+        return _AnsweredPostings(self._answer, self.n_signatures)
+
+    def documents_of_signatures(
+        self, signature_ids: Iterable[int]
+    ) -> dict[int, list[tuple[int, str, int]]]:
+        """(doc_id, key, batch_id) of every document with one of the candidates."""
+        found = self._answer.documents
+        return {one: found[one] for one in signature_ids if found[one]}
+
+    def bodies_of_signatures(
+        self, signature_ids: Sequence[int]
+    ) -> Iterator[tuple[int, str | list[str] | frozenset[str]]]:
+        """One body for each of the candidates that a document has: (signature_id, body)."""
+        bodies = self._answer.bodies
+        for one in signature_ids:
+            if one in bodies:
+                form, packed, n_chars, doc_id = bodies[one]
+                yield one, unpack_body(form, packed, n_chars=n_chars, doc_id=doc_id)
+
+
+class _AnsweredPostings(Postings):
+    """Postings of the buckets that were asked for: there is one question, and its answer."""
+
+    def __init__(self, answer: Answer, n_signatures: int) -> None:
+        self._answer = answer
+        self._n_signatures = n_signatures
+
+    def members(self, keys: Ids) -> Ids:
+        """The signatures of the buckets; the keys are those of the answer."""
+        found = self._answer.postings
+        members = np.repeat(
+            np.fromiter(found.keys(), dtype=np.int64, count=len(found)),
+            np.fromiter(found.values(), dtype=np.int64, count=len(found)),
+        )
+        self._check_ids(members)
+        return members
+
+
+def verified_rows(snapshot: Snapshot, file: RowFile) -> Iterator[NDArray[Any]]:
+    """All committed rows of a file in order, a block at a time, each compared with its CRC-32.
+
+    Large vectors come in parts of blocks, and an error after those of the block that is damaged.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    file : RowFile
+        One of the files of that state.
+
+    Raises
+    ------
+    DamageError
+        A block is not what was written, or blocks do not cover the rows; names the file and rows.
+    """
+    expected = 0
+    for first, count, crc in snapshot.execute(
+        f"SELECT first_row, n_rows, {file.layout.checksum} FROM signature_block ORDER BY first_row"
+    ):
+        if first != expected:
+            break
+        expected += count
+        yield from file.checked(first, count, crc)
+    if expected != snapshot.n_signatures:
+        raise DamageError(
+            f"checksums cover {expected} rows of {file.path}; {snapshot.n_signatures} are "
+            "committed",
+            hint="run lshdb check; restore the index from a copy",
+        )

@@ -1,0 +1,354 @@
+"""The commit protocol: how a batch gets onto disk whole or not at all.
+
+Under the writer lock, for each batch:
+
+1. the new signature rows, and their vectors where those are kept, are written past the committed
+   count of their files, and each file is synced (fdatasync);
+2. one SQL transaction brings documents, texts, postings, the blocks' CRC-32 and the new committed
+   count, which replaces the old one only if that is still what it was;
+3. COMMIT, in WAL mode with synchronous=FULL.
+
+Rows past the committed count do not exist, so a failure before COMMIT leaves nothing behind but
+bytes that the next batch overwrites. A failure *at* COMMIT leaves the outcome unknown. Where the
+connection was lost, and another one can be had, it is looked up by the mark that the transaction
+left, and the work is done again if it is not in. Otherwise the writer touches nothing more, closes,
+and says so; the next open reads from the database what became of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import TypeVar
+
+from lshdb.errors import DatabaseError, LshdbError, system_hint
+from lshdb.storage.dialects.base import Fate
+from lshdb.storage.place.lock import WriterLock
+from lshdb.storage.runs.posting_runs import FAN_IN, MOST_RUNS
+from lshdb.storage.store import Store
+from lshdb.storage.tables.migrations import check_revision
+from lshdb.storage.transactions.changes import WriteTransaction
+
+__all__ = ["Writer"]
+
+_Result = TypeVar("_Result")
+
+_ATTEMPTS = 5
+_PAUSE_SECONDS = 0.1
+
+_FORKED: list[contextlib.ExitStack] = []
+"""What a fork has of its parent's writing; never closed."""
+
+
+class Writer:
+    """The one writer of an index; a context manager that holds the lock.
+
+    Parameters
+    ----------
+    store : Store
+    lock_timeout : float
+        Seconds to wait for another writer.
+    needs_signatures : bool
+        Whether the signature file must be here; what changes SQL alone does without.
+
+    Raises
+    ------
+    SignaturesElsewhereError
+        On entering, before anything else, where the file is needed and lies on another host.
+    LockedError
+        On entering, where another writer held the lock for all of the timeout.
+    """
+
+    def __init__(self, store: Store, *, lock_timeout: float, needs_signatures: bool = True) -> None:
+        self._store = store
+        self._needs_signatures = needs_signatures
+        creation = store.creation
+        self._lock = creation.lock if creation else WriterLock(store.directory.lock, lock_timeout)
+        self._exits = contextlib.ExitStack()
+        self._usable = False
+        self._process = os.getpid()
+
+    def __enter__(self) -> Writer:
+        self._store.require_open()
+        if self._needs_signatures:
+            self._store.require_signatures()
+        with contextlib.ExitStack() as exits:
+            if self._store.creation is None:
+                self._lock.acquire()
+            exits.callback(self._release)
+            self._connect()
+            exits.callback(self._disconnect)
+            self._usable = True
+            with self.transaction() as transaction:
+                snapshot = transaction.snapshot
+                revision = snapshot.execute("SELECT version_num FROM alembic_version").fetchone()
+                check_revision(revision[0] if revision else None, self._store.directory.path)
+                self._store.check_banding(snapshot)
+                if self._needs_signatures or snapshot.has_signatures:
+                    snapshot.check_row_files(is_writer=True)
+            if snapshot.has_signatures:
+                with self.translated():
+                    self._store.clear_leftovers(snapshot.generation)
+            self._exits = exits.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._process != os.getpid():  # a fork's: connection and lock are the other process's
+            _FORKED.append(self._exits.pop_all())
+            return
+        if self._usable:
+            self._usable = False
+            with contextlib.suppress(Exception):
+                self._store.database.rest(self._connection)
+        self._exits.close()
+
+    def _connect(self) -> None:
+        self._engine = self._store.database.open_engine()
+        with self.translated():
+            self._connection = self._engine.connect()
+
+    def _disconnect(self) -> None:
+        self._connection.close()
+        self._engine.dispose()
+
+    def _release(self) -> None:
+        """Give the lock back; that of an index which is still aside is kept until it is closed."""
+        if self._store.creation is None:
+            self._lock.release()
+
+    def _settle(self) -> None:
+        """Bring a new index to its place, with its first commit in it.
+
+        Nobody else can have opened the database, and it is closed for the renaming: SQLite knows
+        its files by their names. The commit has taken effect: nothing here may look like its error.
+        """
+        self._usable = False
+        with contextlib.suppress(Exception):
+            self._store.database.rest(self._connection)
+        self._disconnect()
+        self._store.settle()
+        self._reconnect()
+
+    @property
+    def is_making(self) -> bool:
+        """Whether the index comes to its place with its first commit, which has not been made."""
+        creation = self._store.creation
+        return creation is not None and not creation.is_whole_only
+
+    def run(self, work: Callable[[WriteTransaction], _Result]) -> _Result:
+        """Do some work in one transaction, and again where the database wants it done again.
+
+        Parameters
+        ----------
+        work : callable
+            Given the open transaction, it writes; what it gives is the result. It may be called
+            several times, each time on the state that is committed then, and takes effect once.
+
+        Raises
+        ------
+        DatabaseError
+            The database failed and nothing was written, or, where the message says so, it is not
+            known whether it was.
+        """
+        with self.translated():
+            attempt = 0
+            while True:
+                attempt += 1
+                try:
+                    with self._attempt() as transaction:
+                        result = work(transaction)
+                    return result
+                except self._driver_errors() as error:
+                    fate = self._store.database.fate(error)
+                    if fate is Fate.FAILED or attempt == _ATTEMPTS:
+                        raise
+                    if fate is Fate.REPEATABLE:
+                        time.sleep(_PAUSE_SECONDS * attempt)
+                    elif not self._usable:
+                        self._reconnect(error)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[WriteTransaction]:
+        """One transaction: committed at the end of the block, rolled back on any error.
+
+        Raises
+        ------
+        DatabaseError
+            The database failed. Where that was at COMMIT and the database does not tell what became
+            of it, the message says that, and the writer is not usable any more.
+        """
+        with self.translated(), self._attempt() as transaction:
+            yield transaction
+
+    @contextlib.contextmanager
+    def _attempt(self) -> Iterator[WriteTransaction]:
+        """One transaction; errors come as the driver raises them."""
+        if not self._usable or self._process != os.getpid():
+            raise LshdbError("the writer is closed", hint="open the index again")
+        running = self._connection.begin()
+        try:
+            self._lock_database()
+            transaction = WriteTransaction(self._connection, self._store)
+            yield transaction
+            transaction.seal()
+        except BaseException:
+            self._roll_back(running.rollback)
+            raise
+        try:
+            running.commit()
+        except BaseException as error:
+            self._usable = False
+            if not isinstance(error, Exception) or not self._is_in(transaction.mark, error):
+                raise
+        if transaction.n_signatures != transaction.snapshot.n_signatures:
+            with contextlib.suppress(OSError):
+                transaction.snapshot.generation.set_header(transaction.n_signatures)
+        creation = self._store.creation
+        if creation and transaction.batch_id is not None and not creation.is_whole_only:
+            self._settle()
+
+    def _lock_database(self) -> None:
+        """Let no writer of another host in before the transaction ends."""
+        store = self._store
+        store.database.lock(
+            self._connection, store.uuid, timeout=self._lock.timeout, known_as=str(store.path)
+        )
+
+    def _is_in(self, mark: str | None, error: Exception) -> bool:
+        """Whether a transaction is committed whose COMMIT failed; asked by another connection.
+
+        Raises
+        ------
+        DatabaseError
+            It cannot be known.
+        """
+        database = self._store.database
+        fate = database.fate(error)
+        if mark is None or fate is Fate.FAILED:
+            raise self._unknown(error) from error
+        try:
+            self._reconnect(error)
+            return fate is Fate.LOST and self._is_marked(mark)
+        except self._driver_errors(LshdbError) as failure:
+            self._usable = False
+            raise self._unknown(error) from failure
+
+    def _is_marked(self, mark: str) -> bool:
+        """Whether a transaction of that mark is committed, and not only not yet."""
+        database = self._store.database
+        with self._connection.begin():
+            if database.session(self._connection).has_mark(mark):
+                return True
+            # Whoever has the lock now may be the lost connection, still at work.
+            self._lock_database()
+            return database.session(self._connection).has_mark(mark)
+
+    def _unknown(self, error: Exception) -> DatabaseError:
+        return DatabaseError(
+            f"the database {self._store.database} failed while committing: "
+            f"{self._store.database.said(error)}; "
+            "whether the batch is in is not known",
+            hint="run the same command again: what is in already will be left unchanged",
+        )
+
+    def _reconnect(self, error: Exception | None = None) -> None:
+        """Connect again, trying for as long as one waits for a lock.
+
+        Raises
+        ------
+        Exception
+            The error that made it necessary, if there was one, where no connection is to be had.
+        """
+        deadline = time.monotonic() + self._lock.timeout
+        with contextlib.suppress(Exception):
+            self._disconnect()
+        while True:
+            try:
+                self._connect()
+                break
+            except DatabaseError as failure:
+                if time.monotonic() >= deadline:
+                    raise error or failure from None
+                time.sleep(_PAUSE_SECONDS)
+        self._usable = True
+
+    def _driver_errors(self, *others: type[Exception]) -> tuple[type[Exception], ...]:
+        from sqlalchemy.exc import SQLAlchemyError
+
+        return self._store.database.errors(SQLAlchemyError, *others)
+
+    def tidy(self) -> None:
+        """Merge the posting runs that are due, each merge in a transaction of its own."""
+        while self._merge_due(most=FAN_IN):
+            pass
+
+    def limit_runs(self) -> None:
+        """Merge in the middle of an add, where it has made very many runs."""
+        self._merge_due(most=MOST_RUNS)
+
+    def vacuum(self) -> None:
+        """Give the space of what was deleted back to the file system.
+
+        Raises
+        ------
+        DatabaseError
+            There is not enough space for it; the index is as it was.
+        """
+        database = self._store.database
+        try:
+            database.vacuum(self._connection)
+        except database.driver_errors as error:
+            raise DatabaseError(
+                f"the database {database} could not be made smaller: {database.said(error)}; "
+                "nothing is lost",
+                hint="it needs as much free space again as the database takes; "
+                "then run lshdb compact again",
+            ) from error
+
+    def _merge_due(self, *, most: int) -> bool:
+        def work(transaction: WriteTransaction) -> bool:
+            due = transaction.runs.due(most=most)
+            if due:
+                transaction.runs.merge(due)
+            return bool(due)
+
+        return self.run(work)
+
+    def _roll_back(self, rollback: Callable[[], None]) -> None:
+        try:
+            rollback()
+        except Exception:
+            self._usable = False
+        if self._connection.invalidated:
+            self._usable = False
+
+    @contextlib.contextmanager
+    def translated(self) -> Iterator[None]:
+        """Turn the errors of database and file system into ours, once, with the cause."""
+        with self._store.diagnosed():
+            try:
+                yield
+            except self._driver_errors() as error:
+                database = self._store.database
+                raise DatabaseError(
+                    f"the database {database} failed: {database.said(error)}; "
+                    "the batch that was being written is not in",
+                    hint=database.hint(
+                        error, "check the free space and the permissions of its folder"
+                    ),
+                ) from error
+            except OSError as error:
+                raise DatabaseError(
+                    f"writing to the index {self._store.directory.path} failed: "
+                    f"{error.strerror or error}; the batch that was being written is not in",
+                    hint=system_hint(error)
+                    or "check the free space and the permissions of its folder",
+                ) from error

@@ -1,0 +1,55 @@
+"""What an add remembers of its contents never hides one that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from lshdb import Index
+from lshdb.ingest.pipeline import PostedContents
+from tests.conftest import family_corpus
+
+Make = Callable[..., Index]
+
+
+def test_what_was_remembered_is_suspected_and_little_else() -> None:
+    rng = np.random.default_rng(3)
+    keys = rng.integers(-(2**56), 0, 40_000)
+    posted = PostedContents([], bits=20)
+    assert not posted.suspected(keys).any()
+    posted.remember(keys[:20_000])
+    assert posted.suspected(keys[:20_000]).all()
+    assert posted.suspected(keys[20_000:]).mean() < 0.01
+
+
+def test_a_merged_run_makes_it_begin_anew() -> None:
+    posted = PostedContents(["a", "b"])
+    assert posted.runs_before(["a", "b", "c"]) == ["a", "b"]
+    posted.remember(np.array([5]))
+    assert posted.runs_before(["a", "d"]) == ["a", "d"]
+    assert not posted.suspected(np.array([5])).any()
+    assert posted.runs_before(["a", "d", "e"]) == ["a", "d"]
+
+
+@pytest.mark.parametrize("bits", [3, 20])
+@pytest.mark.parametrize("most", [3, 128])
+def test_copies_are_found_in_whichever_batch_they_come(
+    make_index: Make, monkeypatch: pytest.MonkeyPatch, bits: int, most: int
+) -> None:
+    """Copies of documents from before the add, of its earlier batches and of this one."""
+    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 7)
+    monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 1)
+    monkeypatch.setattr("lshdb.storage.transactions.writer.MOST_RUNS", most)
+    monkeypatch.setattr(
+        "lshdb.ingest.pipeline.PostedContents", lambda runs: PostedContents(runs, bits=bits)
+    )
+    corpus = family_corpus(51)
+    index = make_index(threshold=0.5)
+    index.add(corpus[:50])
+    index.add([(f"again-{key}", text) for key, text in corpus] + corpus)
+    distinct = {index.show(key).document.content_hash for key, _ in corpus}
+    assert index.stats().signatures == len(distinct)
+    for key, _ in corpus:
+        assert f"again-{key}" in index.show(key).copies

@@ -1,0 +1,155 @@
+"""Verified pairs of signatures: each once, each text once, whatever the memory and the file."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from lshdb import DamageError, Index
+from lshdb.search.verified_pairs import MEMORY
+from tests.brute import brute_pairs
+from tests.conftest import edited, family_corpus, make_text, pair_set
+
+Make = Callable[..., Index]
+
+
+def test_rows_are_read_some_at_a_time_where_all_would_take_too_much(
+    make_index: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = make_index(threshold=0.5)
+    index.add(family_corpus(41))
+    expected = pair_set(index)
+    assert len(expected) > 50
+    monkeypatch.setattr("lshdb.storage.rowfiles.row_file.MOST_HELD_BYTES", 0)
+    monkeypatch.setattr("lshdb.search.query._CANDIDATES", 2)
+    monkeypatch.setattr("lshdb.search.candidates._COMPARED", 2)
+    monkeypatch.setattr("lshdb.storage.rowfiles.row_file.RowFile.take_between", None)
+    assert pair_set(index) == expected
+
+
+def test_a_file_that_ends_too_early_is_damage(
+    make_index: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = make_index(threshold=0.5)
+    index.add(family_corpus(42))
+    monkeypatch.setattr("lshdb.storage.rowfiles.row_file.MOST_HELD_BYTES", 0)
+    assert list(index.pairs())
+    file = index.path / "signatures.npy"
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DamageError, match="bytes long; 150 rows need"):
+        list(index.pairs())
+    file.write_bytes(whole)
+
+
+def test_pairs_come_once_however_few_are_remembered(
+    make_index: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More pairs than places, so that most are overwritten before their next bucket."""
+    import random
+
+    rng = random.Random(5)
+    base = make_text(rng, 60)
+    corpus = [(f"d{number}", edited(rng, base, 2)) for number in range(90)]
+    index = make_index(threshold=0.5, bands=64, rows=2)
+    index.add(corpus)
+    expected = {(*sorted(pair[:2]), pair[2]) for pair in brute_pairs(corpus, 0.5)}
+    assert len(expected) > 3 * 1024
+    for memory in (2**20, 2**28):  # 2^13 places and 2^21
+        assert pair_set(index, memory=memory) == expected
+    monkeypatch.setattr("lshdb.search.verified_pairs._SPREAD", np.uint64(0))  # one place for all
+    assert pair_set(index) == expected
+
+
+def test_each_text_is_shingled_once(make_index: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lshdb.signatures import sets
+
+    index = make_index(threshold=0.3)
+    index.add(family_corpus(43))
+    plain = sets.shingle_content
+    shingled: list[object] = []
+
+    def counted(content, **how):  # type: ignore[no-untyped-def]
+        shingled.append(content)
+        return plain(content, **how)
+
+    monkeypatch.setattr(sets, "shingle_content", counted)
+    keys = {key for pair in pair_set(index) for key in pair[:2]}
+    assert len(keys) < 2 * len(shingled)
+    assert len(shingled) == len(set(map(str, shingled)))
+
+
+def test_a_bucket_as_large_as_the_cap_is_not_left_out(make_index: Make) -> None:
+    index = make_index(threshold=0.5)
+    index.add(family_corpus(44))
+    largest = index.stats().largest_bucket
+    assert largest > 2
+    found = index.pairs(max_bucket=largest)
+    assert len(list(found)) == len(list(index.pairs()))
+    assert (found.left_out.buckets, found.left_out.pairs, found.recall_lost) == (0, 0, 0.0)
+    capped = index.pairs(max_bucket=largest - 1)
+    list(capped)
+    assert capped.left_out.buckets == index.stats(max_bucket=largest - 1).buckets_left_out
+    assert capped.left_out.pairs == index.stats(max_bucket=largest - 1).pairs_left_out > 0
+
+
+def test_twins_are_of_the_same_state_or_none(make_index: Make) -> None:
+    index = make_index()
+    index.add([("a", "one two three")])
+    with index._store.reading() as snapshot:
+        with snapshot.twins(2) as twins:
+            assert [twin.n_signatures for twin in twins] == [1, 1]
+        index.add([("b", "four five six")])
+        with snapshot.twins(2) as twins:
+            assert twins == []
+        index.remove(["b"])
+        with snapshot.twins(1) as twins:
+            assert twins == []
+        assert list(index.pairs()) == []
+
+
+@pytest.mark.parametrize("since", [None, 2])
+@pytest.mark.parametrize("memory", [MEMORY, 2**20])
+def test_a_pair_is_found_by_any_bucket_that_is_not_left_out(
+    make_index: Make, since: int | None, memory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by its first band alone: that one's bucket may be too large, and a later one's not."""
+    monkeypatch.setattr("lshdb.search.candidates._PROBE_SIGNATURES", 7)
+    monkeypatch.setattr("lshdb.search.candidates.BLOCK_PAIRS", 64)
+    index = make_index(threshold=0.5)
+    corpus = family_corpus(3, families=30, size=8)
+    index.add(corpus[:150])
+    index.add(corpus[150:])
+    index.remove([key for key, _ in corpus[::11]])
+    rows = index.sql(
+        "SELECT bucket_key, min(key), batch_id FROM document_bucket GROUP BY 1, signature_id, 3"
+    )
+    buckets: dict[object, set[tuple[object, object]]] = {}
+    for bucket, key, batch in rows.rows:
+        buckets.setdefault(bucket, set()).add((key, batch))
+    small = {
+        tuple(sorted((one[0], two[0])))
+        for members in buckets.values()
+        if len(members) <= 3
+        for one, two in itertools.combinations(sorted(members), 2)
+        if since is None or max(one[1], two[1]) >= since
+    }
+    everything = pair_set(index, since=since)
+    expected = {pair for pair in everything if pair[:2] in small}
+    found = pair_set(index, since=since, max_bucket=3, memory=memory)
+    spoken_for = {key for members in buckets.values() for key, _ in members}
+    assert {pair for pair in found if spoken_for.issuperset(pair[:2])} == expected
+    assert len(everything) > len(expected) > 20
+
+
+def test_clusters_hang_together_by_any_bucket_that_is_not_linked(make_index: Make) -> None:
+    index, other = make_index("a", threshold=0.5), make_index("b", threshold=0.5)
+    for each in (index, other):
+        each.add(family_corpus(3, families=40, size=8))
+    index.update_clusters(max_bucket=3)
+    other.update_clusters()
+    found = [sorted(cluster.keys) for cluster in index.clusters()]
+    assert sorted(found) == sorted(sorted(cluster.keys) for cluster in other.clusters())

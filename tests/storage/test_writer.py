@@ -1,0 +1,270 @@
+"""The commit protocol: a batch is there whole or not at all, wherever it fails."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lshdb import ConflictError, DatabaseError, Index
+from lshdb.storage.dialects.sqlite import SqliteDatabase
+from lshdb.storage.dialects.sqlite import sqlite_session as session
+from lshdb.storage.rowfiles import row_file
+from lshdb.storage.transactions import changes as transaction
+from lshdb.storage.transactions import writer as writing
+from tests.children.placing import child_path
+from tests.conftest import family_corpus, pair_set
+
+Make = Callable[..., Index]
+CORPUS = family_corpus(3, families=8)
+
+
+def state_of(index: Index) -> tuple[object, ...]:
+    with Index.open(index.path) as again:
+        assert again.check() == []
+        return again.stats().documents, again.stats().signatures, pair_set(again)
+
+
+def failing(error: BaseException) -> Callable[..., None]:
+    def fail(*_arguments: object, **_named: object) -> None:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (row_file.RowFile, "append"),
+        (row_file, "_sync_data"),
+        (transaction.WriteTransaction, "record_blocks"),
+        (transaction.WriteTransaction, "insert_documents"),
+        (transaction.WriteTransaction, "put_bodies"),
+        (transaction.PostingRuns, "add"),
+        (transaction.WriteTransaction, "update_batch"),
+    ],
+)
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_failure_before_commit_leaves_the_index_as_it_was(
+    make_index: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    owner: object,
+    name: str,
+    error: BaseException,
+) -> None:
+    index = make_index()
+    index.add(CORPUS[:20])
+    before = state_of(index)
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, failing(error))
+        expected = DatabaseError if isinstance(error, OSError) else KeyboardInterrupt
+        with pytest.raises(expected):
+            index.add(CORPUS[20:])
+    assert state_of(index) == before
+    index.add(CORPUS[20:])
+    plain = make_index("plain.lshdb")
+    plain.add(CORPUS)
+    assert state_of(index) == state_of(plain)
+
+
+def test_failure_at_commit_says_that_the_outcome_is_unknown(
+    make_index: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit took effect and then reported an error: the rows must still be there."""
+    from sqlalchemy.engine.base import RootTransaction
+
+    index = make_index()
+    index.add(CORPUS[:20])
+    commit = RootTransaction.commit
+    calls = []
+
+    def commit_and_fail(running: RootTransaction) -> None:
+        commit(running)
+        calls.append(1)
+        if len(calls) == 3:  # entering, reading the last batch, and then the batch itself
+            raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RootTransaction, "commit", commit_and_fail)
+        with pytest.raises(DatabaseError, match="is not known"):
+            index.add(CORPUS[20:])
+    assert state_of(index)[0] == len(CORPUS)
+    assert index.add(CORPUS).unchanged == len(CORPUS)
+
+
+def test_rows_past_the_committed_count_are_overwritten(make_index: Make) -> None:
+    index = make_index()
+    index.add(CORPUS[:20])
+    with open(index.path / "signatures.npy", "ab") as file:
+        file.write(os.urandom(5000))
+    index.add(CORPUS[20:])
+    plain = make_index("plain.lshdb")
+    plain.add(CORPUS)
+    assert state_of(index) == state_of(plain)
+
+
+def test_header_left_behind_by_a_crash_is_no_damage(make_index: Make) -> None:
+    index = make_index()
+    index.add(CORPUS[:20])
+    header = (index.path / "signatures.npy").read_bytes()[:128]
+    index.add(CORPUS[20:])
+    with open(index.path / "signatures.npy", "r+b") as file:
+        file.write(header)
+    assert state_of(index)[0] == len(CORPUS)
+
+
+def test_blocks_cover_every_row_with_its_crc(
+    make_index: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lshdb.storage.rowfiles.layouts.BLOCK_ROWS", 8)
+    index = make_index()
+    for start, end in ((0, 3), (3, 4), (4, 9), (9, 30), (30, 31), (31, len(CORPUS))):
+        index.add(CORPUS[start:end])
+    blocks = list(index.sql("SELECT first_row, n_rows FROM signature_block ORDER BY 1").rows)
+    n = index.stats().signatures
+    assert blocks == [(first, min(8, n - first)) for first in range(0, n, 8)]
+
+
+KILLED = """
+import os, sys
+from lshdb import Index
+from lshdb.storage import transaction
+from tests.conftest import family_corpus
+where = sys.argv[2]
+if where == "append":
+    old = transaction.WriteTransaction.record_blocks
+    transaction.WriteTransaction.record_blocks = lambda *a: os.kill(os.getpid(), 9)
+elif where == "before commit":
+    transaction.WriteTransaction.update_batch = lambda *a: os.kill(os.getpid(), 9)
+elif where == "after commit":
+    from lshdb.storage.rowfiles.row_file import RowFile
+    RowFile.set_header = lambda *a: os.kill(os.getpid(), 9)
+elif where == "merge":
+    from lshdb.storage import runs
+    runs.RUN_ROWS = runs.LEVEL_ROWS = 1
+    runs.FAN_IN = 2
+    from lshdb.storage import writing
+    writing.FAN_IN = 1
+    runs.PostingRuns._publish = lambda *a: os.kill(os.getpid(), 9)
+with Index.open(sys.argv[1]) as index:
+    index.add(family_corpus(3, families=8)[20:])
+"""
+
+
+@pytest.mark.parametrize("where", ["append", "before commit", "after commit", "merge"])
+def test_killed_writer_leaves_all_or_nothing(make_index: Make, where: str) -> None:
+    index = make_index()
+    index.add(CORPUS[:20])
+    before = state_of(index)
+    process = subprocess.run(
+        [sys.executable, "-c", KILLED, str(index.path), where],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONPATH": child_path()},
+        capture_output=True,
+        check=False,
+    )
+    assert process.returncode == -9, process.stderr
+    after = state_of(index)
+    assert after == before if where != "after commit" else after[0] == len(CORPUS)
+    index.add(CORPUS)
+    plain = make_index("plain.lshdb")
+    plain.add(CORPUS)
+    assert state_of(index)[0] == state_of(plain)[0]
+    assert state_of(index)[2] == state_of(plain)[2]
+
+
+@pytest.mark.sqlite("its settings")
+def test_database_is_durable_as_promised(make_index: Make) -> None:
+    index = make_index()
+    with writing.Writer(index._store, lock_timeout=1) as writer, writer.transaction() as open_:
+        assert open_.execute("PRAGMA synchronous").fetchone()[0] == 2
+        assert open_.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+        assert open_.execute("PRAGMA foreign_keys").fetchone()[0] == 1
+
+
+@pytest.mark.parametrize("n", [0, 1, 332, 333, 334, 1000])
+def test_rows_go_in_whole_whatever_their_number(make_index: Make, n: int) -> None:
+    index = make_index()
+    keys = [f"k{number}" for number in range(n)]
+    index.add([(key, f"text {key}") for key in keys])
+    with Index.open(index.path) as again:
+        assert again.check() == []
+        assert [again.show(key).body for key in keys[-3:]] == [f"text {key}" for key in keys[-3:]]
+        changed = again.add([(key, f"Text {key}") for key in keys])
+        assert (changed.replaced, changed.documents) == (n, n)
+        assert again.check() == []
+        assert [again.show(key).body for key in keys[:3]] == [f"Text {key}" for key in keys[:3]]
+
+
+@pytest.mark.parametrize("n", [0, 1, 4, 5, 9, 10, 11, 14, 15, 16, 19, 20, 25, 38])
+@pytest.mark.parametrize("large", [True, False])
+def test_statements_of_two_sizes_insert_every_row_once(
+    monkeypatch: pytest.MonkeyPatch, n: int, large: bool
+) -> None:
+    monkeypatch.setattr(session, "LARGE_STATEMENT", 31)  # ten rows of three columns
+    monkeypatch.setattr(session, "PARAMETERS_A_STATEMENT", 15)
+    rows = [(number, f"row {number}", None) for number in range(n)]
+    sizes = []
+    with sqlite3.connect(":memory:") as connection:
+        connection.execute("CREATE TABLE t (a, b, c)")
+
+        class Counting:
+            def execute(self, sql: str, values: list[object]) -> None:
+                sizes.append(len(values) // 3)
+                connection.execute(sql, values)
+
+        database = SqliteDatabase(Path(":memory:"))
+        writing_session = session.SqliteSession(database, Counting(), is_reader=False)
+        writing_session.insert_rows("t", ("a", "b", "c"), iter(rows), large=large)
+        assert connection.execute("SELECT * FROM t ORDER BY rowid").fetchall() == rows
+    tens = n // 10 if large else 0
+    assert sizes[:tens] == [10] * tens
+    assert all(0 < size <= 5 for size in sizes[tens:])
+
+
+def test_a_batch_of_many_documents_goes_in_whole(
+    make_index: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transaction, "MANY_DOCUMENTS", 10)
+    index = make_index()
+    index.add([(f"k{number}", f"text {number}") for number in range(1700)])
+    with Index.open(index.path) as again:
+        assert again.check() == []
+        assert again.show("k1699").body == "text 1699"
+
+
+def test_an_error_of_the_driver_is_one_of_ours(make_index: Make) -> None:
+    index = make_index()
+    index.add(CORPUS[:20])
+    before = state_of(index)
+    with writing.Writer(index._store, lock_timeout=1) as writer:
+        with (
+            pytest.raises(DatabaseError, match=r"(?i:unique).*; the batch .* is not in"),
+            writer.transaction() as open_,
+        ):
+            open_.put_bodies([(1, "text", b"twice")])
+        with writer.transaction():
+            pass  # still usable
+    assert state_of(index) == before
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_garbage_collector_is_as_it_was(make_index: Make, enabled: bool) -> None:
+    index = make_index()
+    index.add([("a", "text")])
+    try:
+        if not enabled:
+            gc.disable()
+        index.add(CORPUS)
+        assert gc.isenabled() is enabled
+        with pytest.raises(ConflictError):
+            index.add([("a", "other")], on_conflict="error")
+        assert gc.isenabled() is enabled
+    finally:
+        gc.enable()
