@@ -47,7 +47,7 @@ def test_what_is_wrong_is_reported_with_a_command(tmp_path: Path) -> None:
     wrong.write_text(
         "import sys\n"
         f"sys.path.insert(0, {str(ROOT)!r})\n"
-        "from lshdb.documents import jsonl\n"
+        "from lshdb.documents.formats import jsonl\n"
         "jsonl._no_json = lambda line, error: 1 / 0\n"
         "import runpy\n"
         f"sys.argv[0] = {str(ROOT / 'tests' / 'fuzz_readers.py')!r}\n"

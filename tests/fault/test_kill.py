@@ -55,9 +55,11 @@ NAMED = {
     "before a checkpoint is synced": call(SYNC, "index.db$", "before"),
     "before the log is emptied": call(TRUNCATE, "-wal$", "before"),
     "after the log is emptied": call(TRUNCATE, "-wal$", "after"),
-    "before a merge": function("storage.transaction:PostingRuns.merge", "before"),
-    "after a merge, before its commit": function("storage.transaction:PostingRuns.merge", "after"),
-    "before clusters are written": function("storage.edges:EdgeTables.put_state", "before"),
+    "before a merge": function("storage.transactions.changes:PostingRuns.merge", "before"),
+    "after a merge, before its commit": function(
+        "storage.transactions.changes:PostingRuns.merge", "after"
+    ),
+    "before clusters are written": function("storage.tables.edges:EdgeTables.put_state", "before"),
 }
 NAMED_BITS = {
     "before the vectors are written": call(WRITE, "vectors.npy$", "before"),
@@ -73,8 +75,10 @@ NAMED_FIRST = {
     "before the folder is made": call(MKDIR, "", "before"),
     "after the folder is made": call(MKDIR, "", "after"),
     "in the first file": call(WRITE, "signatures.npy$", "half"),
-    "in the schema": function("storage.migrations:upgrade", "after"),
-    "before index.toml": function("storage.directory:IndexDirectory.write_description", "before"),
+    "in the schema": function("storage.tables.migrations:upgrade", "after"),
+    "before index.toml": function(
+        "storage.place.directory:IndexDirectory.write_description", "before"
+    ),
     "before the rename": call(RENAME, "", "before"),
     "after the rename": call(RENAME, "", "after"),
 }
@@ -180,11 +184,11 @@ POSTGRES = {
     "when the commit is durable": {
         "killed_at": {"name": "sqlalchemy.engine:RootTransaction.commit", "when": "after", "nth": 4}
     },
-    "before a commit": function("storage.transaction:WriteTransaction.seal", "after", 3),
+    "before a commit": function("storage.transactions.changes:WriteTransaction.seal", "after", 3),
     "before merged runs are dropped": function(
-        "storage.dialects.postgresql.database:drop_retired", "before"
+        "storage.dialects.postgresql.postgres_database:drop_retired", "before"
     ),
-    "after some are": function("storage.dialects.postgresql.retiring:_drop", "after"),
+    "after some are": function("storage.dialects.postgresql.postgres_runs:_drop", "after"),
 }
 ORDINARY_POSTGRES = ("before a commit", "after a merge, before its commit", "after some are")
 

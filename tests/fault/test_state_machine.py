@@ -74,7 +74,7 @@ class Life(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.names = (Path(self.folder.name) / f"{number}.lshdb" for number in itertools.count())
         self.patch = pytest.MonkeyPatch()
-        for name in ("adding.BATCH_DOCUMENTS", "merging.BATCH_DOCUMENTS"):
+        for name in ("ingest.add.BATCH_DOCUMENTS", "ingest.merge.BATCH_DOCUMENTS"):
             self.patch.setattr(f"lshdb.{name}", SIZE)
         self.patch.setattr("lshdb.ingest.remove._DOCUMENTS_A_BATCH", SIZE)
         for name, size in (("RUN_ROWS", 20), ("LEVEL_ROWS", 20), ("SEAL_ROWS", 60)):
