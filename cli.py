@@ -1,8 +1,8 @@
 """The command line from a checkout: ``python cli.py add ...`` is ``lshdb add ...``.
 
-Python looks for modules in the folder of the script first, so this checkout hides an lshdb that is
-installed. Where the checkout's compiled kernel was not built and the installed lshdb has one, the
-installed one runs, and says so.
+Python looks for modules in the script's folder first, so this checkout hides an installed lshdb.
+If the checkout's kernel is not compiled and the installed lshdb has one, the installed one runs and
+a note says so.
 """
 
 import os
@@ -14,13 +14,13 @@ CHECKOUT = os.path.dirname(os.path.realpath(__file__))
 
 
 def has_kernel(folders: Iterable[str]) -> bool:
-    """Whether the package in these folders has a kernel that this Python can import."""
+    """Return whether the package in these folders has a kernel that this Python can import."""
     rooms = [os.path.join(folder, "signatures") for folder in folders]
     return PathFinder.find_spec("_kernels", rooms) is not None
 
 
 def prefer_kernel() -> None:
-    """Take the checkout out of the way of an installed lshdb that has the kernel which it lacks."""
+    """Take the checkout out of ``sys.path`` if only an installed lshdb has a compiled kernel."""
     others = [path for path in sys.path if os.path.realpath(path) != CHECKOUT]
     installed = PathFinder.find_spec("lshdb", others)
     folders = list(installed.submodule_search_locations or ()) if installed is not None else []

@@ -1,9 +1,9 @@
 """The command line: one file per command, and each command is one public method of ``Index``.
 
-Decided: a command's module is imported when the command is called for, by name, so that ``lshdb
-query`` starts without what ``add`` or ``demo`` need. What only a terminal needs (rich) is imported
-where a table or a progress bar is drawn. Data goes to standard output, everything else to standard
-error; the exit codes are in ``_errors.py``.
+Decided: a module is imported by name when its command runs, so that ``lshdb query`` starts
+without what ``add`` or ``demo`` need. rich is imported only where a table or a progress bar is
+drawn. Data goes to standard output, everything else to standard error; ``_errors.py`` lists the
+exit codes.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ COMMANDS = (
     "upgrade",
     "demo",
 )
-"""Every command, in the order in which help lists them; the module of the same name holds it."""
+"""Every command, in the order of the help; each lives in the module of the same name."""
 
 
 class LazyGroup(click.Group):
-    """Commands that are imported by name, with every error of theirs turned into a message."""
+    """Commands that are imported by name; every error they raise becomes a message."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -98,22 +98,22 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool)
     is_eager=True,
     expose_value=False,
     callback=_show_version,
-    help="Show the version, and whether the compiled kernel is in use.",
+    help="Show the version and whether the compiled kernel is in use.",
 )
 def cli() -> None:
-    """A near-duplicate index that stays on disk: documents in, similar documents out."""
+    """Keep a near-duplicate index on disk: add documents, find the similar ones."""
 
 
 def run() -> int:
-    """Run the command line as the process was called; the exit code."""
+    """Run the command line with the arguments of the process; return the exit code."""
     program = None
     if os.path.basename(sys.argv[0]) == "cli.py":
         program = f"python {sys.argv[0]}"
     try:
         code = cli.main(prog_name=program, standalone_mode=False)
-    except click.exceptions.Abort as error:  # click's form of a Ctrl-C outside of the command
+    except click.exceptions.Abort as error:  # click's form of a Ctrl-C outside of a command
         raise error.__cause__ or KeyboardInterrupt from None
-    except click.ClickException as error:  # the help, where there are no arguments
+    except click.ClickException as error:  # the help, if there are no arguments
         error.show()
         return error.exit_code
     return code if isinstance(code, int) else 0

@@ -1,8 +1,8 @@
 """Values -> text for one cell of a listing, in each of the formats. Pure functions.
 
-Decided: what a terminal would obey, it is not shown. Control characters, direction overrides and
-separators that break lines appear as escapes wherever the output may be a terminal; in data for
-programs they stay what they are, but for the four characters that TSV cannot hold.
+Decided: a terminal never receives characters that it would act on. Control characters, direction
+overrides and line separators appear as escapes wherever the output may be a terminal. Data for
+programs keeps them, except for the four characters that TSV cannot hold.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _CSV_SPECIAL = re.compile('[",\r\n]')
 
 
 def harmless(text: str) -> str:
-    """The text with everything that a terminal would act on as an escape; one line."""
+    """Return the text as one line, with escapes for everything that a terminal would act on."""
     return _UNSAFE.sub(_escape, text)
 
 
 def harmless_json(text: str) -> str:
-    r"""The same for a line of JSON without its line feed, which stays valid: ``\u202e``."""
+    r"""Do the same for a line of JSON without its line feed; it stays valid: ``\u202e``."""
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
@@ -41,13 +41,13 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def text_of(value: Any, decimals: int | None = None) -> str:
-    """A value as text: nothing for None, hexadecimal for bytes, JSON for lists.
+    """Return a value as text: nothing for None, hexadecimal for bytes, JSON for lists.
 
     Parameters
     ----------
     value : str, int, float, bytes, list or None
     decimals : int, optional
-        Of a float; as many as it takes to tell it from every other if not given.
+        Decimals of a float. By default, enough to tell it from every other float.
     """
     if isinstance(value, str):
         return value
@@ -65,7 +65,7 @@ def text_of(value: Any, decimals: int | None = None) -> str:
 
 
 def tsv_line(cells: Sequence[str]) -> str:
-    r"""Cells between tabs; backslash, tab, line feed and carriage return as ``\\ \t \n \r``."""
+    r"""Join cells with tabs; write backslash, tab, LF and CR as ``\\ \t \n \r``."""
     return "\t".join(
         _TSV_SPECIAL.sub(lambda match: _TSV_ESCAPES[match[0]], cell)
         if _TSV_SPECIAL.search(cell)
@@ -75,16 +75,16 @@ def tsv_line(cells: Sequence[str]) -> str:
 
 
 def csv_line(cells: Sequence[str]) -> str:
-    """Cells between commas, quoted where they must be (RFC 4180, but for the line's end)."""
+    """Join cells with commas; quote where needed (RFC 4180, except for the line ending)."""
     if len(cells) == 1 and not cells[0]:
-        return '""'  # an empty line would be no record
+        return '""'  # an empty line would not be a record
     return ",".join(
         '"' + cell.replace('"', '""') + '"' if _CSV_SPECIAL.search(cell) else cell for cell in cells
     )
 
 
 def json_line(names: Sequence[str], values: Sequence[Any]) -> bytes:
-    """An object by column name; floats in full precision, bytes as hexadecimal."""
+    """Return an object by column name, with floats in full precision and bytes as hexadecimal."""
     return orjson.dumps(dict(zip(names, values, strict=True)), default=_json_default)
 
 

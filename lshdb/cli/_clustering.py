@@ -1,4 +1,4 @@
-"""What commands that rest on stored edges share: options, and bringing edges up to date."""
+"""What commands on stored verified pairs share: their options, and updating those pairs."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from lshdb.cli._searching import in_words
 __all__ = ["linkage_option", "linking_options", "update_edges"]
 
 MAX_BUCKET = 1000
-"""The cap where none was ever given."""
+"""The cap if none was ever given."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def linkage_option(function: Function) -> Function:
-    """What becomes of a chain."""
+    """Add the option that decides about chains of similar documents."""
     return click.option(
         "--linkage",
         type=click.Choice(["component", "representative"]),
         default="component",
         show_default=True,
-        help="Keep a chain of similar documents together, or cut it so that every member is "
-        "similar to the one that the cluster is called after.",
+        help="component keeps chains of similar documents together; representative cuts them so "
+        "that every member is similar to the document that names the cluster.",
     )(function)
 
 
 def linking_options(function: Function) -> Function:
-    """How similar, how verified, and whether what is stored is brought up to date first."""
+    """Add the options for threshold and verification, and for whether to update first."""
     options = (
         click.option(
             "--threshold",
@@ -44,19 +44,19 @@ def linking_options(function: Function) -> Function:
         click.option(
             "--verify",
             type=click.Choice(["signature", "exact"]),
-            help="How pairs are verified; another way than before finds all of them anew.  "
+            help="How to verify pairs. A method other than the last one finds all pairs again.  "
             "[default: as before; exact where texts are stored]",
         ),
         max_bucket_option(
-            "Link larger buckets through leaders and do not compare all their pairs; none compares "
-            "all. What is given holds until another is given, which finds all pairs anew.  "
-            "[default: as before; 1000]"
+            "Join the documents of larger buckets through leaders instead of comparing all their "
+            "pairs; none compares all. The value holds until you give another, which finds all "
+            "pairs again.  [default: as before; 1000]"
         ),
         memory_option,
         click.option(
             "--no-update",
             is_flag=True,
-            help="Answer from the pairs that were found before, and write nothing.",
+            help="Answer from the pairs found before, and write nothing.",
         ),
         lock_option,
     )
@@ -75,11 +75,11 @@ def update_edges(
     no_update: bool,
     lock_timeout: float,
 ) -> None:
-    """Bring verified pairs and clusters up to date, and say what was not compared."""
+    """Update verified pairs and clusters, and say what was not compared."""
     if no_update:
         if verify is not None or max_bucket is not None:
             raise click.UsageError(
-                "--verify and --max-bucket find pairs anew; --no-update does not"
+                "--verify and --max-bucket find pairs again; --no-update does not"
             )
         state = index.edge_state()
     else:
@@ -101,12 +101,12 @@ def update_edges(
     if state.hot_buckets:
         note(
             f"{state.hot_buckets:,} buckets of more than {state.max_bucket:,} documents were "
-            f"linked through leaders: {state.hot_pairs:,} of their pairs were not compared there; "
+            f"joined through leaders; {state.hot_pairs:,} of their pairs were not compared there; "
             f"{in_words(index.loss(threshold=threshold))}"
         )
         curve = index.params.curve
         if threshold is not None and curve.level(threshold) > state.threshold:
             note(
-                f"documents of those buckets were linked at {curve.value(state.threshold):g}; at "
+                f"documents of those buckets were joined at {curve.value(state.threshold):g}; at "
                 f"{threshold:g} they may fall into more clusters than they should"
             )

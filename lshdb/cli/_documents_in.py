@@ -1,4 +1,4 @@
-"""What ``add`` and ``demo`` share: an index made where there is none, and a watched add."""
+"""What ``add`` and ``demo`` share: making an index if there is none, and adding with progress."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SUFFIXES = (".npy", ".npz")
 
 
 def require_metric(paths: Iterable[str], given: Mapping[str, Any], input_format: str) -> None:
-    """Refuse arrays for an index that is to be made without a metric, which would be of texts.
+    """Refuse vectors for a new index without a metric: its default metric compares texts.
 
     Raises
     ------
@@ -53,20 +53,20 @@ def require_metric(paths: Iterable[str], given: Mapping[str, Any], input_format:
         is_array = input_format in _ARRAYS or os.path.splitext(path)[1].lower() in _SUFFIXES
         if "metric" not in given and is_array:
             raise InputError(
-                f"{path} holds vectors, and no metric says how they are compared",
-                hint="give --metric: cosine, l2 or l1, or for bits hamming or jaccard-bits",
+                f"{path} holds vectors, and no metric is given to compare them by",
+                hint="give --metric: cosine, l2 or l1; for bits, hamming or jaccard-bits",
             )
 
 
 def open_if_there(path: str, **given: Any) -> Index | None:
-    """Open an index; None if there is nothing, or an empty folder, where it could be made.
+    """Open an index; return None for an empty folder or nothing, where one can be made.
 
     Raises
     ------
     IndexNotFoundError
-        Something else is there.
+        Something else is at that path.
     ParameterMismatchError
-        It was made with something else than what is given.
+        It was made with parameters other than those given.
     """
     try:
         return Index.open(path, **given)
@@ -82,11 +82,11 @@ def open_if_there(path: str, **given: Any) -> Index | None:
 def create_and_say(
     path: str, *, lock_timeout: float = 60.0, seen: dict[str, Any] | None = None, **given: Any
 ) -> Iterator[Index]:
-    """Make an index with what is given, the rest by default, say so, and close it at the end.
+    """Make an index with the given parameters, say so, and close it at the end.
 
-    It comes to its place with its first commit. Where somebody else is making it, that is waited
-    for, and theirs is opened. What was seen in the input is for making one; an index that is there
-    need not have been made with it.
+    It appears at its place with its first commit. If another process is making it, wait for that
+    and open the result. ``seen`` holds what the input showed. It is for a new index only; an
+    existing one may differ.
     """
     try:
         index, is_new = _create(path, lock_timeout, **{**(seen or {}), **given}), True
@@ -129,7 +129,7 @@ def add_watched(
     workers: int | None = None,
     report_rejected: bool = True,
 ) -> AddResult:
-    """Add, showing progress, saying what is waited for, and what is in after Ctrl-C."""
+    """Add with progress; say what is waited for and, after Ctrl-C, what is committed."""
     taken = progress.watch(items)
 
     def add(timeout: float) -> AddResult:
@@ -144,7 +144,7 @@ def add_watched(
                 on_reject=progress.rejected if report_rejected else None,
                 on_commit=progress.committed,
             )
-        except AllRejectedError as error:  # each has been reported, and the exit code says so
+        except AllRejectedError as error:  # each was reported, and the exit code says so
             return error.result
 
     try:
@@ -164,7 +164,7 @@ def add_watched(
 
 @contextlib.contextmanager
 def committing(words: str) -> Iterator[TaskProgress]:
-    """Show what is being committed, and say what is in after Ctrl-C."""
+    """Show what is being committed and, after Ctrl-C, say what is in the index."""
     progress = TaskProgress(words)
     try:
         with progress:
@@ -176,7 +176,7 @@ def committing(words: str) -> Iterator[TaskProgress]:
 
 
 def summary(result: AddResult) -> str:
-    """What an add did, in one line."""
+    """Describe in one line what an add did."""
     rate = result.documents / result.seconds if result.seconds else 0.0
     return (
         f"added {result.added:,}, replaced {result.replaced:,}, unchanged {result.unchanged:,}, "
@@ -186,18 +186,18 @@ def summary(result: AddResult) -> str:
 
 
 def note_resumed(index: Index, result: AddResult) -> None:
-    """Say what became of an add that did not end and came right before this one."""
+    """Say what became of an unfinished add right before this one."""
     if result.resumed:
         note(
-            f"{result.resumed:,} of those unchanged had come in with an add that did not end; they "
-            "count as new with this one"
+            f"{result.resumed:,} of the unchanged documents came in with an add that did not end; "
+            "they count as new with this one"
         )
     first = result.batches[0] if result.batches else 0
     left = unfinished_last([batch for batch in index.batches() if batch.batch_id < first])
     if left is not None:
         note(
             f"the add before this one ({left.source}, begun {left.started_at[:16]} UTC) did not "
-            "end; add its input again, or no --since last shows what it brought"
+            "end; add its input again, or --since last will never show what it brought"
         )
 
 
@@ -210,7 +210,7 @@ def _batches(result: AddResult) -> str:
 
 def _kept(result: AddResult | None, what: str) -> str:
     if result is None or not result.batches:
-        return "nothing had been committed by then"
+        return "nothing was committed"
     return (
         f"{result.documents:,} documents are committed and stay ({_batches(result)}); "
         f"{what} again adds the rest"

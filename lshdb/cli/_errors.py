@@ -1,4 +1,4 @@
-"""Errors -> a message, a hint and an exit code. Nothing but a bug ends with a traceback.
+"""Errors -> a message, a hint and an exit code. Only a bug ends with a traceback.
 
     0    done
     1    the library refused, or the system did (disk, permissions, memory)
@@ -8,10 +8,10 @@
     5    done, but some input was rejected
     130  interrupted by Ctrl-C
     143  asked to end by SIGTERM
-    141  whoever read the output has closed it (as ``lshdb pairs X | head`` does); said to nobody
+    141  the reader of the output closed it (as ``lshdb pairs X | head`` does); no message
 
-Messages go to standard error, with a hint on a line of its own where there is one. So do the
-library's warnings, as notes.
+Messages go to standard error, each followed by its hint on a line of its own. The library's
+warnings go there too, as notes.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ CLOSED_PIPE = 141
 TERMINATED = 143
 
 _HELP_SHOWN = getattr(click.exceptions, "NoArgsIsHelpError", ())
-"""Click's way of showing the help when there are no arguments; it is no mistake."""
+"""How click shows the help when there are no arguments; this is not a mistake."""
 
 
 @contextlib.contextmanager
 def errors_as_messages() -> Iterator[None]:
-    """Run a command; what it raises on purpose becomes a message and ``click``'s ``Exit``.
+    """Run a command; turn what it raises on purpose into a message and ``click``'s ``Exit``.
 
     Output is flushed inside, so that a closed pipe or a full disk is noticed here.
     """
@@ -75,7 +75,7 @@ def errors_as_messages() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _warnings_as_notes() -> Iterator[None]:
-    """Say what the library warns of as the command line says everything else, and once."""
+    """Show the library's warnings as notes, each once."""
     said: set[str] = set()
     with warnings.catch_warnings():
         shown_by_python = warnings.showwarning
@@ -94,16 +94,16 @@ def _warnings_as_notes() -> Iterator[None]:
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """Whether a library could not be loaded for want of memory, or the interpreter lost an error.
+    """Return whether an import failed for want of memory, or the interpreter lost an error.
 
-    That is how a limit shows (``ulimit -v``) while modules are being imported.
+    A limit such as ``ulimit -v`` shows in this way while modules are being imported.
     """
     words = ("failed to map segment", "cannot allocate memory", "error return without exception")
     return any(one in str(error).lower() for one in words)
 
 
 def _report(error: BaseException) -> int:
-    """Say what went wrong, if it is to be said; the exit code."""
+    """Report an error, unless it needs no message; return the exit code."""
     if isinstance(error, BrokenPipeError):
         return CLOSED_PIPE
     if isinstance(error, KeyboardInterrupt):
@@ -126,14 +126,14 @@ def _report(error: BaseException) -> int:
 
 
 def interruption(error: KeyboardInterrupt) -> tuple[str, int]:
-    """What is said of a signal that ended the command, and the exit code."""
+    """Return the message for a signal that ended the command, and the exit code."""
     if isinstance(error, Terminated):
         return "terminated", TERMINATED
     return "interrupted", INTERRUPTED
 
 
 def exit_code(error: LshdbError) -> int:
-    """The exit code of a library error."""
+    """Return the exit code of a library error."""
     if isinstance(error, ParameterError):
         return USAGE
     if isinstance(error, LockedError):
@@ -150,6 +150,6 @@ def _show(message: str, hint: str | None) -> None:
 
 
 def _uncapitalised(message: str) -> str:
-    """Click's messages are sentences; ours are not."""
+    """Turn one of click's sentences into a message in our style: no capital, no full stop."""
     message = message.removesuffix(".")
     return message[:1].lower() + message[1:]

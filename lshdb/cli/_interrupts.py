@@ -1,9 +1,9 @@
 """Ctrl-C and SIGTERM in the middle of a long SQL statement.
 
-The interpreter acts on a signal between two of its own instructions; a statement that the database
-works on for minutes is one instruction, and Ctrl-C would seem to do nothing. A thread that is woken
-by the signal itself ends the process if the interpreter has not come to it within a second. Only
-for commands that read: there is nothing to be cleaned up.
+The interpreter acts on a signal between two of its own instructions. A statement that runs in the
+database for minutes is one instruction, so Ctrl-C would seem to do nothing. Here the signal wakes a
+thread, which ends the process if the interpreter has not acted within a second. Only for commands
+that read: they leave nothing to clean up.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def prompt_interrupts() -> Iterator[None]:
 
 def _watch(reader: int, over: threading.Event) -> None:
     while signals := os.read(reader, 1):
-        # A signal that came at a bad moment comes again as SIGALRM, which nobody may hear either.
+        # A signal that came at a bad moment comes again as SIGALRM, which may be missed too.
         number = postponed() if signals[0] == signal.SIGALRM else signals[0]
         ends = _ENDS.get(number)
         if ends is not None and not over.wait(_PATIENCE_SECONDS):

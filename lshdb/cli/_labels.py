@@ -1,4 +1,4 @@
-"""Parameters in words: what shingles are made of, what is done to texts first."""
+"""Parameters in words: what shingles are made of, and how texts are normalised."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNIT_NAMES = {
     "url": "URL token",
     "tokenizer": "token",
 }
-"""One of each unit, for people; the choices of ``--unit``."""
+"""The name of one unit; the choices of ``--unit``."""
 
 _STEPS = {
     "accents": "accents dropped",
@@ -25,7 +25,7 @@ _STEPS = {
 
 
 def contents_in_words(params: IndexParams) -> tuple[str, str]:
-    """What is compared, as a word and what it is like: shingles, weights, vectors or bits."""
+    """Describe what is compared, as a name and details: shingles, weights, vectors or bits."""
     if params.kind.body == "vector":
         return "vectors", f"{params.dim:,} numbers as {params.dtype}, by {params.metric}"
     if params.kind.body == "bits":
@@ -36,7 +36,7 @@ def contents_in_words(params: IndexParams) -> tuple[str, str]:
 
 
 def _shingles_in_words(params: IndexParams) -> str:
-    """What a shingle is, and whether repeats count."""
+    """Describe a shingle, and say whether repeats count."""
     plural = f"{UNIT_NAMES[params.unit]}{'s' * (params.k > 1)}"
     by = f" by {params.tokenizer}" if params.tokenizer else ""
     place = " with their place in the path" if params.unit == "url" else ""
@@ -46,12 +46,12 @@ def _shingles_in_words(params: IndexParams) -> str:
 
 
 def element_in_words(params: IndexParams) -> str:
-    """What a body without which there is nothing to compare has none of."""
+    """Name the element that a body needs at least one of to be compared."""
     return "bit that is set" if params.kind.is_dense else UNIT_NAMES[params.unit]
 
 
 def texts_in_words(params: IndexParams) -> str | None:
-    """What is done to texts; None where there are none, or it is the usual."""
+    """Describe how texts are normalised; None for the usual way, or if there are no texts."""
     if params.kind.is_dense:
         return None
     steps = params.normalisation.split("-")
@@ -65,7 +65,7 @@ def texts_in_words(params: IndexParams) -> str | None:
 
 
 def described(params: IndexParams) -> str:
-    """Threshold and contents in a few words, for a note."""
+    """Describe threshold and contents in a few words, for a note."""
     if params.kind.is_dense:
         what = "bits" if params.kind.body == "bits" else params.dtype
         said = "distance" if params.kind.is_distance else "threshold"

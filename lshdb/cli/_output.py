@@ -1,13 +1,12 @@
 """Everything that the command line writes goes through here.
 
-Data goes to standard output as bytes that do not depend on the locale (UTF-8; a table takes the
-terminal's encoding); notes go to standard error, one line each, with nothing in them that a
-terminal would act on.
+Data goes to standard output as UTF-8 bytes whatever the locale; a table takes the terminal's
+encoding. Notes go to standard error, one line each, without anything that a terminal would act on.
 
 Decided: a listing is a stream in every format, and memory does not grow with its rows. Output is
-written in pieces, at least five times a second as rows come, so that ``| head`` is answered at once
-and a million rows are not a million writes. A row ``None`` says that nothing more is ready for now:
-what there is, is written.
+written in pieces, at least five times a second while rows come, so that ``| head`` answers at once
+and a million rows are not a million writes. A row ``None`` means that nothing more is ready for
+now: what is buffered is written.
 """
 
 from __future__ import annotations
@@ -49,12 +48,12 @@ class Column(NamedTuple):
     Attributes
     ----------
     name : str
-        In the header of CSV and the objects of JSON Lines.
+        Name in the header of CSV and the objects of JSON Lines.
     kind : {"text", "number", "similarity", "prose", "auto"}
-        Text is cropped where a table has no room for it; prose, which comes last, is folded; auto
-        is a number or text by what is in it.
+        Text is cropped if a table has no room for it. Prose comes last and is folded. Auto is a
+        number or text, decided by the values.
     title : str
-        Over the column of a table; the name if empty.
+        Title in a table; the name if empty.
     """
 
     name: str
@@ -84,7 +83,7 @@ def say(text: str = "") -> None:
 
 
 def print_bytes(pieces: Iterable[bytes]) -> None:
-    """Write bytes as they are, also to a terminal: they are somebody's file."""
+    """Write bytes as they are, also to a terminal: they are the user's file."""
     _write_all(pieces)
 
 
@@ -104,11 +103,11 @@ def print_listing(
     rows : iterable of sequences, or None
         Values in the order of the columns.
     output_format : str or None
-        One of ``FORMATS``; None for what suits the place the output goes to.
+        One of ``FORMATS``; None for a table on a terminal and TSV elsewhere.
     empty : str
-        Noted on standard error in place of a table without rows.
+        Note on standard error instead of a table without rows.
     count : (str, str), optional
-        What a row and several rows are called; a table ends with their number on standard error.
+        Words for one row and for several; a table ends with the count on standard error.
 
     Returns
     -------
@@ -139,16 +138,16 @@ def print_listing(
 def print_record(
     fields: Mapping[str, Any], output_format: str | None, *, shown: Mapping[str, str] | None = None
 ) -> None:
-    """Write one thing: two columns of names and values, or one object in JSON Lines.
+    """Write one record: two columns of names and values, or one object in JSON Lines.
 
     Parameters
     ----------
     fields : mapping
-        A list is one row for each of its items, where it is not in JSON.
+        Values by name. A list takes one row an item, except in JSON.
     output_format : str or None
         As for :func:`print_listing`.
     shown : mapping, optional
-        What a table shows instead of a field; line feeds in it are kept, nothing hides a field.
+        What a table shows instead of a value. Line feeds are kept; an empty text hides the field.
     """
     output_format = chosen_format(output_format)
     if output_format == "jsonl":
@@ -170,9 +169,9 @@ def print_record(
 
 @contextlib.contextmanager
 def tsv_file(path: str) -> Iterator[Callable[[Rows], None]]:
-    """A file that is to be written, opened beforehand, so that a mistake in its name costs nothing.
+    """Open a file to be written later, so that a mistake in its name shows before the work.
 
-    What was in it stays until there is something to be written: call what is given with the rows.
+    The old contents stay until there are rows: call the yielded function with them.
     """
     with open(path, "ab") as file:
 
@@ -188,19 +187,19 @@ def tsv_file(path: str) -> Iterator[Callable[[Rows], None]]:
 
 
 def chosen_format(asked: str | None) -> str:
-    """The format asked for; if none, a table on a terminal and TSV elsewhere."""
+    """Return the format asked for; by default, a table on a terminal and TSV elsewhere."""
     if asked is not None:
         return asked
     return "table" if is_terminal(sys.stdout) else "tsv"
 
 
 def is_terminal(stream: IO[str] | None) -> bool:
-    """Whether somebody looks at the stream."""
+    """Return whether the stream is a terminal."""
     return stream is not None and not stream.closed and stream.isatty()
 
 
 def table_width() -> int | None:
-    """Columns of the terminal; None, for as wide as it takes, where the output is no terminal.
+    """Return the columns of the terminal; None, for no limit, if the output is not a terminal.
 
     The environment variable ``COLUMNS`` overrides both.
     """
@@ -216,13 +215,13 @@ def table_width() -> int | None:
 
 
 def flush_output() -> None:
-    """Write out what is held back; errors of the reader or the disk come from here."""
+    """Write out what is buffered; errors of the reader or the disk are raised here."""
     if sys.stdout is not None and not sys.stdout.closed:
         sys.stdout.flush()
 
 
 def discard_output() -> None:
-    """Send what is still unwritten nowhere, for nobody reads it any longer."""
+    """Discard what is still unwritten: its reader has gone."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         streams = [sys.stdout.fileno(), sys.stderr.fileno()]
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -250,7 +249,7 @@ class _Counted:
 def _delimited(columns: Sequence[Column], rows: Rows, output_format: str) -> Iterator[str | None]:
     line = tsv_line if output_format == "tsv" else csv_line
     decimals = [6 if column.kind == "similarity" else None for column in columns]
-    # A terminal must not obey what is in a cell; a program must get it as it is.
+    # A terminal must not act on what is in a cell; a program must get it unchanged.
     safe = harmless if is_terminal(sys.stdout) else str
     if output_format == "csv":
         yield csv_line([column.name for column in columns]) + "\n"
@@ -288,7 +287,7 @@ def _write_all(pieces: Iterable[bytes | None]) -> None:
             held.clear()
             written_at = time.monotonic()
     _write(b"".join(held))
-    flush_output()  # before what is noted of it, where both outputs go to one place
+    flush_output()  # before the notes about it, in case both outputs go to one place
 
 
 def _write(data: bytes) -> None:
@@ -304,6 +303,6 @@ def _encoding() -> str:
 
 
 def _is_bold() -> bool:
-    """Whether the output understands bold type and nobody has asked for plain text."""
+    """Return whether the output understands bold type and nobody asked for plain text."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb"
     return is_terminal(sys.stdout) and not plain

@@ -1,8 +1,7 @@
-"""What somebody sees while documents are added: a bar on a terminal, a line a minute elsewhere.
+"""What the user sees while documents are added: a bar on a terminal, a line a minute elsewhere.
 
-The bar shows bytes read of bytes to read, which is known from the start; beside it stand the
-documents read and those that are committed, and whether the input is being read or a batch is being
-indexed, for the two take turns.
+The bar shows bytes read of all bytes, a total known from the start. Beside it stand the documents
+read, those committed, and the phase: reading the input and indexing a batch take turns.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class AddProgress:
         self._task: Any = None
 
     def watch(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Pass the input through, counting it."""
+        """Pass the input through and count it."""
         for item in items:
             self.n_read += 1
             self._is_waiting = False
@@ -62,15 +61,15 @@ class AddProgress:
         self._is_waiting = False
 
     def bytes_read(self, position: int, total: int) -> None:
-        """Bytes read so far, and in all (0 if unknown)."""
+        """Take note of the bytes read so far, and of all bytes (0 if unknown)."""
         if self._bar is not None:
-            # A task that is complete loses its spinner and its clock, and the last batch is still
-            # to be indexed when the last byte is read.
+            # A complete task loses its spinner and its clock, but after the last byte is read the
+            # last batch must still be indexed.
             position = min(position, total - 1) if total else position
             self._bar.update(self._task, completed=position, total=total or None)
 
     def committed(self, result: AddResult) -> None:
-        """A batch was committed."""
+        """Take note of a committed batch."""
         self.result = result
 
     def rejected(self, rejection: Rejected) -> None:
@@ -100,19 +99,19 @@ class AddProgress:
 
     @property
     def phase(self) -> str:
-        """What is going on."""
+        """The phase: reading or indexing."""
         idle = time.monotonic() - self._taken_at
         return "reading " if self._is_waiting or idle < _INDEXING_SECONDS else "indexing"
 
     @property
     def counts(self) -> str:
-        """Documents, as far as the add has come."""
+        """How many documents are read, and how many stored."""
         done = self.result.documents if self.result else 0
         return f"{self.n_read:,} read, {done:,} stored"
 
 
 class TaskProgress:
-    """What is going on and for how long, on a terminal; a context manager that shows it.
+    """What is being done and for how long, on a terminal; a context manager that shows it.
 
     Parameters
     ----------
@@ -132,12 +131,12 @@ class TaskProgress:
         self._task: Any = None
 
     def committed(self, result: AddResult) -> None:
-        """A batch was committed."""
+        """Take note of a committed batch."""
         self.result = result
         self.reached(result.documents)
 
     def reached(self, documents: int) -> None:
-        """So many documents are done."""
+        """Show how many documents are done."""
         if self._bar is not None:
             self._bar.update(self._task, description=f"{self._words}, {documents:,} documents")
 
@@ -173,7 +172,7 @@ def _bar(progress: AddProgress) -> Any:
     from rich.text import Text
 
     class Words(ProgressColumn):
-        """Words that are asked for whenever the bar is drawn."""
+        """Words that are fetched whenever the bar is drawn."""
 
         def __init__(self, name: str) -> None:
             super().__init__(table_column=Column(no_wrap=True))

@@ -1,4 +1,4 @@
-"""What listings of similar documents share: similarity or distance, and what is noted of them."""
+"""What listings of similar documents share: similarity or distance, and their notes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row = Sequence[Any] | None
 def measured(
     params: IndexParams, columns: Sequence[Column], rows: Iterable[Row]
 ) -> tuple[Sequence[Column], Iterable[Row]]:
-    """Columns and rows with the distance in place of the similarity, where the metric is one."""
+    """Replace similarity by distance in columns and rows, if the metric is a distance."""
     if not params.kind.is_distance:
         return columns, rows
     place = [column.name for column in columns].index("similarity")
@@ -38,11 +38,11 @@ def measured(
 
 
 def note_unverified(index: Index, threshold: float | None, verify: str | None) -> None:
-    """Say that a threshold does not apply where candidates are not verified."""
+    """Say that a threshold does not apply to candidates that are not verified."""
     params = index.params
     if threshold is None:
         return
-    check_threshold(params.metric, threshold)  # nothing is said of a question that is refused
+    check_threshold(params.metric, threshold)  # no note about a question that is refused
     needs_files = not params.store_text or params.keeps_vectors
     is_unverified = verify is None and needs_files and not index.has_signatures
     if verify == "none" or is_unverified:
@@ -50,19 +50,19 @@ def note_unverified(index: Index, threshold: float | None, verify: str | None) -
 
 
 def note_unfinished(index: Index, since: int | str | None) -> None:
-    """Say so where the last add, which is asked for, did not end."""
+    """Say so if the last add, which the question asks for, did not end."""
     if since != "last":
         return
     batch = unfinished_last(index.batches())
     if batch is not None:
         note(
-            f"the last add ({batch.source}, begun {batch.started_at[:16]} UTC) has not ended, and "
-            "what is new is what it brought so far; add the same input again for the whole of it"
+            f"the last add ({batch.source}, begun {batch.started_at[:16]} UTC) has not ended; "
+            "only what it brought so far counts as new; add the same input again for the rest"
         )
 
 
 def unfinished_last(batches: Sequence[StoredBatch]) -> StoredBatch | None:
-    """The last of some batches that changed something, if its add has not ended."""
+    """Return the last of these batches that changed something, if its add has not ended."""
     for batch in reversed(batches):
         if batch.n_added or batch.n_replaced:
             return None if batch.has_ended else batch
@@ -70,9 +70,9 @@ def unfinished_last(batches: Sequence[StoredBatch]) -> StoredBatch | None:
 
 
 def in_words(loss: Loss | None) -> str:
-    """What large buckets cost, as the end of a sentence."""
+    """Say what large buckets cost, as the end of a sentence."""
     if loss is None:
-        return "how many near-duplicate pairs that loses cannot be told from here"
+        return "how many near-duplicate pairs that loses is unknown"
     if loss.is_exact:
         what = "near-duplicate pair" + "s" * (loss.pairs != 1)
         return f"that loses {loss.pairs:,.0f} {what}, {loss.share:.2%} of all (counted)"

@@ -1,12 +1,12 @@
 """Rows -> the lines of a table, as a stream.
 
-Decided: the widths of the columns are those of the first rows, at most two hundred of them and not
-waited for longer than half a second, so that a table of any length is drawn while it is found. What
-is wider further down may stick out as long as its line fits the terminal, and is cropped in the
-middle if not: keys differ at their ends. Where the output is no terminal nothing is cropped. A
-table that cannot fit at all is written one field a line, like a record.
+Decided: the first rows set the widths of the columns, at most two hundred rows and at most half a
+second of waiting, so that a table of any length is drawn while its rows are found. A wider cell
+further down may stick out as long as its line fits the terminal; otherwise its middle is cropped,
+because keys differ at their ends. Output that does not go to a terminal is never cropped. A table
+that cannot fit at all is written one field a line, like a record.
 
-Widths are those of a terminal's cells, where a Han character has two and an accent none.
+Widths are counted in cells of a terminal: a Han character takes two, an accent none.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ Rows = Iterable[Sequence[Any] | None]
 def draw_table(
     columns: Sequence[Column], rows: Rows, *, width: int | None, bold: bool, encoding: str = "utf-8"
 ) -> Iterator[str | None]:
-    """Draw a table; nothing at all if there are no rows.
+    """Draw a table; write nothing if there are no rows.
 
     Parameters
     ----------
     columns : sequence of Column
     rows : iterable of sequences, or None
-        None where nothing more is ready for now; it comes through as None.
+        None means that nothing more is ready for now; it is passed on as None.
     width : int or None
-        Cells a line; None for no limit.
+        Cells per line; None for no limit.
     bold : bool
         Whether the titles are set in bold type.
     encoding : str
-        Of the output; decides on the characters of rule and ellipsis.
+        Encoding of the output; decides the characters of rule and ellipsis.
 
     Yields
     ------
@@ -71,7 +71,7 @@ def draw_table(
 
 
 def draw_record(fields: Mapping[str, str], width: int | None) -> Iterator[str]:
-    """Draw names and values in two columns; long values are folded, line feeds kept."""
+    """Draw names and values in two columns; fold long values, keep line feeds."""
     indent = max(map(cell_len, map(harmless, fields))) + len(_GAP)
     room = None if width is None else max(width - indent, 20)
     for name, value in fields.items():
@@ -83,7 +83,7 @@ def draw_record(fields: Mapping[str, str], width: int | None) -> Iterator[str]:
 
 
 def crop(text: str, width: int, ellipsis: str = "…") -> str:
-    """Shorten a text to a number of cells, by its middle."""
+    """Shorten a text to a number of cells by cropping its middle."""
     if cell_len(text) <= width:
         return text
     room = width - len(ellipsis)
@@ -100,7 +100,7 @@ def crop(text: str, width: int, ellipsis: str = "…") -> str:
 
 
 def fold(text: str, width: int | None) -> list[str]:
-    """Cut a text into lines of at most that many cells, at blanks where there are any."""
+    """Cut a text into lines of at most that many cells, at blanks if there are any."""
     lines = []
     while width is not None:
         piece = text[: 4 * width]  # enough, unless there are four accents on every letter
@@ -116,7 +116,7 @@ def fold(text: str, width: int | None) -> list[str]:
 
 
 class _Layout:
-    """Widths of columns, and rows set by them."""
+    """Widths of columns, and rows drawn to them."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class _Layout:
         yield _GAP.join(self._rule * taken for taken in self._widths) + "\n"
 
     def row(self, cells: Sequence[str]) -> str:
-        """One row, with its line feed or line feeds."""
+        """Return one row, with its line feeds."""
         self._n_rows += 1
         if not self.fits:
             named = dict(zip(_distinct(self._titles), cells, strict=True))
@@ -202,7 +202,7 @@ class _Layout:
 def _first_rows(
     iterator: Iterator[Sequence[Any] | None], columns: Sequence[Column]
 ) -> tuple[list[list[str]], bool]:
-    """Rows to measure, and whether they end because nothing more is ready."""
+    """Return rows to measure, and whether they end because nothing more is ready."""
     first: list[list[str]] = []
     begun = time.monotonic()
     for row in iterator:

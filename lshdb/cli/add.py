@@ -1,8 +1,8 @@
 """``lshdb add``: documents from files and standard input, in batches committed as they fill.
 
-Decided: the input is looked for before an index is made, so that a mistyped path leaves nothing
-behind. The index's own files are never input: named, they are a mistake; found in a folder that
-holds the index, they are left out.
+Decided: the input is opened before an index is made, so that a mistyped path leaves nothing behind.
+The index's own files are never input: naming them is a mistake, and a folder that holds the index
+is read without them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _SOURCE_WIDTH = 200
     "--max-errors",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Stop when more inputs than this are rejected.  [default: never]",
+    help="Stop when more than N inputs are rejected.  [default: never]",
 )
 @workers_option
 @lock_option
@@ -75,22 +75,21 @@ def command(
     lock_timeout: float,
     **options: Any,
 ) -> None:
-    """Add documents to INDEX, which is made if there is none.
+    """Add documents to INDEX; make it if it does not exist.
 
-    PATH is a file, a folder, a pattern in quotes, or - for standard input (JSON Lines): JSON Lines,
-    CSV or TSV by extension, each also .gz or .zst, .parquet, or vectors in .npy and .npz; any other
-    file is one text, its path the key, unless it looks like records, markup or binary data.
-    For an index of unit url any other file, and standard input, is a list of URLs.
+    PATH is a file, a folder, a pattern in quotes, or - for standard input (JSON Lines). Files are
+    JSON Lines, CSV or TSV by extension (also .gz or .zst), .parquet, or vectors in .npy and .npz.
+    Any other file is one text with its path as key, unless it looks like records, markup or binary
+    data. With unit url, any other file and standard input are lists of URLs.
 
-    The options from --metric on are those of lshdb init. They are for the index that is made; one
-    that is there already must have been made with what is given. An index of vectors or bits takes
-    its dimension from the input, and its bands are chosen for a sample of it.
+    The options from --metric on are those of lshdb init. They set the parameters of a new index; an
+    existing index must have been made with the same values. An index of vectors or bits takes its
+    dimension from the input and chooses its bands for a sample of it.
 
-    A key that is there with the same text stays as it is, so that adding twice changes nothing.
-    Add the same input again after an interruption: what it had brought and the rest are then one
-    add, which is what --since last means.
-    What is no document is reported with file, line and reason, counted, and does not stop the rest;
-    the exit code is then 5. Where no document is accepted, no index is made.
+    A key that is already there with the same text is left as it is, so adding twice changes
+    nothing. After an interruption, add the same input again: both runs then count as one add for
+    --since last. Input that is not a document is reported with file, line and reason, counted and
+    skipped; the exit code is then 5. If no document is accepted, no index is made.
 
     \b
     lshdb add news.lshdb news.jsonl.gz
@@ -142,8 +141,8 @@ def command(
             rejected = f", and {result.rejected:,} were rejected" if result.rejected else ""
             raise InputError(
                 f"no document was accepted{rejected}; the index {index_path} was not made",
-                hint="check the input, and the options that say how it is read; lshdb init makes "
-                "an empty index",
+                hint="check the input and the options for reading it; lshdb init makes an empty "
+                "index",
             )
         note_resumed(index, result)
     note(summary(result))
@@ -152,10 +151,10 @@ def command(
 
 
 def _seen(peek: Peek, *, is_dim_given: bool) -> dict[str, Any]:
-    """What of a new index follows from the input, where it is not given."""
+    """Return the parameters that a new index takes from the input because none were given."""
     if not is_dim_given and peek.dim is None:
         raise InputError(
-            "there is no vector in the input, from which the dimension could be taken",
+            "the input has no vector to take the dimension from",
             hint="check the input, or give --dim",
         )
     seen = {"dim": peek.dim, "dtype": peek.dtype, "sample": peek.bodies or None}
@@ -168,14 +167,14 @@ def _refuse_own_files(index_path: str, paths: Sequence[str]) -> None:
         if path != "-" and _is_inside(os.path.realpath(path), home):
             where = "the index itself" if os.path.realpath(path) == home else "inside the index"
             raise click.UsageError(
-                f"{path} is {where}, whose files are no documents", click.get_current_context()
+                f"{path} is {where}, whose files are not documents", click.get_current_context()
             )
 
 
 def _without_own_files(
     items: Iterable[Document | Rejected], index_path: str, paths: Sequence[str]
 ) -> Iterator[Document | Rejected]:
-    """Leave out the index's own files, where a folder or a pattern leads to them."""
+    """Leave out the index's own files if a folder or a pattern includes them."""
     home = os.path.realpath(index_path)
     roots = [os.path.realpath(os.path.join(path.partition("*")[0], ".")) for path in paths]
     if not any(_is_inside(home, root) for root in roots):

@@ -37,8 +37,8 @@ IN_TABLE = (
     Column("n_removed", "number", "removed"),
     Column("source"),
 )
-"""A table leaves out what fits no terminal: when a batch began, and by which add. Which adds have
-not ended is noted below it."""
+"""A table leaves out two columns for lack of room: when a batch began, and its add. A note below
+it names the adds that have not ended."""
 
 
 @click.command("batches", cls=Command, short_help="List what was added and when.")
@@ -47,7 +47,7 @@ not ended is noted below it."""
 def command(index_path: str, *, output_format: str | None) -> None:
     """List the batches of INDEX, oldest first. A batch is one commit; an add is one or more.
 
-    has_ended is false for the batches of an add that was interrupted, or that is under way.
+    has_ended is false for the batches of an add that was interrupted or is still running.
     """
     with Index.open(index_path) as index:
         batches = index.batches()

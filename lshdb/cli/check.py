@@ -1,4 +1,4 @@
-"""``lshdb check``: is what is on disk what was written? And what can be proved, made good."""
+"""``lshdb check``: compare what is on disk with what was written; repair what can be proved."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["command"]
 _KEYS_NAMED = 10
 NAMES = ("kind", "where", "what", "affected", "advice")
 IN_TABLE = (Column("kind"), Column("affected"), Column("found", "prose"))
-"""A table has one column for place and finding, and the advice below it, once a kind."""
+"""A table has one column for place and finding. The advice follows below it, once per kind."""
 
 
 @click.command("check", cls=Command, short_help="Compare everything on disk with what was written.")
@@ -28,13 +28,13 @@ IN_TABLE = (Column("kind"), Column("affected"), Column("found", "prose"))
 @click.option(
     "--quick",
     is_flag=True,
-    help="Look at headers and counts alone: no signature row, posting or text is read.",
+    help="Check only headers and counts: read no signature row, posting or text.",
 )
 @click.option(
     "--repair",
     is_flag=True,
-    help="Where anything is damaged, make INDEX anew of all that can be proved; other documents go "
-    "into a file beside it. Takes the room of a second index.",
+    help="If anything is damaged, rebuild INDEX from all that can be proved; other documents go "
+    "into a file beside it. Needs space for a second index.",
 )
 @lock_option
 @listing_options
@@ -48,14 +48,14 @@ def command(
     lock_timeout: float,
     output_format: str | None,
 ) -> None:
-    """Read all of INDEX and list what is not as it was written.
+    """Read all of INDEX and list everything that is not as it was written.
 
     Each finding says what is damaged, where, which documents are affected, and what to do. The exit
-    code is 4 if there is anything to list; with --repair, if a document was lost. Without it
-    nothing is changed, and writers need not wait.
+    code is 4 if there are findings; with --repair, if a document was lost. Without --repair nothing
+    is changed, and writers need not wait.
     """
     if quick and repair:
-        raise click.UsageError("--repair looks at everything; leave --quick out")
+        raise click.UsageError("--repair checks everything; leave out --quick")
     if repair:
         _repair(ctx, index_path, lock_timeout, output_format)
         return
@@ -93,7 +93,7 @@ def _repair(
         note(f"{_counted(result.vouched, 'signature')} proved by their postings")
     if result.batches:
         numbers = ", ".join(map(str, result.batches))
-        note(f"worked out from the documents, and not sure: the figures of batch {numbers}")
+        note(f"figures of batch {numbers} were worked out from the documents and may be wrong")
     if result.lost:
         names = ", ".join(result.lost[:_KEYS_NAMED]) + ", ..." * (len(result.lost) > _KEYS_NAMED)
         note(f"lost: {_counted(len(result.lost), 'document')}: {names}")

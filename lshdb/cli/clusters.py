@@ -30,11 +30,11 @@ COLUMNS = (Column("cluster"), Column("size", "number"), Column("key"))
 def command(
     index_path: str, *, min_size: int, linkage: str, output_format: str | None, **linking: Any
 ) -> None:
-    """Groups of documents of INDEX that are linked by near-duplicate pairs, the largest first.
+    """List groups of documents of INDEX that near-duplicate pairs join, the largest first.
 
-    One line a document. A cluster is called after its document that came in first, and so has the
-    same name in every run. What came in since the last time is compared with the rest first, and
-    the pairs found are kept in the index.
+    One line per document. Each cluster is named after its oldest member, so its name is the same in
+    every run. Documents added since the last run are compared with the rest first, and the pairs
+    found are kept in the index.
 
     \b
     lshdb clusters news.lshdb

@@ -1,4 +1,4 @@
-"""``lshdb compact``: the space of what was removed, given back."""
+"""``lshdb compact``: free the space of removed documents."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from lshdb.cli.stats import readable_size
 __all__ = ["command"]
 
 
-@click.command("compact", cls=Command, short_help="Give back the space of what was removed.")
+@click.command("compact", cls=Command, short_help="Free the space of removed documents.")
 @index_argument
 @lock_option
 def command(index_path: str, *, lock_timeout: float) -> None:
-    """Give back the space that removed and replaced documents of INDEX still take.
+    """Free the space that removed and replaced documents of INDEX still take.
 
-    Documents, clusters and every answer stay the same. 'lshdb stats' says how much there is to be
-    gained. Others may read meanwhile; it needs room for a second copy of the index. Killed at any
-    moment, the index is as it was before or as it is after: run it again.
+    Documents, clusters and every answer stay the same. 'lshdb stats' shows how much space this
+    frees. Others may read meanwhile. It needs space for a second copy of the index. If it is killed
+    at any moment, the index is as before or as after: run it again.
     """
     with (
         Index.open(index_path) as index,
@@ -33,5 +33,5 @@ def command(index_path: str, *, lock_timeout: float) -> None:
     note(
         f"{result.bytes_before:,} bytes before ({readable_size(result.bytes_before)}), "
         f"{result.bytes_after:,} after ({readable_size(result.bytes_after)}); "
-        f"{result.dropped:,} unused signatures left out, {result.signatures:,} kept"
+        f"{result.dropped:,} unused signatures dropped, {result.signatures:,} kept"
     )

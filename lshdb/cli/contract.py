@@ -1,4 +1,4 @@
-"""``lshdb contract``: a graph folded by the clusters of its nodes."""
+"""``lshdb contract``: fold a graph by the clusters of its nodes."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ COLUMNS = (Column("source"), Column("target"), Column("count", "number"))
 @click.option(
     "--repeat",
     is_flag=True,
-    help="Fold until nothing changes: take the links that hosts have after a round for their "
-    "documents, and merge those that have become alike. For an index of --unit token --k 1.",
+    help="Fold until nothing changes: after each round, take the links of each host as its "
+    "document, and merge hosts that have become alike. For an index of --unit token --k 1.",
 )
 @click.option("--drop-loops", is_flag=True, help="Leave out links of a node to itself.")
 @click.option(
     "--mapping",
     metavar="FILE",
-    help="Write each node that was replaced, and by which in the end, to this file.",
+    help="Write each replaced node and its final replacement to this file.",
 )
 @linkage_option
 @linking_options
@@ -53,20 +53,19 @@ def command(
     output_format: str | None,
     **linking: Any,
 ) -> None:
-    """The links of EDGES, each end replaced by the document that its cluster in INDEX is called
-    after; equal links are one, with the sum of their counts.
+    """Replace each end of the links of EDGES by the document that names its cluster in INDEX.
 
-    EDGES is a file, plain, .gz or .zst, or - for standard input: source, target and, if you like, a
-    count a line, between tabs. Sources and targets are keys of INDEX; one that is no key of it, or
-    is in no cluster, stands for itself. A line that is no link is reported, counted, and stepped
-    over; the exit code is then 5.
+    Links that become equal are merged, and their counts added. EDGES is a file, plain, .gz or .zst,
+    or - for standard input. Each line holds a source, a target and optionally a count, separated by
+    tabs. Sources and targets are keys of INDEX; a node that is not a key or is in no cluster stands
+    for itself. A line that is not a link is reported, counted and skipped; the exit code is then 5.
 
     \b
     lshdb contract hosts.lshdb links.tsv > folded.tsv
     lshdb contract hosts.lshdb links.tsv.gz --repeat --drop-loops --mapping mirrors.tsv
     """
     if mapping is not None and _is_taken(mapping, edges):
-        raise click.UsageError(f"--mapping {mapping} is taken; name a file of its own", ctx)
+        raise click.UsageError(f"--mapping {mapping} is in use; name another file", ctx)
     with contextlib.ExitStack() as opened:
         index = opened.enter_context(Index.open(index_path))
         put_mapping = opened.enter_context(tsv_file(mapping)) if mapping is not None else None
@@ -98,7 +97,7 @@ def command(
 
 
 def _is_taken(mapping: str, edges: str) -> bool:
-    """Whether the mapping would be written among the links, or over those that are read."""
+    """Return whether the mapping would overwrite the links, read or written."""
     try:
         return mapping == "-" or os.path.samefile(mapping, edges)
     except OSError:

@@ -1,4 +1,4 @@
-"""``lshdb copy``: a consistent copy of an index while others write to it."""
+"""``lshdb copy``: copy an index consistently while others write to it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ __all__ = ["command"]
 @click.argument("path", metavar="DEST")
 @database_options
 def command(index_path: str, path: str, *, database: str | None, schema: str | None) -> None:
-    """Copy INDEX to DEST, where nothing must be yet: the state of the last commit.
+    """Copy INDEX, as of its last commit, to DEST, a new or empty folder.
 
-    Writers and readers of INDEX go on meanwhile. DEST is there, whole and synced, when the command
-    ends, and not at all if it is killed before. It keeps the uuid of INDEX: it is the same index at
-    one moment. If both are written to afterwards, never exchange files between them.
+    Others may read and write INDEX meanwhile. DEST is complete and synced when the command ends; if
+    the command is killed before, DEST does not exist. The copy keeps the uuid of INDEX: it is the
+    same index at one moment. If you write to both afterwards, never exchange files between them.
 
-    The database of the copy lies in DEST, wherever that of INDEX lies, unless --database says
-    otherwise.
+    The database of the copy lies in DEST, wherever that of INDEX lies, unless you give --database.
 
     \b
     lshdb copy news.lshdb /backup/news-monday.lshdb

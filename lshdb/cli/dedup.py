@@ -31,22 +31,23 @@ COLUMNS = (
 )
 
 
-@click.command("dedup", cls=Command, short_help="Say which documents to keep, or filter a file.")
+@click.command("dedup", cls=Command, short_help="Decide which documents to keep, or filter a file.")
 @index_argument
 @click.option(
     "--keep",
     default="first",
     show_default=True,
     metavar="WHICH",
-    help="Of similar documents: first, last, longest, shortest, or field:NAME (field:-NAME) for "
-    "the largest (smallest) value of a column of the index, or of a field of the lines filtered.",
+    help="Which of several similar documents to keep: first, last, longest, shortest, or "
+    "field:NAME (field:-NAME) for the largest (smallest) value of a column of the index, or of a "
+    "field of the filtered lines.",
 )
 @click.option(
     "--against",
     is_flag=True,
     help="Drop only documents of the last add, and only where they repeat older ones.",
 )
-@since_option("With --against: what is new begins with this batch.")
+@since_option("With --against: new documents begin with this batch.")
 @click.option(
     "--only",
     type=click.Choice(["all", "keep", "drop"]),
@@ -59,7 +60,7 @@ COLUMNS = (
     "filtered",
     metavar="FILE",
     help="Write the lines of this JSON Lines file whose documents are kept, byte for byte, and "
-    "those that hold no document of the index.",
+    "lines whose document is not in the index.",
 )
 @click.option(
     "--key-field",
@@ -87,23 +88,21 @@ def command(
     output_format: str | None,
     **linking: Any,
 ) -> None:
-    """For each document of INDEX whether to keep it, and if not, which one repeats it.
+    """Decide for each document of INDEX whether to keep it; if not, name the one it repeats.
 
-    A document is dropped only for one that is kept and verified to be similar to it. No two that
-    are kept are a pair that the index finds, that is, one that shares a bucket and is verified;
-    where large buckets made too many pairs to compare, how many are left is said.
+    A document is dropped only for a kept one that is verified to be similar. No two kept documents
+    form a pair that the index finds, that is, one that shares a bucket and is verified. Where large
+    buckets have too many pairs to compare, a note estimates how many remain.
 
-    With --filter a file of which no line holds a document of the index is refused, and nothing is
-    written; exit code 5 says that less than one line in a hundred did.
+    With --filter, a file without any document of the index is refused and nothing is written. Exit
+    code 5 means that less than one line in a hundred has its document in the index.
 
     \b
     lshdb dedup news.lshdb --keep longest --only drop
     lshdb dedup news.lshdb --filter news.jsonl > unique.jsonl
     """
     if filtered is not None and (only != "all" or output_format is not None):
-        raise click.UsageError(
-            "--filter writes lines as they are; --only and --format do not apply"
-        )
+        raise click.UsageError("--filter writes lines unchanged; --only and --format do not apply")
     with Index.open(index_path) as index, prompt_interrupts():
         update_edges(index, **linking)
         if against:
@@ -142,7 +141,7 @@ def command(
         counts = lines.counts
         note(f"{counts.kept:,} lines kept, {counts.dropped:,} dropped")
         if counts.unknown:
-            note(f"{counts.unknown:,} of those kept hold no document of the index")
+            note(f"{counts.unknown:,} of the kept lines have no document in the index")
         if counts.too_long:
             note(
                 f"{counts.too_long:,} of those are longer than --max-document-bytes "
@@ -150,7 +149,7 @@ def command(
             )
         _note_unchecked(lines.unchecked)
         if counts.is_doubtful:
-            note("less than one line in a hundred holds a document of the index: is it the file?")
+            note("less than one line in a hundred has a document in the index: is it the file?")
             ctx.exit(REJECTED)
 
 

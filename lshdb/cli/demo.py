@@ -1,8 +1,8 @@
-"""``lshdb demo``: an index of input that every machine has, the Python standard library itself.
+"""``lshdb demo``: index input that every machine has, the Python standard library.
 
-Its modules are not near-duplicates by design, but some have come to be: the tables in ``encodings``
+Its modules are not near-duplicates by design, but some have become so: the tables in ``encodings``
 were generated from one another's templates, and tests were copied from tests. Exact copies are
-counted and not listed: most are empty or of three lines, and nobody needs an index to find those.
+counted and not listed: most are empty or have three lines, and need no index to be found.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _SKIPPED = frozenset({"__pycache__", "site-packages", "dist-packages"})
 
 
 @click.command(
-    "demo", cls=Command, short_help="Index Python's standard library and show what is alike in it."
+    "demo", cls=Command, short_help="Index Python's standard library and show what is alike."
 )
 @click.argument("index_path", metavar="[PATH]", default="./demo.lshdb")
 @click.pass_context
 def command(ctx: click.Context, index_path: str) -> None:
     """Index the source of Python's standard library and show its near-duplicates.
 
-    The index is made at PATH, ./demo.lshdb if none is given. Running it again adds the same files
+    The index is made at PATH, by default ./demo.lshdb. If you run it again, it adds the same files
     again, which changes nothing.
     """
     library = Path(sysconfig.get_paths()["stdlib"])
@@ -49,7 +49,7 @@ def command(ctx: click.Context, index_path: str) -> None:
     if not files:
         raise InputError(
             f"the standard library at {library} has no source files",
-            hint="use a Python that was installed with them",
+            hint="use a Python that is installed with its source files",
         )
     progress = AddProgress()
     documents = _documents(library, files, progress.bytes_read)
@@ -75,7 +75,7 @@ def command(ctx: click.Context, index_path: str) -> None:
 
 
 def _source_files(library: Path) -> Iterator[Path]:
-    """The ``.py`` files below a folder, in the order of names."""
+    """Yield the ``.py`` files below a folder, sorted by name."""
     for folder, subfolders, names in os.walk(library):
         subfolders[:] = sorted(set(subfolders) - _SKIPPED)
         yield from (Path(folder, name) for name in sorted(names) if name.endswith(".py"))
@@ -84,7 +84,7 @@ def _source_files(library: Path) -> Iterator[Path]:
 def _documents(
     library: Path, files: list[Path], on_progress: Callable[[int, int], None]
 ) -> Iterator[Document | Rejected]:
-    """The files as documents; keys are paths below the library."""
+    """Yield the files as documents; the keys are paths below the library."""
     total = sum(file.stat().st_size for file in files)
     position = 0
     for file in files:
@@ -159,7 +159,7 @@ def _counted(number: int, one: str, several: str) -> str:
 
 
 def _example(pairs: list[Pair]) -> str | None:
-    """The key that has the most near-duplicates which are no copies."""
+    """Return the key that has the most near-duplicates without counting copies."""
     counts: dict[str, int] = {}
     for pair in pairs:
         if pair.similarity < 1.0:
@@ -169,7 +169,7 @@ def _example(pairs: list[Pair]) -> str | None:
 
 
 def _program(ctx: click.Context) -> str:
-    """How to call this program again from the same folder."""
+    """Return the command that calls this program again from the same folder."""
     name = ctx.find_root().info_name or "lshdb"
     if name.startswith("python "):
         found = shutil.which("python")

@@ -1,4 +1,4 @@
-"""``lshdb expire``: documents that have not come in for long out of an index."""
+"""``lshdb expire``: remove documents that no add has seen for long."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 @click.option(
     "--not-seen-since",
     metavar="DATE",
-    help="Remove what did not come in on this day or later: YYYY-MM-DD, or with HH:MM:SS; UTC.",
+    help="Remove documents last added before this UTC time: YYYY-MM-DD, or with HH:MM:SS.",
 )
 @click.option(
     "--older-than",
     metavar="AGE",
-    help="The same, so long ago from now: 90d, 12h; s, m, h, d or w.",
+    help="Remove documents last added longer ago than this: 90d, 12h; s, m, h, d or w.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say how many they are.")
+@click.option("--dry-run", is_flag=True, help="Only count the documents.")
 @lock_option
 def command(
     index_path: str,
@@ -38,9 +38,9 @@ def command(
     dry_run: bool,
     lock_timeout: float,
 ) -> None:
-    """Remove the documents of INDEX that have not come in since a date.
+    """Remove the documents of INDEX that no add has brought since a date.
 
-    What counts is when a document last came in with an add, changed or not.
+    A document counts as seen each time an add brings it, changed or not.
 
     \b
     lshdb expire news.lshdb --older-than 90d

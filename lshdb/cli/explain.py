@@ -1,4 +1,4 @@
-"""``lshdb explain``: why two documents are a near-duplicate pair, or why they are none."""
+"""``lshdb explain``: why two documents are a near-duplicate pair, or why not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _number(_ctx: click.Context, _param: click.Parameter, value: str) -> int | N
     if value == "all":
         return None
     if not value.isascii() or not value.isdecimal():
-        raise click.BadParameter(f"{value!r} is neither a number from 0 on nor 'all'")
+        raise click.BadParameter(f"{value!r} is not 'all' or a number from 0 on")
     return int(value)
 
 
@@ -38,8 +38,8 @@ def _number(_ctx: click.Context, _param: click.Parameter, value: str) -> int | N
     default="5",
     show_default=True,
     metavar="N",
-    help="Show so many shingles of both and of each, spread over the documents; 0 for none, or "
-    "'all'.",
+    help="How many shingles to show of both and of each, spread over the documents; 0 for none, "
+    "or 'all'.",
 )
 @listing_options
 @click.pass_context
@@ -57,12 +57,12 @@ def command(
     """Explain how similar two documents of INDEX are: KEY1 and KEY2, or KEY1 and a text or vector.
 
     Shows whether they are near-duplicates at the index's threshold and whether the index finds
-    them: their similarity, exact and as their signatures estimate it, the bands in which these
-    agree (one makes a pair a candidate), with which probability such a pair is found, and which
-    shingles they have in common and which not.
+    them: their similarity, exact and as estimated from their signatures; the bands in which the
+    signatures agree (one band makes them a candidate pair); the probability of finding such a
+    pair; and the shingles that both have or only one has.
 
-    Without stored texts there are no shingles to show, and the similarity is the estimate. As tsv
-    or csv, one field a line, lists one item a line; as jsonl, one object.
+    Without stored texts there are no shingles to show, and the similarity is the estimate. tsv and
+    csv write one field per line, and one item per line for lists; jsonl writes one object.
 
     \b
     lshdb explain news.lshdb article-17 article-42
@@ -105,7 +105,7 @@ def _count(shingles: Sequence[str] | None) -> int | None:
 
 
 def _sample(shingles: Sequence[str], most: int | None) -> dict[str, int]:
-    """Some shingles from everywhere among them, and how often each counts."""
+    """Return shingles spread over the whole list, and how often each counts."""
     counts = Counter(shingles)
     distinct = list(counts)
     if most is not None and most < len(distinct):
@@ -115,14 +115,14 @@ def _sample(shingles: Sequence[str], most: int | None) -> dict[str, int]:
 
 
 def _listed(shingles: Sequence[str] | None, most: int | None) -> tuple[str, ...] | None:
-    """What data holds: each shingle of the sample as often as it counts."""
+    """Return the shingles of the sample for data formats, each as often as it counts."""
     if shingles is None:
         return None
     return tuple(_readable(each) for each in Counter(_sample(shingles, most)).elements())
 
 
 def _readable(shingle: str) -> str:
-    r"""With what is left of a character that was cut as ``\xe9``."""
+    r"""Show what is left of a character that was cut in two as ``\xe9``."""
     return shingle.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -134,7 +134,7 @@ def _in_table(found: Explanation, params: IndexParams, most: int | None) -> dict
     given = f"the {params.kind.body}"
     what = "distance" if params.kind.is_distance else "similarity"
     key2 = given if found.key2 is None else harmless(found.key2)
-    # An empty text leaves a field out: what it says stands in another one's line.
+    # An empty text leaves a field out: another field's line says the same.
     texts = dict.fromkeys(("threshold", "equal_slots", "num_perm", "bands", "rows"), "")
     texts |= dict.fromkeys(("n_shared", "n_only1", "n_only2"), "")
     texts |= {
@@ -201,30 +201,30 @@ def _bands(found: Explanation) -> str:
 
 
 def _probability(value: float) -> str:
-    """Four decimals, which do not say that what is nearly sure is sure."""
+    """Write four decimals, but never round what is nearly certain to certain."""
     return "above 0.9999" if 0.99995 <= value < 1 else f"{value:.4f}"
 
 
 def _found(found: Explanation, params: IndexParams) -> str:
-    """Whether the index finds the pair, and why if not."""
+    """Say whether the index finds the pair, and why if not."""
     if found.key1 == found.key2:
-        return "no: a document is no pair with itself"
+        return "no: a document does not form a pair with itself"
     if found.is_found:
         return "yes"
     if found.estimate is None:
         element = element_in_words(params) if params.kind.is_dense else "shingle"
-        return f"no: what has no {element} is similar to nothing"
+        return f"no: a document without a {element} is not similar to anything"
     if not found.is_near_duplicate:
-        return "no: it is not similar enough"
+        return "no: not similar enough"
     if not found.is_candidate:
-        return "no: it is missed, for no band matches"
-    return "no: it is missed, for too few slots are equal for the exact comparison"
+        return "no: the pair is missed, because no band matches"
+    return "no: the pair is missed, because too few slots are equal for the exact comparison"
 
 
 def _lines(
     shingles: Sequence[str] | None, where: str, params: IndexParams, most: int | None
 ) -> str:
-    """How many there are, and some of them, one a line."""
+    """Write how many there are, and some of them, one per line."""
     if shingles is None:
         return ""
     sample = _sample(shingles, most)
@@ -237,7 +237,7 @@ def _lines(
 
 
 def _item(shingle: str, times: int, *, unit: str) -> str:
-    """A shingle: in quotes where blanks at its ends count, a shingle of lines line by line."""
+    """Write a shingle, in quotes if blanks at its ends count; a shingle of lines line by line."""
     text = _readable(shingle)
     if unit == "line":
         text = "\n  ".join(map(harmless, text.split("\n")))

@@ -1,4 +1,4 @@
-"""``lshdb export``: an index as files in open formats."""
+"""``lshdb export``: write an index to files in open formats."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ __all__ = ["command"]
     type=click.Choice(["jsonl", "parquet"]),
     default="jsonl",
     show_default=True,
-    help="Of the tables; parquet needs the extra lshdb[parquet].",
+    help="Format of the tables; parquet needs the extra lshdb[parquet].",
 )
 def command(index_path: str, path: str, *, tables: str) -> None:
-    """Write INDEX to files in DIR, where nothing must be yet: the state of the last commit.
+    """Write INDEX, as of its last commit, to files in DIR, a new or empty folder.
 
-    Documents with their texts, batches, signatures, postings, edges and clusters, described in
-    docs/export.md: all that lshdb import needs to make the index again, and other engines to join
-    the postings. Writers of INDEX go on meanwhile. DIR is there, whole and synced, when the command
-    ends, and not at all if it is killed before.
+    Writes documents with their texts, batches, signatures, postings, edges and clusters. That is
+    all that lshdb import needs to make the index again, and other engines need to join the
+    postings; docs/export.md describes the files. Others may write INDEX meanwhile. DIR is complete
+    and synced when the command ends; if the command is killed before, DIR does not exist.
 
     \b
     lshdb export news.lshdb news-export

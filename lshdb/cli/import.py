@@ -1,4 +1,4 @@
-"""``lshdb import``: an index of what ``lshdb export`` wrote."""
+"""``lshdb import``: make an index from what ``lshdb export`` wrote."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from lshdb.cli._progress import TaskProgress
 __all__ = ["command"]
 
 
-@click.command("import", cls=Command, short_help="Make an index of an export.")
+@click.command("import", cls=Command, short_help="Make an index from an export.")
 @click.argument("folder", metavar="DIR")
 @click.argument("path", metavar="INDEX")
 @database_options
 def command(folder: str, path: str, *, database: str | None, schema: str | None) -> None:
-    """Make INDEX, where nothing must be yet, of the files that lshdb export wrote to DIR.
+    """Make INDEX, a new or empty folder, from the files that lshdb export wrote to DIR.
 
     Every file is compared with its checksum first. Nothing is signed again: documents, signatures,
-    batches and clusters are as they were, and so is every answer. INDEX is there when it is whole,
-    and not at all if the command is killed before.
+    batches and clusters are as they were, and so is every answer. INDEX appears when it is
+    complete; if the command is killed before, INDEX does not exist.
 
     \b
     lshdb import news-export news.lshdb

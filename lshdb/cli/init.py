@@ -18,10 +18,10 @@ __all__ = ["command"]
 @index_argument
 @creation_options
 def command(index_path: str, **options: Any) -> None:
-    """Make an empty index at INDEX, where nothing must be yet.
+    """Make an empty index at INDEX, a new or empty folder.
 
-    Parameters are fixed from here on. The bands and rows that are chosen find a pair at the
-    threshold with the probability asked for, at the lowest cost.
+    Its parameters are fixed from then on. The chosen bands and rows find a pair at the threshold
+    with the wanted probability, at the lowest cost.
 
     \b
     lshdb init news.lshdb
@@ -64,7 +64,7 @@ def _description(params: IndexParams) -> list[str]:
 
 
 def _points(params: IndexParams) -> list[float]:
-    """Similarities or distances around the threshold."""
+    """Return similarities or distances around the threshold."""
     if params.kind.is_distance:
         distances = [params.threshold * share for share in (0.5, 1.0, 1.5, 2.0)]
         if params.kind.body == "bits":
@@ -76,7 +76,7 @@ def _points(params: IndexParams) -> list[float]:
 
 
 def _probability(p: float) -> str:
-    """Four decimals, and never rounded to certainty or to nothing."""
+    """Write four decimals, never rounded to certain or impossible."""
     if 0.99995 <= p < 1.0:
         return "> 0.9999"
     if 0.0 < p < 0.00005:

@@ -1,4 +1,4 @@
-"""``lshdb join``: near-duplicate pairs across two indexes."""
+"""``lshdb join``: list near-duplicate pairs across two indexes."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def command(
     verify: str | None,
     output_format: str | None,
 ) -> None:
-    """All near-duplicate pairs of a document of INDEX_A and one of INDEX_B, in no particular order.
+    """List all near-duplicate pairs of a document of INDEX_A and one of INDEX_B, in any order.
 
     Both must have been made with the same parameters; only threshold, recall and whether texts are
-    stored may differ. The threshold is that of INDEX_A, unless --threshold says otherwise. Pairs
-    are written as they are found, the key in INDEX_A first.
+    stored may differ. The threshold is that of INDEX_A unless you give --threshold. Pairs are
+    written as they are found, the key in INDEX_A first.
 
     \b
     lshdb join tonight.lshdb archive.lshdb

@@ -1,14 +1,14 @@
-"""The way into the command line: what Ctrl-C and SIGTERM do before it is loaded, and after it.
+"""The entry point: what Ctrl-C and SIGTERM do before the command line is loaded, and after it.
 
-Imports nothing heavy, so that it is there within milliseconds. While the rest is being imported
-nothing has been done yet, and a signal ends the process at once. Then signals are exceptions, which
-``lshdb.cli`` reports. When the command has ended they mean nothing any more: its exit code stands.
+Imports nothing heavy, so that it is ready within milliseconds. During the imports nothing has been
+done yet, and a signal ends the process at once. Afterwards signals are exceptions, which
+``lshdb.cli`` reports. When the command has ended they are ignored: its exit code stands.
 
-An exception in the middle of an import may come out as another one, or leave half a module behind
-on which the next import of it stumbles; SQLAlchemy's pool takes one, where it opens and closes
-connections, for its own and logs it with a traceback. Both are short, and interrupted behind that.
-What is called when an object is freed can raise nothing: an exception there is raised again later.
-SQLite's callbacks drop what they raise; the code that called SQLite raises it again
+In the middle of an import an exception may come out as another one, or leave half a module behind
+that breaks the next import of it. SQLAlchemy's pool, while it opens and closes connections, takes
+an exception for its own and logs it with a traceback. Both are short, so the signal waits until
+they are done. Code called when an object is freed cannot raise: an exception there is raised again
+later. SQLite's callbacks drop what they raise; the code that called SQLite raises it again
 (``cancel.dropped``).
 """
 
@@ -56,8 +56,8 @@ def main() -> NoReturn:
     for number in (*heeded, signal.SIGALRM):
         signal.signal(number, signal.SIG_IGN)
     if code > 128:
-        # All has been said and flushed. Ending in the usual way, the interpreter would kill itself
-        # by SIGINT where the exception came up inside of exec(), although it was caught.
+        # Everything has been said and flushed. A usual end would let the interpreter kill itself
+        # by SIGINT if the exception was raised inside of exec(), although it was caught.
         os._exit(code)
     sys.exit(code)
 
@@ -67,7 +67,7 @@ def _leave(number: int, _frame: FrameType | None) -> None:
 
 
 def postponed() -> int:
-    """The signal that SIGALRM stands for, or 0."""
+    """Return the signal that SIGALRM stands for, or 0."""
     return _postponed
 
 
@@ -108,7 +108,7 @@ def _is_delicate(frame: FrameType | None) -> bool:
 
 
 def _say(number: int) -> int:
-    """Say that a signal ended the process; the exit code."""
+    """Say that a signal ended the process; return the exit code."""
     with contextlib.suppress(OSError):
         # By the descriptor: the stream may be in the middle of a write.
         os.write(2, f"{SIGNALS[signal.Signals(number)]}\n".encode())

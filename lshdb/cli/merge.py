@@ -1,4 +1,4 @@
-"""``lshdb merge``: documents of other indexes into one, without signing them again."""
+"""``lshdb merge``: copy documents of other indexes into one, without signing them again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lshdb.cli._output import note
 __all__ = ["command"]
 
 
-@click.command("merge", cls=Command, short_help="Take over the documents of other indexes.")
+@click.command("merge", cls=Command, short_help="Copy the documents of other indexes into one.")
 @click.argument("index_path", metavar="INTO")
 @click.argument("paths", metavar="FROM...", nargs=-1, required=True)
 @conflict_option
@@ -22,13 +22,14 @@ __all__ = ["command"]
 def command(
     index_path: str, paths: tuple[str, ...], *, on_conflict: str, lock_timeout: float
 ) -> None:
-    """Take over the documents of the indexes FROM into INTO, without signing any of them again.
+    """Copy the documents of the indexes FROM into INTO, without signing any of them again.
 
     All must have been made with the same parameters; bands, rows, threshold and recall may differ.
-    INTO may be one that stores no texts. The indexes FROM are not changed, and may be written to
-    meanwhile; each is taken as it is when the merge begins.
+    INTO may store no texts even if FROM does. The indexes FROM are not changed, and others may
+    write to them meanwhile; each is read as it is when the merge begins.
 
-    Batches are committed as they fill. Merging again leaves what is in unchanged and adds the rest.
+    Batches are committed as they fill. If you merge again, documents already there stay unchanged
+    and the rest are added.
 
     \b
     lshdb merge year.lshdb january.lshdb february.lshdb

@@ -1,4 +1,4 @@
-"""``lshdb neighbors``: for every document its most similar ones."""
+"""``lshdb neighbors``: list for every document its most similar ones."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ COLUMNS = (
 )
 @index_argument
 @click.option(
-    "--top", type=int, default=10, show_default=True, metavar="N", help="Most for a document."
+    "--top", type=int, default=10, show_default=True, metavar="N", help="Most per document."
 )
 @linking_options
 @listing_options
 def command(index_path: str, *, top: int, output_format: str | None, **linking: Any) -> None:
-    """For every document of INDEX its most similar ones, as far as they are near-duplicates.
+    """List for every document of INDEX its most similar near-duplicates.
 
-    What came in since the last time is compared with the rest first, and the pairs found are kept
-    in the index; SQL sees all of them as the view neighbor.
+    Documents added since the last run are compared with the rest first, and the pairs found are
+    kept in the index. In SQL, the view neighbor holds all of them.
     """
     with Index.open(index_path) as index, prompt_interrupts():
         update_edges(index, **linking)

@@ -1,4 +1,4 @@
-"""``lshdb pairs``: all near-duplicate pairs, or those that came in since a batch."""
+"""``lshdb pairs``: list all near-duplicate pairs, or those since a batch."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ COLUMNS = (
 @click.command("pairs", cls=Command, short_help="List all near-duplicate pairs.")
 @index_argument
 @since_option(
-    "Only pairs with a document of this batch or a later one; 'last' is the last add that changed "
-    "something."
+    "List only pairs with a document of this batch or a later one; 'last' is the last add that "
+    "changed something."
 )
 @max_bucket_option(
-    "Leave out buckets, and groups of exact copies, of more documents than this; how much that is "
-    "will be said.  [default: none is left out]"
+    "Leave out buckets, and groups of exact copies, of more documents than this; a note says how "
+    "much that is.  [default: leave out none]"
 )
 @memory_option
 @search_options
@@ -51,7 +51,7 @@ def command(
     memory: int,
     output_format: str | None,
 ) -> None:
-    """All pairs of documents of INDEX that are near-duplicates, in no particular order.
+    """List all pairs of near-duplicate documents of INDEX, in no particular order.
 
     Pairs are written as they are found. Exact copies are pairs at similarity 1.
 

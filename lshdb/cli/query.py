@@ -32,7 +32,7 @@ COLUMNS = (
 )
 TEXT_KEY = "text"
 VECTOR_KEY = "vector"
-"""These stand in the place of a query's key where the query is an option's value."""
+"""These stand for a query's key if the query comes from an option."""
 
 
 @click.command(
@@ -42,16 +42,16 @@ VECTOR_KEY = "vector"
 @click.argument("files", metavar="[FILE...]", nargs=-1)
 @click.option("--text", metavar="TEXT", help="Query this text.")
 @vector_option("Query this vector")
-@click.option("--key", metavar="KEY", help="Query a document of the index, itself left out.")
+@click.option("--key", metavar="KEY", help="Query a document of the index; it is not listed.")
 @click.option(
-    "--top", type=int, default=10, show_default=True, metavar="N", help="Most answers a query."
+    "--top", type=int, default=10, show_default=True, metavar="N", help="Most answers per query."
 )
 @click.option(
     "--recall",
     type=float,
     metavar="P",
-    help="Find each of the nearest documents with this probability, however near they are: look "
-    "also into buckets next to the query's own.  [default: only into its own]",
+    help="Find each of the nearest documents with this probability, however near they are: also "
+    "look into buckets next to the query's own.  [default: only the query's own]",
 )
 @click.option(
     "--probe-limit",
@@ -59,15 +59,15 @@ VECTOR_KEY = "vector"
     flag_value=0,
     type=click.IntRange(min=0),
     metavar="[N]",
-    help="Stop after N compared candidates, far ones included; twice the number of bands, if no "
-    "number is given.  [default: never]",
+    help="Stop after N compared candidates, far ones included; without a number, twice the number "
+    "of bands.  [default: never]",
 )
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Threads for many queries.  [default: one a core; 1 where standard input is read, so that "
-    "each query is answered as it comes]",
+    help="Threads for many queries.  [default: one per core; 1 for standard input, so that each "
+    "query is answered as it comes]",
 )
 @search_options
 @input_options
@@ -92,11 +92,11 @@ def command(
     output_format: str | None,
     **reading: Any,
 ) -> None:
-    """The documents of INDEX that are most similar to each query, best first.
+    """List the documents of INDEX that are most similar to each query, best first.
 
     Queries are one of: --text, --vector, --key, FILE... (as for add), or JSON Lines on standard
-    input. For an index of unit url the text is a list of URLs, one a line, and so are files and
-    standard input.
+    input. With unit url, the text is a list of URLs, one per line, and so are files and standard
+    input.
 
     \b
     lshdb query news.lshdb --text "the quick brown fox jumps over the lazy dog"
@@ -110,7 +110,7 @@ def command(
         raise click.UsageError("give one of FILE..., --text, --vector and --key", ctx)
     if not sources and is_terminal(sys.stdin):
         raise click.UsageError(
-            "nothing to query: give --text, --vector, --key or FILE..., or pipe JSON Lines in", ctx
+            "nothing to query: give --text, --vector, --key or FILE..., or pipe in JSON Lines", ctx
         )
     n_rejected = 0
 
@@ -162,7 +162,7 @@ def command(
 
 
 class _Effort:
-    """What answers say of how they were found, added up over all queries."""
+    """What the answers say about how they were found, added up over all queries."""
 
     def __init__(self, wanted: float | None) -> None:
         self._wanted = wanted
@@ -171,7 +171,7 @@ class _Effort:
         self._least = 1.0
 
     def of(self, hits: list[Hit]) -> list[Hit]:
-        """Take note of an answer, and give it back."""
+        """Take note of an answer, and return it."""
         if isinstance(hits, Answer):
             self._answers += 1
             self._checked += hits.checked
@@ -183,7 +183,7 @@ class _Effort:
         return hits
 
     def say(self) -> None:
-        """Say what was cut, and where the recall was not reached."""
+        """Say what was cut off, and where the recall was not reached."""
         of_many = f" of {self._answers:,} queries" if self._answers > 1 else ""
         if self._cut:
             note(
@@ -207,7 +207,7 @@ def _rows(query_key: str, hits: Iterable[Hit]) -> Iterator[tuple[object, ...]]:
 def _streamed(
     answers: Iterable[tuple[str, list[Hit]]], effort: _Effort, *, is_live: bool
 ) -> Iterator[tuple[object, ...] | None]:
-    """All rows; after each answer a pause, where the next query may be long in coming."""
+    """Yield all rows, with a pause after each answer if the next query may take long to come."""
     for query_key, hits in answers:
         yield from _rows(query_key, effort.of(hits))
         if is_live:
@@ -215,7 +215,7 @@ def _streamed(
 
 
 def _note_empty(index: Index, name: str, body: Any) -> None:
-    """Say of a query that has nothing to compare why nothing is similar to it."""
+    """Say why nothing is similar to a query that has nothing to compare."""
     if not index.count_shingles(body):
         note(
             f"the {name} has no {element_in_words(index.params)} to compare, so nothing is "
@@ -224,8 +224,8 @@ def _note_empty(index: Index, name: str, body: Any) -> None:
 
 
 def _usable(items: Iterable[Document | Rejected], index: Index, count: Any) -> Iterator[Document]:
-    """The documents among the input; what is none is reported and counted."""
-    is_text = index.params.kind.body == "text"  # of which the reader leaves nothing to be refused
+    """Yield the documents of the input; report and count what is not one."""
+    is_text = index.params.kind.body == "text"  # the reader has refused all bad texts already
     for item in items:
         reason = None
         if isinstance(item, Document) and not is_text:

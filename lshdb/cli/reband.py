@@ -1,4 +1,4 @@
-"""``lshdb reband``: other bands from the signatures that are stored."""
+"""``lshdb reband``: cut the stored signatures into other bands."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["command"]
 @index_argument
 @click.option("--threshold", type=float, help="Similarity, or distance, of near documents.")
 @click.option("--recall", type=float, help="Probability of finding a pair at the threshold.")
-@click.option("--bands", type=int, help="Number of bands; with --rows, in place of --recall.")
-@click.option("--rows", type=int, help="Slots a band.")
+@click.option("--bands", type=int, help="Number of bands; with --rows, instead of --recall.")
+@click.option("--rows", type=int, help="Slots per band.")
 @lock_option
 def command(
     index_path: str,
@@ -32,10 +32,10 @@ def command(
 ) -> None:
     """Cut the signatures of INDEX into other bands, for another threshold or recall.
 
-    From the signatures as they are stored, without the documents. What is not given stays as it
-    is; bands and rows are chosen by threshold and recall unless they are given. Clusters are found
-    anew when they are asked for next. Others may read meanwhile, and open the index again
-    afterwards. Killed at any moment, the index is as it was before or as it is after.
+    Works from the stored signatures, without the documents. What you do not give stays as it is;
+    threshold and recall choose bands and rows unless you give them. Clusters are found again when
+    you next ask for them. Others may read meanwhile, and must open the index again afterwards. If
+    it is killed at any moment, the index is as before or as after.
 
     \b
     lshdb reband news.lshdb --threshold 0.6

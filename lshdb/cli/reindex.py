@@ -1,4 +1,4 @@
-"""``lshdb reindex``: another index of the stored texts, with other parameters."""
+"""``lshdb reindex``: make another index from the stored texts, with other parameters."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ from lshdb.cli._progress import TaskProgress
 __all__ = ["command"]
 
 
-@click.command("reindex", cls=Command, short_help="Make another index of the stored texts.")
+@click.command("reindex", cls=Command, short_help="Make another index from the stored texts.")
 @index_argument
 @click.argument("path", metavar="NEW")
 @workers_option
 @creation_options
 def command(index_path: str, path: str, *, workers: int | None, **options: Any) -> None:
-    """Make the index NEW of the texts that are stored in INDEX, with other parameters.
+    """Make the index NEW from the texts stored in INDEX, with other parameters.
 
-    What is not given is as in INDEX, and not the default that help shows. With --threshold,
+    What you do not give is as in INDEX, not the default that the help shows. With --threshold,
     --recall, --bands and --rows, or --num-perm, bands and rows are chosen again, for the recall of
-    INDEX unless another is given; of vectors and bits, --num-perm and --width with them, for a
-    sample of what is stored. Another --unit brings its own --k and its own way with case.
+    INDEX unless you give another. For vectors and bits, --num-perm and --width are chosen with
+    them, for a sample of what is stored. Another --unit brings its own defaults for --k and for
+    letter case.
 
-    Keys, sources and the times at which documents first and last came in are kept. NEW is there
-    when it is whole, and not at all if the command is killed before. INDEX is not changed, and may
-    be written to meanwhile.
+    Keys, sources and the times at which documents first and last came in are kept. NEW appears when
+    it is complete; if the command is killed before, NEW does not exist. INDEX is not changed, and
+    others may write to it meanwhile.
 
     \b
     lshdb reindex news.lshdb news-char.lshdb --unit char --threshold 0.6

@@ -1,4 +1,4 @@
-"""``lshdb remove``: documents out of an index."""
+"""``lshdb remove``: remove documents from an index."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _LINE_BYTES = MAX_KEY_BYTES + len("\r\n")
 def command(
     ctx: click.Context, index_path: str, keys: tuple[str, ...], *, lock_timeout: float
 ) -> None:
-    """Remove the documents of INDEX that have these keys; - reads keys from standard input.
+    """Remove the documents of INDEX with these keys; - reads keys from standard input.
 
-    On standard input a line is a key. Exit code 1 if a key was not there; the others are removed
-    all the same.
+    Standard input has one key per line. The exit code is 1 if a key was not there; the others are
+    removed anyway.
     """
     with Index.open(index_path) as index:
         result = index.remove(_keys(keys), lock_timeout=lock_timeout)
@@ -39,7 +39,7 @@ def command(
         shown = ", ".join(map(repr, result.missing[:_MISSING_SHOWN]))
         more = len(result.missing) - _MISSING_SHOWN
         note(
-            f"{len(result.missing):,} of the keys no document has: {shown}"
+            f"{len(result.missing):,} of the keys have no document: {shown}"
             + (f" and {more:,} more" if more > 0 else "")
         )
         ctx.exit(_SOME_MISSING)

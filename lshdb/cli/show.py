@@ -1,4 +1,4 @@
-"""``lshdb show``: a document with all that is stored of it."""
+"""``lshdb show``: show a document with everything stored about it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _COPIES_SHOWN = 10
 _NUMBERS_SHOWN = 100
 
 
-@click.command("show", cls=Command, short_help="Show a document with all that is stored of it.")
+@click.command("show", cls=Command, short_help="Show a document with everything stored about it.")
 @index_argument
 @click.argument("key", metavar="KEY")
 @listing_options
 def command(index_path: str, key: str, *, output_format: str | None) -> None:
-    """Show the document of INDEX that has the key KEY, its text or vector, and its exact copies.
+    """Show the document of INDEX with the key KEY, its text or vector, and its exact copies.
 
-    As tsv or csv, one field a line; as jsonl, one object.
+    tsv and csv write one field per line; jsonl writes one object.
     """
     with Index.open(index_path) as index:
         shown = index.show(key)
@@ -73,5 +73,5 @@ def _in_table(shown: ShownDocument) -> dict[str, str]:
 
 
 def _body_name(shown: ShownDocument) -> str:
-    """The field that the body is in, here and in what ``lshdb add`` reads."""
+    """Return the field that holds the body, here and in the input of ``lshdb add``."""
     return "vector" if shown.params.kind.is_dense else "text"

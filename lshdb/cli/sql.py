@@ -1,4 +1,4 @@
-"""``lshdb sql``: a SELECT of one's own on the tables and views of the index, read-only."""
+"""``lshdb sql``: run your own SELECT on the tables and views of the index, read-only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["command"]
 @click.argument("statement", metavar="SELECT")
 @seconds_option(
     "--timeout",
-    help="Stop the statement when the database has worked on it for so long.  [default: never]",
+    help="Stop the statement when the database has worked on it for this long.  [default: never]",
 )
 @listing_options
 def command(
@@ -25,8 +25,8 @@ def command(
 ) -> None:
     """Run one SELECT on the tables and views of INDEX; nothing else is allowed.
 
-    A statement runs until it is done, as a question over a large index may take its time; Ctrl-C
-    ends it. Where nobody sits, as under cron, give a --timeout.
+    A statement runs until it is done, because a question over a large index may take long; Ctrl-C
+    ends it. Give a --timeout where nobody watches, as under cron.
 
     \b
     lshdb sql news.lshdb "SELECT count(*) FROM document"
@@ -39,7 +39,7 @@ def command(
 
 
 def _distinct(names: tuple[str, ...]) -> list[str]:
-    """Names of columns, told apart by a number where two are the same."""
+    """Return names of columns; number those that occur twice."""
     distinct: list[str] = []
     for name in names:
         number, given = 1, name

@@ -15,25 +15,25 @@ from lshdb.cli._output import print_record
 __all__ = ["command", "readable_size"]
 
 _PAYS = 5
-"""A compaction, which writes the index anew, pays from one part in so many on."""
+"""A compaction, which writes the index anew, pays if it frees at least one part in this many."""
 
 
 @click.command("stats", cls=Command, short_help="Show parameters, counts and sizes.")
 @index_argument
 @max_bucket_option(
-    "Also say what 'pairs' would leave out with it, and what that costs; reads all postings."
+    "Also show what this cap makes 'pairs' leave out, and what that costs; reads all postings."
 )
 @click.option(
     "--count-buckets",
     is_flag=True,
-    help="Count shared buckets over all runs of postings, which reads all of them. Otherwise the "
+    help="Count shared buckets over all runs of postings, which reads all of them. Without it, the "
     "counts of an index of several runs are lower bounds.",
 )
 @listing_options
 def command(
     index_path: str, *, max_bucket: int | str | None, count_buckets: bool, output_format: str | None
 ) -> None:
-    """Show what INDEX was made with, how much is in it, and how much room it takes on disk."""
+    """Show the parameters of INDEX, how much is in it, and how much disk space it takes."""
     with Index.open(index_path) as index, prompt_interrupts():
         stats = index.stats(max_bucket=max_bucket, count_buckets=count_buckets)
     values: dict[str, Any] = {}
@@ -52,10 +52,10 @@ def command(
         if type(value) is int and name != "seed"
     }
     if stats.edges_threshold is None:
-        shown["edges_threshold"] = shown["edges_batch"] = "none found yet; lshdb clusters does"
+        shown["edges_threshold"] = shown["edges_batch"] = "none found yet; run lshdb clusters"
     disk = stats.signature_bytes + stats.vector_bytes + stats.database_bytes
     if stats.reclaimable_bytes * _PAYS >= disk:
-        shown["reclaimable_bytes"] += "; lshdb compact gives it back"
+        shown["reclaimable_bytes"] += "; lshdb compact frees it"
     if not stats.params.keeps_vectors:
         shown["vector_bytes"] = ""
     if not stats.buckets_are_exact:
@@ -74,7 +74,7 @@ def command(
 
 
 def readable_size(n_bytes: int) -> str:
-    """Bytes in the largest unit that leaves at least one: 12.3 MB."""
+    """Write bytes in the largest unit that leaves at least one: 12.3 MB."""
     size = float(n_bytes)
     for unit in ("bytes", "kB", "MB", "GB"):
         if size < 1000:

@@ -31,8 +31,8 @@ __all__ = ["command"]
     "--far",
     type=float,
     metavar="D",
-    help="Similarity or distance at which documents are far from each other.  [default: twice as "
-    "far as the threshold]",
+    help="Similarity or distance of documents that count as far from each other.  [default: twice "
+    "as far as the threshold]",
 )
 @click.option(
     "--documents",
@@ -40,7 +40,7 @@ __all__ = ["command"]
     default=1_000_000,
     show_default=True,
     metavar="N",
-    help="Documents of the index.",
+    help="Number of documents in the index.",
 )
 @input_options
 @listing_options
@@ -54,10 +54,10 @@ def command(
     output_format: str | None,
     **options: Any,
 ) -> None:
-    """What an index with these parameters would find, and what it would cost; none is made.
+    """Show what an index with these parameters would find and cost; no index is made.
 
-    With FILE... of vectors or bits, dimension, bands and width are chosen for a sample of them, as
-    lshdb add does. For texts no file is read, and none is taken.
+    Given FILE... of vectors or bits, dimension, bands and width are chosen for a sample of them, as
+    lshdb add does. For texts, files are neither needed nor accepted.
 
     Times are estimates for one core of 2 GHz and files in memory, to a factor of two or three.
 
@@ -76,7 +76,7 @@ def command(
             raise click.UsageError(
                 f"a sample of FILE makes no difference to an index of metric "
                 f"{given.get('metric', 'jaccard')}; leave "
-                "the files out (they are looked at for vectors and bits, with --metric)"
+                "out the files (they are used for vectors and bits, with --metric)"
             )
         peek, _ = peek_documents(files, body=kind.body, input_format=input_format, **reading)
         given = {"dim": peek.dim, "dtype": peek.dtype, **given, "sample": peek.bodies}
@@ -91,7 +91,7 @@ def command(
 
 
 def _shown(found: Tuning) -> dict[str, str]:
-    """What a table says in place of bare numbers."""
+    """Return what a table shows instead of bare numbers."""
     params = found.params
     what = "distance" if params.kind.is_distance else "similarity"
     n = f"{found.documents:,}"
@@ -103,15 +103,15 @@ def _shown(found: Tuning) -> dict[str, str]:
         "p2": f"{found.p2:.6f}, at {found.far:g}",
         "rho": f"{found.rho:.4f} = ln(1 / p1) / ln(1 / p2); tables grow as n^rho",
         "k": f"{found.k} rows leave one far document of {n} in a table",
-        "tables": f"{found.tables:,}, with which one at {found.near:g} is met with probability "
+        "tables": f"{found.tables:,}, with which one at {found.near:g} is found with probability "
         f"{params.recall:.4g}",
         "least_tables": f"{found.least_tables:,} = n^rho, for about 0.63",
         "probe_limit": f"{found.probe_limit:,} candidates, twice the tables",
         "near_found": f"{found.near_found:.6f}, with bands and rows as above",
         "far_found": f"{found.far_found:.3g}",
         "most_candidates": f"{found.most_candidates:,.0f} of a query, if all {n} are that far",
-        "add_seconds": f"{found.add_seconds:,.0f} s to add them, about",
-        "query_seconds": f"{found.query_seconds * 1e3:,.2f} ms a query, about",
+        "add_seconds": f"about {found.add_seconds:,.0f} s to add them",
+        "query_seconds": f"about {found.query_seconds * 1e3:,.2f} ms per query",
     }
     for name in ("signature_bytes", "posting_bytes", "vector_bytes", "document_bytes"):
         shown[name] = readable_size(getattr(found, name))

@@ -1,4 +1,4 @@
-"""``lshdb upgrade``: bring an index that an older version made up to date."""
+"""``lshdb upgrade``: bring an index of an older version up to date."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["command"]
 @index_argument
 @lock_option
 def command(index_path: str, *, lock_timeout: float) -> None:
-    """Bring the schema of INDEX up to date, in one transaction: all of it, or as it was."""
+    """Bring the schema of INDEX up to date in one transaction: all of it, or nothing."""
     before, after = Index.upgrade(index_path, lock_timeout=lock_timeout)
     if before == after:
         note(f"the schema is current: revision {after}")

@@ -150,7 +150,7 @@ def test_a_folder_that_is_no_index(run: Run, tmp_path: Path, news: Path) -> None
 @pytest.mark.parametrize("inside", ["", "index.toml", "nothing/there", "../news.lshdb"])
 def test_the_index_is_not_its_own_input(run: Run, index_path: Path, inside: str) -> None:
     result = run("add", index_path, index_path / inside, code=2)
-    assert "news.lshdb" in result.stderr and "no documents" in result.stderr
+    assert "news.lshdb" in result.stderr and "not documents" in result.stderr
     assert counts(index_path)[0] == len(DOCUMENTS)
 
 
@@ -258,7 +258,7 @@ def test_an_add_that_did_not_end_is_named_until_it_is_repeated(
     with monkeypatch.context() as patched:
         patched.setattr(lshdb.cli.add, "read_documents", lambda *_, **__: iter(night))
         result = run("add", path, "-")
-    assert "20 of those unchanged had come in with an add that did not end" in result.stderr
+    assert "20 of the unchanged documents came in with an add that did not end" in result.stderr
     assert "the add before" not in result.stderr
     assert len(run("pairs", path, "--since", "last", "--verify", "none").stdout.splitlines()) >= 300
     assert "not ended" not in run("batches", path, "--format", "table").stderr

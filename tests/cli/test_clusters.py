@@ -67,7 +67,7 @@ def test_what_a_cap_leaves_out_is_said(run: Run, path: Path) -> None:
     assert "that loses 0 near-duplicate pairs, 0.00% of all (counted)" in capped.stderr
     assert run("pairs", path).stderr == ""
     linked = run("clusters", path, "--max-bucket", 2)
-    assert "linked through leaders" in linked.stderr
+    assert "joined through leaders" in linked.stderr
     assert "that loses 0 near-duplicate pairs" in linked.stderr
     assert "in force" not in linked.stderr
     stats = json.loads(run("stats", path, "--max-bucket", 2, "--format", "jsonl").stdout)
@@ -124,7 +124,7 @@ def test_dedup(run: Run, path: Path, tmp_path: Path) -> None:
     done = run("dedup", path, "--filter", file)
     assert done.stdout_bytes == b'{"id": "a"}\r\n{"id": "nobody"}\n'
     assert "2 lines kept, 2 dropped" in done.stderr
-    assert "1 of those kept hold no document" in done.stderr
+    assert "1 of the kept lines have no document" in done.stderr
     for wrong in (("--only", "drop"), ("--format", "csv")):
         assert "do not apply" in run("dedup", path, "--filter", file, *wrong, code=2).stderr
     assert "no such file" in run("dedup", path, "--filter", "none.jsonl", code=1).stderr

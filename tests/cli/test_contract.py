@@ -64,7 +64,7 @@ def test_repeat_and_mapping(run: Run, path: Path, links: Path, tmp_path: Path) -
     assert mapping.read_text() == "b\ta\nd\tc\nq\tp\n"
     for taken in ("-", links):
         refused = run("contract", path, links, "--mapping", taken, code=2)
-        assert "is taken" in refused.stderr
+        assert "is in use" in refused.stderr
     nowhere = tmp_path / "nowhere" / "mapping.tsv"
     assert "No such file" in run("contract", path, links, "--mapping", nowhere, code=1).stderr
 

@@ -31,12 +31,12 @@ def test_the_threshold_of_edges_is_a_distance(run: Run, index_path: Path) -> Non
 
 
 def test_linked_buckets_are_a_matter_of_nearer_thresholds(run: Run, index_path: Path) -> None:
-    """Those of a smaller distance than the buckets were linked at."""
+    """Those of a smaller distance than the buckets were joined at."""
     same = run("clusters", index_path, "--max-bucket", 2)
-    assert "linked through leaders" in same.stderr and "were linked at" not in same.stderr
-    assert "were linked at" not in run("clusters", index_path, "--threshold", 0.5).stderr
+    assert "joined through leaders" in same.stderr and "were joined at" not in same.stderr
+    assert "were joined at" not in run("clusters", index_path, "--threshold", 0.5).stderr
     nearer = run("clusters", index_path, "--threshold", 0.25).stderr
-    assert "documents of those buckets were linked at 0.5; at 0.25 they may" in nearer
+    assert "documents of those buckets were joined at 0.5; at 0.25 they may" in nearer
 
 
 def test_repeat_of_contract_says_that_these_are_no_tokens(
@@ -128,4 +128,4 @@ def test_without_a_bit_nothing_is_similar(run: Run, tmp_path: Path) -> None:
         done = run("query", tmp_path / "a", option, "0" * 16)
         assert done.stdout == "" and "has no bit that is set to compare" in done.stderr
     said = run("explain", tmp_path / "a", "a", "b", "--format", "table").stdout
-    assert "what has no bit that is set is similar to nothing" in said
+    assert "a document without a bit that is set is not similar to anything" in said

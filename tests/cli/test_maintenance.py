@@ -32,16 +32,16 @@ def test_stats_say_when_it_pays_and_compact_says_what_it_gave(run: Run, path: Pa
     assert "lshdb compact" not in run("stats", path, "--format", "table").stdout
     assert stats(run, path)["reclaimable_bytes"] == 0
     run("remove", path, *(key for key, _ in CORPUS[10:]))
-    assert "; lshdb compact gives it back" in run("stats", path, "--format", "table").stdout
+    assert "; lshdb compact frees it" in run("stats", path, "--format", "table").stdout
     unused = stats(run, path)["unused_signatures"]
     said = run("compact", path).stderr
-    assert f"{unused} unused signatures left out, {stats(run, path)['signatures']} kept" in said
+    assert f"{unused} unused signatures dropped, {stats(run, path)['signatures']} kept" in said
     found = re.match(r"([\d,]+) bytes before \(.*\), ([\d,]+) after", said)
     assert found
     before, after = (int(number.replace(",", "")) for number in found.groups())
     assert before > after > 0
     assert "lshdb compact" not in run("stats", path, "--format", "table").stdout
-    assert "0 unused signatures left out" in run("compact", path).stderr
+    assert "0 unused signatures dropped" in run("compact", path).stderr
     assert "no findings" in run("check", path).stderr
 
 

@@ -155,7 +155,7 @@ def test_without_a_vector_there_is_no_dimension(run: Run, tmp_path: Path) -> Non
     empty = saved(tmp_path / "v.npy", np.zeros((0, 8)))
     for file in (empty, saved(tmp_path / "w.npy", np.arange(8)), "-"):
         said = run("add", path, file, *options, code=1)
-        assert "no vector in the input" in said.stderr and "--dim" in said.stderr
+        assert "the input has no vector" in said.stderr and "--dim" in said.stderr
         assert not path.exists()
     said = run("add", path, empty, *options, "--dim", "8", code=1)
     assert "no document was accepted; the index" in said.stderr and not path.exists()
