@@ -1,1 +1,1 @@
-"""What is on disk: files, schema, transactions. A signature row is bytes to it, a text a body."""
+"""What is on disk: files, schema, transactions. Here a signature row is bytes, a text a body."""

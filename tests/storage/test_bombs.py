@@ -137,7 +137,7 @@ def test_weights_come_back() -> None:
 def test_a_second_frame_is_damage() -> None:
     packed = pack_body(b"a" * 300)
     for more in (packed, bomb(2**22), b"a"):
-        with pytest.raises(DamageError, match="behind the frame"):
+        with pytest.raises(DamageError, match="followed by other bytes"):
             unpack_body("text", packed + more, n_chars=300)
 
 

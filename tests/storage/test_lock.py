@@ -60,7 +60,7 @@ def test_waiting_ends_when_the_holder_does(tmp_path: Path) -> None:
 
 
 def test_lock_in_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(LshdbError, match="is not there any more"):
+    with pytest.raises(LshdbError, match="does not exist any more"):
         WriterLock(tmp_path / "no" / "lock", 0).acquire()
 
 

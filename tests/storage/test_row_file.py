@@ -72,7 +72,7 @@ def test_a_block_is_proved_by_all_of_it(
         with pytest.raises(DamageError, match=f"rows {first} to {first + count - 1} of the sig"):
             file.check_block(first, count, wrong)
     end = zlib.crc32(rows(18, 2).tobytes())
-    with pytest.raises(DamageError, match="ends before a row that is committed"):
+    with pytest.raises(DamageError, match="ends before a committed row"):
         file.check_block(18, 5, end)
 
 
@@ -190,7 +190,7 @@ def test_a_file_that_is_cut_while_it_is_read_is_refused(file: RowFile) -> None:
     with pytest.raises(DamageError, match="448 bytes long; 1000 rows need 32128"):
         file.rows(1000)
     for read in (lambda: stored[:], lambda: stored[np.array([5, 999])], lambda: stored[9:11]):
-        with pytest.raises(DamageError, match="ends before a row that is committed"):
+        with pytest.raises(DamageError, match="ends before a committed row"):
             read()
     assert np.array_equal(stored[np.array([5, 9])], rows(0, 10)[[5, 9]])
 

@@ -45,12 +45,12 @@ PLANTED = {
             "1 AS state_id, 1 AS format, x AS uuid, x AS signature_file, x AS n_signatures, "
             "x AS next_doc_id"
         ),
-        "view state; expected is a table",
+        "view state; expected a table",
     ),
     "the revision": (
         "DROP TABLE alembic_version; CREATE VIEW Alembic_Version AS "
         + ENDLESS.format("x AS version_num"),
-        "view alembic_version; expected is a table",
+        "view alembic_version; expected a table",
     ),
     "a run": (
         "DROP TABLE posting_run_1; CREATE VIEW posting_run_1 AS "
@@ -76,7 +76,7 @@ PLANTED = {
     ),
     "a virtual table": (
         "DROP TABLE cluster_member; CREATE VIRTUAL TABLE cluster_member USING fts5(signature_id)",
-        "virtual table cluster_member; expected is a table",
+        "virtual table cluster_member; expected a table",
     ),
 }
 
@@ -142,7 +142,7 @@ def test_under_a_revision_that_is_not_known_nothing_of_ours_is_a_view(
 ) -> None:
     plant(path, f"UPDATE alembic_version SET version_num = '{revision}'")
     plant(path, PLANTED["state"][0])
-    assert "view state; expected is a table" in refused(path, "upgrade")
+    assert "view state; expected a table" in refused(path, "upgrade")
 
 
 def test_what_the_user_made_is_left_alone(path: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_run_that_names_another_table_is_refused(path: Path, name: str) -> Non
             lambda: index.add([("a", "other words than these")]),
             index.compact,
         ):
-            with pytest.raises(LshdbError, match=r"no table of postings|is damaged"):
+            with pytest.raises(LshdbError, match=r"not a table of postings|is damaged"):
                 work()
         (count,) = next(iter(index.sql("SELECT count(*) FROM document").rows))
         assert count == len(DOCUMENTS)

@@ -1,4 +1,4 @@
-"""Everything that is one database's own; ``base.py`` says what each of them must do."""
+"""Everything specific to one database; ``base.py`` lists what each of them must do."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _POSTGRES = {"postgresql", "postgresql+psycopg", "postgres"}
 
 
 def named_place(place: DatabasePlace, directory: Path) -> DatabasePlace:
-    """The place of a new index's database, with the schema that it gets where none was given.
+    """Return the place of a new index's database, with a schema if none was given.
 
-    That is the name of the index's directory, without ``.lshdb``.
+    The schema's default name is that of the index's directory, without ``.lshdb``.
     """
     if _scheme(place) not in _POSTGRES or place.schema is not None:
         return place
@@ -24,18 +24,18 @@ def named_place(place: DatabasePlace, directory: Path) -> DatabasePlace:
 
 
 def database_of(place: DatabasePlace, directory: Path) -> Database:
-    """The database of an index.
+    """Return the database of an index.
 
     Parameters
     ----------
     place : DatabasePlace
     directory : Path
-        The index.
+        The directory of the index.
 
     Raises
     ------
     ParameterError
-        The URL is none, or names a database that is not supported.
+        The URL is not valid, or names a database that is not supported.
     LshdbError
         The driver for it is not installed.
     """
@@ -49,15 +49,15 @@ def database_of(place: DatabasePlace, directory: Path) -> Database:
         return _postgres(named_place(place, directory))
     if place.schema is not None:
         raise ParameterError(
-            f"the schema {place.schema!r} is of no use: the database is a file of SQLite",
-            hint="a schema goes with --database postgresql+psycopg://HOST/NAME",
+            f"the schema {place.schema!r} cannot be used: the database is a file of SQLite",
+            hint="leave it out, or give --database postgresql+psycopg://HOST/NAME",
         )
     if scheme is None or scheme.split("+")[0] == "sqlite":
         from lshdb.storage.dialects.sqlite import SqliteDatabase
 
         return SqliteDatabase.by_url(place.url, directory)
     raise ParameterError(
-        f"the database URL is {hide_passwords(url)!r}; an index lies in SQLite or Postgres",
+        f"the database URL is {hide_passwords(url)!r}; expected one of SQLite or Postgres",
         hint="leave --database out, or give sqlite:///PATH or postgresql+psycopg://HOST/NAME",
     )
 

@@ -1,12 +1,12 @@
-"""What a database must do to hold an index; ``sqlite/`` and ``postgresql/`` do it.
+"""What a database must do to hold an index; ``sqlite/`` and ``postgresql/`` implement it.
 
-    Database     where it is; opens connections, makes and removes it, says its errors
+    Database     where it is; opens connections, makes and removes it, words its errors
     Reader       a connection that only reads (``reader.py``)
     Session      one open transaction: statements, and how lists and many rows go in
     RunTables    the posting runs of a session (``run_tables.py``)
 
-All statements that both databases understand are written where they are needed, as text with ``?``
-for each parameter. What only one of them understands is behind these classes.
+Statements that both databases understand stand where they are needed, as text with ``?`` for each
+parameter. What only one of them understands is behind these classes.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ NUMBERS = {
     **dict.fromkeys(("signature_id", "signature1", "signature2"), ("0", "n_signatures - 1")),
     **dict.fromkeys(("doc_id", "label"), ("1", "next_doc_id - 1")),
 }
-"""Columns that hold the number of a signature or a document, in whatever table: the first and the
-last that there can be, by the row of ``state``."""
+"""Columns that hold the number of a signature or a document, in any table, with its least and
+greatest possible value; the row of ``state`` gives the latter."""
 
 Ids = NDArray[np.int64]
 
 
 class Fate(enum.Enum):
-    """What an error of the driver says of the transaction that it ended."""
+    """What an error of the driver means for the transaction that it ended."""
 
     FAILED = enum.auto()
     """It will fail again."""
     REPEATABLE = enum.auto()
-    """It stood in another one's way, and may be done again."""
+    """It was in another transaction's way, and may be repeated."""
     LOST = enum.auto()
-    """The connection is gone; what was not being committed is not in."""
+    """The connection is lost; nothing is stored unless the commit had begun."""
 
 
 class Rows:
-    """Rows of a statement, as the driver's cursor gives them, but for its errors."""
+    """Rows of a statement, as the driver's cursor gives them, with errors translated."""
 
     def __init__(self, cursor: Any, database: Database) -> None:
         self._cursor = cursor
@@ -76,11 +76,11 @@ class Rows:
             raise self._database.translation(error) from error
 
     def fetchone(self) -> Any:
-        """The next row, or None."""
+        """Return the next row, or None."""
         return next(self, None)
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """All rows that are left."""
+        """Return all rows that are left."""
         try:
             rows: list[tuple[Any, ...]] = self._cursor.fetchall()
         except self._database.driver_errors as error:
@@ -95,7 +95,7 @@ class Session(ABC):
     ----------
     database : Database
     is_reader : bool
-        Errors of the driver come out as ours. A writer's stay what they are until the whole batch
+        Translate the driver's errors into ours. A writer's stay as they are until the whole batch
         has failed (``writer.py``).
     """
 
@@ -110,7 +110,7 @@ class Session(ABC):
 
     @abstractmethod
     def _run(self, sql: str, parameters: Sequence[Any]) -> Any:
-        """Give one statement to the driver; its cursor."""
+        """Give one statement to the driver, and return its cursor."""
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """Run one statement whose rows fit in memory."""
@@ -123,7 +123,7 @@ class Session(ABC):
 
     @abstractmethod
     def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Any]:
-        """Run one statement whose rows are many; they come as they are taken."""
+        """Run one statement with many rows, which are fetched as they are taken."""
 
     @abstractmethod
     def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
@@ -146,25 +146,25 @@ class Session(ABC):
         table : str
         columns : sequence of str
         rows : iterable
-            Values in the order of the columns; taken as they are inserted.
+            Values in the order of the columns, taken while they are inserted.
         or_ignore : bool
-            Leave a row that is there already as it is.
+            Keep a row that already exists.
         large : bool
-            There are thousands, and worth preparing for.
+            There are thousands of rows, which justifies some preparation.
         """
 
     @abstractmethod
     def in_list(self, column: str) -> str:
-        """Condition: the column is one of the values in the encoded list, its one parameter."""
+        """Return a condition: the column is in the encoded list, its one parameter."""
 
     @abstractmethod
     def encode_list(self, values: Iterable[Any] | Ids) -> Any:
         """Encode whole numbers or texts as the parameter that :meth:`in_list` expects."""
 
     def is_one_of(self, column: str, values: Sequence[int]) -> tuple[str, tuple[Any, ...]]:
-        """Condition and parameters: the column is one of some values.
+        """Return a condition and parameters: the column is one of some values.
 
-        A few are parameters each, which spares them the encoding.
+        Each of a few values is a parameter, which saves the encoding.
         """
         if len(values) <= _FEW_VALUES:
             return f"{column} IN ({','.join('?' * len(values))})", tuple(values)
@@ -172,64 +172,64 @@ class Session(ABC):
 
     @abstractmethod
     def state(self) -> tuple[str, int, int, str, str] | None:
-        """What a snapshot begins with, in one statement.
+        """Return what a snapshot begins with, in one statement.
 
         Returns
         -------
         tuple or None
-            Of the row of ``state``: signature_file, n_signatures, next_doc_id; then names of the
-            run tables, with commas; then how bands are cut. None where the row is missing.
+            From the row of ``state``: signature_file, n_signatures, next_doc_id; then the names of
+            the run tables, with commas; then how bands are cut. None if the row is missing.
         """
 
     def leave_mark(self) -> str | None:
-        """Leave something unique in the database, which is there if this transaction is committed.
+        """Leave something unique in the database, to be found if this transaction is committed.
 
-        None where a connection cannot be lost, so that nobody will ask.
+        Returns None if a connection cannot be lost, so that nobody will ask.
         """
         return None
 
     def has_mark(self, mark: str) -> bool:
-        """Whether the transaction that left a mark is committed."""
+        """Return whether the transaction that left a mark is committed."""
         raise NotImplementedError(mark)
 
     @abstractmethod
     def structure(self) -> Iterator[str]:
-        """Findings of the database about its own structure; as slow as reading all of it."""
+        """Yield findings about the database's own structure; as slow as reading all of it."""
 
     @abstractmethod
     def misplaced_values(self) -> Iterator[str]:
-        """Findings: columns with values that cannot be; one pass over every table."""
+        """Yield findings: columns with impossible values. One pass over every table."""
 
     @abstractmethod
     def free_bytes(self) -> int:
-        """Bytes of the database that hold nothing and that vacuuming gives back."""
+        """Return the bytes of the database that hold nothing and that vacuuming frees."""
 
     @abstractmethod
     def copy_whole(self, target: Database) -> bool:
-        """Copy the database as this transaction sees it, at once, to where nothing is.
+        """Copy the database at once, as this transaction sees it, to an empty place.
 
-        False where it has to go row by row (``copy.py``).
+        Returns False if it must be copied row by row (``copy.py``).
         """
 
     @abstractmethod
     def keys_by_index(self) -> Iterator[tuple[int, str]]:
-        """(doc_id, key) from the index of keys, without reading the table of documents."""
+        """Yield (doc_id, key) from the index of keys, without reading the table of documents."""
 
 
 class Database(ABC):
-    """A database by its place; nothing is open yet."""
+    """A database, known by its place; nothing is open yet."""
 
     driver_errors: ClassVar[tuple[type[Exception], ...]]
     serves_hosts: ClassVar[bool] = False
-    """Whether hosts may write in turn, each with a directory, and a writer lock, of its own."""
+    """Whether several hosts may write in turn, each with its own directory and writer lock."""
     is_damaged: bool = False
-    """Whether it is opened by whoever repairs it, and may not be as it was made."""
+    """Whether a repair opens it, although it may differ from how it was made."""
     answers_at_once: ClassVar[bool] = False
     """Whether :meth:`Reader.ask` does anything."""
 
     @abstractmethod
     def __str__(self) -> str:
-        """As messages name it; without a password."""
+        """Return its name for messages, without a password."""
 
     @property
     @abstractmethod
@@ -238,18 +238,18 @@ class Database(ABC):
 
     @abstractmethod
     def is_damage(self, error: Exception) -> bool:
-        """Whether the driver's error says that what is stored is not what was written."""
+        """Return whether the driver's error says that what is stored is not what was written."""
 
     def fate(self, error: Exception) -> Fate:
-        """What one of the driver's errors says of its transaction."""
+        """Return what one of the driver's errors means for its transaction."""
         return Fate.FAILED
 
     def errors(self, *others: type[Exception]) -> tuple[type[Exception], ...]:
-        """The driver's errors and others, to be caught together."""
+        """Return the driver's errors and others, to be caught together."""
         return (*others, *self.driver_errors)
 
     def translation(self, error: Exception) -> LshdbError:
-        """Our error for one of the driver's, while reading."""
+        """Translate one of the driver's errors while reading."""
         kind = DamageError if self.is_damage(error) else DatabaseError
         return kind(
             f"the database {self} failed: {self.said(error)}",
@@ -257,22 +257,22 @@ class Database(ABC):
         )
 
     def said(self, error: BaseException) -> str:
-        """One of the driver's errors, also inside one of SQLAlchemy's, as messages show it."""
+        """Return the message of a driver's error, also of one inside one of SQLAlchemy's."""
         return str(getattr(error, "orig", None) or error)
 
     def hint(self, error: BaseException, otherwise: str) -> str:
-        """What to do about such an error, where the database can tell; else what is given."""
+        """Return what to do about such an error if the database can tell; else ``otherwise``."""
         return otherwise
 
     @abstractmethod
     def lies_in(self, directory: Path) -> bool:
-        """Whether it is a file in that directory."""
+        """Return whether it is a file in that directory."""
 
     # Making
 
     @abstractmethod
     def refuse_existing(self) -> None:
-        """Raise an IndexExistsError where there is something already."""
+        """Raise an IndexExistsError if something is there already."""
 
     def reserve(self) -> None:  # noqa: B027
         """Make the file of a new database outside the index, so that only that one is removed.
@@ -280,43 +280,43 @@ class Database(ABC):
         Raises
         ------
         FileExistsError
-            Somebody has made it meanwhile.
+            Another process has made it meanwhile.
         OSError
         """
 
     def prepare(self, connection: Connection, uuid: str) -> None:  # noqa: B027
-        """Make what must be there before tables are, in the transaction that makes them.
+        """Make what tables need, in the transaction that makes them.
 
         Parameters
         ----------
         connection : Connection
         uuid : str
-            Of the index that will be in it.
+            Uuid of the index that will be in it.
 
         Raises
         ------
         IndexExistsError
-            Something has been made there meanwhile.
+            Another process has made something there meanwhile.
         """
 
     @abstractmethod
     def moved(self, directory: Path, target: Path) -> Database:
-        """The same database, in an index whose directory is renamed."""
+        """Return the same database, in an index whose directory is renamed."""
 
     @abstractmethod
     def remove(self, uuid: str) -> None:
-        """Remove what was made for an index that does not come to its place.
+        """Remove what was made for an index that never reached its place.
 
-        Not an error where nothing is there, or what is there is another index.
+        If nothing is there, or another index, do nothing.
 
         Raises
         ------
         DatabaseError
-            The database cannot be reached, or does not let it be removed.
+            The database cannot be reached, or refuses the removal.
         """
 
     def remove_leftover(self, uuid: str) -> None:  # noqa: B027
-        """Remove what a killed process made outside the index's directory, in the same way."""
+        """Do the same for what a killed process made outside the index's directory."""
 
     # Connections
 
@@ -332,7 +332,7 @@ class Database(ABC):
 
     @abstractmethod
     def open_guarded(self, timeout: float | None) -> GuardedReader:
-        """Open a connection for a statement of the user's own, with so many seconds to work."""
+        """Open a connection for a user's statement, which may work for this many seconds."""
 
     @abstractmethod
     def open_engine(self) -> Engine:
@@ -340,7 +340,7 @@ class Database(ABC):
 
     @abstractmethod
     def session(self, connection: Connection) -> Session:
-        """The transaction that a writer's connection has open."""
+        """Return the transaction that a writer's connection has open."""
 
     def lock(  # noqa: B027
         self, connection: Connection, uuid: str, *, timeout: float, known_as: str
@@ -351,32 +351,32 @@ class Database(ABC):
         ----------
         connection : Connection
         uuid : str
-            The index's.
+            Uuid of the index.
         timeout : float
             Seconds to wait for another writer.
         known_as : str
-            The index in messages.
+            Name of the index in messages.
 
         Raises
         ------
         LockedError
-            Another writer held it for all of the timeout.
+            Another writer held the lock for all of the timeout.
         """
 
     @abstractmethod
     def rest(self, connection: Connection) -> None:
-        """Do what is to be done when a writer is through; may fail without harm."""
+        """Tidy up when a writer has finished; may fail without harm."""
 
     @abstractmethod
     def vacuum(self, connection: Connection) -> None:
-        """Give the space of what was deleted back; outside a transaction."""
+        """Free the space of deleted rows; outside a transaction."""
 
     @abstractmethod
     def replace_whole(self, source: Database) -> bool:
-        """Put another database, at rest, in the place of this one, in one durable transaction.
+        """Replace this database by another one, at rest, in one durable transaction.
 
-        Readers go on with what they have begun to read. This one need not be sound. False where it
-        has to go row by row (``copy.py``).
+        Readers go on with what they have begun to read. This database may be damaged. Returns False
+        if it must be replaced row by row (``copy.py``).
         """
 
     # Sizes
@@ -384,8 +384,8 @@ class Database(ABC):
     @property
     @abstractmethod
     def file_names(self) -> tuple[str, ...]:
-        """Names that its files may have, without folders; none where it is no file."""
+        """Names that its files may have, without folders; none if it is not a file."""
 
     @abstractmethod
     def sizes(self) -> tuple[int, int]:
-        """Bytes of what is stored, and of a log beside it."""
+        """Return the bytes of what is stored, and of a log beside it."""

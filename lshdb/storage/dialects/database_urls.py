@@ -1,18 +1,16 @@
-"""Database URLs as people may see them: without what is secret in them.
+"""Where a database is, as ``index.toml`` says it; and its URL without what is secret in it.
 
-Whatever shows, logs or records a URL takes it through :func:`hide_passwords`; nothing else knows
-where a URL may hold one. Three forms are known, also mixed:
+Code that shows, logs or records a URL passes it through :func:`hide_passwords`; nothing else knows
+where a URL may hold a password. Three forms are known, also mixed:
 
     scheme://user:PASSWORD@host:port/name
     scheme://host/name?password=PASSWORD&sslpassword=PASSWORD
     host=... user=... password=PASSWORD             (libpq's list of settings)
 
-Decided: where it is not certain what is a password, more is hidden and not less. One that was not
-percent-encoded may hold any of ``@/?#:``, so all from the first colon to the last ``@`` goes. What
-that costs is a readable message where something behind the host holds an ``@`` as well. The name of
-a password *file* is no secret and stays.
-
-Where a database is, as ``index.toml`` says it.
+Decided: when in doubt, hide more, not less. A password that was not percent-encoded may hold any of
+``@/?#:``, so everything from the first colon to the last ``@`` is hidden. The price is a less
+readable message if something after the host holds an ``@`` too. The name of a password *file* is
+not secret and stays.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ class DatabasePlace:
     url : str or None
         Without a password; None for the file ``index.db`` in the index.
     schema : str or None
-        In a Postgres database; None for one of the index's own name.
+        Schema in a Postgres database; None for one named after the index.
     """
 
     url: str | None = None
@@ -49,17 +47,17 @@ _IN_LIST = re.compile(r"'(?:[^'\\]|\\.)*(?:'|\Z)|(?:\\.|\S)*", re.DOTALL)
 
 
 def hide_passwords(url: str) -> str:
-    """A database URL with ``***`` in the place of every password.
+    """Return a database URL with ``***`` instead of every password.
 
     Parameters
     ----------
     url : str
-        Of any database, or whatever somebody gave in the place of one.
+        URL of any database, or whatever was given instead of one.
 
     Returns
     -------
     str
-        The same where there is none to hide, and once all are hidden.
+        The same URL if it has no password, or all are hidden already.
     """
     scheme = _SCHEME.match(url)
     start = scheme.end() if scheme else 0

@@ -1,4 +1,4 @@
-"""Connections that only read: for questions, and for statements of the user's own."""
+"""Connections that only read: for our own questions, and for statements of the user."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ Ids = NDArray[np.int64]
 
 
 class TimedOut(Exception):
-    """A statement of the user's own worked for longer than it was given."""
+    """A user's statement worked for longer than its timeout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one statement says of some buckets, in one state.
+    """What one statement finds in some buckets, in one state.
 
     Attributes
     ----------
     state : tuple
         As :meth:`Session.state` gives it.
     postings : dict
-        How many of the buckets each candidate lies in.
+        In how many of the buckets each candidate lies.
     documents : dict
-        (doc_id, key, batch_id) of the documents of each candidate, in order; empty for one that no
-        document has.
+        (doc_id, key, batch_id) of the documents of each candidate, in order; empty if no document
+        has that signature.
     bodies : dict
-        Of the first document of each candidate, where they were asked for: form, packed body,
-        length in characters, doc_id.
+        The first document of each candidate, if asked for: form, packed body, length in characters,
+        doc_id.
     """
 
     state: tuple[str, int, int, str, str]
@@ -52,7 +52,7 @@ class Reader(ABC):
     Attributes
     ----------
     is_fleeting : bool
-        It is good for one transaction and then opened anew.
+        It serves one transaction, and is then opened again.
     """
 
     is_fleeting: bool = False
@@ -62,10 +62,10 @@ class Reader(ABC):
         """Begin a transaction that sees one committed state."""
 
     def ask(self, keys: Ids, *, with_bodies: bool) -> Answer | None:
-        """What lies in some distinct buckets, with documents and, if wanted, texts.
+        """Return what lies in some distinct buckets, with documents and, if wanted, texts.
 
-        None where that is better asked bit by bit, in a transaction: always where the database is
-        in this process.
+        None if it is better to ask step by step, in a transaction: always so for a database in this
+        process.
         """
         return None
 
@@ -79,20 +79,20 @@ class Reader(ABC):
 
 
 class GuardedReader(ABC):
-    """One statement of the user's own, on a connection on which reading is all that is possible."""
+    """One statement of the user, on a connection that can only read."""
 
     @abstractmethod
     def run(
         self, statement: str, parameters: Sequence[Any] | Mapping[str, Any]
     ) -> tuple[tuple[str, ...], Iterator[tuple[Any, ...]]] | None:
-        """Names of the columns, and the rows; None where the statement gives no rows.
+        """Return the names of the columns, and the rows; None if the statement gives no rows.
 
         Raises
         ------
         TimedOut
             Also from the rows.
         Exception
-            One of the driver's: the statement is refused, or fails; also from the rows.
+            An error of the driver: the statement is refused, or fails; also from the rows.
         """
 
     @abstractmethod

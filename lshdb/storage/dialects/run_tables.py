@@ -1,4 +1,4 @@
-"""What a database must do for posting runs: each in the form that it is fast with."""
+"""What a database must do for posting runs: each database in the form that it is fast with."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _NAME = re.compile(r"posting_run_\d{1,19}")
 
 
 def run_table(name: object) -> str:
-    """The name of a run's table, as the table ``run`` has it, if it can be one.
+    """Return the name of a run's table, from the table ``run``, if it is a valid one.
 
-    It goes into statements as it is, also into those that drop tables.
+    It goes into statements unchanged, also into those that drop tables.
 
     Raises
     ------
@@ -38,13 +38,13 @@ def run_table(name: object) -> str:
     if isinstance(name, str) and _NAME.fullmatch(name):
         return name
     raise DamageError(
-        f"the table run names {name!r}, which is no table of postings",
+        f"the table run names {name!r}, which is not a table of postings",
         hint="run lshdb check, and restore the index from a copy",
     )
 
 
 class RunTables(ABC):
-    """The tables of posting runs, inside one session; which runs there are says the table ``run``.
+    """The tables of posting runs, inside one session; the table ``run`` lists the runs.
 
     A run is a set of (bucket key, signature id), kept in order of both.
     """
@@ -58,11 +58,11 @@ class RunTables(ABC):
 
     @abstractmethod
     def insert(self, run_id: int, table: str, keys: Ids, signature_ids: Ids) -> None:
-        """Insert sorted postings; none may be there."""
+        """Insert sorted postings; none of them may exist already."""
 
     @abstractmethod
     def merge(self, run_id: int, target: str, sources: Sequence[str]) -> None:
-        """Insert all postings of some runs into a new one; the largest source is given last."""
+        """Insert all postings of some runs into a new one; the largest source comes last."""
 
     @abstractmethod
     def complete(self, run_id: int, table: str) -> None:
@@ -74,31 +74,31 @@ class RunTables(ABC):
 
     @abstractmethod
     def retire(self, tables: Sequence[str]) -> None:
-        """Give up runs that are not in the table ``run`` any more."""
+        """Give up runs that the table ``run`` does not list any more."""
 
     @abstractmethod
     def bucket_sizes(self, table: str) -> str:
-        """SELECT of (band, size, number of buckets) of a run, without the content band."""
+        """Return a SELECT of (band, size, number of buckets) of a run, without the content band."""
 
     @abstractmethod
     def names(self) -> set[str]:
-        """Names of the posting runs that there are, whether the table ``run`` lists them or not."""
+        """Return the names of all posting runs, whether the table ``run`` lists them or not."""
 
     @abstractmethod
     def counts(self, table: str, keys: Ids) -> dict[int, int]:
-        """Number of postings of some buckets, by key, for those that have one."""
+        """Return the number of postings of some buckets, by key, if there are any."""
 
     @abstractmethod
     def of(self, tables: Sequence[str], keys: Ids) -> tuple[Ids, Ids]:
-        """(bucket keys, signature ids) of some distinct buckets, in no order."""
+        """Return (bucket keys, signature ids) of some distinct buckets, in no order."""
 
     def members(self, tables: Sequence[str], keys: Ids) -> Ids:
-        """Signature ids of some distinct buckets, in no order, perhaps several times."""
+        """Return the signature ids of some distinct buckets, in no order, perhaps repeated."""
         return self.of(tables, keys)[1]
 
     @abstractmethod
     def shared(self, tables: Sequence[str], first: int, last: int, *, above: int = 1) -> Ids:
-        """(bucket key, signature id) of buckets of more than so many with a key in that range.
+        """Return (bucket key, signature id) of buckets in a range with over ``above`` postings.
 
         Returns
         -------
@@ -108,17 +108,17 @@ class RunTables(ABC):
 
     @abstractmethod
     def shared_of(self, tables: Sequence[str], keys: Ids) -> Ids:
-        """The same for those of some buckets."""
+        """Return the same for the given buckets."""
 
     @abstractmethod
     def in_order(self, tables: Sequence[str], *, contents: bool, block: int) -> Iterator[Ids]:
-        """Every posting in order, streamed: blocks of (bucket key, signature id), shape (n, 2).
+        """Yield every posting in order, as blocks of (bucket key, signature id), shape (n, 2).
 
         Parameters
         ----------
         tables : sequence of str
         contents : bool
-            Those of the content band as well.
+            Include those of the content band.
         block : int
             Postings at a time.
         """

@@ -1,1 +1,1 @@
-"""Where an index lies: its directory, its lock, how it comes to its place and is copied."""
+"""Where an index lies: its directory and its lock; how it is put there and copied."""

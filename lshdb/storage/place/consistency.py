@@ -1,4 +1,4 @@
-"""Whether the files of an index are of one index: ``index.toml`` against the database."""
+"""Whether the files of an index belong together: ``index.toml`` against the database."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ def agreed_params(
     *,
     trusts_state: bool = True,
 ) -> IndexParams:
-    """The parameters of an index, which description and database must agree about.
+    """Return the parameters of an index; refuse it if description and database differ.
 
-    What changes them puts the next description beside the one that there is, commits, and renames
-    it. So where the two do not agree it may be the next one that counts, or, a moment later, what
+    A change of them writes the next description beside the present one, commits, and renames it. So
+    if the two differ, the next description may be the one that counts or, a moment later, what
     ``index.toml`` has become.
 
     Parameters
     ----------
     snapshot : Snapshot
     description : Description
-        What ``index.toml`` said before the snapshot was made.
+        Contents of ``index.toml`` from before the snapshot was made.
     directory : IndexDirectory
     database : Database
-        For messages.
+        Named in messages.
     trusts_state : bool
-        Whether the row of ``state`` is to be compared; a damaged one says nothing.
+        Whether to compare the row of ``state``; a damaged one tells nothing.
 
     Raises
     ------
     FormatError
-        There is no index in the database, or one of another format or schema.
+        The database holds no index, or one of another format or schema.
     ParameterMismatchError
-        They are not of one index; names both values.
+        They belong to different indexes; the error names both values.
     DamageError
         A parameter cannot be read.
     """
@@ -75,7 +75,7 @@ def agreed_params(
 def _stored(
     snapshot: Snapshot, path: Path, database: Database, *, trusts_state: bool
 ) -> tuple[str, dict[str, Any]]:
-    """The index's identity, empty if it is not known, and parameters, as the database has them."""
+    """Return the index's uuid, empty if it is unknown, and parameters, from the database."""
     try:
         row = snapshot.execute("SELECT version_num FROM alembic_version").fetchone()
     except DatabaseError as error:
@@ -120,13 +120,13 @@ def _compare(
                 name=name,
                 stored=value,
                 given=other,
-                hint="the files are not of one index, or index.toml was edited: "
+                hint="the files belong to different indexes, or index.toml was edited: "
                 "restore it from a copy",
             )
 
 
 def _shown(name: str, value: object) -> str:
-    """A value for a message: of what is a parameter or the uuid; anything may hold a password."""
+    """Format a parameter or uuid for a message; anything else may hold a password."""
     if isinstance(value, dict | list) or (value is not None and name not in _KNOWN):
         return "something (not shown)"
     return hide_passwords(repr(value))
@@ -137,6 +137,6 @@ def _parameter(name: str, value: str, database: Database) -> Any:
         return orjson.loads(value)
     except ValueError as error:
         raise DamageError(
-            f"the parameter {name} in {database} is {value!r}, which is no JSON",
+            f"the parameter {name} in {database} is {value!r}, which is not JSON",
             hint="restore the index from a copy",
         ) from error

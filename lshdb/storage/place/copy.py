@@ -1,10 +1,10 @@
 """Copying an index while others write: one state of it, as a reader sees it.
 
-A reading transaction decides the state. A database that is a file and becomes one is copied as a
-whole, through the connection that holds the transaction; any other row by row, streamed from one
-transaction into another, so that memory is that of some thousand rows. Numbers, checksums and runs
-stay as they are. Row files are copied as far as they are committed. Readers and the writer go on
-meanwhile; the copy lacks what is committed after the transaction began.
+A reading transaction fixes the state. If source and target are both files, the database is copied
+as a whole through the connection that holds the transaction. Otherwise rows are streamed from one
+transaction into another, with some thousand rows in memory. Numbers, checksums and runs stay as
+they are. Row files are copied up to the committed rows. Readers and the writer go on meanwhile; the
+copy lacks what is committed after the transaction began.
 
 The copy keeps the uuid: it is the same index at one moment. If you write to both, never exchange
 files between them: nothing would notice.
@@ -41,9 +41,9 @@ def transfer_rows(source: Session, target: Session) -> None:
     Parameters
     ----------
     source : Session
-        A reader's.
+        A session of a reader.
     target : Session
-        A writer's; the tables are there and empty.
+        A session of a writer; the tables exist and are empty.
     """
     for table in _tables():
         _copy_table(source, target, table)
@@ -52,14 +52,14 @@ def transfer_rows(source: Session, target: Session) -> None:
 
 
 def replace_rows(source: Session, target: Session) -> None:
-    """Put every row of an index in the place of those of another database.
+    """Replace every row of another database by those of an index.
 
-    Whoever reads the target goes on with what was there. Runs get numbers that it has not had.
+    Readers of the target go on with what was there. Runs get numbers that it never had.
 
     Parameters
     ----------
     source, target : Session
-        As for :func:`transfer_rows`, but the tables of the target hold an index.
+        As for :func:`transfer_rows`, except that the tables of the target hold an index.
     """
     tables = list(_tables())
     names = target.run_tables.names()
@@ -81,7 +81,7 @@ def replace_rows(source: Session, target: Session) -> None:
 
 
 def _tables() -> Iterator[Table]:
-    """The tables that every database has, those that others refer to before these."""
+    """Yield the tables that every database has, in the order of their references."""
     from lshdb.storage.tables.schema import metadata
 
     return (table for table in metadata.sorted_tables if not table.info)
@@ -99,7 +99,7 @@ def _copy_table(source: Session, target: Session, table: Table, *, first_run: in
 
 
 def _run_row(row: dict[str, Any], first_run: int) -> tuple[Any, ...]:
-    """A row of ``run`` with another number, which its table's name ends with."""
+    """Return a row of ``run`` with another number, with which its table's name ends too."""
     row["run_id"] += first_run
     row["table_name"] = _name(row["table_name"], first_run)
     row["is_active"] = bool(row["is_active"])
@@ -166,16 +166,16 @@ def _copy_rows(source: Session, target: Database, uuid: str) -> None:
 
 
 def replace_database(store: Store, made: Store, *, lock_timeout: float) -> None:
-    """Put the database of an index in the place of another's, in one durable transaction.
+    """Replace the database of one index by that of another, in one durable transaction.
 
-    Readers go on with what they have begun to read. What is replaced need not be sound.
+    Readers go on with what they have begun to read. The replaced database may be damaged.
 
     Parameters
     ----------
     store : Store
-        Its writer lock is held.
+        The index to be replaced; its writer lock is held.
     made : Store
-        At rest.
+        The new index, at rest.
     lock_timeout : float
         Seconds to wait for a writer of another host.
     """

@@ -1,17 +1,17 @@
-"""How an index comes into being at once: made aside, synced, renamed.
+"""How an index appears at once: made aside, synced, renamed.
 
-An index ``news.lshdb`` is made in ``.news.lshdb.new`` beside it, whose file ``lock`` whoever makes
-it holds. That file goes along with the renaming, so the lock becomes the index's writer lock
-without being given back. A process that was killed leaves the directory aside, without a lock: the
-next one that makes an index there clears it out and goes on in it.
+An index ``news.lshdb`` is made in ``.news.lshdb.new`` beside it. The process that makes it holds
+the file ``lock`` in there. The renaming takes that file along, so the lock becomes the index's
+writer lock without being released. A killed process leaves the directory without a lock; the next
+process that makes an index there clears it out and uses it.
 
-It may also be somebody else's directory, or a link to one. So nothing is written or removed in it
-without a mark in the file ``lock``: the word ``unfinished``, and the inode numbers of the directory
-and of that file. It is written and synced before any other file is made, and taken out when the
-index is in its place. Removed are files with names that only an index or an export has, by the
-descriptor of the directory. Where there is anything else, nothing is removed, and the message names
-it. What lies outside, in a database, is removed only where the inode numbers are right, which no
-copy and no archive has: somebody may have planted the directory.
+The directory may also belong to another program, or be a link to one that does. So nothing is
+written or removed in it without a mark in the file ``lock``: the word ``unfinished``, and the inode
+numbers of the directory and of that file. The mark is written and synced before any other file is
+made, and taken out when the index is in its place. Only files with names that an index or an export
+uses are removed, by the descriptor of the directory. If there is anything else, nothing is removed,
+and the message names it. What lies outside, in a database, is removed only if the inode numbers are
+right, which no copy and no archive has: somebody may have planted the directory.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ class Creation:
     Parameters
     ----------
     path : Path
-        Where the index will be; nothing, or an empty directory.
+        Where the index will be: nothing, or an empty directory.
     lock_timeout : float
         Seconds to wait for another process that is making an index there.
     what : str
-        What is made, for messages: an index, or a directory that comes into being like one.
+        What is made, for messages: an index, or a directory that appears like one.
 
     Attributes
     ----------
     is_whole_only : bool
-        It does not come to its place with its first commit, but when that is asked for.
+        It takes its place when asked to, not with its first commit.
 
     Raises
     ------
@@ -116,7 +116,7 @@ class Creation:
         deadline = time.monotonic() + self.lock.timeout
         with self._said():
             while not self.lock.is_in_place():
-                # Whoever held it has renamed the directory or removed it.
+                # Its holder has renamed or removed the directory.
                 self.lock.release()
                 self._refuse_existing()
                 with contextlib.suppress(FileExistsError):
@@ -128,9 +128,9 @@ class Creation:
             self._clear_out()
 
     def _take_lock(self) -> None:
-        """Take the lock, unless the directory aside is plainly not ours, or has gone meanwhile.
+        """Take the lock, unless the directory aside is clearly not ours, or has gone meanwhile.
 
-        Nothing is written; a file ``lock`` is made only where nothing else is.
+        Writes nothing; makes a file ``lock`` only if the directory is empty.
 
         Raises
         ------
@@ -152,12 +152,12 @@ class Creation:
             return
 
     def _claim(self) -> None:
-        """Prove that the directory aside was made here, or is empty, and put the mark into it.
+        """Prove that the directory aside was made here or is empty, and put the mark into it.
 
         Raises
         ------
         LshdbError
-            It was not, or holds something that lshdb did not make.
+            It was not made here, or holds something that lshdb did not make.
         """
         with open_folder(self.aside) as folder:
             mark = f"unfinished {os.fstat(folder).st_ino} {os.lstat(self.lock.path).st_ino}\n"
@@ -179,13 +179,13 @@ class Creation:
 
     def _in_the_way(self, why: str) -> LshdbError:
         return LshdbError(
-            f"cannot make the {self._what} {self.path}: it is made in {self.aside}, and that is "
-            f"there already: {why}; nothing was changed",
+            f"cannot make the {self._what} {self.path}: it is made in {self.aside}, which exists "
+            f"already: {why}; nothing was changed",
             hint="move it away, or give another path",
         )
 
     def _database_names(self) -> tuple[str, ...]:
-        """Names of the database's files, where a description says that they lie in there."""
+        """Return the names of the database's files, if the description puts them in there."""
         found = self._description()
         with contextlib.suppress(LshdbError):
             if found is not None:
@@ -194,12 +194,12 @@ class Creation:
         return ()
 
     def _clear_out(self) -> None:
-        """Remove what a killed process left: first what is outside, which its description names.
+        """Remove what a killed process left, beginning with what its description names outside.
 
         Raises
         ------
         DatabaseError
-            The database that it was making does not let that be removed.
+            The database that it was making refuses the removal.
         """
         left = self._description()
         if left is not None:
@@ -207,25 +207,25 @@ class Creation:
                 database_of(left.place, self.path).remove_leftover(left.uuid)
             except DatabaseError as error:
                 raise DatabaseError(
-                    f"an index that was not finished is left in {self.aside}, and what is in its "
-                    f"database cannot be removed: {error.message}",
-                    hint="make the database answer, or remove that directory and, in the database, "
-                    "what is left there",
+                    f"an unfinished index is left in {self.aside}, and its part in the database "
+                    f"cannot be removed: {error.message}",
+                    hint="make the database reachable, or remove that directory and, in the "
+                    "database, what is left there",
                 ) from error
         self._remove_files()
 
     def _remove_files(self) -> None:
-        """Remove all files from the directory aside but the lock."""
+        """Remove all files from the directory aside except the lock."""
         names = self._database_names()
         with open_folder(self.aside) as folder:
             foreign = foreign_names(folder, *names)
-            # The description last: it says what else may be there.
+            # The description goes last: it names what else may be there.
             for name in sorted(os.listdir(folder), key=lambda name: name == "index.toml"):
                 if name != "lock" and name not in foreign:
                     os.unlink(name, dir_fd=folder)
 
     def _description(self) -> Description | None:
-        """The description in the directory aside, where there is one."""
+        """Return the description in the directory aside, if there is one."""
         try:
             return IndexDirectory(self.aside).read_description()
         except LshdbError:
@@ -245,7 +245,7 @@ class Creation:
         params : IndexParams
         place : DatabasePlace
         state : mapping, optional
-            Columns of the table ``state`` that are not those of a new index.
+            Columns of the table ``state`` that differ from those of a new index.
 
         Raises
         ------
@@ -258,12 +258,12 @@ class Creation:
 
     @contextlib.contextmanager
     def filling(self, place: DatabasePlace) -> Iterator[Database]:
-        """Write files into the directory aside, in the block; where the database is to be made.
+        """Let the block write files into the directory aside; yield the database to be made.
 
         Raises
         ------
         IndexExistsError
-            There is a file where the database would be, outside the directory.
+            There is already a file at the place of the database, outside the directory.
         DatabaseError, LshdbError
             The disk or the database failed.
         """
@@ -278,8 +278,8 @@ class Creation:
     def settle(self, *, keep_lock: bool = True) -> None:
         """Bring the directory to its place; from then on there is an index.
 
-        The lock is still held: it is the index's writer lock now. Without ``keep_lock`` its file
-        does not go along, as nobody will write to what was made.
+        The lock is still held: it is now the index's writer lock. Without ``keep_lock`` its file
+        does not go along, because nobody will write to what was made.
 
         Raises
         ------
@@ -300,14 +300,14 @@ class Creation:
             sync_directory(self.path.parent)
 
     def abandon(self) -> None:
-        """Remove what was made and give the lock back; nothing is there after that.
+        """Remove what was made and release the lock; nothing is left after that.
 
-        Where the database cannot be reached the directory aside stays: the next one who makes an
-        index there removes both. What has come to its place is an index, and stays; what another
-        process has in its hands is that one's.
+        If the database cannot be reached, the directory aside stays: the next process that makes an
+        index there removes both. An index in its place stays, and so does what another process is
+        working on.
         """
         if self in _UNFINISHED and self._process == os.getpid():
-            # Another error, or a signal, is on its way and is what is to be told.
+            # Another error, or a signal, is on its way and is the one to report.
             with contextlib.suppress(LshdbError, OSError):
                 if not self.lock.is_in_place():  # interrupted before it was taken, or at the rename
                     self.lock.release()
@@ -323,7 +323,7 @@ class Creation:
         _UNFINISHED.discard(self)
 
     def _is_removed(self) -> bool:
-        """Remove the database, and say whether nothing is left of it."""
+        """Remove the database; return whether nothing is left of it."""
         made = self._description()
         if made is None:
             return True
@@ -337,7 +337,7 @@ class Creation:
 
     @contextlib.contextmanager
     def _said(self, database: Database | None = None) -> Iterator[None]:
-        """Turn what goes wrong into our errors."""
+        """Translate what goes wrong into our errors."""
         try:
             yield
         except OSError as error:
@@ -357,14 +357,13 @@ class Creation:
 
 
 _UNFINISHED: set[Creation] = set()
-"""What is being made, also where an interrupt came between its making and the ``try`` behind it."""
+"""What is being made, recorded before the ``try`` that cleans up, in case of an interrupt."""
 
 
 def _abandon_unfinished() -> None:
-    """Remove what this process began to make and did not finish; before it ends by a signal.
+    """Remove what this process began to make and did not finish, before a signal ends it.
 
-    An exception that comes up between two statements of Python may come before whoever would clean
-    up has begun to.
+    An exception between two statements of Python may come before the code that would clean up.
     """
     for creation in list(_UNFINISHED):
         creation.abandon()
@@ -403,7 +402,7 @@ def _fill(
         **given,
     }
     Generation(aside, str(row["signature_file"]), row_layouts(params)).create()
-    # Before the database is there: who clears this out is to know what else there may be.
+    # Before the database exists, so that a process that clears this out knows what else to expect.
     IndexDirectory(aside).write_description(
         Description(FORMAT, str(row["uuid"]), place, params.items())
     )

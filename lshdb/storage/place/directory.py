@@ -1,6 +1,6 @@
 """The index directory: its files by name, and ``index.toml``, a copy of the parameters.
 
-An index comes into being at once: it is made in a directory beside its place, synced, and renamed.
+An index appears at once: it is made in a directory beside its place, synced, and renamed.
 ``index.toml`` is compared with the database at every open; the database is the truth.
 """
 
@@ -31,7 +31,7 @@ _LONGEST = 16 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What ``index.toml`` says.
+    """The contents of ``index.toml``.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class IndexDirectory:
 
     @property
     def next_description(self) -> Path:
-        """``index.next.toml``: what ``index.toml`` is to be when a commit is through."""
+        """``index.next.toml``: the next ``index.toml``, until its commit is done."""
         return self.path / "index.next.toml"
 
     @property
@@ -71,7 +71,7 @@ class IndexDirectory:
         return self.path / "lock"
 
     def refuse_inside(self, path: Path) -> None:
-        """Refuse a path inside the index for something that is to be made.
+        """Refuse a path inside the index for a new file or directory.
 
         Raises
         ------
@@ -79,16 +79,16 @@ class IndexDirectory:
         """
         if self.path.resolve() in Path(os.path.abspath(path)).resolve().parents:
             raise ParameterError(
-                f"{path} lies inside the index {self.path}, which holds its own files only",
+                f"{path} lies inside the index {self.path}, which holds only its own files",
                 hint="give a path outside it",
             )
 
     def write_description(self, description: Description, *, is_next: bool = False) -> None:
         """Write ``index.toml``, or ``index.next.toml``, and sync it.
 
-        What other parameters need a commit for is written in three steps: the next description
-        beside the one that there is; the commit; the renaming (:meth:`settle_description`).
-        Whoever opens the index meanwhile takes the one of the two that the database agrees with.
+        Other parameters that need a commit are written in three steps: the next description beside
+        the present one; the commit; the renaming (:meth:`settle_description`). A process that opens
+        the index meanwhile takes the one of the two that agrees with the database.
         """
         lines = [
             "# An lshdb index. This is a copy of its parameters, for people and for comparison.",
@@ -104,7 +104,7 @@ class IndexDirectory:
         lines += ["", "[parameters]"]
         lines += [f"{name} = {_toml(value)}" for name, value in description.parameters.items()]
         path = self.next_description if is_next else self.description
-        if is_next:  # a killed writer's; a link in its place is removed, and not written through
+        if is_next:  # a killed writer's; a link in its place is removed, not written through
             path.unlink(missing_ok=True)
         with open(path, "x", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
@@ -114,12 +114,12 @@ class IndexDirectory:
             sync_directory(self.path)
 
     def settle_description(self) -> None:
-        """Let ``index.next.toml`` take the place of ``index.toml``."""
+        """Replace ``index.toml`` by ``index.next.toml``."""
         os.replace(self.next_description, self.description)
         sync_directory(self.path)
 
     def read_next_description(self) -> Description | None:
-        """Read ``index.next.toml``; None where it is absent, or was not written to its end."""
+        """Read ``index.next.toml``; return None if it is absent or incomplete."""
         try:
             return self._read(self.next_description)
         except LshdbError:
@@ -131,7 +131,7 @@ class IndexDirectory:
         Raises
         ------
         IndexNotFoundError
-            There is nothing, or something that is no index.
+            There is nothing, or something that is not an index.
         FormatError
             The file is not what lshdb writes.
         """
@@ -156,7 +156,7 @@ class IndexDirectory:
             raise LshdbError(
                 f"cannot read {path}: {error.strerror}", hint=system_hint(error)
             ) from error
-        except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of very long numbers
+        except (ValueError, RecursionError) as error:  # from TOML, UTF-8 or very long numbers
             raise FormatError(
                 f"{path} is not valid TOML: {error}",
                 hint="restore it from a copy of the index",
@@ -173,7 +173,7 @@ class IndexDirectory:
             )
         except (KeyError, TypeError) as error:
             raise FormatError(
-                f"{path} lacks or garbles {error}",
+                f"{path} has a missing or bad value: {error}",
                 hint="restore it from a copy of the index",
             ) from error
 
@@ -190,7 +190,7 @@ class IndexDirectory:
 
 
 def utf8_path(path: Path) -> Path:
-    """The path, if there can be a file of that name and SQLite and index.toml can be told of it.
+    """Return the path if a file can have that name and SQLite and index.toml can hold it.
 
     Raises
     ------
@@ -218,7 +218,7 @@ def sync_directory(path: Path) -> None:
 
 
 def _typed(data: dict[str, Any], name: str, expected: type) -> Any:
-    """A value; it is in no message, as it may hold a password."""
+    """Return a value of the expected type; no message shows it, as it may hold a password."""
     value = data[name]
     if type(value) is not expected:
         raise TypeError(f"{name}: it is a {type(value).__name__} (expected {expected.__name__})")

@@ -1,11 +1,11 @@
 """The single-writer lock: an exclusive ``flock`` on the file ``lock`` in the index directory.
 
-The lock goes with the process, so a killed writer leaves none behind. The holder writes its process
+The lock ends with the process, so a killed writer leaves none behind. The holder writes its process
 id and the time into the file, for the message that others get; those are only words, the lock is
-the kernel's. Whoever makes an index adds a mark, by which others know a directory that was not
-finished (``creation.py``).
+the kernel's. A process that makes an index adds a mark, by which others recognise an unfinished
+directory (``creation.py``).
 
-A file that holds anything else is somebody else's, and is not written to.
+A file that holds anything else belongs to another program, and is not written to.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ __all__ = ["WriterLock"]
 _POLL_SECONDS = 0.05
 _MOST_BYTES = 256
 _WORDS = re.compile(rb"[\0\d :.-]*\n?[a-z]*[\0\d \n]*")
-"""What a holder writes: number and time, then a mark. Also a part of it, or zeros in its place, as
-a full disk or a power loss leaves them."""
+"""What a holder writes: number and time, then a mark. Also a part of it, or zeros instead, as a
+full disk or a power loss leaves them."""
 
 
 class WriterLock:
@@ -42,7 +42,7 @@ class WriterLock:
     timeout : float
         Seconds to wait for another writer.
     known_as : Path, optional
-        The index in messages, where it is not the directory of the file.
+        Name of the index in messages, if it is not the directory of the file.
     """
 
     def __init__(self, path: Path, timeout: float, *, known_as: Path | None = None) -> None:
@@ -60,22 +60,22 @@ class WriterLock:
         Parameters
         ----------
         is_said : bool
-            Say in the file who holds it; else nothing is written before :meth:`say_holder`.
+            Write the holder into the file; otherwise write nothing before :meth:`say_holder`.
 
         Raises
         ------
         LockedError
             Another process held it for all of the timeout.
         IndexNotFoundError
-            The directory is not there any more.
+            The directory does not exist any more.
         LshdbError
-            The lock file cannot be made or opened, or is not one.
+            The lock file cannot be made or opened, or is not a lock file.
         """
         try:
             descriptor = open_file(self.path, os.O_RDWR | os.O_CREAT)
         except FileNotFoundError as error:
             raise IndexNotFoundError(
-                f"the index {self._index} is not there any more", hint="look for what removed it"
+                f"the index {self._index} does not exist any more", hint="check what removed it"
             ) from error
         except UnfitFileError as error:
             raise LshdbError(
@@ -104,11 +104,11 @@ class WriterLock:
             raise
         self._is_said = False
         if is_said:
-            with contextlib.suppress(OSError):  # a full disk keeps nobody from the lock itself
+            with contextlib.suppress(OSError):  # a full disk must not prevent the lock itself
                 self.say_holder()
 
     def say_holder(self, mark: str = "") -> None:
-        """Write into the file who holds it; a mark is synced, and stays when it is given back.
+        """Write the holder into the file; a mark is synced, and stays when the lock is released.
 
         Raises
         ------
@@ -122,7 +122,7 @@ class WriterLock:
             os.fsync(self._descriptor)
 
     def words(self) -> str:
-        """What the file holds, while it is locked."""
+        """Return what the file holds while it is locked."""
         return "" if self._descriptor is None else _words(self._descriptor).decode("ascii")
 
     def _lock(self, descriptor: int) -> None:
@@ -142,23 +142,23 @@ class WriterLock:
                 ) from error
 
     def release(self) -> None:
-        """Give the lock back; does nothing when it is not held.
+        """Release the lock; do nothing if it is not held.
 
-        It is taken off and not only closed: a process that came by a fork meanwhile has the file
-        open, too, and would keep the lock for as long as it lives. Such a process only closes.
+        It is unlocked and not only closed: a process forked meanwhile has the file open, too, and
+        would keep the lock for as long as it lives. In such a process the file is only closed.
         """
         if self._descriptor is not None:
             if self._process == os.getpid():
                 if self._is_said:
                     with contextlib.suppress(OSError):
                         self._write(self._mark and f"\n{self._mark}")
-                with contextlib.suppress(OSError):  # then closing takes it off, but for a fork
+                with contextlib.suppress(OSError):  # then closing unlocks it, unless forked
                     fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
             self._descriptor = None
 
     def is_in_place(self) -> bool:
-        """Whether the file that is locked is still the one at its path."""
+        """Return whether the locked file is still the one at its path."""
         try:
             there = os.stat(self.path, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
@@ -166,7 +166,7 @@ class WriterLock:
         return self._descriptor is not None and os.path.samestat(os.fstat(self._descriptor), there)
 
     def _write(self, words: str) -> None:
-        """Put words into the file; what was in it before is never gone before they are there."""
+        """Put words into the file; the old ones are not removed before the new ones are there."""
         if self._descriptor is not None:
             write_at(self._descriptor, words.encode(), 0)
             os.ftruncate(self._descriptor, len(words))

@@ -1,11 +1,11 @@
-"""Files that are the index's own: what may be opened, written to and removed.
+"""The index's own files: what may be opened, written to and removed.
 
-An index may come from elsewhere, and the folder that it lies in may be shared. So a name alone says
-nothing about what is behind it:
+An index may come from elsewhere, and its folder may be shared. So a name alone does not tell what
+is behind it:
 
-* A file of an index is a regular file. A symbolic link is refused, because what is written through
-  one lands in somebody else's file; a pipe, because opening it waits for ever; a device, because
-  opening it may do something. The directory of an index may be a link.
+* A file of an index is a regular file. A symbolic link is refused, because writing through it would
+  change another file; a pipe, because opening it waits for ever; a device, because opening it may
+  do something. The directory of an index may be a link.
 * What is removed lies in a directory that is held open, is removed by its name in there, and has a
   name that only an index or an export uses. Nothing below a directory is ever removed.
 """
@@ -49,7 +49,7 @@ _OWN_NAMES = re.compile(
 
 
 class UnfitFileError(OSError):
-    """There is something else than a regular file; its ``strerror`` says what."""
+    """Something other than a regular file is there; ``strerror`` says what."""
 
     def __init__(self, path: Path | str, mode: int) -> None:
         words = f"it is {kind_of(mode)}; a regular file was expected"
@@ -57,15 +57,15 @@ class UnfitFileError(OSError):
 
 
 def kind_of(mode: int) -> str:
-    """What ``st_mode`` says that something is, in words."""
+    """Return the kind of file that ``st_mode`` means, in words."""
     return _KINDS.get(stat.S_IFMT(mode), "something unknown")
 
 
 def refuse_unfit(path: Path | str, *, follows_links: bool = False) -> None:
-    """Refuse anything at a path but a regular file; that nothing is there is no error.
+    """Refuse anything at a path except a regular file; an empty place is not an error.
 
-    For whoever hands the path on to a library that opens it: between the two somebody may still
-    change what is there.
+    For code that hands the path on to a library that opens it: in between, another process may
+    still change what is there.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def refuse_unfit(path: Path | str, *, follows_links: bool = False) -> None:
 def open_file(
     path: Path | str, flags: int, mode: int = 0o666, *, follows_links: bool = False
 ) -> int:
-    """Open a regular file without waiting; its descriptor.
+    """Open a regular file without waiting; return its descriptor.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def open_file(
     flags : int
         As for :func:`os.open`.
     mode : int
-        Of a file that is made.
+        Permissions of a new file.
     follows_links : bool
         Whether a symbolic link may lead to the file.
 
@@ -99,7 +99,7 @@ def open_file(
     UnfitFileError
         Something else is there.
     OSError
-        As of :func:`os.open`.
+        From :func:`os.open`.
     """
     refuse_unfit(path, follows_links=follows_links)  # opening alone may do something
     flags |= os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -123,7 +123,7 @@ def open_given(path: str, flags: int) -> int:
 
 @contextlib.contextmanager
 def open_folder(path: Path) -> Iterator[int]:
-    """Hold a directory open, which is no symbolic link; its descriptor.
+    """Hold a directory open, unless it is a symbolic link; yield its descriptor.
 
     Raises
     ------
@@ -138,14 +138,14 @@ def open_folder(path: Path) -> Iterator[int]:
 
 
 def foreign_names(folder: int, *more: str) -> list[str]:
-    """What lies in a directory and no index and no export has put there, sorted.
+    """Return the names in a directory that no index and no export uses, sorted.
 
     Parameters
     ----------
     folder : int
         Descriptor.
     more : str
-        Other names that are the index's own: those of its database.
+        Other names that belong to the index: those of its database.
     """
     found = []
     for name in os.listdir(folder):

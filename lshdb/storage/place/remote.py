@@ -1,13 +1,13 @@
 """An index whose signature file lies on another host, and what that means here.
 
-The database may lie outside the index directory, and then other hosts may have a directory of their
-own for the same index, with nothing in it but ``index.toml``. Rows are on the host that writes;
-what can be answered from SQL alone is answered anywhere.
+The database may lie outside the index directory. Then other hosts may have their own directories
+for the same index, with nothing but ``index.toml`` in them. Rows are on the host that writes; what
+SQL alone can answer is answered anywhere.
 
-Decided here, and nowhere else: signatures lie elsewhere where the database is not inside the index
-directory and the file that the committed state names is not there. Where the database lies inside,
-a file that is missing is damage. The vector file lies where the signature file does: where only one
-of the two is there, that is damage, too.
+Decided here, and nowhere else: signatures lie elsewhere if the database is not inside the index
+directory and the file that the committed state names is missing. If the database lies inside, a
+missing file is damage. The vector file lies where the signature file does; if only one of the two
+is there, that is damage, too.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ __all__ = ["OutlyingFile", "generation_of", "is_settled"]
 def generation_of(
     directory: Path, name: str, layouts: Sequence[RowLayout], database: Database
 ) -> Generation:
-    """Row files; where the database is not in their directory, they may be on another host.
+    """Return the row files; they may be on another host if the database is outside the directory.
 
     Parameters
     ----------
     directory : Path
     name : str
-        Of the signature file.
+        Name of the signature file.
     layouts : sequence of RowLayout
     database : Database
     """
@@ -42,7 +42,7 @@ def generation_of(
 
 
 def is_settled(generation: Generation | None) -> bool:
-    """Whether files have been recognised as the index's, or are known to lie on another host."""
+    """Return whether the files are recognised as the index's, or known to be on another host."""
     if generation is None or generation.is_recognised:
         return generation is not None
     file = generation.signatures
@@ -68,13 +68,13 @@ class OutlyingFile(RowFile):
             raise SignaturesElsewhereError(
                 f"this needs the signatures, and {self.path} is not there: it lies on the host "
                 "that writes the index",
-                hint="run it on that host; what works without the signatures says "
-                "docs/elsewhere.md: query and pairs with --verify none or exact, show, sql, "
-                "stats and others",
+                hint="run it on that host; docs/elsewhere.md lists what works without the "
+                "signatures: query and pairs with --verify none or exact, show, sql, stats and "
+                "others",
             ) from error
 
     def is_here(self) -> bool:
-        """Whether the file is there."""
+        """Return whether the file is there."""
         try:
             self.open()
         except SignaturesElsewhereError:

@@ -1,7 +1,7 @@
-"""Reading a damaged index: every row that can still be read, each to be proved by whoever takes it.
+"""Reading a damaged index: every row that can still be read, for the caller to prove.
 
-A page of SQLite that is damaged ends a scan with an error. The scan then goes on behind it: ids are
-tried further and further on until one can be read, and the gap is narrowed from there.
+A damaged page of SQLite ends a scan with an error. The scan then goes on after it: it tries ids
+further and further on until one can be read, and narrows the gap from there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FARTHEST = 2**62
 
 
 def salvaged(session: Session, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
-    """The rows of a table that can be read, in order of the first column, its integer primary key.
+    """Yield the rows of a table that can be read, in order of the first column, its primary key.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def salvaged(session: Session, table: str, *columns: str) -> Iterator[tuple[Any,
     Yields
     ------
     tuple
-        Values may be of any type, and none is proved but the key's, which rises.
+        Values may be of any type, and only the key is proved: it rises.
     """
     key = columns[0]
     query = f"SELECT {', '.join(columns)} FROM {table} WHERE {key} > ? ORDER BY {key}"
@@ -64,7 +64,7 @@ def salvaged(session: Session, table: str, *columns: str) -> Iterator[tuple[Any,
 
 
 def _behind(session: Session, query: str, after: int) -> int:
-    """The least id, about, from which on there is a row that can be read, or none at all."""
+    """Return the least id, about, from which on a row can be read, or there are none."""
 
     def is_readable(step: int) -> bool:
         try:
@@ -89,13 +89,13 @@ def _behind(session: Session, query: str, after: int) -> int:
 
 
 def state_is_sound(session: Session) -> bool:
-    """Whether the row of the table ``state`` has its checksum."""
+    """Return whether the row of the table ``state`` has its checksum."""
     row = session.execute("SELECT * FROM state").fetchone()
     return row is not None and row_checksum(row[:-1]) == row[-1]
 
 
 def keys_by_index(session: Session) -> Iterator[tuple[int, str]]:
-    """(doc_id, key) of every document, from the database's index of keys: a second copy of them."""
+    """Yield (doc_id, key) of every document from the index of keys, a second copy of them."""
     try:
         for doc_id, key in session.keys_by_index():
             if type(doc_id) is int and type(key) is str:
@@ -105,7 +105,7 @@ def keys_by_index(session: Session) -> Iterator[tuple[int, str]]:
 
 
 def find_generation(directory: Path, name: object, layouts: Sequence[RowLayout]) -> Generation:
-    """The files that the state names; where they are not there, the only ones that are."""
+    """Return the files that the state names; if they are missing, the only ones that exist."""
     if not (is_generation(name) and (directory / str(name)).is_file()):
         there = (path.name for path in directory.glob("signatures*.npy"))
         others = [one for one in there if is_generation(one)]
@@ -114,9 +114,9 @@ def find_generation(directory: Path, name: object, layouts: Sequence[RowLayout])
 
 
 def sound_rows(session: Session, file: RowFile) -> NDArray[np.bool_]:
-    """Which rows of a file are in a block that has its CRC-32; by row, as far as it goes.
+    """Return which rows of a file are in a block with the right CRC-32, as far as it goes.
 
-    Neither the header nor the state is looked at.
+    Ignores the header and the state.
     """
     try:
         n_rows = max(0, (file.path.stat().st_size - HEADER_BYTES) // file.row_bytes)

@@ -17,7 +17,7 @@ __all__ = ["Rows"]
 
 
 class Rows:
-    """The committed rows of a file: a slice or an array of ids gives copies of some.
+    """The committed rows of a file; a slice or an array of ids gives copies of some.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Rows:
         return self._n_committed
 
     def __getitem__(self, wanted: slice | NDArray[np.int64]) -> NDArray[Any]:
-        """Read some rows; with every row a ``pread``, or one for all of a slice without a step.
+        """Read some rows: a ``pread`` for each, or one for a slice without a step.
 
         Raises
         ------
@@ -52,10 +52,10 @@ class Rows:
         return self._file.take(wanted) if held is None else held[wanted]
 
     def among(self, signature_ids: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Rows with some signatures among them, and the place of each signature there.
+        """Return rows that include some signatures, and the place of each signature among them.
 
-        For :func:`lshdb.signatures.banding.compare_rows`: each distinct row is read once, or none
-        where all rows are held.
+        For :func:`lshdb.signatures.banding.compare_rows`: each distinct row is read once, or not at
+        all if all rows are held.
 
         Raises
         ------
@@ -70,9 +70,9 @@ class Rows:
         return self._file.take(ids), np.searchsorted(ids, signature_ids)
 
     def of_documents(self, signature_ids: Sequence[int | None]) -> NDArray[Any]:
-        """The vectors of some documents, by their signatures (shape (n, n_columns)).
+        """Return the vectors of some documents, by their signatures (shape (n, n_columns)).
 
-        A document without a signature is one of bits of which none is set.
+        A document without a signature has bits of which none is set.
 
         Raises
         ------

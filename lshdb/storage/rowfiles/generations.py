@@ -1,13 +1,13 @@
 """Generations of the row files: ``signatures.npy``, ``signatures.1.npy``, and so on.
 
-Where vectors are kept they lie in a second file, row by row beside the signatures: ``vectors.npy``
+If vectors are kept they lie in a second file, row by row beside the signatures: ``vectors.npy``
 belongs to ``signatures.npy``, ``vectors.1.npy`` to ``signatures.1.npy``. So the one name in the
-committed state refers to both, and what is written of one is written of the other.
+committed state refers to both, and both are written together.
 
-Rows below the committed count are never changed, so what is to lose rows is written anew, under the
-next name, and the commit that refers to it makes it the index's. What lies there under another
-name is of a writer that was killed before its commit, or before it could remove what its commit had
-replaced; the next writer removes it.
+Rows below the committed count never change. To lose rows, a file is written anew under the next
+name, and the commit that refers to it makes it the index's. Files with other names come from a
+writer that was killed before its commit, or before it could remove what its commit had replaced;
+the next writer removes them.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ class Generation:
     ----------
     directory : Path
     name : str
-        Of the signature file, as the committed state says it.
+        Name of the signature file in the committed state.
     layouts : sequence of RowLayout
-        Of the signature file, and of the vector file where there is one.
+        Layouts of the signature file and, if there is one, the vector file.
     kind : type of RowFile
-        Of the signature file: one that may lie on another host, where the vectors then lie too.
+        Class of the signature file: it may lie on another host, and the vectors then lie there too.
 
     Attributes
     ----------
     signatures : RowFile
     vectors : RowFile or None
-        None where vectors are not kept.
+        None if vectors are not kept.
     files : tuple of RowFile
-        Those that there are, the signature file first.
+        The files that there are, the signature file first.
     is_recognised : bool
-        Whether they have been told from those of another index.
+        Whether they are known not to be those of another index.
 
     Raises
     ------
     DamageError
-        The name is none that a signature file can have: it may lead out of the index.
+        A signature file cannot have that name: it may lead out of the index.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Generation:
         self.is_recognised = False
 
     def following(self) -> Generation:
-        """The generation after this one, which does not exist yet."""
+        """Return the generation after this one, which does not exist yet."""
         found = _NAME.fullmatch(self.name)
         number = int(found[2] or 0) + 1 if found else 1
         return Generation(self._directory, f"signatures.{number}.npy", self._layouts)
@@ -104,14 +104,14 @@ class Generation:
         first_row : int
             The committed count; what lies from there on is overwritten.
         parts : sequence of ndarray
-            Signature rows, and vectors where they are kept: as many.
+            Signature rows and, if they are kept, as many vectors.
 
         Raises
         ------
         ValueError
             They are not rows of these files.
         OSError
-            The disk is full or failed; nothing that was committed is touched.
+            The disk is full or failed; committed rows are not touched.
         """
         for file, rows in zip(self.files, parts, strict=True):
             expected = (len(parts[0]), file.layout.n_columns)
@@ -121,25 +121,25 @@ class Generation:
             file.append(first_row, rows)
 
     def set_header(self, n_committed: int) -> None:
-        """Bring the headers' number of rows up to date."""
+        """Update the number of rows in the headers."""
         for file in self.files:
             file.set_header(n_committed)
 
     def write(self, n_rows: int, of_files: Sequence[Iterable[NDArray[Any]]]) -> list[StoredBlock]:
         """Write whole files, one after the other, and make them and their names durable.
 
-        What lies there already is replaced: nothing refers to it.
+        Replaces what lies there already: nothing refers to it.
 
         Parameters
         ----------
         n_rows : int
         of_files : sequence of iterable of ndarray
-            For each file n_rows rows in all.
+            n_rows rows for each file, in blocks.
 
         Returns
         -------
         list of StoredBlock
-            CRC-32 of what was to be written.
+            CRC-32 of the rows that were to be written.
 
         Raises
         ------
@@ -158,20 +158,20 @@ class Generation:
 def _counted(
     blocks: Iterable[NDArray[Any]], found: list[Block], layout: RowLayout
 ) -> Iterator[NDArray[Any]]:
-    """The same rows, whose CRC-32 are put into ``found``."""
+    """Yield the same rows, and put their CRC-32 into ``found``."""
     for rows in blocks:
         extend_blocks(found, rows, layout)
         yield rows
 
 
 def is_generation(name: object) -> bool:
-    """Whether a signature file can have that name."""
+    """Return whether a signature file can have that name."""
     found = _NAME.fullmatch(name) if isinstance(name, str) else None
     return found is not None and found[1] == "signature"
 
 
 def clear_generations(current: Generation) -> None:
-    """Remove the files of all generations but the one that the committed state refers to.
+    """Remove the files of all generations except the one that the committed state refers to.
 
     A file that does not begin as they do is not one of them, whatever its name, and stays.
     """

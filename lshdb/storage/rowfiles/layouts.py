@@ -1,6 +1,7 @@
-"""What lies in the rows of the files of an index: signatures, and the vectors that were signed.
+"""Layouts of the row files of an index, and the CRC-32 of their rows.
 
-CRC-32 of rows, block by block: blocks start at multiples of ``BLOCK_ROWS``.
+The rows are signatures, and the vectors that were signed. CRC-32 are kept block by block; blocks
+start at multiples of ``BLOCK_ROWS``.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ class RowLayout:
     ----------
     kind : {"signature", "vector"}
     dtype : dtype
-        Of their numbers, little-endian.
+        Type of their numbers, little-endian.
     n_columns : int
-        Numbers a row.
+        Numbers per row.
     """
 
     kind: str
@@ -58,11 +59,11 @@ class RowLayout:
 
     @property
     def checksum(self) -> str:
-        """Column of the table ``signature_block`` that has the CRC-32 of the rows."""
+        """Column of the table ``signature_block`` with the CRC-32 of the rows."""
         return "crc32" if self.kind == "signature" else "vector_crc32"
 
     def header(self, n_rows: int) -> bytes:
-        """The first bytes of a file with so many rows."""
+        """Return the header of a file with this many rows."""
         shape = (n_rows, self.n_columns)
         buffer = io.BytesIO()
         np.lib.format.write_array_header_1_0(
@@ -71,12 +72,12 @@ class RowLayout:
         return buffer.getvalue()
 
     def data(self, rows: NDArray[Any]) -> memoryview:
-        """The bytes of rows as they are stored."""
+        """Return the bytes of rows as they are stored."""
         return np.ascontiguousarray(rows, dtype=self.dtype).reshape(-1).view(np.uint8).data
 
 
 def row_layouts(params: IndexParams) -> tuple[RowLayout, ...]:
-    """The layout of the signature file, and of the vector file where there is one."""
+    """Return the layouts of the signature file and, if there is one, the vector file."""
     signatures = RowLayout("signature", np.dtype("<u4"), params.row_words)
     if not params.keeps_vectors:
         return (signatures,)
@@ -85,10 +86,10 @@ def row_layouts(params: IndexParams) -> tuple[RowLayout, ...]:
 
 
 def described_layouts(parameters: Mapping[str, Any]) -> tuple[RowLayout, ...]:
-    """The same of parameters as ``index.toml`` has them, which may be damaged.
+    """Return the same from the parameters in ``index.toml``, which may be damaged.
 
-    Whoever opens the index compares them with the database before a row is read, so for those
-    that cannot be it does not matter what is given.
+    Opening an index compares them with the database before a row is read. So for impossible
+    parameters any result will do.
     """
     try:
         return row_layouts(IndexParams(**parameters))
@@ -100,14 +101,14 @@ BLOCK_ROWS = 1024
 """Rows under one CRC-32."""
 
 Block = tuple[int, int, int]
-"""First row, number of rows, CRC-32 of them in one file."""
+"""First row, number of rows, and their CRC-32 in one file."""
 StoredBlock = tuple[int, int, int, int | None]
 """A row of the table ``signature_block``: first row, number of rows, their CRC-32 in the signature
-file, and in the vector file where there is one."""
+file and, if there is one, in the vector file."""
 
 
 def cover(blocks: list[Block], n_rows: int) -> bool:
-    """Whether the last block, if it is one, ends where so many rows do."""
+    """Return whether the last block, if there is one, ends at row ``n_rows``."""
     first, count, _ = blocks[-1] if blocks else (0, 0, 0)
     return 0 <= count <= BLOCK_ROWS and first + count == n_rows
 
@@ -118,7 +119,7 @@ def extend_blocks(blocks: list[Block], rows: NDArray[Any], layout: RowLayout) ->
     Parameters
     ----------
     blocks : list of Block
-        The last one at least, if it is not whole; empty where the file begins. Changed in place.
+        The last block at least, if it is not full; empty if the file begins. Changed in place.
     rows : ndarray, shape (n, n_columns)
     layout : RowLayout
     """
@@ -139,12 +140,12 @@ def extend_blocks(blocks: list[Block], rows: NDArray[Any], layout: RowLayout) ->
 
 
 def block_rows(of_files: Sequence[Sequence[Block]]) -> list[StoredBlock]:
-    """Rows of the table ``signature_block`` of the blocks of each file.
+    """Return rows of the table ``signature_block`` for the blocks of each file.
 
     Parameters
     ----------
     of_files : sequence
-        Of the signature file, and of the vector file where there is one: of the same rows.
+        Blocks of the signature file and, if there is one, the vector file, for the same rows.
     """
     signatures, *others = of_files
     vectors = [crc for _, _, crc in others[0]] if others else [None] * len(signatures)

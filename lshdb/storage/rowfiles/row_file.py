@@ -1,18 +1,18 @@
 """Files of rows: plain ``.npy`` files of shape (n_signatures, n_columns), C order.
 
-Two of them belong together, row by row: the signatures, and the vectors that were signed, where
-those are kept (``generations.py``). Stored: a version 1.0 header of 128 bytes, then the rows,
+Two of them belong together, row by row: the signatures and, if they are kept, the vectors that were
+signed (``generations.py``). A file is a version 1.0 header of 128 bytes, then the rows,
 little-endian. The header is padded, so the first number of the shape grows in place.
 
 Decisions:
 
-* Anyone can map one (``np.load(mmap_mode="r")``); here it is written with pwrite and read with
-  pread. Under a map, a full disk and a file that another program cuts are SIGBUS, which ends the
-  process; so they are errors. A row that is not in the page cache also comes 20 to 50 times sooner
-  (through a map the system reads up to 2 MiB around it); one that is takes 1 us more.
-* Of a small file all rows are kept in memory once many have been asked for.
-* How many rows count is said by the database; those past that are overwritten by the next batch.
-  The header's number is for NumPy: it is set after the commit, so at most a batch behind.
+* Anyone can map one (``np.load(mmap_mode="r")``); this module writes with pwrite and reads with
+  pread. Under a map, a full disk or a file cut by another program raises SIGBUS, which ends the
+  process; here it is an error. A row outside the page cache also comes 20 to 50 times sooner
+  (through a map the system reads up to 2 MiB around it); one inside takes 1 us more.
+* All rows of a small file are kept in memory once many have been asked for.
+* The database says how many rows count; those past that are overwritten by the next batch. The
+  header's number is for NumPy: it is set after the commit, so it is at most a batch behind.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from lshdb.storage.rowfiles.layouts import HEADER_BYTES, RowLayout
 __all__ = ["RowFile"]
 
 MOST_HELD_BYTES = 64 * 2**20
-"""A file up to this size may all come into the process's memory."""
+"""A file up to this size may be read into memory as a whole."""
 PIECE_BYTES = 16 * 2**20
-"""So many bytes of a block are read at a time: a block of any signatures, or a part of large
+"""Bytes of a block that are read at a time: a block of any signatures, or a part of large
 vectors."""
 _COPY_BYTES = 2**30
 
@@ -56,7 +56,7 @@ class RowFile:
     Attributes
     ----------
     what : str
-        What messages call it: the signature file, or the vector file.
+        Its name in messages: the signature file, or the vector file.
     """
 
     def __init__(self, path: Path, layout: RowLayout) -> None:
@@ -77,7 +77,7 @@ class RowFile:
             os.fsync(file.fileno())
 
     def write(self, n_rows: int, blocks: Iterable[NDArray[Any]]) -> None:
-        """Make the file with all its rows, and sync it; what lies there is replaced.
+        """Make the file with all its rows, and sync it; replace what lies there.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class RowFile:
         OSError
             The disk is full or failed.
         """
-        self.path.unlink(missing_ok=True)  # a link in its place is removed, and not written through
+        self.path.unlink(missing_ok=True)  # a link in its place is removed, not written through
         with open(self.path, "xb") as file:
             file.write(self.layout.header(n_rows))
             for rows in blocks:
@@ -101,7 +101,7 @@ class RowFile:
     def open(self) -> int:
         """Open the file for reading, once; the descriptor is closed with this object.
 
-        A file that is open stays readable when a later generation has taken its place.
+        An open file stays readable when a later generation has replaced it.
 
         Raises
         ------
@@ -128,20 +128,20 @@ class RowFile:
         return self._reader
 
     def check_header(self, n_committed: int, *, is_writer: bool = False) -> int:
-        """Compare the header and the length with what the database says; the header's rows.
+        """Compare the header and the length with the database; return the header's rows.
 
         Parameters
         ----------
         n_committed : int
-            Rows that the caller's state of the database counts.
+            Rows that count in the caller's state of the database.
         is_writer : bool
             Whether the caller holds the writer lock. For anyone else the header may count more
-            rows: those of a commit since.
+            rows, from a later commit.
 
         Raises
         ------
         DamageError
-            The file is absent, short, no ``.npy``, or has other rows than the index.
+            The file is absent, short, not an ``.npy``, or has other rows than the index.
         """
         header = self._read(HEADER_BYTES, 0)
         n_rows = _counted(header)
@@ -162,12 +162,12 @@ class RowFile:
         return n_rows
 
     def is_own(self) -> bool:
-        """Whether the file begins as one of this layout, or ends before that tells.
+        """Return whether the file begins as one of this layout, or ends too early to tell.
 
         Raises
         ------
         OSError
-            It cannot be opened, or is no regular file.
+            It cannot be opened, or is not a regular file.
         """
         descriptor = open_file(self.path, os.O_RDONLY)
         try:
@@ -182,20 +182,20 @@ class RowFile:
         Raises
         ------
         DamageError
-            They are others.
+            They differ.
         """
         for _ in self.checked(first_row, n_rows, crc32):
             pass
 
     def checked(self, first_row: int, n_rows: int, crc32: int | None) -> Iterator[NDArray[Any]]:
-        """Some rows, compared with the CRC-32 that was written for them.
+        """Yield some rows, compared with the CRC-32 that was written for them.
 
-        In pieces of 16 MiB where they are larger: then they are proved once the last is given.
+        Large ones come in pieces of 16 MiB: then they are proved once the last is given.
 
         Raises
         ------
         DamageError
-            They are others.
+            They differ.
         """
         found, last, left = 0, b"", n_rows
         for data in self._pieces(first_row, n_rows):
@@ -207,20 +207,20 @@ class RowFile:
             written = "none" if crc32 is None else f"{crc32:08x}"
             raise DamageError(
                 f"rows {first_row} to {first_row + n_rows - 1} of the {self.what} {self.path} "
-                f"have CRC-32 {found:08x}; written was {written}",
+                f"have CRC-32 {found:08x}; expected {written}",
                 hint="the file is damaged or belongs to another index; run lshdb check",
             )
         yield self._as_rows(last, left)
 
     def block_crc(self, first_row: int, n_rows: int) -> int:
-        """CRC-32 of some rows as they lie; of those that are there, where the file is shorter."""
+        """Return the CRC-32 of some rows, or of those that exist if the file is shorter."""
         found = 0
         for data in self._pieces(first_row, n_rows):
             found = zlib.crc32(data, found)
         return found
 
     def _pieces(self, first_row: int, n_rows: int) -> Iterator[bytes]:
-        """The bytes of some rows, as far as they are there."""
+        """Yield the bytes of some rows, up to the end of the file."""
         start = HEADER_BYTES + first_row * self.row_bytes
         there = self._size() - start if first_row >= 0 else 0  # if not damaged
         left = max(0, min(n_rows * self.row_bytes, there))
@@ -231,7 +231,7 @@ class RowFile:
             start, left = start + len(data), left - len(data)
 
     def rows(self, n_committed: int) -> Rows:
-        """The committed rows, of which nothing is read yet.
+        """Return the committed rows; nothing is read yet.
 
         Raises
         ------
@@ -252,7 +252,7 @@ class RowFile:
             )
 
     def take(self, signature_ids: NDArray[np.int64]) -> NDArray[Any]:
-        """Copies of some committed rows: 1 us a row.
+        """Return copies of some committed rows: 1 us a row.
 
         Raises
         ------
@@ -266,13 +266,13 @@ class RowFile:
             data = b"".join(os.pread(descriptor, size, offset) for offset in offsets)
         except OSError as error:
             raise self._unreadable(error) from error
-        if len(data) != size * len(offsets):  # less than was asked for may come at any time
+        if len(data) != size * len(offsets):  # a read may return less at any time
             data = b"".join(self._read(size, offset) for offset in offsets)
         self.n_taken += len(signature_ids)
         return self._as_rows(data, len(signature_ids))
 
     def take_between(self, first_row: int, last_row: int) -> NDArray[Any]:
-        """Copies of the committed rows from one up to another, that one left out.
+        """Return copies of the committed rows from one up to another, which is left out.
 
         Raises
         ------
@@ -286,22 +286,22 @@ class RowFile:
     def _as_rows(self, data: bytes, n_rows: int) -> NDArray[Any]:
         if len(data) != n_rows * self.row_bytes:
             raise DamageError(
-                f"the {self.what} {self.path} ends before a row that is committed",
+                f"the {self.what} {self.path} ends before a committed row",
                 hint="the file was cut; restore the index from a copy",
             )
         return np.frombuffer(data, dtype=self.layout.dtype).reshape(n_rows, self.layout.n_columns)
 
     def all_rows(self, n_committed: int) -> NDArray[Any] | None:
-        """All committed rows, read once and kept, if that is worth it: None where it is not.
+        """Return all committed rows, read once and kept; None if that does not pay.
 
-        It is for a file of up to 64 MiB of which an eighth has been taken row by row.
+        It pays for a file of up to 64 MiB if an eighth of it has been taken row by row.
 
         Raises
         ------
         DamageError
             The file ends before they do, or cannot be read.
         """
-        held = self._held  # which another thread may replace by a shorter one
+        held = self._held  # another thread may replace it by a shorter one
         if held is None or len(held) < n_committed:
             is_large = n_committed * self.row_bytes > MOST_HELD_BYTES
             if is_large or self.n_taken * 8 < n_committed:
@@ -317,14 +317,14 @@ class RowFile:
             raise self._unreadable(error) from error
 
     def _read(self, size: int, offset: int) -> bytes:
-        """Bytes from an offset on; fewer at the end of the file."""
+        """Return bytes from an offset on; fewer at the end of the file."""
         try:
             return read_at(self.open(), size, offset)
         except OSError as error:
             raise self._unreadable(error) from error
 
     def _unreadable(self, error: OSError) -> LshdbError:
-        """Damage, unless it is the process or the disk that cannot read."""
+        """Return a DamageError, unless the process or the disk is the reason."""
         hint = system_hint(error)
         kind = DamageError if hint is None else LshdbError
         return kind(
@@ -335,14 +335,14 @@ class RowFile:
     def copy_to(self, target: Path, n_committed: int) -> None:
         """Make a file with the committed rows, and sync it; it must not exist.
 
-        Copied by the system (``copy_file_range``) where it can, else in blocks.
+        The system copies it (``copy_file_range``) if it can; otherwise in blocks.
 
         Raises
         ------
         DamageError
             This file ends before the committed rows do.
         OSError
-            It cannot be read, or the other not written.
+            This file cannot be read, or the other not written.
         """
         end = HEADER_BYTES + n_committed * self.row_bytes
         source = self.open()
@@ -354,7 +354,7 @@ class RowFile:
                 copied = copy_range(source, copy.fileno(), offset, size)
                 if not copied:
                     raise DamageError(
-                        f"the {self.what} {self.path} ends before a row that is committed",
+                        f"the {self.what} {self.path} ends before a committed row",
                         hint="the file was cut; restore the index from a copy",
                     )
                 offset += copied
@@ -372,7 +372,7 @@ class RowFile:
         Raises
         ------
         OSError
-            The disk is full or failed; nothing that was committed is touched.
+            The disk is full or failed; committed rows are not touched.
         """
         data = self.layout.data(rows)
         with self._descriptor() as descriptor:
@@ -380,7 +380,7 @@ class RowFile:
             _sync_data(descriptor)
 
     def set_header(self, n_committed: int) -> None:
-        """Bring the header's number of rows up to date; not synced, as nothing relies on it."""
+        """Update the number of rows in the header; not synced, because nothing relies on it."""
         with self._descriptor() as descriptor:
             os.pwrite(descriptor, self.layout.header(n_committed), 0)
 
@@ -394,7 +394,7 @@ class RowFile:
 
 
 def _counted(header: bytes) -> int:
-    """The rows that a header counts; 0 where it does not."""
+    """Return the rows that a header counts; 0 if it gives no number."""
     shape = re.search(rb"'shape': \((\d{1,18}), ", header)
     return int(shape[1]) if shape else 0
 

@@ -1,20 +1,20 @@
-"""Posting runs: where (bucket key, signature id) pairs live, and how they are kept few.
+"""Posting runs: where (bucket key, signature id) pairs live, and how their number stays small.
 
 A B-tree that takes random keys slows as it grows. So postings live in runs, each a table in key
 order:
 
-* a large batch writes a run of its own, sorted beforehand; it is never changed again;
-* a small batch goes into the one *active* run; once that has grown, it is sealed as it lies;
-* runs of like size are merged inside SQL, all of a level at once as soon as it has four of them,
-  and the sources are dropped in the same transaction.
+* a large batch writes its own run, sorted beforehand, which never changes again;
+* a small batch goes into the one *active* run; once that has grown, it is sealed as it is;
+* runs of similar size are merged inside SQL, all runs of a level at once when it has four, and the
+  sources are dropped in the same transaction.
 
-How large the buckets of each run are is counted as it is written (``bucket_stat``), so that asking
-for it costs no scan. A bucket that lies in several runs counts in each, until they are merged.
+The sizes of the buckets of each run are counted as it is written (``bucket_stat``), so asking for
+them costs no scan. A bucket that lies in several runs counts in each, until they are merged.
 
-The level of a run says its size: level n holds 4^n to 4^(n+1) times ``LEVEL_ROWS`` postings.
-Merging happens at the end of an add and not between its batches, so a bulk load is as fast at its
-end as at its beginning and then merges what it added once. Only when an add has made ``MOST_RUNS``
-runs does it merge on the way: a compound SELECT in SQLite has at most 500 arms.
+The level of a run gives its size: level n holds 4^n to 4^(n+1) times ``LEVEL_ROWS`` postings. Runs
+are merged at the end of an add, not between its batches. So a bulk load is as fast at its end as at
+its beginning, and then merges what it added once. An add merges on the way only when it has made
+``MOST_RUNS`` runs: a compound SELECT in SQLite has at most 500 arms.
 
 Measured with SQLite 3.40, WAL and synchronous=FULL, runs of 450,000 postings: sorted load 1.9-2.1 M
 postings/s, merge of four runs 1.7 M/s, grouping one run 1.8 M/s, grouping twelve 0.9 M/s.
@@ -36,7 +36,7 @@ __all__ = ["FAN_IN", "PostingRuns", "Run", "level_of"]
 FAN_IN = 4
 LEVEL_ROWS = 50_000
 RUN_ROWS = 50_000
-"""A batch with at least this many postings writes a run of its own."""
+"""A batch with at least this many postings writes its own run."""
 SEAL_ROWS = 200_000
 """The active run is sealed when it has this many postings."""
 MOST_RUNS = 128
@@ -54,7 +54,7 @@ class Run:
 
 
 def level_of(n_rows: int) -> int:
-    """Level of a run by its postings: 0 below 4 * LEVEL_ROWS, one more for each factor of 4."""
+    """Return the level of a run: 0 below 4 * LEVEL_ROWS postings, one more for each factor of 4."""
     level, size = 0, LEVEL_ROWS * FAN_IN
     while n_rows >= size:
         level, size = level + 1, size * FAN_IN
@@ -75,7 +75,7 @@ class PostingRuns:
         self._tables = session.run_tables
 
     def runs(self) -> list[Run]:
-        """All runs, oldest first."""
+        """Return all runs, oldest first."""
         rows = self._execute(
             "SELECT run_id, table_name, level, n_rows, is_active FROM run ORDER BY run_id"
         )
@@ -90,11 +90,11 @@ class PostingRuns:
         Parameters
         ----------
         keys, signature_ids : ndarray of int64, shape (n,)
-            No pair may be there already.
+            No pair may exist already.
         """
         if not len(keys):
             return
-        # By key alone, and not stable, which takes half the time (40 ns a posting for 90): the few
+        # By key alone, and not stable, which takes half the time (40 ns a posting, not 90): the few
         # postings of one key may come in any order, because the table sorts them by both.
         order = np.argsort(keys)
         keys, signature_ids = keys[order], signature_ids[order]
@@ -119,7 +119,7 @@ class PostingRuns:
         )
 
     def load(self, blocks: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> None:
-        """Make one run of all postings of an index that has none yet.
+        """Make one run of all postings of an index without any.
 
         Parameters
         ----------
@@ -140,12 +140,12 @@ class PostingRuns:
         self._publish()
 
     def replace(self, blocks: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> None:
-        """Put one run of all postings in the place of the runs that there are.
+        """Replace the present runs by one run of all postings.
 
         Parameters
         ----------
         blocks : iterable of (keys, signature_ids)
-            In order of key; none at all for an index without postings.
+            In order of key; empty for an index without postings.
         """
         sources = self.runs()
         self._forget(sources)
@@ -153,7 +153,7 @@ class PostingRuns:
         self._drop(sources)
 
     def due(self, *, most: int = FAN_IN) -> list[Run]:
-        """The runs to be merged next: all of the lowest level with at least ``most``, or none."""
+        """Return the runs to merge next: all of the lowest level with ``most`` or more, or none."""
         levels: dict[int, list[Run]] = {}
         for run in self.runs():
             if not run.is_active:
@@ -184,14 +184,14 @@ class PostingRuns:
         self._tables.retire([run.table_name for run in sources])
 
     def _count_buckets(self, run: Run) -> None:
-        """Count the buckets of a run that is complete; one pass over it."""
+        """Count the buckets of a complete run; one pass over it."""
         self._execute(
             "INSERT INTO bucket_stat (run_id, band, size, n_buckets) "
             f"SELECT {run.run_id}, * FROM ({self._tables.bucket_sizes(run.table_name)}) AS counted"
         )
 
     def _count_active(self, active: Run, keys: NDArray[np.int64]) -> None:
-        """Count the buckets of the active run anew, as far as new postings change them."""
+        """Count the buckets of the active run again, as far as new postings change them."""
         sizes = _sizes(keys)
         old = self._tables.counts(active.table_name, np.unique(keys))
         if old:
@@ -228,7 +228,7 @@ class PostingRuns:
         return run
 
     def _publish(self) -> None:
-        """Let the view ``posting`` show the runs as they are now."""
+        """Let the view ``posting`` show the present runs."""
         self._tables.publish([run.table_name for run in self.runs()])
 
 
@@ -237,7 +237,7 @@ def _bands(keys: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _sizes(keys: NDArray[np.int64]) -> dict[tuple[int, int], int]:
-    """Number of buckets by (band, size), from sorted bucket keys; without the content band."""
+    """Return the number of buckets by (band, size) for sorted keys, without the content band."""
     starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
     sizes = np.diff(starts, append=len(keys))
     return _histogram(_bands(keys[starts]), sizes)

@@ -19,12 +19,12 @@ __all__ = ["Buckets", "Postings", "grouped"]
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """Some buckets and what is in them.
+    """Some buckets and their members.
 
     Attributes
     ----------
     keys, sizes : ndarray of int64, shape (n,)
-        Bucket key and number of postings of each.
+        Bucket key of each, and its number of postings.
     members : ndarray of int64, shape (sum(sizes),)
         Signature ids, one bucket after the other.
     """
@@ -34,7 +34,7 @@ class Buckets:
     members: NDArray[np.int64]
 
     def chosen(self, places: NDArray[np.int64]) -> Buckets:
-        """Some of them, by their places, in order."""
+        """Return some of them, by their places, in order."""
         wanted = np.zeros(len(self.keys), dtype=bool)
         wanted[places] = True
         members = self.members[np.repeat(wanted, self.sizes)]
@@ -42,7 +42,7 @@ class Buckets:
 
 
 def grouped(postings: NDArray[np.int64]) -> Buckets:
-    """Buckets of (bucket key, signature id) in order."""
+    """Return the buckets of (bucket key, signature id) pairs that are in order."""
     keys, members = np.ascontiguousarray(postings.T)
     starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
     return Buckets(keys[starts], np.diff(starts, append=len(keys)), members)
@@ -60,7 +60,7 @@ class Postings:
     tables : sequence of str
         The runs.
     n_signatures : int
-        A posting names a signature below that.
+        Postings may name signatures below this number.
     """
 
     def __init__(self, run_tables: RunTables, tables: Sequence[str], n_signatures: int) -> None:
@@ -71,14 +71,14 @@ class Postings:
     def of(
         self, keys: NDArray[np.int64], *, runs: Sequence[str] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Postings of some buckets.
+        """Return the postings of some buckets.
 
         Parameters
         ----------
         keys : ndarray of int64, shape (n,)
             Distinct bucket keys.
         runs : sequence of str, optional
-            Look into these runs alone.
+            Look into these runs only.
 
         Returns
         -------
@@ -99,7 +99,7 @@ class Postings:
         return bucket_keys, signature_ids
 
     def members(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The signatures of some buckets (int64), in no order; one in several comes several times.
+        """Return the signatures of some buckets (int64), in no order, repeated if in several.
 
         Parameters
         ----------
@@ -118,7 +118,7 @@ class Postings:
         return signature_ids
 
     def shared(self, first: int, last: int, *, above: int = 1) -> Buckets:
-        """Every bucket with more postings than ``above`` and a key between two, both included.
+        """Return every bucket in a range of keys (inclusive) with more than ``above`` postings.
 
         One SQL ``GROUP BY`` over that part of the runs, without the interpreter's lock.
         """
@@ -130,7 +130,7 @@ class Postings:
         return buckets
 
     def shared_of(self, keys: NDArray[np.int64]) -> Buckets:
-        """Those of some buckets that have more than one posting; look-ups, in SQL as well."""
+        """Return those of some buckets that have several postings; look-ups, also in SQL."""
         if not self._tables or not len(keys):
             return self.shared(0, -1)
         buckets = grouped(self._runs.shared_of(self._tables, keys))
@@ -138,15 +138,15 @@ class Postings:
         return buckets
 
     def grouped_of(self, keys: NDArray[np.int64]) -> Buckets:
-        """Those of some buckets that are there, in order of key; :meth:`of`, grouped."""
+        """Return those of some buckets that exist, in order of key; :meth:`of`, grouped."""
         found, members = self.of(keys)
         order = np.lexsort((members, found))
         return grouped(np.column_stack([found[order], members[order]]))
 
     def in_order(self) -> Iterator[Buckets]:
-        """Every bucket of the bands, in order of key, in blocks, each bucket whole and once.
+        """Yield every bucket of the bands, in order of key, in blocks, each bucket whole and once.
 
-        Those with one posting too, unlike :meth:`shared`. Streamed from the runs; memory
+        Unlike :meth:`shared` it includes buckets with one posting. Streamed from the runs; memory
         is that of a block, or of the largest bucket.
         """
         if not self._tables:
@@ -165,7 +165,7 @@ class Postings:
             yield grouped(np.concatenate(held))
 
     def with_contents(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Every posting, those of the content band too: (bucket keys, signature ids) in blocks.
+        """Yield every posting, also of the content band, as blocks (bucket keys, signature ids).
 
         In order of both, streamed from the runs.
         """
@@ -177,7 +177,7 @@ class Postings:
             yield keys, signature_ids
 
     def _check_ids(self, signature_ids: NDArray[np.int64]) -> None:
-        # As unsigned numbers negative ones are the largest: one pass tells both.
+        # As unsigned numbers, negative ones are the largest: one pass finds both errors.
         if len(signature_ids) and signature_ids.view(np.uint64).max() >= self._n_signatures:
             raise DamageError(
                 f"a posting names signature {signature_ids.max()}; "

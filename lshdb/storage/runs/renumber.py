@@ -1,8 +1,8 @@
-"""Signatures under new numbers: those that no document has are left out, the others move up.
+"""Signatures under new numbers: those that no document has are dropped, the others move up.
 
-Numbers keep their order, so rows can be rewritten in the order of their keys, some at a time, where
-they lie: what is written never comes after what is read next. Every row is compared with its
-checksum before it gets a new one.
+Numbers keep their order. So rows can be rewritten in place, some at a time, in the order of their
+keys: what is written never comes after what is read next. Every row is compared with its checksum
+before it gets a new one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Renumbering:
-    """Which signatures are left out.
+    """Which signatures are dropped.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Renumbering:
     dropped: Ids
 
     def keeps(self, ids: Ids) -> NDArray[np.bool_]:
-        """Which of some signatures stay."""
+        """Return which of some signatures stay."""
         if not len(self.dropped):
             return np.ones(len(ids), dtype=bool)
         places = np.searchsorted(self.dropped, ids)
@@ -46,12 +46,12 @@ class Renumbering:
         return stays
 
     def new(self, ids: Ids) -> Ids:
-        """New numbers of signatures that stay; of any number, how many stay below it."""
+        """Return the new numbers of signatures; for any number, how many below it stay."""
         return ids - np.searchsorted(self.dropped, ids)
 
 
 def document_rows(transaction: WriteTransaction, *, since: int = 0) -> Iterator[list[Row]]:
-    """Whole rows of the documents that have a signature from ``since`` on, some at a time.
+    """Yield whole rows of the documents with a signature from ``since`` on, some at a time.
 
     In order of doc_id; rows may be written between two blocks.
 
@@ -74,7 +74,7 @@ def document_rows(transaction: WriteTransaction, *, since: int = 0) -> Iterator[
 
 
 def renumber(transaction: WriteTransaction, numbers: Renumbering) -> None:
-    """Rewrite every row that names a signature, but for the postings.
+    """Rewrite every row that names a signature, except the postings.
 
     Raises
     ------
@@ -97,14 +97,14 @@ def renumber(transaction: WriteTransaction, numbers: Renumbering) -> None:
 def _renumber_edges(
     transaction: WriteTransaction, numbers: Renumbering
 ) -> Iterable[tuple[int, int]]:
-    """Edges, clusters, and how far they have come; the releases that they have not seen yet."""
+    """Renumber edges, clusters and their state, and the releases that they have not seen yet."""
     tables = transaction.edges
     state = tables.state()
     if state is None:
         return ()
     kept, orphaned = _pending(transaction, numbers, state.release_id)
     if orphaned and state.hot_buckets:
-        # What hung on a leader that goes has to be linked anew, and only its number would tell.
+        # Documents joined through a leader that goes must be joined again; only its number tells.
         tables.clear()
         return ()
     _rewrite(transaction, numbers, "edge", ("signature1", "signature2"), is_checked=True)
@@ -117,9 +117,10 @@ def _renumber_edges(
 def _pending(
     transaction: WriteTransaction, numbers: Renumbering, release_id: int
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Releases that clusters have not seen: of signatures that stay, and of those that go.
+    """Return releases that clusters have not seen, of signatures that stay and of those that go.
 
-    What goes is stood for by one other member of its cluster, which is then cut anew all the same.
+    Another member of its cluster stands for a signature that goes, so the cluster is still cut
+    again.
     """
     tables = transaction.edges
     rows = transaction.execute(
@@ -151,7 +152,7 @@ def _rewrite(
     *,
     is_checked: bool,
 ) -> None:
-    """Renumber the primary key of a table, which is the first columns; rows of what goes go."""
+    """Renumber the first columns of a table, its primary key; drop the rows of what goes."""
     from lshdb.storage.tables.schema import metadata
 
     width = len(keys)

@@ -3,11 +3,10 @@
 Tokens in order are an array, ``["a","b"]``; a set of tokens, which has none, is the object
 ``{"set":["a","b"]}`` with its tokens sorted, so that one set has one form and one hash.
 
-A vector, or bits, is not stored so, but as a row of the vector file; what is hashed of it is said
-here, too.
+A vector, or bits, is stored as a row of the vector file instead; but its hash is defined here, too.
 
-A short body becomes a frame of one *raw* block (RFC 8878, 3.1.1.2.2): a frame as good as any other
-to every decoder, but made and taken apart here by a header of nine bytes.
+A short body becomes a frame of one *raw* block (RFC 8878, 3.1.1.2.2). To every decoder it is a
+frame like any other, but here it is made and taken apart by a header of nine bytes.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ _RAW_UP_TO = 200
 """Longest body, in bytes, that is not compressed.
 
 zstd takes 5 us to make a short frame and 13 us to read one; a raw one takes 0.2 us either way. Of
-114,027 verses (130 bytes on average) this spares 88 %. Up to 128, 200 and 255 bytes their texts
-take 8, 22 and 29 % more room, the whole index 0.8, 2.3 and 3.0 %; an add is faster by 2.9, 4.7 and
-5.1 us a verse.
+114,027 verses (130 bytes on average) this covers 88 %. With a limit of 128, 200 and 255 bytes their
+texts take 8, 22 and 29 % more room, the whole index 0.8, 2.3 and 3.0 %; an add is faster by 2.9,
+4.7 and 5.1 us a verse.
 """
 
 _RAW_HEADERS = tuple(
@@ -60,7 +59,7 @@ _RAW_HEADERS = tuple(
 )
 _HEADER_BYTES = len(_RAW_HEADERS[0])
 _UNASKED_BYTES = 2**20
-"""A body up to this length is read whatever its document says."""
+"""A body up to this length is read whatever length its document has."""
 _MOST_EMPTY_BYTES = 64 * 2**20
 
 
@@ -71,7 +70,7 @@ def _module() -> Any:
 
 
 def raw_body(body: Body) -> tuple[str, bytes]:
-    """Form (``text``, ``tokens`` or ``vector``) and bytes of a body, before compression."""
+    """Return form (``text``, ``tokens`` or ``vector``) and bytes of a body, before compression."""
     if isinstance(body, str):
         return "text", body.encode()
     if isinstance(body, np.ndarray):
@@ -80,7 +79,7 @@ def raw_body(body: Body) -> tuple[str, bytes]:
 
 
 def plain_tokens(body: Body) -> Any:
-    """Tokens as JSON can have them: a set as an object, anything else as it is."""
+    """Return tokens as JSON can hold them: a set as an object, anything else as it is."""
     return {"set": sorted_texts(body)} if isinstance(body, AbstractSet) else body
 
 
@@ -90,9 +89,9 @@ def _hasher(form: str) -> hashlib.blake2b:
 
 
 def hash_body(form: str, raw: bytes) -> bytes:
-    """BLAKE2b, 16 bytes, of a body or canonical content; the form is its personalisation.
+    """Return the BLAKE2b (16 bytes) of a body or canonical content, personalised by the form.
 
-    By a copy of a fresh hasher: 0.5 us for 130 bytes, where making one for each takes 0.8 us.
+    It copies a fresh hasher: 0.5 us for 130 bytes; making one each time takes 0.8 us.
     """
     hasher = _hasher(form).copy()
     hasher.update(raw)
@@ -101,12 +100,12 @@ def hash_body(form: str, raw: bytes) -> bytes:
 
 @functools.cache
 def _packer() -> Callable[[bytes], bytes]:
-    """Compression to one frame by a context that is kept.
+    """Return a function that compresses to one frame, with a context that is kept.
 
     Making a context took three quarters of the time of a text of 130 bytes (17 us of 22). The size
-    is in the frame's header. The compressor has a lock of its own.
+    is in the frame's header. The compressor has its own lock.
 
-    With zstd's checksum, for 4 bytes and 0.3 us: without it 177 of 300 bits that were flipped in
+    Frames have zstd's checksum, for 4 bytes and 0.3 us: without it, 177 of 300 bits flipped in
     frames gave another text and no error.
     """
     parameter = _module().CompressionParameter
@@ -130,27 +129,27 @@ def unpack_body(
     n_chars: object | Callable[[], object] = None,
     doc_id: int | None = None,
 ) -> str | list[str] | frozenset[str]:
-    """The body again; weights, which only one metric has, as a dict.
+    """Return the body again; weights, which only one metric has, as a dict.
 
-    Never makes more than the body can be long: a frame of 99 KB can hold 3 GB, and an index may
-    come from elsewhere.
+    Never makes more than the body's possible length: a frame of 99 KB can hold 3 GB, and an index
+    may come from elsewhere.
 
     Parameters
     ----------
     form : {"text", "tokens"}
     packed : bytes
     body_hash : bytes, optional
-        What :func:`hash_body` gave of it; compared.
+        Its :func:`hash_body`, to be compared.
     n_chars : int or callable, optional
-        Its length as its document has it, or a function that looks that up. It is asked for only
-        where the body is longer than 1 MiB; without it no longer one is read.
+        Its length in the row of its document, or a function that looks it up. Asked for only if the
+        body is longer than 1 MiB; without it, a longer body is refused.
     doc_id : int, optional
-        For messages.
+        Named in messages.
 
     Raises
     ------
     DamageError
-        The bytes are not what :func:`pack_body` made, or not of that body, or of a longer one.
+        The bytes are not what :func:`pack_body` made, or of another or a longer body.
     """
     where = "" if doc_id is None else f" (table content, doc_id {doc_id})"
     try:
@@ -179,7 +178,7 @@ def unpack_body(
 def _decompressed(
     form: str, packed: bytes, n_chars: object | Callable[[], object], where: str
 ) -> bytes:
-    """The content of the one frame, in pieces up to what it may be long.
+    """Return the content of the one frame, in pieces, up to its possible length.
 
     Raises
     ------
@@ -193,7 +192,7 @@ def _decompressed(
         most = most_bytes(form, length)
         pieces, left = [raw], most - len(raw)
         while not frame.eof and left >= 0:
-            # One more than there may be: what fills that is too long.
+            # One more than allowed: what fills that is too long.
             piece: bytes = frame.decompress(b"", min(left + 1, _UNASKED_BYTES))
             if not piece and frame.needs_input:
                 raise module.ZstdError("the frame ends before its content does")
@@ -207,15 +206,15 @@ def _decompressed(
             )
         raw = b"".join(pieces)
     if frame.unused_data:
-        raise module.ZstdError("there is something behind the frame")
+        raise module.ZstdError("the frame is followed by other bytes")
     return raw
 
 
 def most_bytes(form: str, n_chars: object) -> int:
-    """How long the bytes of a body of so many characters may be, before compression.
+    r"""Return the longest possible body of this many characters, in bytes before compression.
 
-    A character has up to 4 bytes. In JSON it has up to 6 (``\\u0000``), and a token, of at least
-    one, 4 for quotes, comma and colon, and 24 for its weight. Tokens may be empty, too, as many as
+    A character has up to 4 bytes. In JSON it has up to 6 (``\u0000``), and a token, of at least
+    one, 4 for quotes, comma and colon, and 24 for its weight. Tokens may also be empty, as many as
     are in a document of the usual limit.
     """
     length = n_chars if isinstance(n_chars, int) else 0
@@ -225,7 +224,7 @@ def most_bytes(form: str, n_chars: object) -> int:
 
 
 def plain_vector(vector: NDArray[Any], *, is_bits: bool) -> list[float] | str:
-    """A vector as JSON can have it: numbers, which read back as they were; bits as hexadecimal.
+    """Return a vector as JSON can hold it: exact numbers, or bits as hexadecimal.
 
     Parameters
     ----------

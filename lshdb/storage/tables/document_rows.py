@@ -1,7 +1,7 @@
 """Rows of documents, texts and batches, read whole and compared with what was written.
 
-What is shown, replaced, moved or exported comes from here: a row that is written again gets a new
-checksum, and damage that is not found then would never be.
+What is shown, replaced, moved or exported is read here. A row that is written again gets a new
+checksum, so damage that is not found before would never be.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BATCH_COLUMNS = (
 
 
 class RowReader:
-    """Reading rows whole, inside one open transaction.
+    """Reads rows whole, inside one open transaction.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class RowReader:
     # Documents
 
     def document(self, key: str) -> StoredDocument:
-        """The document of a key.
+        """Return the document of a key.
 
         Raises
         ------
@@ -63,7 +63,7 @@ class RowReader:
         return StoredDocument(*verified_row("document", row))
 
     def documents_of_keys(self, keys: Iterable[str]) -> dict[str, StoredDocument]:
-        """Documents by key, for those keys that are there.
+        """Return documents by key, for the keys that exist.
 
         Raises
         ------
@@ -82,7 +82,7 @@ class RowReader:
         }
 
     def not_seen(self, since: str, limit: int) -> list[tuple[int, int | None]]:
-        """(doc_id, signature_id) of the first so many documents that last came in before a time.
+        """Return (doc_id, signature_id) of the first ``limit`` documents not seen since a time.
 
         Reads all documents: there is no index by time.
 
@@ -100,17 +100,17 @@ class RowReader:
         return [(one.doc_id, one.signature_id) for one in found]
 
     def count_not_seen(self, since: str) -> int:
-        """Number of documents that last came in before a time."""
+        """Return the number of documents that last came in before a time."""
         row = self.execute("SELECT count(*) FROM document WHERE last_seen_at < ?", (since,))
         return int(row.fetchone()[0])
 
     def whole_documents(self) -> Iterator[WholeDocument]:
-        """Every document with its body as it is stored, streamed in order of doc_id.
+        """Yield every document with its body as it is stored, streamed in order of doc_id.
 
         Raises
         ------
         DamageError
-            A row is not what was written. Bodies are as they lie: compare them with their hash.
+            A row is not what was written. Bodies are not checked: compare them with their hash.
         """
         rows = self.stream(
             f"SELECT form, body, {DOCUMENT_COLUMNS} FROM document LEFT JOIN content "
@@ -122,7 +122,7 @@ class RowReader:
     # Texts
 
     def body(self, doc_id: int) -> Any:
-        """The text or tokens of a document; None where texts are not stored.
+        """Return the text or tokens of a document; None if texts are not stored.
 
         Raises
         ------
@@ -139,16 +139,16 @@ class RowReader:
         return unpack_body(*row[:3], n_chars=row[3], doc_id=doc_id)
 
     def n_chars_of(self, doc_id: int) -> object:
-        """Length of a document, as its row has it; None where there is no row."""
+        """Return the length of a document from its row; None if there is no row."""
         row = self.execute("SELECT n_chars FROM document WHERE doc_id = ?", (doc_id,)).fetchone()
         return None if row is None else row[0]
 
     def bodies_of_signatures(
         self, signature_ids: Sequence[int]
     ) -> Iterator[tuple[int, str | list[str] | frozenset[str]]]:
-        """One body for each signature that a document has: (signature_id, body).
+        """Yield one body for each signature that a document has: (signature_id, body).
 
-        Not compared with its hash, as :meth:`body` is: for 24,000 texts of 1.5 KB that made
+        Unlike :meth:`body`, does not compare the hash: for 24,000 texts of 1.5 KB that made
         ``pairs`` slower by 13 to 19 % (3.6 us a text for the hash, and 3 us for the row that has
         it). ``check`` compares them all.
 
@@ -172,7 +172,7 @@ class RowReader:
     # Batches
 
     def batches(self) -> Iterator[StoredBatch]:
-        """All batches, oldest first; a damaged one is a DamageError."""
+        """Yield all batches, oldest first; raise a DamageError for a damaged one."""
         unfinished = {add_id for (add_id,) in self.execute("SELECT add_id FROM unfinished_add")}
         rows = self.execute(f"SELECT {BATCH_COLUMNS} FROM batch ORDER BY batch_id")
         for row in rows:
@@ -180,10 +180,10 @@ class RowReader:
             yield replace(batch, has_ended=False) if batch.add_id in unfinished else batch
 
     def last_add(self) -> int:
-        """The first batch of the newest add that changed something; 1 where there was none.
+        """Return the first batch of the newest add that changed something; 1 if there is none.
 
-        It changed something that added or replaced documents, or took over those of an add that
-        did not end.
+        An add changed something if it added or replaced documents, or took over those of an add
+        that did not end.
         """
         (add_id,) = self.execute(
             "SELECT max(add_id) FROM batch WHERE n_removed = 0 AND (n_added > 0 OR n_replaced > 0 "
@@ -193,7 +193,7 @@ class RowReader:
         return add_id or 1
 
     def unfinished_batches(self, *, but: int | None = None) -> frozenset[int]:
-        """The batches of adds that did not end, without those of one add, which is under way."""
+        """Return the batches of adds that did not end, except the current add ``but``."""
         rows = self.execute(
             "SELECT batch.batch_id FROM batch "
             "JOIN unfinished_add ON unfinished_add.add_id = batch.add_id WHERE batch.add_id <> ?",
@@ -202,7 +202,7 @@ class RowReader:
         return frozenset(batch_id for (batch_id,) in rows)
 
     def last_batch(self) -> StoredBatch | None:
-        """The newest batch; damaged, it is a DamageError."""
+        """Return the newest batch; raise a DamageError if it is damaged."""
         row = self.execute(
             f"SELECT {BATCH_COLUMNS} FROM batch ORDER BY batch_id DESC LIMIT 1"
         ).fetchone()
@@ -210,7 +210,7 @@ class RowReader:
 
 
 def is_utf8(text: str) -> bool:
-    """Whether it has no lone surrogates, which no key has."""
+    """Return whether a text has no lone surrogates; no key has any."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -219,7 +219,7 @@ def is_utf8(text: str) -> bool:
 
 
 def chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
-    """Lists of at most ``CHUNK`` values."""
+    """Yield lists of at most ``CHUNK`` values."""
     iterator = iter(values)
     while chunk := list(itertools.islice(iterator, CHUNK)):
         yield chunk

@@ -1,15 +1,15 @@
-"""Verified edges between signatures, and the clusters that they make: what is kept of both.
+"""Edges, which are stored verified pairs of signatures, and the clusters that they form.
 
 An edge says how similar two *contents* are. A signature belongs to one content for ever, so an edge
-never grows stale: a document that is replaced gets another signature, and what was said of the one
-it leaves stays true. What can change is whether a document has the signature at all.
+never goes stale: a replaced document gets another signature, and the edges of the old one stay
+true. Only whether any document has the signature can change.
 
     edge            (signature1, signature2, similarity, method), the smaller id first
     cluster_member  (signature_id, label): the smallest doc_id of the cluster is its label
-    edge_state      the one row that says how far both have come, and by which threshold
+    edge_state      the one row that says how far both are up to date, and by which threshold
     signature_release   one row each time a document left a signature (see ``writer.py``)
 
-Copies of one document share a signature and make no edges, however many they are.
+All copies of one document share a signature, so they need no edges.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["EdgeState", "EdgeTables", "Edges", "Holders"]
 _ROWS = 100_000
 _LIST = 50_000
 _NO_CAP = 2**63 - 1
-"""Written for buckets of any size: no bucket is larger, for whoever knows of no such thing."""
+"""Written for buckets of any size: no bucket is larger, so older versions understand it."""
 
 Ids = NDArray[np.int64]
 
@@ -42,18 +42,18 @@ class EdgeState:
     Attributes
     ----------
     threshold : float
-        Lowest similarity of an edge; where the metric is a distance, minus the largest one.
+        Lowest similarity of an edge; if the metric is a distance, minus the largest one.
     method : str
         How the similarities were found.
     max_bucket : int or None
-        Buckets with more postings were linked and not paired; None where all were paired.
+        Larger buckets were joined through leaders, not compared; None if all were compared.
     n_signatures, batch_id, release_id : int
-        All before this signature, and up to this batch and release, is in.
+        Covered is everything before this signature, and up to this batch and release.
     hot_buckets, hot_pairs : int
         Buckets over ``max_bucket``, and pairs in them that were not compared there.
     recall_lost : float
-        Share of the near-duplicate pairs of documents that is not found because of that; an
-        estimate, see ``search/loss.py``.
+        Share of the near-duplicate pairs of documents that this loses; an estimate, see
+        ``search/loss.py``.
     updated_at : str
     """
 
@@ -122,7 +122,7 @@ class EdgeTables:
     # Reading
 
     def state(self) -> EdgeState | None:
-        """How far the edges have come; None before the first time.
+        """Return how far the edges are up to date; None before the first time.
 
         Raises
         ------
@@ -136,12 +136,12 @@ class EdgeTables:
         return replace(state, max_bucket=None) if state.max_bucket == _NO_CAP else state
 
     def last_release(self) -> int:
-        """Number of the newest release."""
+        """Return the number of the newest release."""
         (last,) = self._execute("SELECT max(release_id) FROM signature_release").fetchone()
         return last or 0
 
     def released_since(self, release_id: int) -> Ids:
-        """Signatures that a document left after that release, sorted."""
+        """Return the signatures that a document left after that release, sorted."""
         rows = self._execute(
             "SELECT DISTINCT signature_id FROM signature_release WHERE release_id > ? ORDER BY 1",
             (release_id,),
@@ -149,7 +149,7 @@ class EdgeTables:
         return _column(rows)
 
     def dead(self) -> Ids:
-        """Signatures that no document has any longer, sorted; cost grows with the releases."""
+        """Return the signatures that no document has any more, sorted; cost grows with releases."""
         rows = self._execute(
             "SELECT DISTINCT signature_id FROM signature_release AS released WHERE NOT EXISTS "
             "(SELECT 1 FROM document WHERE document.signature_id = released.signature_id) "
@@ -158,7 +158,7 @@ class EdgeTables:
         return _column(rows)
 
     def holders(self, signature_ids: Ids | None = None) -> Iterator[Holders]:
-        """The documents of some signatures, or of all, a block at a time."""
+        """Yield the documents of some signatures, or of all, a block at a time."""
         columns = "SELECT signature_id, min(doc_id), count(*) FROM document "
         if signature_ids is None:
             rows = self._session.stream(
@@ -175,7 +175,7 @@ class EdgeTables:
             yield from (Holders(*block) for block in _blocks(rows, 3))
 
     def edges(self, threshold: float) -> Iterator[Edges]:
-        """All edges of at least that similarity, a block at a time, in order of both ids."""
+        """Yield all edges of at least that similarity, a block at a time, in order of both ids."""
         rows = self._session.stream(
             "SELECT signature1, signature2, similarity FROM edge WHERE similarity >= ?",
             (threshold,),
@@ -183,9 +183,9 @@ class EdgeTables:
         yield from map(_edges, _chunks(rows))
 
     def edges_between(self, first: int, last: int, threshold: float) -> Iterator[Edges]:
-        """Edges of signatures from first to last, seen from there: ``left`` is one of them.
+        """Yield edges of signatures from first to last, turned so that ``left`` is one of them.
 
-        An edge with both ends there comes both ways round.
+        An edge with both ends in that range comes both ways round.
         """
         rows = self._session.stream(
             "SELECT signature1, signature2, similarity FROM edge "
@@ -197,7 +197,7 @@ class EdgeTables:
         yield from map(_edges, _chunks(rows))
 
     def edges_of(self, signature_ids: Ids) -> Iterator[Edges]:
-        """Edges with a signature of these as the smaller one."""
+        """Yield edges whose smaller signature is one of these."""
         for some in _lists(signature_ids):
             rows = self._execute(
                 "SELECT signature1, signature2, similarity FROM edge "
@@ -207,7 +207,7 @@ class EdgeTables:
             yield from map(_edges, _chunks(rows))
 
     def contain(self, left: Ids, right: Ids, threshold: float) -> NDArray[np.bool_]:
-        """Which pairs are edges of at least that similarity."""
+        """Return which pairs are edges of at least that similarity."""
         wanted = left << 32 | right
         found = np.zeros(len(wanted), dtype=bool)
         for edges in self.edges_of(np.unique(left)):
@@ -216,7 +216,7 @@ class EdgeTables:
         return found
 
     def labels_of(self, signature_ids: Ids) -> Ids:
-        """Labels of the clusters in which some signatures are, each once."""
+        """Return the labels of the clusters that hold some signatures, each once."""
         found = [np.empty(0, dtype=np.int64)]
         for some in _lists(signature_ids):
             rows = self._execute(
@@ -228,7 +228,7 @@ class EdgeTables:
         return np.unique(np.concatenate(found))
 
     def labels_by_signature(self, signature_ids: Ids) -> tuple[Ids, Ids]:
-        """(signature ids, labels) of those of some signatures that are in a cluster, sorted."""
+        """Return (signature ids, labels) of those of some signatures in a cluster, sorted."""
         found = [np.empty((2, 0), dtype=np.int64)]
         for some in _lists(signature_ids):
             rows = self._execute(
@@ -241,9 +241,9 @@ class EdgeTables:
         return ids, labels
 
     def astray(self, labels: Ids) -> dict[int, int]:
-        """Clusters whose label's document has left them since: label to the first that is in it.
+        """Return clusters whose label's document has left: label to the first one still in it.
 
-        There are none where clusters are up to date. Costs the size of those that there are.
+        Empty if clusters are up to date. Costs the size of the clusters found.
         """
         found: dict[int, int] = {}
         for some in _lists(labels):
@@ -263,7 +263,7 @@ class EdgeTables:
         return found
 
     def members_of(self, labels: Ids) -> Ids:
-        """Signatures of clusters."""
+        """Return the signatures of clusters."""
         found = [np.empty(0, dtype=np.int64)]
         for some in _lists(labels):
             rows = self._execute(
@@ -274,7 +274,7 @@ class EdgeTables:
         return np.concatenate(found)
 
     def members(self) -> Iterator[tuple[Ids, Ids]]:
-        """(signature ids, labels) of all clusters, a block at a time, in order of signature."""
+        """Yield (signature ids, labels) of all clusters, in blocks, in order of signature."""
         rows = self._session.stream("SELECT signature_id, label FROM cluster_member ORDER BY 1")
         for signature_ids, labels in _blocks(rows, 2):  # noqa: UP028
             yield signature_ids, labels
@@ -282,7 +282,7 @@ class EdgeTables:
     # Writing
 
     def put_edges(self, edges: Edges, method: str) -> None:
-        """Insert edges; one that is there already stays as it is."""
+        """Insert edges; keep one that already exists."""
         columns = zip(
             edges.left.tolist(),
             edges.right.tolist(),
@@ -322,7 +322,7 @@ class EdgeTables:
             self._execute(f"DELETE FROM {table}")
 
     def put_state(self, state: EdgeState) -> None:
-        """Say how far the edges have come."""
+        """Record how far the edges are up to date."""
         self._execute("DELETE FROM edge_state")
         if state.max_bucket is None:
             state = replace(state, max_bucket=_NO_CAP)

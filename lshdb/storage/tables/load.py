@@ -1,6 +1,6 @@
-"""Rows of an index that was exported, put into one that is being made, as they were.
+"""Loading the rows of an exported index into a new one, as they were.
 
-Nothing is worked out anew but what only this index has: checksums, runs, bucket sizes.
+Only what is specific to the new index is computed: checksums, runs, bucket sizes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Ids = NDArray[np.int64]
 
 
 def load_batches(transaction: WriteTransaction, rows: Iterable[tuple[Any, ...]]) -> None:
-    """Insert rows of ``batch``, all columns but the checksum."""
+    """Insert rows of ``batch``, all columns except the checksum."""
     from lshdb.storage.tables.schema import batch
 
     names = batch.columns.keys()
@@ -34,7 +34,7 @@ def load_documents(
     rows: Sequence[tuple[Any, ...]],
     bodies: Iterable[tuple[int, str, bytes]],
 ) -> None:
-    """Insert rows of ``document``, all columns but the checksum, and (doc_id, form, raw body)."""
+    """Insert rows of ``document``, all but the checksum, and (doc_id, form, raw body)."""
     transaction.insert_documents(rows)
     transaction.put_bodies((doc_id, form, pack_body(raw)) for doc_id, form, raw in bodies)
 
@@ -56,7 +56,7 @@ def load_edges(transaction: WriteTransaction, rows: Sequence[tuple[int, int, flo
 def load_clusters(
     transaction: WriteTransaction, members: Sequence[tuple[int, int]], state: EdgeState | None
 ) -> None:
-    """Insert (signature_id, label), and how far edges and clusters have come."""
+    """Insert (signature_id, label), and how far edges and clusters are up to date."""
     flat = np.array(members, dtype=np.int64).reshape(-1, 2)
     transaction.edges.put_members(flat[:, 0], flat[:, 1])
     if state is not None:

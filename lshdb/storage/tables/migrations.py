@@ -1,8 +1,7 @@
-"""Running the migrations: Alembic's, from ``migrations/`` (in the wheel ``lshdb/_migrations``).
+"""Running Alembic's migrations from ``migrations/`` (in the wheel ``lshdb/_migrations``).
 
-Nothing migrates on open: an index with another schema is refused with a word about ``lshdb
-upgrade``. All migrations of one upgrade are one transaction; killed in the middle, the old schema
-is there.
+Nothing migrates on open: an index with another schema is refused, with a hint at ``lshdb upgrade``.
+All migrations of one upgrade are one transaction; killed in the middle, it leaves the old schema.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ SCHEMA_REVISION = "0005"
 
 
 def script_directory() -> Path:
-    """Where the migrations lie: in the installed package, or beside it in a checkout."""
+    """Return where the migrations lie: in the installed package, or beside it in a checkout."""
     package = Path(__file__).resolve().parents[2]
     for place in (package / "_migrations", package.parent / "migrations"):
         if (place / "env.py").is_file():

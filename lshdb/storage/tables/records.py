@@ -1,13 +1,11 @@
-"""A checksum in each row that nothing else vouches for.
+"""Rows of the tables that users ask about, with their checksums and times.
 
 SQLite has no checksums of its own: a bit that flips in a page is read back as if it had been
 written. Postings can be compared with the signatures they came from, signatures with the CRC-32 of
-their block, texts with their hash; rows of ``document``, ``batch``, ``edge``, ``edge_state`` and
-``state`` have a column for it, the last one.
+their block, texts with their hash. Nothing else vouches for the rows of ``document``, ``batch``,
+``edge``, ``edge_state`` and ``state``, so each has its checksum in the last column.
 
-Times as they are stored: UTC, ISO 8601 with a blank, microseconds; they sort as text.
-
-Rows of the tables that people ask about, as the library hands them out.
+Times are stored in UTC, as ISO 8601 with a blank and microseconds; they sort as text.
 """
 
 from __future__ import annotations
@@ -43,18 +41,18 @@ _FORM = "%Y-%m-%d %H:%M:%S.%f"
 
 
 def timestamp() -> str:
-    """Now."""
+    """Return the time now."""
     return as_timestamp(datetime.now(UTC))
 
 
 def as_timestamp(moment: datetime) -> str:
-    """A moment, taken for UTC where it names no zone."""
+    """Return a moment as text; one without a zone counts as UTC."""
     utc = moment if moment.tzinfo is None else moment.astimezone(UTC)
     return utc.replace(tzinfo=None).isoformat(" ", "microseconds")
 
 
 def timestamp_after(earlier: str | None) -> str:
-    """Now, or a microsecond after ``earlier`` where the clock has not got past it."""
+    """Return the time now, or a microsecond after ``earlier`` if the clock is not past it."""
     now = timestamp()
     if earlier is None or now > earlier:
         return now
@@ -66,7 +64,7 @@ CHECKED_TABLES = ("state", "batch", "document", "edge", "edge_state")
 
 
 def row_checksum(values: Sequence[Any]) -> int:
-    """CRC-32 of a row's other values, in the order of its columns: 1.3 us for a document.
+    """Return the CRC-32 of a row's other values, in the order of its columns: 1.3 us a document.
 
     Parameters
     ----------
@@ -78,12 +76,12 @@ def row_checksum(values: Sequence[Any]) -> int:
 
 
 def verified_row(table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The values of a row whose last one is its checksum; 0 is a checksum that is not known.
+    """Return the values of a row whose last one is its checksum; 0 means an unknown checksum.
 
     Raises
     ------
     DamageError
-        They are not those that were written; names the row.
+        They are not those that were written; the error names the row.
     """
     values, checksum = row[:-1], row[-1]
     if checksum and row_checksum(values) != checksum:
@@ -95,24 +93,24 @@ def verified_row(table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def require_checksums(table: str, rows: Iterable[Sequence[Any]]) -> None:
-    """Compare whole rows with their checksums, before they are answered from or written anew.
+    """Compare whole rows with their checksums, before they are used or written again.
 
     Raises
     ------
     DamageError
-        A row is not as it was written; names it.
+        A row is not as it was written; the error names it.
     """
     for row in rows:
         verified_row(table, tuple(row))
 
 
 def with_checksum(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A whole row: the values and their checksum."""
+    """Return a whole row: the values and their checksum."""
     return (*values, row_checksum(values))
 
 
 def with_checksums(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """Whole rows, one by one."""
+    """Yield whole rows, one by one."""
     return map(with_checksum, rows)
 
 
@@ -134,7 +132,7 @@ class StoredDocument:
     n_unassigned: int | None
 
     def values(self) -> tuple[Any, ...]:
-        """The values in the order of the columns, without the checksum."""
+        """Return the values in the order of the columns, without the checksum."""
         return _VALUES(self)
 
 
@@ -143,7 +141,7 @@ _VALUES = operator.attrgetter(*(field.name for field in fields(StoredDocument)))
 
 @dataclass(frozen=True, slots=True)
 class WholeDocument(StoredDocument):
-    """The same with its row of ``content``; ``form`` and ``body`` are None without."""
+    """The same with its row of ``content``; without one, ``form`` and ``body`` are None."""
 
     form: str | None
     body: bytes | None
@@ -153,7 +151,7 @@ class WholeDocument(StoredDocument):
 class StoredBatch:
     """A row of the table ``batch``: what one commit of one add brought.
 
-    ``has_ended`` is false for the batches of an add that was interrupted, or is under way.
+    ``has_ended`` is false for the batches of an add that was interrupted, or is still running.
     """
 
     batch_id: int

@@ -1,8 +1,8 @@
 """The SQL tables of an index, as SQLAlchemy metadata; ``docs/format.md`` explains each column.
 
-The migrations make these tables; a test holds the two against each other. The posting runs are
-tables too, made and dropped as the index grows (``posting_runs.py``), so they are listed in the
-table ``run`` and not here. Importing this module imports SQLAlchemy: only what writes does.
+The migrations make these tables; a test compares the two. The posting runs are tables too, made and
+dropped as the index grows (``posting_runs.py``), so they are listed in the table ``run`` and not
+here. Importing this module imports SQLAlchemy, so only writing code does.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ metadata = MetaData(
 )
 
 Whole = BigInteger().with_variant(Integer(), "sqlite")
-"""Whole numbers of up to 64 bits. SQLite keeps them so in any case, and only an INTEGER PRIMARY KEY
-is the number of the row itself."""
+"""Whole numbers of up to 64 bits. SQLite stores any INTEGER so, and only an INTEGER PRIMARY KEY is
+the number of the row itself."""
 Words = Text().with_variant(Text(collation="C"), "postgresql")
 """Texts, in the order of their UTF-8 bytes on either database."""
 
 
 def _reference(column: str, other: str) -> Constraint:
-    """A foreign key of a table with a row for each document; SQLite's alone.
+    """Return a foreign key of a table with a row for each document; only for SQLite.
 
-    Postgres looks each of them up by itself, 8 us a row: a quarter of the time of an add. What they
-    would refuse ``check`` finds.
+    Postgres looks each of them up by itself, 8 us a row: a quarter of the time of an add. ``check``
+    finds what it would refuse.
     """
     return ForeignKeyConstraint([column], [other], info={"dialect": "sqlite"}).ddl_if(
         dialect="sqlite"
@@ -225,7 +225,7 @@ cluster_member = Table(
 )
 
 
-# What Postgres needs beside these (``dialects/postgresql/``); SQLite has none of it.
+# What Postgres needs besides (``dialects/postgresql/``); SQLite has none of it.
 _OF_POSTGRES = {"dialect": "postgresql"}
 
 stored_posting = Table(

@@ -1,8 +1,8 @@
-"""One writer at a time, from whatever host: an advisory lock that ends with its transaction.
+"""One writer at a time, from any host: an advisory lock that ends with its transaction.
 
-The lock's number is made of the index's uuid, so that indexes in one database do not meet. A writer
-whose connection is lost keeps the lock for as long as the server still works on its transaction:
-whoever gets it next sees what became of that.
+The lock's number is made from the index's uuid, so indexes in one database do not collide. A writer
+that lost its connection keeps the lock while the server still works on its transaction. So the next
+writer to get the lock sees how that transaction ended.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def take_lock(
     index_uuid : str
     timeout : float
         Seconds to wait for another writer.
-    known_as : str
+        Name of the index in messages.
         The index in messages.
 
     Raises
     ------
     LockedError
-        Another session held it for all of the timeout.
+        Another session held the lock for all of the timeout.
     psycopg.Error
         The database failed.
     """

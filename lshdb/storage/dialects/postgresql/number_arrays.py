@@ -2,9 +2,10 @@
 
 PostgreSQL's binary form of an array (``array_send`` in its ``arrayfuncs.c``) is a header of five
 32-bit numbers, big-endian: dimensions, whether there is a NULL, the type of the elements, and for
-the one dimension its length and first index; then each element behind its length in bytes. Rows of
-COPY in its binary form are likewise values behind their lengths. Both have a fixed width where all
-values do, so that NumPy makes and reads them as records.
+32-bit numbers, big-endian: dimensions, whether there is a NULL, the type of the elements, and for
+the one dimension its length and first index. Then each element follows its length in bytes. Rows of
+COPY in its binary form are also values after their lengths. Both have a fixed width if all values
+do, so NumPy makes and reads them as records.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _INT8, _INT8_ARRAY = 20, 1016
 _ELEMENT = np.dtype([("length", ">i4"), ("value", ">i8")])
 _HEADER = struct.Struct(">5i")
 _EMPTY_BYTES = 12
-"""An empty array has no dimension, and its header no length and no first index."""
+"""An empty array has no dimension; its header has no length and no first index."""
 
 COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 COPY_TRAILER = b"\xff\xff"
@@ -61,7 +62,7 @@ class _ArrayLoader(Loader):
 
 
 class _NumericLoader(NumericBinaryLoader):
-    """A numeric, which sums of whole numbers are, as an int where it is whole."""
+    """A numeric, the type of sums of whole numbers, as an int if it is whole."""
 
     def load(self, data: Buffer) -> Any:
         value = super().load(data)
@@ -71,8 +72,8 @@ class _NumericLoader(NumericBinaryLoader):
 def register(context: AdaptContext | Connection[Any]) -> None:
     """Let a connection take and give arrays, and take every whole number as a bigint.
 
-    Without that the type of a parameter, and with it the prepared statement, would depend on
-    how large the number is.
+    Otherwise the type of a parameter, and with it the prepared statement, would depend on the size
+    of the number.
     """
     adapters = context.adapters
     if adapters is not None:
@@ -83,7 +84,7 @@ def register(context: AdaptContext | Connection[Any]) -> None:
 
 
 def copy_rows(columns: Sequence[NDArray[np.int64] | int]) -> bytes:
-    """Rows of bigint columns, as COPY takes them in its binary form.
+    """Return rows of bigint columns in the binary form of COPY.
 
     Parameters
     ----------

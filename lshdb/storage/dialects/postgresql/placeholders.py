@@ -1,15 +1,15 @@
-"""Parameters in a statement of the user's own: ``?``, ``?2`` and ``:name``, as on SQLite.
+"""Parameters in a user's statement: ``?``, ``?2`` and ``:name``, as on SQLite.
 
-The server wants ``$1``. So the statement is cut into tokens, and what looks like a parameter inside
-a text, a quoted name, a comment, a cast (``::``) or a slice of an array is none.
+The server wants ``$1``. So the statement is cut into tokens. What looks like a parameter inside a
+text, a quoted name, a comment, a cast (``::``) or a slice of an array is not one.
 
-Decided, where the two languages have one sign for two things:
+Decided, where the two languages use one sign for two things:
 
-* ``?|``, ``?&`` and ``@?`` are operators on JSON, and so is ``?`` itself where no parameters are
-  given; where some are, it is a parameter, and ``??`` stands for the operator. (``jsonb_exists``
-  is another name of it.) ``?||`` is a parameter and what follows it.
-* Inside brackets a colon behind a value is that of a slice: ``a[1:n]``. One that follows the
-  bracket itself begins a parameter if there is one of that name.
+* ``?|``, ``?&`` and ``@?`` are operators on JSON. So is ``?`` itself if no parameters are given; if
+  some are, it is a parameter, and ``??`` stands for the operator. (``jsonb_exists`` is another name
+  for it.) ``?||`` is a parameter and what follows it.
+* Inside brackets a colon after a value is that of a slice: ``a[1:n]``. One right after the bracket
+  begins a parameter if there is one of that name.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _REMARK_END = re.compile(r"/\*|\*/")
 def numbered_parameters(
     statement: str, parameters: Sequence[Any] | Mapping[str, Any]
 ) -> tuple[str, list[Any]]:
-    """A statement with ``$1`` for its parameters, and their values in that order.
+    """Return a statement with ``$1`` for its parameters, and their values in that order.
 
     Raises
     ------
     ValueError
-        A parameter is missing, or one too many.
+        A parameter is missing, or one is left over.
     """
     return _Placing(parameters).run(statement)
 
@@ -63,7 +63,7 @@ class _Placing:
         self._places: dict[int | str, int] = {}
         self._highest = 0
         self._open: list[str] = []
-        self._before = ""  # the last token but blanks and remarks: "value", or a sign
+        self._before = ""  # the last token except blanks and remarks: "value", or a sign
 
     def run(self, statement: str) -> tuple[str, list[Any]]:
         sql = []
@@ -109,7 +109,7 @@ class _Placing:
             return self._placed(name, parameters[name])
         if is_inside and self._before == "[":
             return f":{name}"
-        raise ValueError(f"there is no parameter :{name}")
+        raise ValueError(f"the parameter :{name} was not given")
 
     def _numbered(self, given: str) -> str:
         parameters = self._parameters
@@ -118,7 +118,7 @@ class _Placing:
         number = int(given) if given else self._highest + 1
         self._highest = max(self._highest, number)
         if not 1 <= number <= len(parameters):
-            raise ValueError(f"there is no parameter {number}; {len(parameters)} were given")
+            raise ValueError(f"the parameter {number} was not given; {len(parameters)} were")
         return self._placed(number, parameters[number - 1])
 
     def _placed(self, name: int | str, value: Any) -> str:
@@ -129,7 +129,7 @@ class _Placing:
 
 
 def _end_of_remark(statement: str, place: int) -> int:
-    """Where a remark ends whose beginning ends at that place; remarks hold remarks."""
+    """Return where the remark ends that begins before this place; remarks may be nested."""
     depth = 1
     while depth:
         found = _REMARK_END.search(statement, place)

@@ -1,24 +1,21 @@
-"""A schema in a Postgres database, and the connections to it.
+"""A schema in a Postgres database: the connections to it, and its errors in plain words.
 
 Decisions, with their reasons:
 
-* Everything of an index is in one schema, and the sessions' search path is that schema alone, so
-  statements name tables as on SQLite and nothing of another index, or of ``public``, is met.
-* libpq reads the URL, so whatever it takes from the environment, a service or ``.pgpass`` counts;
+* An index is in one schema, and the sessions' search path is that schema alone. So statements name
+  tables as on SQLite and never meet those of another index, or of ``public``.
+* libpq reads the URL, so its other sources count too: the environment, a service, ``.pgpass``.
   SQLAlchemy is handed connections that are made here.
 * Readers are REPEATABLE READ and READ ONLY: one state from the beginning to the end.
-* Plans of our own statements are made once for any parameters, and use indexes wherever there is
-  one. What is asked there is looked up or read in the order of an index; the server's own
-  estimates, made for tables that have just been filled and parameters it does not know, led to
-  scans of whole runs, to helpers that take longer to start than the look-up, and to compilation
-  (280 ms for a query of 0.3). Statements of the user's own are planned as the server likes.
+* Plans of our own statements are made once for any parameters, and use an index wherever there is
+  one: our statements look rows up or read them in the order of an index. The server's own
+  estimates, made for freshly filled tables and parameters it does not know, led to scans of whole
+  runs, to helpers that take longer to start than the look-up, and to compilation (280 ms for a
+  query of 0.3). Statements of the user are planned as the server likes.
 * Writers are READ COMMITTED, and wait for each other before anything else in a transaction
-  (``advisory_lock.py``): what they read is then what the one before has committed.
-
-What the server's errors say to people, and what to do about them.
-
-The server's own text can be several lines, with the place in a statement that the user never wrote.
-Its first message says what is wrong; the hint goes by SQLSTATE.
+  (``advisory_lock.py``): so they read what the writer before them has committed.
+* Messages keep only the server's first message: its whole text can have several lines and point
+  into a statement that the user never wrote. The hint is chosen by SQLSTATE.
 """
 
 from __future__ import annotations
@@ -52,13 +49,13 @@ if TYPE_CHECKING:
 __all__ = ["PostgresDatabase", "hint_of", "said"]
 
 
-# What it says of a lost connection comes as an error, too; without a handler it goes to stderr.
+# A lost connection is an error, too; without a handler libpq's notice of it goes to stderr.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 _LONGEST_NAME = 63
-"""Bytes of a name in Postgres; what is longer is cut without an error."""
+"""Longest name in Postgres, in bytes; the server cuts a longer one without an error."""
 _CONNECT_SECONDS = 10
-"""Unless the URL or PGCONNECT_TIMEOUT says otherwise."""
+"""Unless the URL or PGCONNECT_TIMEOUT sets another."""
 _COMMON = "SET search_path TO {schema}, pg_temp; "
 _PLANNING = (
     "SET jit = off; SET max_parallel_workers_per_gather = 0; "
@@ -72,7 +69,7 @@ _WRITING = (
     "SET default_transaction_isolation = 'read committed'; "
     "SET tcp_keepalives_idle = 60; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 6"
 )
-"""A writer whose host is gone without a word keeps its lock for two minutes, and not for hours."""
+"""A writer whose host vanished keeps its lock for two minutes, not for hours."""
 
 
 class PostgresDatabase(Database):
@@ -83,12 +80,12 @@ class PostgresDatabase(Database):
     url : str
         ``postgresql+psycopg://...`` (or ``postgresql://``), without a password.
     schema : str
-        Any name that Postgres takes; always quoted.
+        Any name that Postgres accepts; always quoted.
 
     Raises
     ------
     ParameterError
-        The URL holds a password, or the name cannot be one of a schema.
+        The URL holds a password, or the name cannot be that of a schema.
     """
 
     driver_errors = (psycopg.Error, UnicodeDecodeError)
@@ -119,15 +116,15 @@ class PostgresDatabase(Database):
 
     @property
     def quoted_schema(self) -> str:
-        """The schema's name as statements want it."""
+        """The schema's name, quoted for statements."""
         return '"' + self.schema.replace('"', '""') + '"'
 
     def is_damage(self, error: Exception) -> bool:
-        """Whether the server says that a page or an index is not what it wrote."""
+        """Return whether the server says that a page or an index is damaged."""
         return isinstance(error, psycopg.errors.DataCorrupted | psycopg.errors.IndexCorrupted)
 
     def fate(self, error: Exception) -> Fate:
-        """What an error says of its transaction, by its SQLSTATE."""
+        """Return what an error means for its transaction, by its SQLSTATE."""
         error = getattr(error, "orig", None) or error
         state = getattr(error, "sqlstate", None)
         if state in ("40001", "40P01"):
@@ -139,45 +136,45 @@ class PostgresDatabase(Database):
         return Fate.FAILED
 
     def said(self, error: BaseException) -> str:
-        """The server's first message."""
+        """Return the server's first message."""
         return said(error)
 
     def hint(self, error: BaseException, otherwise: str) -> str:
-        """What to do, by the error's SQLSTATE."""
+        """Return what to do, by the error's SQLSTATE."""
         return hint_of(error, otherwise)
 
     def translation(self, error: Exception) -> LshdbError:
-        """Our error for one of the driver's, while reading."""
+        """Translate one of the driver's errors while reading."""
         if self.fate(error) is Fate.LOST:
             return DatabaseError(
                 f"the connection to the database {self} was lost: {said(error)}",
-                hint=hint_of(error, "check that the server runs, and ask again"),
+                hint=hint_of(error, "check that the server runs, then try again"),
             )
         return super().translation(error)
 
     def lies_in(self, directory: Path) -> bool:
-        """Never: the server has it."""
+        """Return False: the server has it."""
         return False
 
     # Making
 
     def refuse_existing(self) -> None:
-        """Raise an IndexExistsError where the schema has anything in it."""
+        """Raise an IndexExistsError if the schema has anything in it."""
         with self._looking() as connection:
             refuse_unfit(connection, self)
 
     def prepare(self, connection: Connection, uuid: str) -> None:
-        """Make the schema, if it is not there; nobody else makes or removes it meanwhile."""
+        """Make the schema if it is not there; nobody else can make or remove it meanwhile."""
         make_schema(_driver(connection), self)
 
     def moved(self, directory: Path, target: Path) -> PostgresDatabase:
-        """The same: it does not lie in the directory."""
+        """Return the same database: it does not lie in the directory."""
         return self
 
     def remove(self, uuid: str) -> None:
-        """Drop the index of that uuid, if the schema holds it, and the schema if it came with it.
+        """Drop the index of that uuid if the schema holds it, and a schema that was made for it.
 
-        Whose connection was lost may still be making it, and is waited for.
+        A writer whose connection was lost may still be making it; wait for it.
         """
         with contextlib.closing(self._connect("removing", _WRITING)) as connection:
             try:
@@ -211,7 +208,7 @@ class PostgresDatabase(Database):
             connection.autocommit = False
             return connection
 
-        # Whatever is open when a connection is closed is rolled back by that: nothing is to reset.
+        # Closing a connection rolls back what is open, so there is nothing to reset.
         return create_engine(
             "postgresql+psycopg://",
             creator=connect,
@@ -220,7 +217,7 @@ class PostgresDatabase(Database):
         )
 
     def session(self, connection: Connection) -> Session:
-        """The transaction that a writer's connection has open."""
+        """Return the transaction that a writer's connection has open."""
         return PostgresSession(self, _driver(connection), is_reader=False)
 
     def lock(self, connection: Connection, uuid: str, *, timeout: float, known_as: str) -> None:
@@ -228,7 +225,7 @@ class PostgresDatabase(Database):
         take_lock(_driver(connection), uuid, timeout=timeout, known_as=known_as)
 
     def rest(self, connection: Connection) -> None:
-        """Look at what was loaded, so that look-ups are planned well, and drop merged runs."""
+        """Analyze what was loaded, so that look-ups are planned well, and drop merged runs."""
         driver = _driver(connection)
         for table in ("document", "content", "edge", "run", "batch", "cluster_member"):
             with driver.transaction():
@@ -237,7 +234,7 @@ class PostgresDatabase(Database):
         self._analyze_postings(driver)
 
     def vacuum(self, connection: Connection) -> None:
-        """Drop merged runs, and give back the ends of tables that hold nothing any more."""
+        """Drop merged runs, and free the empty ends of tables."""
         driver = _driver(connection)
         drop_retired(driver)
         driver.autocommit = True
@@ -247,12 +244,12 @@ class PostgresDatabase(Database):
             driver.autocommit = False
 
     def replace_whole(self, source: Database) -> bool:
-        """A schema goes row by row."""
+        """Return False: a schema is copied row by row."""
         return False
 
     @staticmethod
     def _analyze_grown(driver: psycopg.Connection[Any], table: str) -> None:
-        """Analyze a table that has a tenth more pages than when that was done last."""
+        """Analyze a table that has grown by a tenth in pages since the last time."""
         row = driver.execute(
             "SELECT pg_relation_size(oid) / current_setting('block_size')::int8 > "
             "8 + 1.1 * greatest(relpages, 0) OR reltuples < 0 FROM pg_class "
@@ -264,11 +261,11 @@ class PostgresDatabase(Database):
 
     @staticmethod
     def _analyze_postings(driver: psycopg.Connection[Any]) -> None:
-        """Look at all runs together where they have grown by a tenth, for the user's statements.
+        """Analyze all runs together if they have grown by a tenth, for the user's statements.
 
         The server never does that by itself. Without it the postings of 35 buckets were taken for
-        175,000, and documents joined to them by reading the whole table. A few hundred rows of
-        each run tell enough: 50 ms for five runs. Whoever attaches a run is not waited for.
+        175,000, and documents joined to them by reading the whole table. A few hundred rows of each
+        run are enough: 50 ms for five runs. It does not wait for a process that attaches a run.
         """
         with driver.transaction():
             row = driver.execute(
@@ -287,7 +284,7 @@ class PostgresDatabase(Database):
         return ()
 
     def sizes(self) -> tuple[int, int]:
-        """Bytes of all tables and indexes of the schema; its log is the server's."""
+        """Return the bytes of all tables and indexes of the schema; its log is the server's."""
         with self._looking() as connection:
             row = connection.execute(
                 "SELECT coalesce(sum(pg_total_relation_size(pg_class.oid)), 0)::int8 FROM pg_class "
@@ -300,7 +297,7 @@ class PostgresDatabase(Database):
 
     @contextlib.contextmanager
     def _looking(self) -> Iterator[psycopg.Connection[Any]]:
-        """A connection for a look at something, whose errors are ours."""
+        """Open a connection for one look, with errors translated into ours."""
         with contextlib.closing(self._connect("looking", _READING)) as connection:
             try:
                 yield connection
@@ -308,7 +305,7 @@ class PostgresDatabase(Database):
                 raise self.translation(error) from error
 
     def _connect(self, what: str, settings: str = "") -> psycopg.Connection[Any]:
-        """Open a connection of ours; ``what`` is what the server's lists show of it."""
+        """Open a connection of ours; the server's lists show it as ``what``."""
         try:
             connection: psycopg.Connection[Any] = psycopg.connect(
                 self._conninfo,
@@ -351,14 +348,14 @@ class PostgresReader(Reader):
         )
 
     def ask(self, keys: NDArray[np.int64], *, with_bodies: bool) -> Answer | None:
-        """What lies in some buckets, in one statement; None where it is too much for that."""
+        """Return what lies in some buckets, in one statement; None if it is too much for one."""
         try:
             return ask(self.connection, keys, with_bodies=with_bodies)
         except psycopg.Error as error:
             raise self._database.translation(error) from error
 
     def end(self) -> None:
-        """End the transaction, if there is one; a connection that is lost is not used again."""
+        """End the transaction, if there is one; do not use a lost connection again."""
         if self.connection.pgconn.transaction_status == TransactionStatus.IDLE:
             return
         try:
@@ -378,7 +375,7 @@ def _driver(connection: Connection) -> psycopg.Connection[Any]:
 
 
 def _options(conninfo: str, url: str) -> dict[str, Any]:
-    """What a connection gets beside the URL: how long to wait, unless that is said."""
+    """Return the settings of a connection beside the URL: how long to wait, unless given."""
     try:
         given = psycopg.conninfo.conninfo_to_dict(conninfo)
     except psycopg.Error as error:
@@ -406,7 +403,7 @@ def _check_name(schema: str) -> None:
         why = "it is reserved"
     if why:
         raise ParameterError(
-            f"the schema {schema!r} cannot be one of Postgres: {why}", hint="give another --schema"
+            f"the schema {schema!r} is not a valid name: {why}", hint="give another --schema"
         )
 
 
@@ -417,21 +414,21 @@ _PRIVILEGES = (
 _HINTS = {
     "42P01": "check URL and schema in index.toml, and that your role may use the schema "
     "(docs/postgres.md); or restore it from a copy",
-    "25006": "writing needs the primary server, and a role for which transactions are not read-only"
+    "25006": "to write, use the primary server and a role whose transactions are not read-only"
     " (default_transaction_read_only)",
     "42501": _PRIVILEGES,
     "53": "see what the server has run out of: disk, memory or connections (max_connections)",
-    "57014": "somebody cancelled it, or the role's statement_timeout did; docs/postgres.md says "
-    "which settings a role needs",
+    "57014": "it was cancelled, or the role's statement_timeout ended it; docs/postgres.md lists "
+    "the settings that a role needs",
     "57P": "the server was stopped or has ended the connection: run the command again",
     "08": "the connection was lost: run the command again when the server answers",
-    "25P03": "the role's idle_in_transaction_session_timeout ended it; docs/postgres.md says which "
-    "settings a role needs",
+    "25P03": "the role's idle_in_transaction_session_timeout ended it; docs/postgres.md lists the "
+    "settings that a role needs",
 }
 
 
 def said(error: BaseException) -> str:
-    """The error's message in one line, without the statement."""
+    """Return the error's message in one line, without the statement."""
     error = getattr(error, "orig", None) or error
     if isinstance(error, psycopg.Error) and error.diag.message_primary:
         detail = error.diag.message_detail
@@ -440,7 +437,7 @@ def said(error: BaseException) -> str:
 
 
 def hint_of(error: BaseException, otherwise: str) -> str:
-    """What to do about the error, where its SQLSTATE tells; else what is given."""
+    """Return what to do about the error if its SQLSTATE tells; else ``otherwise``."""
     error = getattr(error, "orig", None) or error
     state = getattr(error, "sqlstate", None)
     if state is None:

@@ -1,24 +1,23 @@
-"""A connection for statements of the user's own: reading is all that is possible on it.
+"""A connection for statements of the user, which can only read, and the values they return.
 
 The statement becomes that of a cursor (``DECLARE ... CURSOR FOR``) in a READ ONLY transaction. A
 cursor takes one SELECT, VALUES or TABLE, without anything in it that writes or locks, and no other
-kind of statement; and the transaction is never committed, so that nothing is left even of what a
-function may do in one that only reads. The server gives rows as they are taken, as many at a time
-as fit into a megabyte or so. Plans are the server's own, for what is asked is anybody's guess.
+kind of statement. The transaction is never committed, so nothing remains even of what a function
+may do while reading. The server gives rows as they are taken, as many at a time as fit into a
+megabyte or so. It makes its own plans, because the question can be anything.
 
-Time is counted while the server works and not while the reader of the rows does, and stopped by
-the server (``statement_timeout``), which is told anew before each piece what is left. Without a
-timeout that of the role stays.
+Time is counted while the server works, not while the user reads rows. The server stops the
+statement (``statement_timeout``); before each piece it is told what time is left. Without a timeout
+that of the role stays.
 
-Limits: functions are the server's to allow. A role that may call what ends other sessions, reads
-the server's files or takes locks may do so here as in any other session of its own; give whoever
-asks a role that may not. What a single value takes is bounded by the server alone, at 1 GB.
+Values are as on SQLite: numbers, texts, bytes, lists. Everything else (times, JSON, ranges,
+addresses, rows) is the text that the server writes for it. That loses nothing: Python has no
+infinite time, none before the year 1, and no JSON number of a hundred digits. Whole numbers of more
+than 64 bits and fractions become floats, as in SQLite.
 
-Values of a user's own statement, as SQLite would give them: numbers, texts, bytes, lists.
-
-Everything else (times, JSON, ranges, addresses, rows) is the text that the server writes for it.
-That loses nothing: Python has no infinite time, none before the year 1, and no JSON number of a
-hundred digits. Whole numbers of more than 64 bits and fractions become floats, as in SQLite.
+Limits: the server decides about functions. A role that may end other sessions, read the server's
+files or take locks may do so here as in any other session; give users who ask a role that may not.
+The size of a single value is bounded by the server alone, at 1 GB.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _LARGEST = 2**63
 
 
 class _NumericLoader(Loader):
-    """A numeric as an int of 64 bits where it is written as one, else as a float."""
+    """A numeric as an int of 64 bits if it is written as one, else as a float."""
 
     def load(self, data: Buffer) -> int | float:
         text = bytes(data).decode()
@@ -60,7 +59,7 @@ class _NumericLoader(Loader):
 
 
 class _TruthLoader(Loader):
-    """A truth as 1 or 0."""
+    """A truth value as 1 or 0."""
 
     def load(self, data: Buffer) -> int:
         return int(bytes(data) == b"t")
@@ -69,7 +68,7 @@ class _TruthLoader(Loader):
 def use_plain_values(connection: psycopg.Connection[Any]) -> None:
     """Let a connection give plain values, and take numbers in the smallest type that holds them.
 
-    ``substr(key, ?)`` is known for an integer, which a bigint does not become by itself.
+    ``substr(key, ?)`` exists for an integer, and a bigint does not become one by itself.
     """
     adapters = connection.adapters
     adapters.register_dumper(int, IntDumper)
@@ -81,7 +80,7 @@ def use_plain_values(connection: psycopg.Connection[Any]) -> None:
 
 
 def size_of(row: tuple[Any, ...]) -> int:
-    """Bytes that a row takes, about."""
+    """Return the bytes that a row takes, about."""
     return sum(len(value) if isinstance(value, str | bytes | list) else 8 for value in row)
 
 
@@ -95,7 +94,7 @@ class PostgresGuardedReader(GuardedReader):
     Parameters
     ----------
     connection : psycopg.Connection
-        Closed with this.
+        Closed together with this object.
     timeout : float, optional
         Seconds that the server may work on the statement.
     """
@@ -109,7 +108,7 @@ class PostgresGuardedReader(GuardedReader):
     def run(
         self, statement: str, parameters: Sequence[Any] | Mapping[str, Any]
     ) -> tuple[tuple[str, ...], Iterator[tuple[Any, ...]]] | None:
-        """Names of the columns, and the rows; see the base class.
+        """Return the names of the columns, and the rows; see the base class.
 
         Raises
         ------
@@ -118,7 +117,7 @@ class PostgresGuardedReader(GuardedReader):
         psycopg.Error, ValueError
             The statement is refused, or fails; the first also from the rows.
         """
-        if "\0" in statement:  # where the driver would take it to end
+        if "\0" in statement:  # the driver would end the statement there
             raise ValueError("the statement holds a NUL")
         sql, values = numbered_parameters(statement.strip().removesuffix(";"), parameters)
         self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -127,9 +126,9 @@ class PostgresGuardedReader(GuardedReader):
         return tuple(column.name for column in columns), self._rows()
 
     def close(self) -> None:
-        """Close the connection; what its transaction did is undone."""
+        """Close the connection; undo what its transaction did."""
         self._connection.close()
-        self._cursor.close()  # without a word to the server, which may have no time left for it
+        self._cursor.close()  # without telling the server, which may have no time left
 
     def _rows(self) -> Iterator[tuple[Any, ...]]:
         cursor = self._cursor
@@ -140,17 +139,17 @@ class PostgresGuardedReader(GuardedReader):
             cursor.arraysize = max(1, min(2 * len(rows), _MOST_ROWS, _PIECE_BYTES // size))
 
     def _timed(self, work: Any) -> Any:
-        """Let the server work, for what is left of its time."""
+        """Let the server work for the time that is left."""
         if self._left is None:
             return work()
         milliseconds = max(1, round(self._left * 1000))
         begun = time.monotonic()
         try:
-            # Also this, which what was left before is the timeout of.
+            # The time left before is the timeout of this statement, too.
             self._connection.execute(f"SET LOCAL statement_timeout = {milliseconds}".encode())
             result = work()
         except psycopg.errors.QueryCanceled as error:
-            if time.monotonic() - begun < self._left / 2:  # by somebody, and not by the clock
+            if time.monotonic() - begun < self._left / 2:  # cancelled by someone, not by the clock
                 raise
             raise TimedOut from error
         self._left -= time.monotonic() - begun

@@ -1,14 +1,14 @@
 """Posting runs in Postgres: partitions of one table, each written once, in key order.
 
     stored_posting   (run_id, bucket_key, signature_id), partitioned by run_id
-    run              which of them count: rows like any others, so each transaction has its own view
-    retired_run      partitions that were merged, until nobody can see them
+    run              which of them count: ordinary rows, so each transaction has its own view
+    retired_run      merged partitions, until nobody can see them
     posting          the view over those that count
 
-A run is loaded bare, by binary COPY, gets its primary key when it is complete and is attached last:
-that takes a lock on the whole table which no reader needs. All is in the transaction of the batch.
-Rows are loaded frozen. What is frozen is seen by transactions that have begun before, too, but a
-run is only looked into by whom its row in ``run`` is there for.
+A run is loaded bare, by binary COPY. It gets its primary key when it is complete and is attached
+last, which takes a lock on the whole table that no reader needs. All of it is in the transaction of
+the batch. Rows are loaded frozen. Older transactions see frozen rows, too, but a transaction only
+looks into runs whose row in ``run`` it sees.
 
 Look-ups go from each run to its partition (LATERAL), which prunes the others; a list of runs in the
 condition would only filter what was found in all of them.
@@ -18,16 +18,14 @@ Measured with PostgreSQL 18.4, runs of 500,000: COPY, key, attaching and commit 
 62 bytes of log a posting, 84 on disk.
 
 Decided: a merge takes no partition away. Detaching or dropping one locks the whole table against
-everybody, so that an hour-long reader would hold up the writer, and then all other readers behind
-it; and a reader whose transaction is older than the merge would miss what is gone.
+everybody. An hour-long reader would hold up the writer, and then all other readers behind it; and a
+reader whose transaction is older than the merge would miss the rows.
 
-Merged runs: partitions that nobody needs any more, dropped when nobody can see them.
+So the transaction that merges a partition only retires it (``retired_run``). Transactions that
+began before that commit still have its row in ``run``, and look into it. A later writer drops it if
+two things hold:
 
-A partition is given up by the transaction that merges it (``retired_run``). Transactions that began
-before that commit still have its row in ``run``, and look into it. So two things must hold before
-it is dropped:
-
-1. Every transaction that was there after the merge's commit has ended. They are noted by their
+1. Every transaction that was open after the merge's commit has ended. They are noted by their
    virtual numbers, which ``pg_locks`` shows to everybody; once none of them is left, no snapshot
    is older than the merge. Those of the server itself do not count, as they look into no run:
    after a large add it is vacuuming the new partitions, and has no role then.
@@ -35,8 +33,8 @@ it is dropped:
    everybody. The lock is taken only if it is free at that moment, so that neither a reader waits
    for long nor the writer at all.
 
-Where one of them does not hold the partition stays, and the next writer asks again. It costs its
-room on disk, and every query some 5 us, as a plan opens all partitions before it prunes them.
+If one of them does not hold, the partition stays and the next writer asks again. It costs its room
+on disk, and about 5 us per query, because a plan opens all partitions before it prunes them.
 """
 
 from __future__ import annotations
@@ -82,8 +80,8 @@ class PostgresRunTables(RunTables):
     # Writing
 
     def create(self, run_id: int, table: str, *, is_active: bool) -> None:
-        """Make the table of a run: attached, with its key, where it is the active one."""
-        # What is loaded frozen and never changed leaves a vacuum nothing to do.
+        """Make the table of a run; an active one is attached at once, with its key."""
+        # Rows that are loaded frozen and never change leave nothing to vacuum.
         vacuum = "" if is_active else " WITH (autovacuum_enabled = off)"
         self._session.execute(
             f"CREATE TABLE {table} (run_id int8 NOT NULL, bucket_key int8 NOT NULL, signature_id "
@@ -94,7 +92,7 @@ class PostgresRunTables(RunTables):
             self.complete(run_id, table)
 
     def insert(self, run_id: int, table: str, keys: Ids, signature_ids: Ids) -> None:
-        """Insert sorted postings by binary COPY; frozen, where the run is new."""
+        """Insert sorted postings by binary COPY, frozen if the run is new."""
         freeze = ", FREEZE" if table in self._bare else ""
         with psycopg.RawCursor(self._session.connection).copy(
             f"COPY {table} (run_id, {_COLUMNS}) FROM STDIN (FORMAT BINARY{freeze})"
@@ -125,22 +123,22 @@ class PostgresRunTables(RunTables):
         execute("SET LOCAL max_parallel_maintenance_workers = 0")
         execute(f"ALTER TABLE {table} ADD CONSTRAINT pk_{table} PRIMARY KEY ({_COLUMNS})")
         execute(f"ALTER TABLE stored_posting ATTACH PARTITION {table} FOR VALUES IN ({run_id:d})")
-        # Keys are nearly distinct, which few rows tell: 6 ms for a million.
+        # Keys are nearly distinct, which a few rows show: 6 ms for a million.
         execute("SET LOCAL default_statistics_target = 1")
         execute(f"ANALYZE {table} (bucket_key)")
         execute("SET LOCAL default_statistics_target TO DEFAULT")
         self._bare.discard(table)
 
     def publish(self, tables: Sequence[str]) -> None:
-        """Nothing is to be done: the view shows what the table ``run`` says."""
+        """Do nothing: the view shows what the table ``run`` says."""
 
     def retire(self, tables: Sequence[str]) -> None:
-        """Note partitions that are to be dropped when nobody can see them."""
+        """Note partitions to be dropped when nobody can see them."""
         for table in tables:
             self._session.execute("INSERT INTO retired_run (table_name) VALUES (?)", (table,))
 
     def bucket_sizes(self, table: str) -> str:
-        """SELECT of (band, size, number of buckets) of a run, in one pass."""
+        """Return a SELECT of (band, size, number of buckets) of a run, in one pass."""
         return (
             f"SELECT band, size, count(*) FROM (SELECT {BAND_SQL} AS band, count(*) AS size "
             f"FROM {table} WHERE {NOT_CONTENT_SQL} GROUP BY bucket_key) AS bucket "
@@ -150,7 +148,7 @@ class PostgresRunTables(RunTables):
     # Reading
 
     def names(self) -> set[str]:
-        """Names of the partitions, and of tables like them, that were not given up."""
+        """Return the names of the partitions, and of tables like them, that are not retired."""
         rows = self._session.execute(
             "SELECT relname::text FROM pg_class "
             "JOIN pg_namespace ON pg_namespace.oid = relnamespace "
@@ -161,7 +159,7 @@ class PostgresRunTables(RunTables):
         return {name for (name,) in rows}
 
     def counts(self, table: str, keys: Ids) -> dict[int, int]:
-        """Number of postings of some buckets; one look-up each."""
+        """Return the number of postings of some buckets; one look-up each."""
         rows = self._session.execute(
             f"SELECT bucket_key, count(*) FROM {table} WHERE bucket_key = ANY(?) GROUP BY 1",
             (keys,),
@@ -169,15 +167,15 @@ class PostgresRunTables(RunTables):
         return dict(iter(rows))
 
     def of(self, tables: Sequence[str], keys: Ids) -> tuple[Ids, Ids]:
-        """Postings of some buckets; one look-up a key and run, all in one statement."""
+        """Return the postings of some buckets; one look-up a key and run, in one statement."""
         return self._arrays(
             _FROM_RUNS.format("bucket_key = ANY(?2)"), (_run_ids(tables), np.sort(keys))
         )
 
     def shared(self, tables: Sequence[str], first: int, last: int, *, above: int = 1) -> Ids:
-        """Postings of shared buckets in a range.
+        """Return the postings of shared buckets in a range.
 
-        Two arrays of the whole range are grouped here: 1.5 M postings/s, where the server groups
+        Two arrays of the whole range are grouped here, at 1.5 M postings/s; the server groups
         0.9 M.
         """
         condition = "bucket_key BETWEEN ?2 AND ?3"
@@ -185,11 +183,11 @@ class PostgresRunTables(RunTables):
         return _shared(*found, above)
 
     def shared_of(self, tables: Sequence[str], keys: Ids) -> Ids:
-        """Postings of those of some buckets that are shared."""
+        """Return the postings of those of some buckets that are shared."""
         return _shared(*self.of(tables, keys))
 
     def in_order(self, tables: Sequence[str], *, contents: bool, block: int) -> Iterator[Ids]:
-        """Every posting in order; each block is looked up behind the one before."""
+        """Yield every posting in order; each block is looked up after the end of the last."""
         arms = " UNION ALL ".join(
             f"(SELECT {_COLUMNS} FROM {table} WHERE ({_COLUMNS}) > (?1, ?2) "
             f"{'' if contents else f'AND {NOT_CONTENT_SQL} '}ORDER BY {_COLUMNS} LIMIT ?3)"
@@ -215,7 +213,7 @@ class PostgresRunTables(RunTables):
 
 
 def _shared(keys: Ids, members: Ids, above: int = 1) -> Ids:
-    """Those postings whose key comes more often than ``above``, sorted."""
+    """Return the postings whose key occurs more often than ``above``, sorted."""
     order = np.lexsort((members, keys))
     keys, members = keys[order], members[order]
     starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
@@ -241,7 +239,7 @@ _ALIVE_SQL = (
 
 
 def drop_retired(connection: psycopg.Connection[Any]) -> int:
-    """Drop the partitions that can be dropped; how many.
+    """Drop the partitions that can be dropped; return how many.
 
     Parameters
     ----------
@@ -260,7 +258,7 @@ def drop_retired(connection: psycopg.Connection[Any]) -> int:
         retired = connection.execute(
             "SELECT table_name, seen_by FROM retired_run ORDER BY table_name FOR UPDATE SKIP LOCKED"
         ).fetchall()
-        # After these rows were seen: a writer of another host may have committed them just now.
+        # After these rows were read: a writer of another host may have committed them just now.
         alive = set(_alive(connection))
         for table, seen_by in retired:
             noted = alive if seen_by is None else alive & set(seen_by.split(","))
@@ -278,19 +276,19 @@ def drop_retired(connection: psycopg.Connection[Any]) -> int:
 
 
 def _alive(connection: psycopg.Connection[Any]) -> list[str]:
-    """Transactions of this database that are open now, by their virtual numbers."""
+    """Return the transactions of this database that are open now, by their virtual numbers."""
     row = connection.execute(_ALIVE_SQL).fetchone()
     return (row[0] if row else None) or []
 
 
 def _drop(connection: psycopg.Connection[Any], table: str) -> bool:
-    """Drop a partition, unless somebody has the table of all of them open."""
+    """Drop a partition, unless another session has the partitioned table open."""
     try:
         with connection.transaction():
             ours = connection.execute(
                 "SELECT FROM retired_run WHERE table_name = %s FOR UPDATE SKIP LOCKED", (table,)
             )
-            if ours.fetchone() is None:  # a writer of another host is at it, or has done it
+            if ours.fetchone() is None:  # another host's writer is dropping it, or has done so
                 return False
             # ONLY: the server may be looking through another partition for statistics.
             connection.execute(

@@ -1,21 +1,18 @@
-"""One open transaction on Postgres.
+"""One open transaction on Postgres, the checks of a schema, and the statement that asks at once.
 
-Statements are written with ``?`` as everywhere, and numbered here as the server wants them. Lists
-of values travel as one array. What is many rows comes through a cursor of the server's, and goes in
-by COPY.
+Statements are written with ``?`` as everywhere, and numbered here as the server wants them. A list
+of values travels as one array. Many rows come through a server-side cursor, and go in by COPY.
 
-What can be found wrong in a schema that Postgres itself keeps sound.
+Checks: Postgres enforces types and keeps its pages sound (with checksums, if the cluster was made
+with them; the server then compares every row that a full check reads). What remains to be found is
+an index that was never finished, a partition that is not attached, and numbers of what does not
+exist.
 
-Types are enforced and pages are the server's (with checksums, where the cluster was made with
-them: every row that a full check reads is compared with them by the server). What is left is an
-index that was never finished, a partition that is not attached, and numbers of what does not exist.
-
-All that a query asks of the database, in one statement: one way to the server and back.
-
-The statement is its own transaction, so what it gives is of one state. The runs that count are
-those in ``run`` at that moment, so its text, and with it the prepared plan, is always the same.
-LATERAL and OFFSET 0 keep the order: from the runs to their partitions, from the candidates to their
-documents, from the first document of each to its text.
+``ask`` asks all that a query needs in one statement: one way to the server and back. The statement
+is its own transaction, so its answer is of one state. The runs that count are those in ``run`` at
+that moment, so its text, and with it the prepared plan, is always the same. LATERAL and OFFSET 0
+keep the order: from the runs to their partitions, from the candidates to their documents, from the
+first document of each to its text.
 """
 
 from __future__ import annotations
@@ -43,7 +40,7 @@ __all__ = ["STATE_COLUMNS", "PostgresSession", "ask", "misplaced_values", "struc
 
 
 def structure(session: Session) -> Iterator[str]:
-    """Findings about indexes that do not count, and runs that are no partitions."""
+    """Yield findings about invalid indexes, and runs that are not partitions."""
     for (index,) in session.execute(
         "SELECT pg_class.relname::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid "
         "JOIN pg_namespace ON pg_namespace.oid = relnamespace "
@@ -54,11 +51,11 @@ def structure(session: Session) -> Iterator[str]:
         "SELECT table_name FROM run WHERE NOT EXISTS (SELECT FROM pg_inherits "
         "WHERE inhrelid = to_regclass(table_name) AND inhparent = 'stored_posting'::regclass)"
     ):
-        yield f"the table {table} is no partition of stored_posting"
+        yield f"the table {table} is not a partition of stored_posting"
 
 
 def misplaced_values(session: Session) -> Iterator[str]:
-    """Findings: columns with numbers of signatures or documents that do not exist."""
+    """Yield findings: columns with numbers of signatures or documents that do not exist."""
     columns = session.execute(
         "SELECT table_name::text, column_name::text FROM information_schema.columns "
         "JOIN information_schema.tables USING (table_schema, table_name) "
@@ -71,7 +68,7 @@ def misplaced_values(session: Session) -> Iterator[str]:
         wrong = f"{column} NOT BETWEEN {first} AND (SELECT {last} FROM state)"
         (count,) = session.execute(f'SELECT count(*) FROM "{table}" WHERE {wrong}').fetchone()
         if count:
-            yield f"{count} of the values in the column {column} of the table {table} cannot be"
+            yield f"{count} values in the column {column} of the table {table} are impossible"
 
 
 _ROWS_A_FETCH = 20_000
@@ -83,7 +80,7 @@ STATE_COLUMNS = (
     "(SELECT string_agg(value, ',' ORDER BY name) FROM parameter "
     "WHERE name IN ('bands', 'recall', 'rows', 'threshold'))"
 )
-"""What :meth:`PostgresSession.state` gives, of the table ``state``."""
+"""What :meth:`PostgresSession.state` selects from the table ``state``."""
 _PLACE = re.compile(r"\?(\d*)")
 _TYPES = {"BIGINT": "int8", "TEXT": "text", "BLOB": "bytea", "FLOAT": "float8", "BOOLEAN": "bool"}
 
@@ -97,7 +94,7 @@ class PostgresSession(Session):
     connection : psycopg.Connection
     is_reader : bool
     begin : str
-        Statement that begins the transaction, sent together with the first one that asks.
+        Statement that begins the transaction, sent together with the first query.
     """
 
     database: PostgresDatabase
@@ -131,7 +128,7 @@ class PostgresSession(Session):
         return cursor
 
     def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Any]:
-        """Run one statement through a cursor of the server's, some thousand rows at a time."""
+        """Run one statement through a server-side cursor, some thousand rows at a time."""
         if self._begin:
             self.connection.execute(self._begin)
             self._begin = ""
@@ -140,7 +137,7 @@ class PostgresSession(Session):
             with cursor:
                 cursor.itersize = _ROWS_A_FETCH
                 yield from cursor.execute(numbered(sql), parameters, binary=True)
-        except psycopg.Error as error:  # from closing the cursor, too
+        except psycopg.Error as error:  # also from closing the cursor
             if self.connection.closed:
                 cursor.close()
             if not self._is_reader:
@@ -160,7 +157,7 @@ class PostgresSession(Session):
         or_ignore: bool = False,
         large: bool = False,
     ) -> None:
-        """Insert rows by COPY; where some may be there, by arrays of their columns."""
+        """Insert rows by COPY, or by arrays of their columns if some may exist already."""
         types = _types(table, columns)
         names = ", ".join(columns)
         if or_ignore:
@@ -187,7 +184,7 @@ class PostgresSession(Session):
             psycopg.RawCursor(self.connection).execute(sql, columns)
 
     def in_list(self, column: str) -> str:
-        """Condition: the column is one of the values in the array."""
+        """Return a condition: the column is one of the values in the array."""
         return f"{column} = ANY(?)"
 
     def encode_list(self, values: Iterable[Any] | NDArray[np.int64]) -> Any:
@@ -200,16 +197,16 @@ class PostgresSession(Session):
         return found
 
     def state(self) -> tuple[str, int, int, str, str] | None:
-        """What a snapshot begins with, in one statement."""
+        """Return what a snapshot begins with, in one statement."""
         row: tuple[str, int, int, str, str] | None = self.execute(
             f"SELECT {STATE_COLUMNS} FROM state"
         ).fetchone()
         return row
 
     def leave_mark(self) -> str:
-        """Leave the number of this transaction, by which it is known when the connection is lost.
+        """Leave the number of this transaction, to ask for it if the connection is lost.
 
-        Marks are kept for a day: who asks does so within a minute or two.
+        Marks are kept for a day; the question comes within a minute or two.
         """
         mark = str(uuid.uuid4())
         self.execute(
@@ -220,20 +217,20 @@ class PostgresSession(Session):
         return mark
 
     def has_mark(self, mark: str) -> bool:
-        """Whether a transaction of that number is committed."""
+        """Return whether a transaction with that mark is committed."""
         rows = self.execute("SELECT FROM commit_mark WHERE mark = ?", (mark,)).fetchall()
         return bool(rows)
 
     def structure(self) -> Iterator[str]:
-        """Findings about indexes and partitions."""
+        """Yield findings about indexes and partitions."""
         return structure(self)
 
     def misplaced_values(self) -> Iterator[str]:
-        """Findings: numbers of what does not exist."""
+        """Yield findings: numbers of what does not exist."""
         return misplaced_values(self)
 
     def free_bytes(self) -> int:
-        """Bytes of merged runs that readers may still see."""
+        """Return the bytes of merged runs that readers may still see."""
         row = self.execute(
             "SELECT coalesce(sum(pg_total_relation_size(to_regclass(table_name))), 0)::int8 "
             "FROM retired_run"
@@ -241,22 +238,22 @@ class PostgresSession(Session):
         return int(row[0])
 
     def copy_whole(self, target: Database) -> bool:
-        """A schema goes row by row."""
+        """Return False: a schema is copied row by row."""
         return False
 
     def keys_by_index(self) -> Iterator[tuple[int, str]]:
-        """(doc_id, key); Postgres answers from the table where it likes to."""
+        """Yield (doc_id, key); Postgres may answer from the table instead of the index."""
         return self.stream("SELECT doc_id, key FROM document ORDER BY key")
 
 
 def _time(later: float = 0.0) -> str:
-    """Now, or so many seconds later, UTC, as a text that sorts by time."""
+    """Return the time now, or this many seconds later, in UTC, as a text that sorts by time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time.time() + later))
 
 
 @functools.lru_cache(maxsize=1024)
 def numbered(sql: str) -> str:
-    """A statement with ``$1`` for ``?``, and ``$2`` for ``?2``."""
+    """Return a statement with ``$1`` for ``?``, and ``$2`` for ``?2``."""
     numbers = itertools.count(1)
     return _PLACE.sub(lambda found: f"${found[1] or next(numbers)}", sql)
 
@@ -309,7 +306,7 @@ FROM state LEFT JOIN (
 def ask(
     connection: psycopg.Connection[Any], keys: NDArray[np.int64], *, with_bodies: bool
 ) -> Answer | None:
-    """What lies in some buckets; None where that is too much to be answered at once.
+    """Return what lies in some buckets; None if that is too much to be answered at once.
 
     Parameters
     ----------
@@ -318,7 +315,7 @@ def ask(
     keys : ndarray of int64, shape (n,)
         Distinct bucket keys.
     with_bodies : bool
-        Also the texts of the candidates.
+        Also return the texts of the candidates.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""The schema of an index: where it may be made, made, and removed again.
+"""The schema of an index: whether it can be made, making it, and removing it again.
 
-Decided: what another process may have made meanwhile is never removed. Whoever makes an index holds
-a lock on the schema's name from looking whether it is empty to its commit, and only an index with
-one's own uuid is dropped. A schema that was there before, which an administrator has given, stays,
+Decided: never remove what another process may have made meanwhile. A process that makes an index
+locks the schema's name before it looks whether the schema is empty, and holds the lock until its
+commit. It drops only an index with its own uuid. A schema that an administrator made before stays,
 with its owner and its privileges; one that was made here has a comment that says so.
 """
 
@@ -32,7 +32,7 @@ Connection = psycopg.Connection[Any]
 
 
 def refuse_unfit(connection: Connection, database: PostgresDatabase) -> None:
-    """Raise an error where no index can be made.
+    """Raise an error if no index can be made there.
 
     Raises
     ------
@@ -69,9 +69,9 @@ def make_schema(connection: Connection, database: PostgresDatabase) -> None:
     Raises
     ------
     IndexExistsError
-        Somebody else was faster.
+        Another process made it first.
     DatabaseError
-        The schema is there, and may not be used: its tables would be temporary ones.
+        The schema exists and may not be used: its tables would be temporary ones.
     """
     _reserve(connection, database)
     refuse_unfit(connection, database)
@@ -86,9 +86,9 @@ def make_schema(connection: Connection, database: PostgresDatabase) -> None:
 
 
 def drop_index(connection: Connection, database: PostgresDatabase, uuid: str) -> None:
-    """Drop the index of that uuid, if the schema holds it; not one that has taken its place.
+    """Drop the index of that uuid if the schema holds it; keep one that has taken its place.
 
-    Whoever lost the connection on which it was made may still be making it, and is waited for.
+    A writer whose connection was lost may still be making it; wait for it.
     """
     with connection.transaction():
         _reserve(connection, database)
@@ -114,9 +114,9 @@ def drop_index(connection: Connection, database: PostgresDatabase, uuid: str) ->
 
 
 def _reserve(connection: Connection, database: PostgresDatabase) -> None:
-    """Wait until nobody makes or removes an index in the schema, to the transaction's end.
+    """Wait until no other process makes or removes an index in the schema; hold to the commit.
 
-    Whoever lost the connection to the server may still be at it there.
+    A process that lost its connection may still be at work in the server.
     """
     connection.execute(
         "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"lshdb {database.schema}",)

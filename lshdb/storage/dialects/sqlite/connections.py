@@ -1,28 +1,30 @@
-"""Connections to a database file, and what lies beside it for readers who may not write there.
+"""Connections to a database file, and the files beside it that readers need.
 
-SQLite keeps a state for a reader by locks in ``-shm`` and the log in ``-wal``. It takes both files
-away when the last connection that may write is closed, and only who may write to the directory can
-make them again. So a writing connection leaves them there (:class:`WriterConnection`): every other
-user, and every read-only mount of the directory, then reads beside the writer as the owner does.
+SQLite keeps a state for a reader by locks in ``-shm`` and the log in ``-wal``. It removes both
+files when the last connection that may write is closed, and only a user who may write to the
+directory can make them again. So a writing connection leaves them there
+(:class:`WriterConnection`). Then every other user, and every read-only mount of the directory,
+reads beside the writer as the owner does.
 
 Decided:
 
 * Without these files ``immutable=1`` would open the database, with no locks and no log: a reader
-  would mix the states of before and after a checkpoint. It is used on read-only file systems alone,
-  where nobody could make the files. Such a mount may show a directory that is written elsewhere:
-  so the files are looked at again whenever something was read, before it is handed out
-  (:class:`_Watched`). Anywhere else a reader is refused, and told what to do.
-* SQLite's record of locks is the process's, and survives a fork, while the locks themselves do not.
-  A child that opens a file which its parent had open would take locks to be held that are not, and
-  read a mixture of states while somebody writes. Connections that nobody was using at the fork can
+  would mix the states before and after a checkpoint. It is used only on read-only file systems,
+  where nobody could make the files. Such a mount may show a directory that is written elsewhere. So
+  the files are checked again after every read, before the result is handed out (:class:`_Watched`).
+  Anywhere else a reader is refused, and told what to do.
+* SQLite's record of locks belongs to the process and survives a fork; the locks themselves do not.
+  A child that opens a file which its parent had open would rely on locks that it does not hold, and
+  read a mixture of states while another process writes. Connections that were idle at the fork can
   be closed in the child, which clears the record; the file is then opened as by any other process.
-  Others cannot: a thread that did not survive the fork may have held their mutex, for ever now, and
-  to close one in the middle of a transaction rolls that back in memory shared with the parent. So
-  opening is refused while there are such. Nothing of this is done before the child opens that very
-  file: it may have come by the fork for something else, and other files are not concerned.
+  Connections in use cannot be closed. A thread that did not survive the fork may have held their
+  mutex, now for ever, and closing one in the middle of a transaction rolls that back in memory
+  shared with the parent. So opening is refused while there are such connections. None of this
+  happens before the child opens that very file: it may have been forked for another purpose, and
+  other files are not concerned.
 
 Limit: only connections of this library are known; a parent that has the file open through another
-one (``sqlite3`` alone) is not noticed.
+library (plain ``sqlite3``) is not noticed.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ __all__ = [
 ]
 
 SUFFIXES = ("", "-wal", "-shm")
-"""Of the files that belong to a database."""
+"""Suffixes of the files that belong to a database."""
 READER_CACHE_KIB = 32 * 1024
 _BUSY_SECONDS = 30
 _PAUSE_SECONDS = 0.005
@@ -63,27 +65,27 @@ _READONLY_RECOVERY = 264
 _Result = TypeVar("_Result")
 
 _OPEN: weakref.WeakSet[Connection] = weakref.WeakSet()
-"""The connections of this process, and until they are closed those that came to it by a fork."""
+"""The connections of this process and, until they are closed, those from before a fork."""
 _INHERITED: list[Connection] = []
-"""Connections that came by a fork; never closed but by :func:`_part_from_parent`."""
+"""Connections from before a fork; only :func:`_part_from_parent` closes them."""
 
 
 class Connection(sqlite3.Connection):
     """A connection that belongs to the process that opened it.
 
-    In another one, which came by a fork, closing and rolling back do nothing.
+    In a forked process, closing and rolling back do nothing.
 
     Attributes
     ----------
     path : str
     is_idle : bool
-        Nobody is using it, so that a fork may close it.
+        It is not in use, so a forked process may close it.
     is_closed : bool
 
     Raises
     ------
     LshdbError
-        This process came by a fork, and its parent was using the file then.
+        This process was forked while its parent was using the file.
     """
 
     def __init__(self, database: str, *arguments: Any, **options: Any) -> None:
@@ -102,14 +104,14 @@ class Connection(sqlite3.Connection):
         self._identity = _identity(self.path)
 
     def is_of(self, path: str) -> bool:
-        """Whether it is a connection to that file."""
-        if self._identity is None:  # a fork came while it was opened
+        """Return whether it is a connection to that file."""
+        if self._identity is None:  # the process was forked while it was opened
             return self.path == path
         return self._identity == _identity(path)
 
     @property
     def is_foreign(self) -> bool:
-        """Whether it came into this process by a fork."""
+        """Whether it was opened by the parent of this process."""
         return self._process != os.getpid()
 
     def rollback(self) -> None:
@@ -127,7 +129,7 @@ class Connection(sqlite3.Connection):
     def part(self) -> None:
         """Close it in a child of the process that opened it; it must be idle.
 
-        The parent keeps what it has: locks go with a process, and the file was opened for reading.
+        The parent keeps its own: locks belong to a process, and the file was opened for reading.
         """
         super().close()
 
@@ -135,12 +137,12 @@ class Connection(sqlite3.Connection):
 class WriterConnection(Connection):
     """A connection that may write, and leaves ``-wal`` and ``-shm`` where they are.
 
-    SQLite removes them as the last connection is closed that is allowed to. A second one that only
-    reads, opened before and closed after it, keeps it from being the last, and may not itself.
+    SQLite removes them with the last connection that may do so. A second one, opened before it and
+    closed after it, keeps it from being the last; as it only reads, it may not remove them.
     """
 
     def close(self) -> None:
-        """Empty the log as far as readers let it, and close; the log's files stay."""
+        """Empty the log as far as readers allow, and close; the log's files stay."""
         if self.is_foreign:
             return
         with contextlib.suppress(sqlite3.Error):
@@ -156,13 +158,13 @@ class WriterConnection(Connection):
 
 
 def empty_log(connection: sqlite3.Connection) -> None:
-    """Bring the write-ahead log into the database, as far as readers let it; no waiting."""
+    """Bring the write-ahead log into the database as far as readers allow, without waiting."""
     connection.execute("PRAGMA busy_timeout=0")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def make_log_files(path: Path) -> None:
-    """Make ``-wal`` and ``-shm``, with owner and mode of the database; whoever reads makes them.
+    """Make ``-wal`` and ``-shm``, with owner and mode of the database, by reading from it.
 
     Raises
     ------
@@ -182,8 +184,8 @@ def open_for_reading(database: SqliteDatabase) -> tuple[Connection, bool]:
     Returns
     -------
     tuple
-        The connection, and whether it is good for one transaction only and then opened anew: it
-        would not notice who writes.
+        The connection, and whether it serves one transaction only and is then opened again, because
+        it would not notice writers.
 
     Raises
     ------
@@ -199,7 +201,7 @@ def open_for_reading(database: SqliteDatabase) -> tuple[Connection, bool]:
             return _configured(Connection, database, _uri(str(database.path))), False
         except database.driver_errors as error:
             if _is_unfilled(error) and time.monotonic() < end:
-                time.sleep(_PAUSE_SECONDS)  # who may write does the writer's work here
+                time.sleep(_PAUSE_SECONDS)  # a user who may write does the writer's work here
                 continue
             path = database.path
             if not _is_refused(error) or not os.access(path, os.R_OK):
@@ -221,13 +223,13 @@ def begin_reading(connection: Connection, reopen: Callable[[], Connection]) -> C
     ----------
     connection : Connection
     reopen : callable
-        Opens another one.
+        Opens another connection.
 
     Returns
     -------
     Connection
-        This one, or another in its place: where a writer was killed before it had filled ``-shm``,
-        nobody sees that for as long as a connection to it is open.
+        This one, or another instead: if a writer was killed before it had filled ``-shm``, no
+        connection notices while one to that file stays open.
 
     Raises
     ------
@@ -297,20 +299,20 @@ def _not_opened(database: SqliteDatabase, error: Exception) -> LshdbError:
 def _without_log_files(database: SqliteDatabase, missing: list[Path]) -> DatabaseError:
     names = " and ".join(path.name for path in missing)
     return DatabaseError(
-        f"cannot read the database {database}: you may not write to {database.path.parent}, and "
-        f"{names} must be there for a reader who may not",
-        hint="ask someone who may write there to run a command on the index once, such as lshdb "
-        "stats; the files are made then, and stay",
+        f"cannot read the database {database}: you may not write to {database.path.parent}, so "
+        f"{names} must be there",
+        hint="ask a user who may write there to run a command on the index once, such as lshdb "
+        "stats; that makes the files, and they stay",
     )
 
 
-# Where nothing can be written
+# On a read-only file system
 
 
 class _Watched(Connection):
     """A connection to a file on a read-only file system, opened as one that does not change.
 
-    The files are looked at behind each reading, before what was read is handed out.
+    The files are checked after each read, before its result is handed out.
     """
 
     def __init__(self, database: str, *arguments: Any, **options: Any) -> None:
@@ -318,11 +320,11 @@ class _Watched(Connection):
         super().__init__(database, *arguments, **options)
 
     def cursor(self, factory: Any = None) -> Any:
-        """A cursor that looks at the files again."""
+        """Return a cursor that checks the files again."""
         return super().cursor(_WatchedCursor)
 
     def execute(self, *arguments: Any) -> Any:
-        """Run a statement; the driver alone would take a cursor of its own for it."""
+        """Run a statement; the driver alone would use a cursor of its own class."""
         return self.cursor().execute(*arguments)
 
     def backup(self, target: sqlite3.Connection, **options: Any) -> None:
@@ -330,12 +332,12 @@ class _Watched(Connection):
         self.watch(lambda: sqlite3.Connection.backup(self, target, **options))
 
     def watch(self, work: Callable[[], _Result]) -> _Result:
-        """Do what reads, and give its result out if the files are as they were.
+        """Run a function that reads; return its result if the files have not changed.
 
         Raises
         ------
         DatabaseError
-            They are not.
+            They have changed.
         """
         try:
             return work()
@@ -345,7 +347,7 @@ class _Watched(Connection):
                     f"the database {self.path} was written to from elsewhere while it was read; it "
                     "lies on a file system that is read-only here, without the files that keep a "
                     "state for a reader, so the answer is not complete",
-                    hint="ask again; if it comes up again, run lshdb stats once where the index "
+                    hint="try again; if it happens again, run lshdb stats once where the index "
                     "can be written to: it makes these files, and they stay",
                 )
 
@@ -378,7 +380,7 @@ def _watched(database: SqliteDatabase) -> Connection:
 
 
 def _looks(path: str) -> list[tuple[int, ...] | None]:
-    """By which a change of the database or its log is noticed."""
+    """Return what tells whether the database or its log has changed."""
     found: list[tuple[int, ...] | None] = []
     for suffix in SUFFIXES:
         try:
@@ -407,7 +409,7 @@ def _log_is_empty(path: Path) -> bool:
 
 
 def _part_from_parent(path: str) -> None:
-    """Clear what this process has of its parent's connections to a file, or refuse to open it."""
+    """Clear this process's record of its parent's connections to a file, or refuse to open it."""
     if not _INHERITED:
         return
     ours = [connection for connection in _INHERITED if connection.is_of(path)]
@@ -425,10 +427,10 @@ def _part_from_parent(path: str) -> None:
 
 
 def _after_fork() -> None:
-    """In the child: remember what is open, and let nothing in use be closed as the child ends.
+    """Remember what is open, in the child, and keep what is in use from ever being closed.
 
-    The interpreter would close them in its last moments, with no way to keep it from that but a
-    reference that is never given back.
+    The interpreter would close it in its last moments; only a reference that is never given back
+    prevents that.
     """
     _INHERITED[:] = list(_OPEN)
     used = [connection for connection in _INHERITED if not connection.is_idle]
@@ -448,7 +450,7 @@ def _uri(path: str, options: str = "") -> str:
 
 
 def _path_of(database: str) -> str:
-    """The path in what SQLite is given."""
+    """Return the path in SQLite's name of a database."""
     if database.startswith("file:"):
         return urllib.parse.unquote(database.removeprefix("file:").partition("?")[0])
     return os.path.abspath(database)

@@ -1,4 +1,4 @@
-"""SQLite's database as a file: copied whole while others write."""
+"""SQLite's database as a file: copied or replaced as a whole while others use it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["copy_database", "replace_database"]
 def copy_database(connection: sqlite3.Connection, target: Path) -> None:
     """Copy the state that the connection's open reading transaction sees, and sync it.
 
-    By SQLite's online backup, all pages in one step: it reads through the connection, so what is
-    in the write-ahead log counts as far as the transaction sees it, and what is committed
-    meanwhile does not. The log itself is not copied.
+    Uses SQLite's online backup, all pages in one step. It reads through the connection, so what the
+    transaction sees in the write-ahead log is copied, and later commits are not. The log itself is
+    not copied.
 
     Parameters
     ----------
@@ -29,10 +29,10 @@ def copy_database(connection: sqlite3.Connection, target: Path) -> None:
     Raises
     ------
     sqlite3.Error
-        Reading or writing failed; what there is of the target is to be thrown away.
+        Reading or writing failed; discard what there is of the target.
     """
     with contextlib.closing(_connect(target)) as copy:
-        # Nobody sees the copy before it is whole and synced, so it needs no journal.
+        # Nobody sees the copy before it is complete and synced, so it needs no journal.
         copy.execute("PRAGMA journal_mode=OFF")
         copy.execute("PRAGMA synchronous=OFF")
         connection.backup(copy, pages=-1)
@@ -46,18 +46,18 @@ def copy_database(connection: sqlite3.Connection, target: Path) -> None:
 
 
 def replace_database(source: Path, target: Path) -> None:
-    """Put the content of one database in the place of another's, in one durable transaction.
+    """Replace the content of one database by that of another, in one durable transaction.
 
-    By SQLite's online backup, all pages in one step: readers of the target go on with what they
-    have begun to read, and see the new content from their next transaction on. The target need not
-    be sound. Its write-ahead log takes all of it for a while.
+    Uses SQLite's online backup, all pages in one step: readers of the target go on with what they
+    have begun to read, and see the new content from their next transaction on. The target may be
+    damaged. For a while its write-ahead log holds all of the new content.
 
     Parameters
     ----------
     source : Path
-        With the same size of pages, and at rest.
+        A database with the same page size, at rest.
     target : Path
-        Nobody else may be writing to it.
+        A database that nobody else is writing to.
 
     Raises
     ------

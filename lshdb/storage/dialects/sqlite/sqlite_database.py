@@ -68,11 +68,11 @@ class SqliteDatabase(Database):
     ----------
     path : Path
     follows_links : bool
-        Whether a symbolic link may lead to it: not where it lies in an index.
+        Whether it may be reached by a symbolic link: not if it lies in an index.
     """
 
     driver_errors = (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError)
-    # The driver decodes SQLite's messages, which quote a damaged schema as it lies.
+    # The driver decodes SQLite's messages, which quote a damaged schema as it is.
 
     def __init__(self, path: Path, *, follows_links: bool = False) -> None:
         self.path = path
@@ -90,14 +90,14 @@ class SqliteDatabase(Database):
 
     @classmethod
     def by_url(cls, url: str | None, directory: Path) -> SqliteDatabase:
-        """``index.db`` in the index, or what an sqlite URL says.
+        """Return ``index.db`` in the index, or the file of an sqlite URL.
 
         A relative path in a URL is taken from the index directory.
 
         Raises
         ------
         ParameterError
-            The URL names no file that can be a database.
+            The URL does not name a file that can be a database.
         """
         if url is None:
             return cls(directory / "index.db")
@@ -122,14 +122,14 @@ class SqliteDatabase(Database):
         return cls(directory / path, follows_links=Path(path).is_absolute())
 
     def is_damage(self, error: Exception) -> bool:
-        """Whether the driver's error says that the file is not what SQLite wrote."""
+        """Return whether the driver's error says that the file is damaged."""
         if isinstance(error, UnicodeDecodeError):
             return True
         code = getattr(error, "sqlite_errorcode", None)
         return code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
     def hint(self, error: BaseException, otherwise: str) -> str:
-        """What to do, also where SQLite does not say that it may open no more files."""
+        """Return what to do, also if SQLite hides that it may open no more files."""
         cause = getattr(error, "orig", None) or error
         code = getattr(cause, "sqlite_errorcode", None)
         if code is not None and code & 0xFF == sqlite3.SQLITE_CANTOPEN:
@@ -142,15 +142,15 @@ class SqliteDatabase(Database):
         return otherwise
 
     def lies_in(self, directory: Path) -> bool:
-        """Whether the file is in that directory, or in one below it."""
+        """Return whether the file is in that directory, or in one below it."""
         return directory.resolve() in self.path.resolve().parents
 
     # Making
 
     def refuse_existing(self) -> None:
-        """Raise an IndexExistsError where there is a file, or what SQLite would take for its log.
+        """Raise an IndexExistsError if there is a file, or one that SQLite would take for its log.
 
-        That is so for a symbolic link, too, wherever it leads.
+        A symbolic link counts too, wherever it leads.
         """
         for path in (f"{self.path}{suffix}" for suffix in _ALL_SUFFIXES):
             if os.path.lexists(path):
@@ -180,7 +180,7 @@ class SqliteDatabase(Database):
         os.close(descriptor)
 
     def refuse_foreign(self, connection: sqlite3.Connection) -> None:
-        """Refuse a database with something in it that no migration has made; see ``trust.py``.
+        """Refuse a database with something in it that no migration made; see ``trust.py``.
 
         Raises
         ------
@@ -196,20 +196,20 @@ class SqliteDatabase(Database):
         if found is not None:
             raise DamageError(
                 f"the database {self} is not as lshdb made it: it {found}",
-                hint="do not use it if it comes from elsewhere; else restore it from a copy",
+                hint="do not use it if it comes from elsewhere; otherwise restore it from a copy",
             )
         self._trusted = rows
 
     def refuse_unfit(self) -> None:
         """Refuse what SQLite would wait for, or follow to another file.
 
-        Before it opens them itself, so somebody who may write to the directory can still exchange
-        a file in between.
+        SQLite opens the files after this check, so a user who may write to the directory can still
+        exchange a file in between.
 
         Raises
         ------
         DamageError
-            A file of the database is no regular file.
+            A file of the database is not a regular file.
         """
         for suffix in _ALL_SUFFIXES:
             follows = self._follows_links and not suffix
@@ -221,16 +221,16 @@ class SqliteDatabase(Database):
                     hint="put the file itself there, or restore the index from a copy",
                 ) from error
             except OSError:
-                return  # SQLite says what it is that keeps the file from being opened
+                return  # SQLite says what keeps the file from being opened
 
     def moved(self, directory: Path, target: Path) -> SqliteDatabase:
-        """The file in the index's new directory, or where it is if it lies outside."""
+        """Return the file in the index's new directory, or itself if it lies outside."""
         if self.path.is_relative_to(directory):
             return SqliteDatabase(target / self.path.relative_to(directory))
         return self
 
     def remove(self, uuid: str) -> None:
-        """Remove the file and what belongs to it; not one that has taken the place of ours."""
+        """Remove the file and what belongs to it, unless another file has taken its place."""
         if self._reserved is not None:
             try:
                 if not os.path.samestat(os.lstat(self.path), self._reserved):
@@ -248,7 +248,7 @@ class SqliteDatabase(Database):
         return SqliteReader(self)
 
     def open_guarded(self, timeout: float | None) -> GuardedReader:
-        """Open a connection for a statement of the user's own."""
+        """Open a connection for a statement of the user."""
         from lshdb.storage.dialects.sqlite.sqlite_guard import SqliteGuardedReader
 
         connection, _ = open_for_reading(self)
@@ -290,25 +290,25 @@ class SqliteDatabase(Database):
         return engine
 
     def session(self, connection: Connection) -> Session:
-        """The transaction that a writer's connection has open."""
+        """Return the transaction that a writer's connection has open."""
         return SqliteSession(self, connection.connection.driver_connection, is_reader=False)
 
     def rest(self, connection: Connection) -> None:
-        """Bring the write-ahead log into the database, as far as readers let it; no waiting."""
+        """Bring the write-ahead log into the database as far as readers allow, without waiting."""
         driver: Any = connection.connection.driver_connection
         empty_log(driver)
 
     def vacuum(self, connection: Connection) -> None:
         """Write the database anew without free pages; readers go on with the old ones meanwhile.
 
-        The file gets shorter with the checkpoint after it, which waits for no reader.
+        The next checkpoint shortens the file; it waits for no reader.
         """
         driver: Any = connection.connection.driver_connection
         driver.execute("VACUUM")
         empty_log(driver)
 
     def replace_whole(self, source: Database) -> bool:
-        """Put the content of another file in the place of this one's."""
+        """Replace the content of this file by that of another."""
         if not isinstance(source, SqliteDatabase):
             return False
         replace_database(source.path, self.path)
@@ -322,7 +322,7 @@ class SqliteDatabase(Database):
         return tuple(self.path.name + suffix for suffix in SUFFIXES)
 
     def sizes(self) -> tuple[int, int]:
-        """Bytes of the file and of its write-ahead log."""
+        """Return the bytes of the file and of its write-ahead log."""
         return _size(self.path), _size(self.path.with_name(self.path.name + "-wal"))
 
 
@@ -334,7 +334,7 @@ class SqliteReader(Reader):
         self._connection, self.is_fleeting = open_for_reading(database)
 
     def begin(self) -> SqliteSession:
-        """Begin a transaction; its state is that of now."""
+        """Begin a transaction on the present state."""
         try:
             self._connection = begin_reading(self._connection, self._reopened)
         except self._database.driver_errors as error:

@@ -1,23 +1,24 @@
-"""A connection for statements of the user's own: reading is all that is possible on it.
+"""A connection for statements of the user, which can only read.
 
-Read-only mode alone would let ATTACH create files and VACUUM INTO write copies, so an authorizer
-allows SELECT, reading of columns, functions and recursive queries, and nothing else; that refuses
-ATTACH, PRAGMA (also as a table, ``pragma_table_info``), transactions and temporary tables. Of the
-functions those that reach out of the database are refused by name.
+Read-only mode alone would let ATTACH create files and VACUUM INTO write copies. So an authorizer
+allows SELECT, reading of columns, functions and recursive queries, and nothing else. That refuses
+ATTACH, PRAGMA (also as a table, ``pragma_table_info``), transactions and temporary tables.
+Functions that reach out of the database are refused by name.
 
-Decided: what a statement may take in time is for the caller to say; what a single value may take is
-not, because a slip of a zero in ``zeroblob`` or ``printf`` would end the process. Time is counted
-while the database works and not while the reader of the rows does, so that a long listing that
-somebody pages through is not cut off.
+Decided: the caller limits the time of a statement. The size of a single value is limited here,
+because a slip of a zero in ``zeroblob`` or ``printf`` would end the process. Time is counted while
+the database works, not while the user reads rows, so a long listing that somebody pages through is
+not cut off.
 
-While the database works a signal is heard in these callbacks. What its handler raises there the
-``sqlite3`` module drops: it takes an authorizer that raises for one that refuses, and a progress
-handler that raises for one that stops the statement. So each notes when it does that itself. Where
-the database says so and neither has, it was a signal, and the interruption is raised again.
+While the database works, a signal is handled in these callbacks. The ``sqlite3`` module drops what
+the handler raises: it takes an authorizer that raises for one that refuses, and a progress handler
+that raises for one that stops the statement. So each callback notes when it refuses or stops. If
+the database reports either without such a note, it was a signal, and the interruption is raised
+again.
 
-Limits: the clock is looked at between two steps of SQLite's machine, some thousand times a second;
-a single function over one huge value is one step. What sorts or removes duplicates without end
-goes to SQLite's temporary files, which the timeout alone bounds.
+Limits: the clock is checked between two steps of SQLite's machine, some thousand times a second; a
+single function over one huge value is one step. A statement that sorts or removes duplicates
+without end fills SQLite's temporary files, which only the timeout bounds.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ _ALLOWED = frozenset(
     }
 )
 _REFUSED_FUNCTIONS = frozenset(
-    # What loads code, names addresses in memory, reads or writes files or runs programs, wherever
-    # SQLite was built with it.
+    # Functions that load code, reveal addresses in memory, read or write files or run programs, if
+    # SQLite was built with them.
     {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "fsdir", "sqlite_log"}
 )
 _STEPS = 1000
@@ -60,7 +61,7 @@ class SqliteGuardedReader(GuardedReader):
     Parameters
     ----------
     connection : sqlite3.Connection
-        Closed with this.
+        Closed together with this object.
     timeout : float, optional
         Seconds that the database may work on the statement.
     """
@@ -79,7 +80,7 @@ class SqliteGuardedReader(GuardedReader):
     def run(
         self, statement: str, parameters: Sequence[Any] | Mapping[str, Any]
     ) -> tuple[tuple[str, ...], Iterator[tuple[Any, ...]]] | None:
-        """Names of the columns, and the rows; None where the statement gives no rows.
+        """Return the names of the columns, and the rows; None if the statement gives no rows.
 
         Raises
         ------
@@ -102,7 +103,7 @@ class SqliteGuardedReader(GuardedReader):
             yield row
 
     def _timed(self, work: Any) -> Any:
-        """Let the database work, for what is left of its time."""
+        """Let the database work for the time that is left."""
         begun = time.monotonic()
         if self._left is not None:
             self._deadline = begun + self._left

@@ -1,4 +1,4 @@
-"""Posting runs in SQLite: a table in key order each, and a view over them all.
+"""Posting runs in SQLite: one table per run, in key order, and a view over them all.
 
 A compound SELECT has at most 500 arms, so there are never more runs than that.
 """
@@ -21,7 +21,7 @@ __all__ = ["SqliteRunTables"]
 
 _FEW_KEYS = 256
 _MERGED_STREAMS = 16
-"""Up to so many runs are merged as sorted streams; more go through one external sort, because the
+"""Up to this many runs are merged as sorted streams; more go through one external sort, because the
 streams of a compound SELECT are nested."""
 
 Ids = NDArray[np.int64]
@@ -39,7 +39,7 @@ class SqliteRunTables(RunTables):
     # Writing
 
     def create(self, run_id: int, table: str, *, is_active: bool) -> None:
-        """Make a table that is a B-tree in key order and nothing beside it."""
+        """Make a table that is a B-tree in key order and nothing else."""
         self._session.execute(
             f"CREATE TABLE {table} (bucket_key INTEGER NOT NULL, signature_id INTEGER NOT NULL, "
             "PRIMARY KEY (bucket_key, signature_id)) WITHOUT ROWID"
@@ -58,10 +58,10 @@ class SqliteRunTables(RunTables):
         self._session.execute(f"INSERT INTO {target} {arms} ORDER BY 1, 2")
 
     def complete(self, run_id: int, table: str) -> None:
-        """Nothing is left to be done: the table is its own index."""
+        """Do nothing: the table is its own index."""
 
     def publish(self, tables: Sequence[str]) -> None:
-        """Make the view ``posting`` anew over these runs."""
+        """Make the view ``posting`` again over these runs."""
         if not tables:
             body = "SELECT 0 AS band, 0 AS bucket, 0 AS bucket_key, 0 AS signature_id WHERE 0"
         else:
@@ -74,12 +74,12 @@ class SqliteRunTables(RunTables):
         self._session.execute(f"CREATE VIEW posting AS {body}")
 
     def retire(self, tables: Sequence[str]) -> None:
-        """Drop tables: readers that have begun before see them still."""
+        """Drop tables; readers that began before still see them."""
         for table in tables:
             self._session.execute(f"DROP TABLE {table}")
 
     def bucket_sizes(self, table: str) -> str:
-        """SELECT of (band, size, number of buckets) of a run, in one pass."""
+        """Return a SELECT of (band, size, number of buckets) of a run, in one pass."""
         return (
             f"SELECT band, size, count(*) FROM (SELECT {BAND_SQL} AS band, count(*) AS size "
             f"FROM {table} WHERE {NOT_CONTENT_SQL} GROUP BY bucket_key) GROUP BY band, size"
@@ -88,14 +88,14 @@ class SqliteRunTables(RunTables):
     # Reading
 
     def names(self) -> set[str]:
-        """Names of the tables."""
+        """Return the names of the tables."""
         rows = self._session.execute(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB 'posting_run_[0-9]*'"
         )
         return {name for (name,) in rows}
 
     def counts(self, table: str, keys: Ids) -> dict[int, int]:
-        """Number of postings of some buckets; one look-up each."""
+        """Return the number of postings of some buckets; one look-up each."""
         rows = self._session.execute(
             f"SELECT bucket_key, count(*) FROM {table} "
             f"WHERE {self._session.in_list('bucket_key')} GROUP BY bucket_key",
@@ -104,10 +104,10 @@ class SqliteRunTables(RunTables):
         return dict(iter(rows))
 
     def of(self, tables: Sequence[str], keys: Ids) -> tuple[Ids, Ids]:
-        """Postings of some buckets; one look-up a key and run.
+        """Return the postings of some buckets; one look-up a key and run.
 
-        CROSS JOIN keeps a long list outside, whose keys are then looked up as they come. IN would
-        first put them into a table of its own, for each run anew, which takes a third of the time.
+        CROSS JOIN keeps a long list outside, and its keys are looked up as they come. IN would
+        first put them into a separate table, again for each run, which takes a third of the time.
         """
         if len(keys) <= _FEW_KEYS:
             marks = ",".join(f"?{number + 1}" for number in range(len(keys)))
@@ -124,9 +124,9 @@ class SqliteRunTables(RunTables):
         return flat[0::2], flat[1::2]
 
     def members(self, tables: Sequence[str], keys: Ids) -> Ids:
-        """Signature ids of some buckets, as one text.
+        """Return the signature ids of some buckets, fetched as one text.
 
-        5,600 buckets of 63,000 postings take 38 ms, where rows as :meth:`of` has them take 81.
+        5,600 buckets of 63,000 postings take 38 ms; rows as in :meth:`of` take 81.
         """
         sql = " UNION ALL ".join(
             f"SELECT signature_id FROM json_each(?1) CROSS JOIN {table} ON bucket_key = value"
@@ -138,17 +138,16 @@ class SqliteRunTables(RunTables):
         return np.array(found.split(",") if found else [], dtype=np.int64)
 
     def shared(self, tables: Sequence[str], first: int, last: int, *, above: int = 1) -> Ids:
-        """Postings of shared buckets in a range, as one text.
+        """Return the postings of shared buckets in a range, fetched as one text.
 
-        One value, and not a row a bucket: the driver gives up the interpreter's lock while a row is
-        worked out, and has to get it back for each. Keys are grouped first and the members of the
-        few that are shared looked up, which takes two thirds of the time of gathering members while
-        grouping.
+        It is one value rather than a row a bucket, because the driver gives up the interpreter's
+        lock for each row and must get it back. Keys are grouped first, then the members of the few
+        shared ones are looked up: two thirds of the time of gathering members while grouping.
         """
         return self._shared(tables, "bucket_key BETWEEN ?1 AND ?2", (first, last), above)
 
     def shared_of(self, tables: Sequence[str], keys: Ids) -> Ids:
-        """Postings of those of some buckets that are shared."""
+        """Return the postings of those of some buckets that are shared."""
         condition = "bucket_key IN (SELECT value FROM json_each(?1))"
         return self._shared(tables, condition, (self._session.encode_list(keys),))
 
@@ -173,7 +172,7 @@ class SqliteRunTables(RunTables):
         return flat[np.lexsort((flat[:, 1], flat[:, 0]))]
 
     def in_order(self, tables: Sequence[str], *, contents: bool, block: int) -> Iterator[Ids]:
-        """Every posting in order: sorted streams are merged, or sorted where there are many."""
+        """Yield every posting in order, from merged streams or, if there are many, a sort."""
         arms = _arms(tables, "" if contents else f" WHERE {NOT_CONTENT_SQL}")
         if len(tables) > _MERGED_STREAMS:
             arms = f"SELECT bucket_key, signature_id FROM ({arms})"

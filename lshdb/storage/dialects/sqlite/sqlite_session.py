@@ -1,9 +1,10 @@
-"""One open transaction on an SQLite database.
+"""One open transaction on an SQLite database, and a check of its columns.
 
-Lists of values travel as one JSON parameter (``json_each``), so that the statement text, and with
-it the prepared statement, does not depend on their number.
+Lists of values travel as one JSON parameter (``json_each``), so that the text of a statement, and
+with it the prepared statement, does not depend on their number.
 
-Whether columns hold what was declared: SQLite takes any value anywhere, and so does damage.
+The check looks for values of undeclared types: SQLite stores any value in any column, and so does
+damage.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _TYPES = {
 
 
 def misplaced_values(execute: Callable[..., Any]) -> Iterator[str]:
-    """Findings: columns with values of another type, or numbers of signatures that do not exist.
+    """Yield findings: columns with values of another type, or numbers of missing signatures.
 
     One pass over every table, the small ones and those of documents before the posting runs.
     """
@@ -56,7 +57,7 @@ def misplaced_values(execute: Callable[..., Any]) -> Iterator[str]:
         row = execute(f'SELECT {counts} FROM "{table}"').fetchone()
         for name, count in zip(conditions, row, strict=True):
             if count:
-                yield f"{count} of the values in the column {name} of the table {table} cannot be"
+                yield f"{count} values in the column {name} of the table {table} are impossible"
 
 
 def _is_wrong(name: str, declared: str, *, may_be_null: bool) -> str:
@@ -71,10 +72,10 @@ def _is_wrong(name: str, declared: str, *, may_be_null: bool) -> str:
 PARAMETERS_A_STATEMENT = 999
 """As many as SQLite took before 3.32; more gain nothing for postings and texts."""
 LARGE_STATEMENT = 8_000 if sqlite3.sqlite_version_info >= (3, 32) else PARAMETERS_A_STATEMENT
-"""Parameters of a statement for rows of ``document``, when they are many.
+"""Parameters of a statement for many rows of ``document``.
 
-A statement keeps a copy of every page that it changes, to be undone by itself, and the rows of 90
-documents touch many pages in four B-trees. So 40,000 rows take 165 ms in statements of this size
+To undo a statement on its own, SQLite keeps a copy of every page that it changes, and the rows of
+90 documents touch many pages in four B-trees. So 40,000 rows take 165 ms in statements of this size
 and 230 ms in those of the other; but preparing one takes 5 ms.
 """
 
@@ -105,7 +106,7 @@ class SqliteSession(Session):
         return self._connection.execute(sql, parameters)
 
     def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Any]:
-        """Run one statement; SQLite works rows out as they are taken in any case."""
+        """Run one statement; SQLite computes rows as they are taken anyway."""
         rows: Iterator[Any] = self.execute(sql, parameters)
         return rows
 
@@ -122,7 +123,7 @@ class SqliteSession(Session):
         or_ignore: bool = False,
         large: bool = False,
     ) -> None:
-        """Insert rows, so many a statement; faster than executemany by a quarter to a third."""
+        """Insert rows, several per statement: a quarter to a third faster than executemany."""
         part = iter(rows)
         execute = self._connection.execute
         into = f"OR IGNORE INTO {table}" if or_ignore else f"INTO {table}"
@@ -147,7 +148,7 @@ class SqliteSession(Session):
             execute(rest, part.reshape(-1).tolist())
 
     def in_list(self, column: str) -> str:
-        """Condition: the column is one of the values in the encoded list."""
+        """Return a condition: the column is one of the values in the encoded list."""
         return f"{column} IN (SELECT value FROM json_each(?))"
 
     def encode_list(self, values: Iterable[Any] | NDArray[np.int64]) -> str:
@@ -159,36 +160,36 @@ class SqliteSession(Session):
         return orjson.dumps(list(values)).decode()
 
     def state(self) -> tuple[str, int, int, str, str] | None:
-        """What a snapshot begins with, in one statement."""
+        """Return what a snapshot begins with, in one statement."""
         row = self.execute(_STATE_SQL).fetchone()
         return None if row is None else (*row[:3], row[3] or "", row[4])
 
     def structure(self) -> Iterator[str]:
-        """Findings of SQLite's own check of its pages and indexes."""
+        """Yield findings of SQLite's own check of its pages and indexes."""
         for (finding,) in self.execute("PRAGMA integrity_check"):
             if finding != "ok":
                 yield str(finding)
 
     def misplaced_values(self) -> Iterator[str]:
-        """Findings: columns with values of another type, or numbers of what does not exist."""
+        """Yield findings: columns with values of another type, or numbers of what is missing."""
         return misplaced_values(self.execute)
 
     def free_bytes(self) -> int:
-        """Bytes of pages that hold nothing."""
+        """Return the bytes of pages that hold nothing."""
         row = self.execute(
             "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size"
         ).fetchone()
         return int(row[0])
 
     def keys_by_index(self) -> Iterator[tuple[int, str]]:
-        """(doc_id, key): the index of a unique column holds its values once more."""
+        """Yield (doc_id, key); the index of a unique column holds its values once more."""
         rows: Iterator[tuple[int, str]] = self.execute(
             "SELECT doc_id, key FROM document INDEXED BY sqlite_autoindex_document_1"
         )
         return rows
 
     def copy_whole(self, target: Database) -> bool:
-        """Copy the file as this transaction sees it; into another file, that is."""
+        """Copy the file as this transaction sees it, if the target is a file too."""
         if not isinstance(target, type(self.database)):
             return False
         copy_database(self._connection, target.path)
@@ -196,6 +197,6 @@ class SqliteSession(Session):
 
 
 def _insertion(into: str, columns: Sequence[str], n_rows: int) -> str:
-    """INSERT of so many rows at once."""
+    """Return an INSERT of this many rows at once."""
     row = "(" + ",".join("?" * len(columns)) + ")"
     return f"INSERT {into} ({', '.join(columns)}) VALUES " + ",".join([row] * n_rows)

@@ -1,20 +1,20 @@
-"""Whether a database has what its schema revision should have, before anything else is asked of it.
+"""Whether a database has what its schema revision should have, checked before anything else.
 
-A database that came from elsewhere can be planted with more than data: a view without end in the
-place of ``posting`` or ``state``, which would be asked for ever; a trigger on ``document`` that
-deletes what an add has just written. So ``sqlite_master`` is read first, and compared:
+A database from elsewhere can hold more than data: an endless view instead of ``posting`` or
+``state``; a trigger on ``document`` that deletes what an add has just written. So ``sqlite_master``
+is read first, and compared:
 
 * There is no trigger.
-* What has one of our names is what the migrations make, word by word (``frozen_schemas.py``; how
-  blanks and quotes stand depends on who wrote it, SQLAlchemy or SQLite).
+* Anything with one of our names is what the migrations make, word by word (``frozen_schemas.py``;
+  blanks and quotes depend on which program wrote it, SQLAlchemy or SQLite).
 * Tables of posting runs have their two columns, and the view ``posting`` shows such tables.
 
-Tables, views and indexes under names of the user's own are allowed and never touched. That holds
-for indexes on our tables, too: an index changes no answer, SQLite calls no function from a schema
-that could do harm (``trusted_schema`` is off), and ``integrity_check`` compares it.
+Tables, views and indexes with the user's own names are allowed and never touched. That includes
+indexes on our tables: an index changes no answer, SQLite calls no harmful function from a schema
+(``trusted_schema`` is off), and ``integrity_check`` compares it.
 
-Of a revision that is not known, or where a damaged index is to be repaired, only that is refused
-which would run: triggers, and views in the place of tables.
+If the revision is unknown, or a damaged index is to be repaired, only what would run is refused:
+triggers, and views instead of tables.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _RUN_NAME = re.compile(r"posting_run_\d{1,19}")
 
 
 def words_of(sql: str) -> str:
-    """A statement without what blanks and quotes of names may differ in."""
+    """Return a statement without differences in blanks and quotes of names."""
     return " ".join(_WORD.findall(sql))
 
 
@@ -45,7 +45,7 @@ _RUN = re.compile(
     r"CREATE TABLE \w+ \( bucket_key \w+( NOT NULL)? , signature_id \w+( NOT NULL)?"
     r"( , PRIMARY KEY \( bucket_key , signature_id \))? \)( WITHOUT ROWID)?"
 )
-"""Two columns, and nothing that is worked out; what is no run of ours otherwise ``check`` says."""
+"""Two columns, and nothing computed; ``check`` finds what else keeps a table from being a run."""
 _NO_POSTING = words_of(
     "CREATE VIEW posting AS SELECT 0 AS band, 0 AS bucket, 0 AS bucket_key, 0 AS signature_id "
     "WHERE 0"
@@ -57,7 +57,7 @@ _VIEW = words_of("CREATE VIEW posting AS") + " "
 
 
 def own_objects(rows: Iterable[tuple[str, str, str | None]]) -> Objects:
-    """What of ``type, name, sql`` has one of our names, and is not made as the index grows."""
+    """Return the objects with our names, except those that are made as the index grows."""
     return {
         name.lower(): (kind, words_of(sql))
         for kind, name, sql in rows
@@ -68,21 +68,21 @@ def own_objects(rows: Iterable[tuple[str, str, str | None]]) -> Objects:
 def foreign_object(
     rows: Iterable[tuple[object, object, object]], revision: object, *, is_damaged: bool = False
 ) -> str | None:
-    """What is not as it should be, in words; None where all is.
+    """Describe what is not as it should be; None if everything is.
 
     Parameters
     ----------
     rows : iterable of (type, name, sql)
-        Of ``sqlite_master``.
+        Rows of ``sqlite_master``.
     revision : object
-        What ``alembic_version`` says; None before that is known.
+        The value in ``alembic_version``; None before it is known.
     is_damaged : bool
         Refuse only what would run.
     """
     there: dict[str, tuple[str, str | None]] = {}
     for kind, name, sql in rows:
         if not (isinstance(kind, str) and isinstance(name, str)):
-            return f"has an object {name!r} that cannot be"
+            return f"has an object {name!r} that is not valid"
         if kind == "trigger":
             return f"has the trigger {name}; an index has none"
         there[name.lower()] = (kind, sql if isinstance(sql, str) else None)
@@ -106,20 +106,20 @@ def _fault(
     found = there.get(name)
     if expected is None:
         if found is not None and (found[0] != "table" or _is_virtual(found[1])):
-            return f"has a {_named(*found)} {name}; expected is a table"
+            return f"has a {_named(*found)} {name}; expected a table"
         return None
     kind, words = expected[name]
     if found is None:
         return f"lacks the {kind} {name}"
     if found[0] != kind:
-        return f"has a {_named(*found)} {name}; expected is a {kind}"
+        return f"has a {_named(*found)} {name}; expected a {kind}"
     if found[1] is None or words_of(found[1]) != words:
         return f"has a {kind} {name} that lshdb did not make: {words_of(found[1] or '')[:200]}"
     return None
 
 
 def _run_fault(there: dict[str, tuple[str, str | None]]) -> str | None:
-    """What is wrong with the tables of runs, and the view over them."""
+    """Describe what is wrong with the tables of runs, and the view over them."""
     for name, (kind, sql) in there.items():
         if _RUN_NAME.fullmatch(name) and (
             kind != "table" or not _RUN.fullmatch(words_of(sql or ""))
