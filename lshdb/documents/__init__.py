@@ -1,4 +1,4 @@
-"""Bytes in the world -> a stream of documents: one file per input format."""
+"""Read documents from files, pipes and Python objects: one module per input format."""
 
 from lshdb.documents.document import (
     MAX_KEY_BYTES,

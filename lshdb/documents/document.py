@@ -1,15 +1,14 @@
-"""What a reader of documents yields: a document, or the reason why there is none.
+"""Documents, rejected input, and the rules for keys and bodies.
 
-How a source says that it cannot be read on; caught in this package, never seen outside it.
+A reader yields a ``Document``, or a ``Rejected`` with the reason. A source that cannot be read to
+its end raises ``BrokenSourceError``, which this package catches and never lets out.
 
-What a key and a body must be, whatever they came from.
-
-Decided: a key is at most 1,024 bytes of UTF-8, so that it fits any database's index entry; it holds
-no NUL, which PostgreSQL's text refuses; and neither keys nor texts hold lone surrogates, which no
-UTF-8 can carry and no shingle hash is defined for. NUL in a text is allowed. Nothing is trimmed or
+Decided: a key is at most 1,024 bytes of UTF-8, so that it fits any database's index entry. It
+holds no NUL, which PostgreSQL's text refuses. Keys and texts hold no lone surrogates: UTF-8 cannot
+carry them and no shingle hash is defined for them. A text may hold NUL. Nothing is trimmed or
 normalised: two keys are the same only if they are the same characters.
 
-The answers are reasons, not exceptions, because a bad document is counted and stepped over.
+The checks return reasons and do not raise, because a bad document is counted and skipped.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ __all__ = [
 
 
 class BrokenSourceError(Exception):
-    """A source cannot be read on.
+    """A source cannot be read any further.
 
     Attributes
     ----------
     reason : str
         Why, in one line.
     line : int or None
-        The line that was being read, where somebody counted.
+        The line that was being read, if the reader counts lines.
     """
 
     def __init__(self, reason: str) -> None:
@@ -64,9 +63,8 @@ Body: TypeAlias = (
     "str | list[str] | tuple[str, ...] | AbstractSet[str] | dict[str, float] | dict[str, int] | "
     "list[float] | list[int] | tuple[float, ...] | NDArray[Any]"
 )
-"""A text; a list or tuple of ready tokens, or a set of them, that are used as they are; weights by
-token; a vector or bits: a 1-D array, a list of numbers, or a string of binary or hexadecimal
-digits."""
+"""A text; a list, tuple or set of tokens, used unchanged; a dict of weights by token; a vector or
+bits: a 1-D array, a list of numbers, or a string of binary or hexadecimal digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,7 @@ class Document:
     key : str
         The user's identifier.
     body : str, list, tuple, set, dict or ndarray
-        The text, ready tokens in order or as a set, weights of tokens, a vector or bits.
+        The text, tokens in order or as a set, weights of tokens, a vector or bits.
     source : str
         Where it came from, for messages: ``file``, ``file:line`` or ``file: row n``.
     """
@@ -90,7 +88,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Something in the input that is no acceptable document.
+    """A piece of the input that is not an acceptable document.
 
     Attributes
     ----------
@@ -105,34 +103,34 @@ class Rejected:
 
 
 Given: TypeAlias = "Document | Rejected | tuple[str, Body]"
-"""What an add takes."""
+"""What ``add`` accepts."""
 
 
 def given_document(item: object) -> Document:
-    """A document as the caller gives it, or the pair of its key and its body.
+    """Return the document that a caller gave, as a ``Document`` or as a pair of key and body.
 
     Raises
     ------
     InputError
-        It is neither.
+        The item is neither.
     """
     if isinstance(item, Document):
         return item
     if not isinstance(item, tuple | list) or len(item) != 2 or not isinstance(item[0], str):
         raise InputError(
-            f"the documents hold {item!r:.200}; expected (key, text) or (key, tokens), the key a "
-            "string",
-            hint="give pairs; a dict gives them by .items()",
+            f"the documents hold {item!r:.200}; expected (key, text) or (key, tokens), with a "
+            "string as key",
+            hint="pass pairs of key and body; for a dict, pass its .items()",
         )
     return Document(item[0], item[1])
 
 
 MAX_KEY_BYTES = 1024
-"""The longest key, in bytes of its UTF-8."""
+"""The longest key, in bytes of UTF-8."""
 
 
 def validate_key(key: str) -> str | None:
-    """Say why a key cannot be used.
+    """Return the reason why a key cannot be used.
 
     Parameters
     ----------
@@ -142,10 +140,10 @@ def validate_key(key: str) -> str | None:
     Returns
     -------
     str or None
-        The reason in one line, or None if the key is good.
+        The reason in one line, or None if the key is valid.
     """
     if type(key) is str and key.isascii() and 0 < len(key) <= MAX_KEY_BYTES and "\0" not in key:
-        return None  # nearly every key, in a third of the time
+        return None  # a shortcut for nearly every key: a third of the time
     if not isinstance(key, str):
         return f"the key is of type {type(key).__name__}, expected a string"
     if not key:

@@ -1,8 +1,8 @@
-"""A look at the input before an index is made of it: dimension, type, and a sample.
+"""Look at the input before an index is created: dimension, number type, and a sample.
 
-Decided: of a ``.npy`` that comes first rows are taken that lie evenly over the file, as neighbours
-in a file are often alike. Of anything else, and of what can be read only once, the first documents
-are taken, held, and given again before the rest.
+Decided: if the first source is a ``.npy`` file, the sample is spread evenly over it, because
+neighbours in a file are often alike. From any other source, and from a source that can be read
+only once, the sample is the first documents; they are held and yielded again before the rest.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ __all__ = ["Peek", "peek_documents"]
 SAMPLE = 1000
 _HELD_BYTES = 64 * 2**20
 _NUMBER_BYTES = 32
-"""A number of a list takes about so much."""
+"""Rough memory of one number in a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peek:
-    """What the input begins with.
+    """The result of a look at the input.
 
     Attributes
     ----------
     bodies : list
-        A sample of bodies; some may be none that the index takes.
+        A sample of bodies; the index may reject some of them.
     dim : int or None
-        Numbers, or bits, of its vectors; None where there is no vector in the sample.
+        Numbers, or bits, per vector; None if the sample holds no vector.
     dtype : str or None
-        Type of their numbers, where they have one of ours.
+        Type of their numbers, if the index supports it.
     """
 
     bodies: list[Any]
@@ -48,20 +48,20 @@ class Peek:
 def peek_documents(
     paths: Sequence[str | os.PathLike[str]], *, body: str, sample: int = SAMPLE, **options: Any
 ) -> tuple[Peek, Iterator[Document | Rejected]]:
-    """Read documents after a look at some of them.
+    """Look at some documents, then read them all.
 
     Parameters
     ----------
     paths, body, **options
         As for :func:`read_documents`.
     sample : int
-        Bodies to look at; fewer where they have more than 64 MiB together.
+        Bodies to look at; fewer if they exceed 64 MiB together.
 
     Returns
     -------
     Peek
     iterator of Document or Rejected
-        As of :func:`read_documents`, from the beginning.
+        As from :func:`read_documents`, from the beginning.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def peek_documents(
 def _spread_bodies(
     paths: Sequence[str | os.PathLike[str]], sample: int, options: dict[str, Any]
 ) -> list[Any]:
-    """Rows that lie evenly over the first file; none where it is no ``.npy`` or is damaged."""
+    """Return rows spread evenly over the first file; none unless it is an intact ``.npy``."""
     from lshdb.documents.document import BrokenSourceError
     from lshdb.documents.formats.npy import (
         ByteStream,
@@ -122,17 +122,17 @@ def _spread_bodies(
             rows = (number * n_rows // n_taken for number in range(n_taken))
             return list(read_rows(header, descriptor, rows))
     except (BrokenSourceError, OSError):
-        return []  # the reading itself says so
+        return []  # reading the file reports the error
 
 
 def _refuse_doubtful(bodies: list[Any], length: int | None, dim: int | None) -> None:
-    """Refuse bytes that may be packed bits or bits themselves, where nobody says which."""
+    """Refuse bytes that may be packed bits or single bits, unless ``dim`` decides it."""
     arrays = [body for body in bodies if hasattr(body, "dtype") and body.dtype.name == "uint8"]
     if dim is None and arrays and length and all(body.max(initial=0) <= 1 for body in arrays):
         raise InputError(
-            f"all bytes of the vectors are 0 or 1: they may be {length:,} bits a vector, or "
-            f"{8 * length:,} bits that are packed",
-            hint=f"give --dim {length} or --dim {8 * length}, or save the array as bool",
+            f"all bytes of the vectors are 0 or 1: a vector may be {length:,} bits, or "
+            f"{8 * length:,} packed bits",
+            hint=f"pass --dim {length} or --dim {8 * length}, or save the array as bool",
         )
 
 
@@ -147,7 +147,7 @@ def _length(body: Any) -> int:
 
 
 def _bits_a_digit(bodies: list[Any], dtype: str | None) -> int:
-    """Bits that an element of a body stands for: a digit, a number, or a byte of packed bits."""
+    """Return the bits per element of a body: a digit, a number, or a byte of packed bits."""
     texts = [body for body in bodies if isinstance(body, str)]
     if texts:
         return 1 if all(set(text) <= {"0", "1"} for text in texts) else 4

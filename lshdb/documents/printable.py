@@ -1,7 +1,7 @@
-"""How what was found in the input is put into one printable line.
+"""Turn pieces of the input into one printable line for a message.
 
-Decided: nothing from the input reaches a message as it is. Control characters, lone surrogates and
-bytes of a file name that are no UTF-8 are shown as escapes, and lists are cut short.
+Decided: nothing from the input reaches a message unchanged. Control characters, lone surrogates
+and bytes of a file name that are not UTF-8 are shown as escapes, and lists are cut short.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _NAME_WIDTH = 40
 
 
 def printable(text: str) -> str:
-    """The text with everything that does not print as an escape; for file names."""
+    """Return the text with every character that does not print as an escape; for file names."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else _escape(c) for c in text)
@@ -29,7 +29,7 @@ def _escape(character: str) -> str:
 
 
 def shown_names(names: Iterable[str]) -> str:
-    """Field names as a short list: ``'a', 'b' and 3 more``."""
+    """Return field names as a short list: ``'a', 'b' and 3 more``."""
     every = list(names)
     if not every:
         return "none"
@@ -43,7 +43,7 @@ def _shortened(name: str) -> str:
 
 
 def json_kind(value: object) -> str:
-    """What JSON calls a value, with its article."""
+    """Return JSON's name for a value, with its article."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -51,12 +51,12 @@ def json_kind(value: object) -> str:
     if isinstance(value, int):
         return "an integer"
     if isinstance(value, float):
-        return "a number that is no 64-bit integer"
+        return "a number that is not a 64-bit integer"
     if isinstance(value, str):
         return "a string"
     return "an array" if isinstance(value, list) else "an object"
 
 
 def system_reason(error: OSError) -> str:
-    """The system's words for an error, without the path."""
+    """Return the system's text for an error, without the path."""
     return error.strerror or str(error) or type(error).__name__

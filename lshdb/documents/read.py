@@ -1,11 +1,11 @@
-"""Paths -> a stream of documents: finds the sources, opens them one after another, dispatches.
+"""Read a stream of documents from paths: find the sources, open each in turn, call its reader.
 
-Decided: mistakes in the call are errors before the first document; whatever is wrong with what is
-in the input is a ``Rejected`` in the stream. A reader that breaks off in the middle of a source has
-yielded what was before, and the source ends with one rejection that says where.
+Decided: a mistake in the call raises an error before the first document. Anything wrong in the
+input is a ``Rejected`` in the stream. If a source cannot be read to its end, the documents before
+that point are yielded, and then one rejection that names the place.
 
 Memory is one chunk, one line (or one text, one block of rows) and the list of files, whatever the
-size of the input; lists of URLs are put together on disk.
+size of the input. Lists of URLs are grouped on disk.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_DOCUMENT_BYTES", "check_document_limit", "read_documents"]
 
 MAX_DOCUMENT_BYTES = 64 * 2**20
-"""The longest line, CSV record or text file that is read unless the caller says otherwise."""
+"""The default for the longest line, CSV record or text file."""
 
 
 def read_documents(
@@ -55,36 +55,38 @@ def read_documents(
     paths : sequence of str or path-like
         Each is ``-`` (standard input), a file, a directory, or a pattern with ``*``, ``?``, ``[``
         or ``**`` if no file has that very name. Directories are walked in the order of names;
-        names that begin with a dot, links to directories, and whatever is no file are left out.
+        names that begin with a dot, links to directories, and pipes, sockets and devices are
+        left out.
     input_format : {"auto", "jsonl", "csv", "tsv", "text", "urls", "npy", "npz", "parquet"}
         ``auto`` goes by the extension, after ``.gz`` or ``.zst`` is taken off: ``.jsonl`` and
-        ``.ndjson``, ``.csv``, ``.tsv`` and ``.tab``, ``.npy``, ``.npz``, ``.parquet``; any other
-        file is one text, and its key is its normalised path with slashes. The rows of a ``.npy``
-        are vectors, and so are those of the array ``vector_field`` of an ``.npz``, or of its only
-        two-dimensional one; their keys are the rows' numbers from 0 on, behind the path and a colon
-        where there are several such files, unless ``keys`` is given or the ``.npz`` has an array
-        ``key_field``. Standard input is JSON Lines. ``urls`` is a list of URLs, one
-        a line; all lists together give one document for each host, after all other documents: its
-        key is the host, its body the host's distinct URLs, sorted, one a line. Anything but
-        ``auto`` holds for every source.
+        ``.ndjson``, ``.csv``, ``.tsv`` and ``.tab``, ``.npy``, ``.npz``, ``.parquet``. Any other
+        file is one text; its key is its normalised path with slashes. Standard input is JSON
+        Lines. The rows of a ``.npy`` are vectors, as are the rows of an ``.npz``'s array
+        ``vector_field``, or of its only two-dimensional array. Their keys are row numbers from 0,
+        after the path and a colon if there are several such files, unless ``keys`` is given or
+        the ``.npz`` has an array ``key_field``. ``urls`` is a list of URLs, one per line. All
+        lists together give one document per host, after all other documents: its key is the host,
+        its body the host's distinct URLs, sorted, one per line. Any value except ``auto`` applies
+        to every source.
     fallback : str, optional
-        What ``auto`` takes for a file whose name says nothing, and for standard input.
+        The format that ``auto`` takes for standard input and for a file with an unknown extension.
     key_field, text_field, vector_field : str, optional
         Names of the fields, or columns, that hold the key, the text or weights, and the vector or
         bits: ``id``, ``text`` (for weights ``weights`` where there is no ``text``) and ``vector``.
     body : {"text", "weights", "vector", "bits"}, optional
-        What bodies are to be; vectors where a ``vector_field`` is given, else texts, and vectors
-        of whatever holds nothing else. Of other bodies than texts the numbers are not looked at:
-        :meth:`lshdb.Index.add` does that.
+        The kind of bodies to read. By default vectors if a ``vector_field`` is given or the
+        format holds only vectors, else texts. The numbers of weights, vectors and bits are not
+        checked here: :meth:`lshdb.Index.add` checks them.
     keys : path-like, optional
         A file with the keys of the rows of one ``.npy``, ``.npz`` or Parquet file, in their order:
-        one a line, or a ``.npy`` of strings or whole numbers.
+        one per line, or a ``.npy`` of strings or whole numbers.
     dim : int, optional
-        Numbers, or bits, that vectors must have: a whole array with others is one rejection.
+        Numbers, or bits, that each vector must have; a whole array of another width is one
+        rejection.
     on_progress : callable, optional
         Called with the bytes read from files so far and the bytes of all files, both as on disk, at
-        most about once each MiB and at the end of each file. Bytes of all files are 0 when unknown;
-        standard input adds nothing to them.
+        most about once per MiB and at the end of each file. The total is 0 if unknown; standard
+        input adds nothing to it.
     stdin : binary file, optional
         Read instead of the process's standard input; never decompressed, never closed.
     max_document_bytes : int
@@ -94,15 +96,15 @@ def read_documents(
     Returns
     -------
     iterator of Document or Rejected
-        In the order of the input; hosts at the end, in order. Every file is opened only when its
+        In the order of the input; hosts at the end, in order. Each file is opened only when its
         turn comes.
 
     Raises
     ------
     InputError
         Before the first document: a path does not exist or cannot be opened, a pattern matches no
-        file, standard input is named twice or not there, or keys are not for one file of rows.
-        Nothing was read. Or there are more or fewer keys than rows.
+        file, standard input is named twice or is closed, or ``keys`` is given and the input is
+        not one file of rows. Nothing was read. Later: there are more or fewer keys than rows.
     ParameterError
         A parameter cannot be used. Nothing was read.
     """
@@ -112,9 +114,9 @@ def read_documents(
     sources = find_sources(paths, input_format=input_format, fallback=fallback)
     if keys is not None and [each.input_format in WITH_ROW_KEYS for each in sources] != [True]:
         raise InputError(
-            f"{os.fspath(keys)} holds the keys of one .npy, .npz or Parquet file, and the input is "
-            + ("another one" if len(sources) == 1 else f"{len(sources):,} files"),
-            hint="add one such file at a time with its keys",
+            f"{os.fspath(keys)} holds the keys of one .npy, .npz or Parquet file, but the input is "
+            + ("of another format" if len(sources) == 1 else f"{len(sources):,} files"),
+            hint="add one .npy, .npz or Parquet file at a time with its keys",
         )
     if any(source.is_stdin for source in sources):
         stdin = stdin if stdin is not None else getattr(sys.stdin, "buffer", None)
@@ -126,10 +128,10 @@ def read_documents(
 
 
 def check_document_limit(max_document_bytes: int) -> int:
-    """The limit; a ParameterError where it is no whole number from 1 on."""
+    """Return the limit; raise ParameterError unless it is a whole number, 1 or more."""
     if type(max_document_bytes) is not int or max_document_bytes < 1:
         raise ParameterError(
-            f"max_document_bytes is {max_document_bytes!r}, expected a whole number from 1 on"
+            f"max_document_bytes is {max_document_bytes!r}, expected a whole number, 1 or more"
         )
     return max_document_bytes
 
@@ -141,7 +143,7 @@ def _read_all(
     stdin: BinaryIO | None,
     limit: int,
 ) -> Iterator[Document | Rejected]:
-    # Late, so that importing the package does not load orjson, csv and zlib.
+    # Imported late, so that importing the package does not load orjson, csv and zlib.
     from lshdb.documents.document import BrokenSourceError
     from lshdb.documents.io.progress import Progress
     from lshdb.documents.io.streams import chunks_of, open_source
@@ -181,7 +183,7 @@ def _read_all(
 
 
 def _recognised(source: Source, chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The same chunks; a BrokenSourceError where they begin like what is not read."""
+    """Return the same chunks; raise BrokenSourceError if they begin like an unsupported format."""
     from lshdb.documents.document import BrokenSourceError
 
     try:
@@ -195,7 +197,7 @@ def _recognised(source: Source, chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _failing(error: Exception) -> Iterator[bytes]:
-    """Nothing but the error, for whoever reads to say where it came."""
+    """Raise the error on the first read, so that the reader can add the place."""
     raise error
     yield b""
 
@@ -231,7 +233,7 @@ def _rows(
     limit: int,
     progress: Progress,
 ) -> Iterator[Document | Rejected]:
-    """Documents of a file that has its rows in arrays or columns."""
+    """Read the documents of a file that stores rows in arrays or columns."""
     from lshdb.documents.document import BrokenSourceError
     from lshdb.documents.io.streams import Watched
 
@@ -241,7 +243,7 @@ def _rows(
 
         return read_parquet(watched, name=source.name, fields=fields, limit=limit)
     if fields.body in ("text", "weights"):
-        raise BrokenSourceError("holds vectors, and the index is of texts or their weights")
+        raise BrokenSourceError("holds vectors, but the index holds texts or their weights")
     from lshdb.documents.formats.vectors import read_npy, read_npz
 
     named: dict[str, Any] = {"name": source.name, "fields": fields, "prefix": prefix}

@@ -111,7 +111,7 @@ def test_a_terminal_is_not_waited_for(
         (("--text", "a", "--top", "0"), 2, "top is 0"),
         (("--text", "a", "--threshold", "1.5"), 2, "threshold is 1.5"),
         (("--text", "a", "--verify", "maybe"), 2, "invalid value for '--verify'"),
-        (("absent.jsonl",), 1, "absent.jsonl: there is no such file"),
+        (("absent.jsonl",), 1, "absent.jsonl: no such file"),
     ],
 )
 def test_refusals(

@@ -167,7 +167,7 @@ def test_keys_of_rows(run: Run, points: Path, tmp_path: Path) -> None:
     options = ("--metric", "l2", "--threshold", "0.1", "--keys", keys)
     keys.write_text("".join(f"key {number}\n" for number in range(299)))
     said = run("add", path, points, *options, code=1)
-    assert "has 299 keys, and there are 300 vectors" in said.stderr
+    assert "has 299 keys, but there are 300 vectors" in said.stderr
     assert not path.exists()
     with open(keys, "a") as file:
         file.write("the last\n")
@@ -265,7 +265,7 @@ def test_queries_that_cannot_be(
 def test_vectors_are_not_for_an_index_of_texts(run: Run, points: Path, tmp_path: Path) -> None:
     run("init", tmp_path / "a.lshdb")
     said = run("add", tmp_path / "a.lshdb", points, code=5)
-    assert "holds vectors, and the index is of texts" in said.stderr
+    assert "holds vectors, but the index holds texts" in said.stderr
     assert "vector_field is for vectors" in (
         run("add", tmp_path / "a.lshdb", points, "--vector-field", "x", code=2).stderr
     )

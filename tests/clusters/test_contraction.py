@@ -298,7 +298,7 @@ def test_compressed_and_standard_input(
     with pytest.raises(InputError, match="standard input is closed"):
         index.contract("-")
     packed.write_bytes(packed.read_bytes()[:-9])
-    with pytest.raises(InputError, match="not all of it"):
+    with pytest.raises(InputError, match="only the part before that was read"):
         index.contract(packed)
 
 

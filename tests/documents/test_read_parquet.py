@@ -138,7 +138,7 @@ def test_texts_are_texts(arrow: Any, table: Table, tmp_path: Path, read: Read) -
     ("columns", "options", "words"),
     [
         ({"text": ["a"]}, {}, "has no column 'id'; --keys FILE"),
-        ({"id": ["a"]}, {}, "has no column 'text'; columns there: 'id'"),
+        ({"id": ["a"]}, {}, "has no column 'text'; the columns are: 'id'"),
         ({"id": ["a"], "vector": [1.5]}, {"body": "vector"}, "a column 'vector' of double"),
         ({"id": ["a"], "text": [7]}, {}, "a column 'text' of int64, expected strings"),
     ],
@@ -163,7 +163,7 @@ def test_keys(table: Table, tmp_path: Path, read: Read) -> None:
     path = table(tmp_path / "v.parquet", text=["x", "y"])
     assert [d.key for d in read(path, keys=tmp_path / "keys")[0]] == ["p", "q"]
     path = table(tmp_path / "v.parquet", text=["x", "y", "z"])
-    with pytest.raises(InputError, match="has 2 keys, and there are 3"):
+    with pytest.raises(InputError, match="has 2 keys, but there are 3"):
         read(path, keys=tmp_path / "keys")
 
 

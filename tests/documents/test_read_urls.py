@@ -72,9 +72,9 @@ def test_hosts(read_bytes: Read, url: str, key: str) -> None:
     ("line", "words"),
     [
         (b"/only/a/path", "no host"),
-        (b"http://example.com:80:80/x", "a bracket or a colon too many"),
-        (b"http://[2001:DB8::1/a", "a bracket or a colon too many"),
-        (b"http://example.com:65536/", "no number up to 65535"),
+        (b"http://example.com:80:80/x", "a stray bracket or colon"),
+        (b"http://[2001:DB8::1/a", "a stray bracket or colon"),
+        (b"http://example.com:65536/", "not a number up to 65535"),
         (b"localhost/x", "no host"),
         (b"some words. and more", "no host"),
         (b"mailto:joe@example.com", "no host"),

@@ -107,9 +107,9 @@ def test_fortran_order_from_a_pipe_must_fit(
         (np.zeros((2, 2), dtype="V8"), "holds |V8"),
         (np.zeros((2, 2), dtype=[("x", "f4")]), "holds [('x', '<f4')]"),
         (np.zeros(7), "one dimension (7 numbers), expected two"),
-        (np.zeros(()), "holds 0 dimensions, expected two"),
-        (np.zeros((2, 2, 2)), "holds 3 dimensions, expected two"),
-        (np.zeros((3, 0)), "holds vectors of no numbers"),
+        (np.zeros(()), "has 0 dimensions, expected two"),
+        (np.zeros((2, 2, 2)), "has 3 dimensions, expected two"),
+        (np.zeros((3, 0)), "holds vectors without numbers"),
         (np.zeros((1, 5000)), "vectors of 40,000 bytes, more than the limit of 10,000"),
     ],
 )
@@ -148,14 +148,14 @@ def test_pickles_are_never_loaded(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "is no .npy file"),
-        (b"\x93NUMPY", "is no .npy file"),
-        (b"id,text\n1,2\n", "is no .npy file"),
+        (b"", "is not a .npy file"),
+        (b"\x93NUMPY", "is not a .npy file"),
+        (b"id,text\n1,2\n", "is not a .npy file"),
         (b"\x93NUMPY\x09\x00aaaa", "format version 9.0, expected 1.0 or 2.0"),
         (b"\x93NUMPY\x03\x00\x76\x00\x00\x00", "format version 3.0"),
         (b"\x93NUMPY\x02\x00\xff\xff\xff\x7f", "header of 2,147,483,647 bytes, expected at most"),
-        (b"\x93NUMPY\x01\x00\x76\x00{'descr'", "no .npy header that can be read"),
-        (b"\x93NUMPY\x01\x00\x05\x00spam\n", "no .npy header that can be read"),
+        (b"\x93NUMPY\x01\x00\x76\x00{'descr'", "a .npy header that cannot be read"),
+        (b"\x93NUMPY\x01\x00\x05\x00spam\n", "a .npy header that cannot be read"),
     ],
 )
 def test_files_that_are_no_arrays(content: bytes, words: str, tmp_path: Path, read: Read) -> None:
@@ -192,7 +192,7 @@ def test_a_cut_file_gives_its_whole_rows(
     documents, (rejected,) = read(path)
     assert np.array_equal(rows(documents), NUMBERS[:4])
     assert rejected.source == str(path)
-    assert rejected.reason == "ends in row 4, and its header says 6 rows"
+    assert rejected.reason == "ends in row 4, but its header says 6 rows"
 
 
 def test_a_cut_file_in_fortran_order_gives_nothing(tmp_path: Path, read: Read) -> None:
@@ -200,7 +200,7 @@ def test_a_cut_file_in_fortran_order_gives_nothing(tmp_path: Path, read: Read) -
     path.write_bytes(path.read_bytes()[:-1])
     documents, (rejected,) = read(path)
     assert documents == []
-    assert rejected.reason == "ends before its last column, and its header says 6 rows"
+    assert rejected.reason == "ends before its last column, but its header says 6 rows"
 
 
 def test_damaged_compression_names_the_row(tmp_path: Path, read: Read) -> None:
@@ -271,7 +271,7 @@ def test_a_wrong_number_of_keys_is_an_error_before_the_first_document(
     path = saved(tmp_path / "v.npy", NUMBERS)
     (tmp_path / "keys").write_text("k\n" * n)
     items = read_documents([path], keys=tmp_path / "keys")
-    with pytest.raises(InputError, match=f"has {n} keys, and there are 6 vectors"):
+    with pytest.raises(InputError, match=f"has {n} keys, but there are 6 vectors"):
         next(items)
 
 
@@ -292,7 +292,7 @@ def test_a_key_that_cannot_be_used_costs_its_row(tmp_path: Path, read: Read) -> 
     ("array", "words"),
     [
         (np.zeros(6), "holds float64, expected strings or whole numbers"),
-        (np.zeros((6, 1), dtype=int), "holds 2 dimensions, expected one"),
+        (np.zeros((6, 1), dtype=int), "has 2 dimensions, expected one"),
         (np.zeros(6, dtype=bool), "holds bool"),
         (np.zeros(6, dtype="U0"), "keys.npy"),
     ],
@@ -309,7 +309,7 @@ def test_arrays_that_are_no_keys(array: Any, words: str, tmp_path: Path, read: R
 def test_keys_beyond_unicode(tmp_path: Path, read: Read) -> None:
     keys = saved(tmp_path / "keys.npy", np.array(["a", "b"]))
     keys.write_bytes(keys.read_bytes()[:-4] + b"\xff\xff\xff\x7f")
-    with pytest.raises(InputError, match="no text"):
+    with pytest.raises(InputError, match="not text"):
         read(saved(tmp_path / "v.npy", NUMBERS[:2]), keys=keys)
 
 
@@ -347,13 +347,13 @@ def test_arrays_of_an_npz(save: Any, tmp_path: Path, read: Read) -> None:
 @pytest.mark.parametrize(
     ("arrays", "options", "words"),
     [
-        ({"x": NUMBERS}, {"vector_field": "y"}, "has no array 'y'; arrays there: 'x'"),
+        ({"x": NUMBERS}, {"vector_field": "y"}, "has no array 'y'; the arrays are: 'x'"),
         ({"x": NUMBERS}, {"key_field": "y"}, "has no array 'y'"),
-        ({"x": NUMBERS, "id": np.arange(5)}, {}, "5 keys in 'id', and there are 6 vectors"),
+        ({"x": NUMBERS, "id": np.arange(5)}, {}, "5 keys in 'id', but there are 6 vectors"),
         ({"x": NUMBERS, "id": NUMBERS[0]}, {}, "array 'id' holds float64"),
         ({"x": NUMBERS.astype(int)}, {}, "array 'x' holds int64"),
         ({"x": NUMBERS[0]}, {}, "has 0 two-dimensional arrays"),
-        ({}, {}, "has 0 two-dimensional arrays, expected one; arrays there: none"),
+        ({}, {}, "has 0 two-dimensional arrays, expected one; the arrays are: none"),
     ],
 )
 def test_npz_files_without_vectors(
@@ -385,7 +385,7 @@ def test_an_npz_is_read_from_a_file_only(tmp_path: Path, read: Read, read_bytes:
     content = (tmp_path / "v.npz").read_bytes()
     assert "is a pipe" in read_bytes(content, input_format="npz")[1][0].reason
     (tmp_path / "v.npz.gz").write_bytes(gzip.compress(content))
-    assert "compressed as a whole" in read(tmp_path / "v.npz.gz")[1][0].reason
+    assert "is compressed, but this format" in read(tmp_path / "v.npz.gz")[1][0].reason
     with zipfile.ZipFile(tmp_path / "w.npz", "w", zipfile.ZIP_LZMA) as archive:
         archive.write(saved(tmp_path / "x.npy", NUMBERS), "x.npy")
     assert np.array_equal(rows(read(tmp_path / "w.npz")[0]), NUMBERS)
@@ -405,7 +405,7 @@ def test_vectors_bits_and_weights_in_json_lines(read_bytes: Read) -> None:
     assert [(d.key, d.body) for d in documents] == [("1", [1, 2.5]), ("2", "0110")]
     assert documents[1].source == "<stdin>:2"
     assert (rejected.source, rejected.reason) == (
-        "<stdin>:3", "no field 'vector'; fields there: 'id'",
+        "<stdin>:3", "no field 'vector'; the fields are: 'id'",
     )  # fmt: skip
     assert read_bytes(content.replace(b"vector", b"v"), vector_field="v")[0] == documents
     content = b'{"id": 1, "weights": {"a": 2}}\n{"id": 2, "text": "a b"}\n{"id": 3, "weights": 1}\n'
@@ -428,7 +428,7 @@ def test_texts_take_no_vectors(tmp_path: Path, read: Read, read_bytes: Read) -> 
     for body in ("text", "weights"):
         documents, rejected = read(tmp_path, body=body)
         assert documents == [] and len(rejected) == 2
-        assert "the index is of texts" in rejected[0].reason
+        assert "the index holds texts" in rejected[0].reason
     documents, (rejected,) = read_bytes(b'{"id": 1, "text": [1, 2]}')
     assert documents == [] and "token 1 is of type int" in rejected.reason
 

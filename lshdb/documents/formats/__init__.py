@@ -1,1 +1,1 @@
-"""One file a format: bytes -> documents."""
+"""Read documents from bytes: one module per format."""

@@ -1,17 +1,17 @@
-"""CSV and TSV: a header line that names the columns, then one record a document.
+"""CSV and TSV: a header line that names the columns, then one record per document.
 
-Decided: both follow the same rules of quoting (double quotes around a cell that holds delimiters,
-line feeds or quotes; quotes in it doubled) and the parser is strict: text behind a closing quote,
-or a quote that is never closed, rejects the record instead of letting it swallow others in silence.
-Strictness has a cost that CSV itself sets: a stray quote at the beginning of a cell may take the
-lines up to the next quote with it. The reason names all the lines that are lost.
+Decided: both follow the same quoting rules (double quotes around a cell that holds delimiters,
+line feeds or quotes; quotes inside are doubled), and the parser is strict. Text after a closing
+quote, or a quote that is never closed, rejects the record; otherwise it would swallow others
+silently. Strictness has a cost that CSV itself sets: a stray quote at the beginning of a cell may
+take the lines up to the next quote with it. The reason names all lost lines.
 
-Lines that are not UTF-8 still go through the parser, with their bytes smuggled in as surrogates, so
-that quoting stays in step; their record is then rejected. A record over the limit is skipped to its
+Lines that are not UTF-8 still go through the parser, with their bytes as surrogates, so that
+quoting stays in step; their record is then rejected. A record over the limit is skipped to its
 end without being held. Without a usable header nothing is read: one rejection for the file.
 
-``csv.field_size_limit`` belongs to the whole process. It is raised here, never lowered; what bounds
-a cell is the limit of a record.
+``csv.field_size_limit`` belongs to the whole process. This module raises it and never lowers it;
+the limit of a record bounds a cell.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def read_delimited(
     Yields
     ------
     Document or Rejected
-        One for each record that is not blank, in order; the source names the line on which the
-        record begins.
+        One per record that is not blank, in order; the source names the line where the record
+        begins.
 
     Raises
     ------
@@ -91,18 +91,18 @@ def read_delimited(
 def _header_fault(header: list[str], key_field: str, text_field: str) -> str | None:
     for field in (key_field, text_field):
         if field not in header:
-            return f"no column {field!r}; columns there: {shown_names(header)}"
+            return f"no column {field!r}; the columns are: {shown_names(header)}"
         if header.count(field) > 1:
             return f"more than one column {field!r}"
     return None
 
 
 class _OversizeError(Exception):
-    """The record is over the limit; leaves the parser, never this module."""
+    """The record is over the limit; never leaves this module."""
 
 
 class _Feed:
-    """Hands lines to the parser and keeps account of the record they belong to."""
+    """Feeds lines to the parser and tracks the record that they belong to."""
 
     def __init__(self, lines: Iterator[bytes | TooLong], limit: int) -> None:
         self._lines = lines
@@ -143,7 +143,7 @@ class _Feed:
         self.fault = self.fault or fault
 
     def skip_record(self) -> None:
-        """After an oversize: go behind the line on which the record ends."""
+        """Skip to the end of a record that is over the limit."""
         while self._ends_quoted:
             line = next(self._lines, None)
             if line is None:
@@ -155,7 +155,7 @@ class _Feed:
         return f"the record has more bytes than the limit of {self._limit:,}{self.extent()}"
 
     def extent(self) -> str:
-        """Which lines the record took, if more than one."""
+        """Return the lines that the record spans, if more than one."""
         return f" (lines {self.start} to {self.number})" if self.number > self.start else ""
 
 
@@ -165,7 +165,7 @@ def _odd_quotes(line: bytes | TooLong) -> bool:
 
 
 def _records(feed: _Feed, delimiter: str) -> Iterator[tuple[int, list[str], str | None]]:
-    """Line on which a record begins, its cells, and why it cannot be used."""
+    """Yield the line where each record begins, its cells, and why it cannot be used."""
     rows = csv.reader(feed, delimiter=delimiter, strict=True)
     while True:
         feed.begin_record()
@@ -176,7 +176,7 @@ def _records(feed: _Feed, delimiter: str) -> Iterator[tuple[int, list[str], str 
         except _OversizeError:
             feed.skip_record()
             yield feed.start, [], feed.oversize()
-        except csv.Error as error:  # the parser begins anew with the next line
+        except csv.Error as error:  # the parser starts again at the next line
             reason = feed.fault or _parser_reason(error, delimiter)
             yield feed.start, [], reason + feed.extent()
         else:

@@ -1,4 +1,4 @@
-"""Where keys and bodies stand in the input: names of fields, columns and arrays."""
+"""The names of the fields, columns and arrays that hold keys and bodies."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from lshdb.errors import ParameterError
 __all__ = ["BODIES", "Fields"]
 
 BODIES = ("text", "weights", "vector", "bits")
-"""What bodies are, as a metric says it (``lshdb.params.metrics``)."""
+"""The kinds of bodies; a metric requires one of them (``lshdb.params.metrics``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """What the caller says of the input; None where nothing is said.
+    """What the caller says about the input; None for what the caller leaves open.
 
     Attributes
     ----------
     key, text, vector : str or None
         Names of the fields that hold the key, the text or the weights, and the vector or the bits.
     body : str or None
-        What bodies are to be, one of ``BODIES``.
+        The kind of bodies to read, one of ``BODIES``.
     keys : path-like or None
         A side file with the keys.
     dim : int or None
-        Numbers, or bits, that the vectors must have, where that is known.
+        Numbers, or bits, that each vector must have, if known.
     """
 
     key: str | None = None
@@ -37,7 +37,7 @@ class Fields:
     dim: int | None = None
 
     def refuse_columns(self, n_columns: int) -> str | None:
-        """Why an array with so many columns holds no vector that is wanted; None where it may."""
+        """Return why an array of ``n_columns`` cannot hold the vectors; None if it may."""
         if self.dim is None or n_columns == self.dim:
             return None
         if self.body != "bits":
@@ -52,7 +52,7 @@ class Fields:
 
     @property
     def key_name(self) -> str:
-        """The field with the key."""
+        """The field that holds the key."""
         return "id" if self.key is None else self.key
 
     @property
@@ -62,12 +62,12 @@ class Fields:
 
     @property
     def is_text(self) -> bool:
-        """Whether bodies are texts or tokens, and nothing else."""
+        """Whether all bodies are texts or tokens."""
         return self.body != "weights" and not self.is_dense
 
     @property
     def bodies(self) -> tuple[str, ...]:
-        """The fields that may hold the body; the first that is there counts."""
+        """The fields that may hold the body; the first one present counts."""
         if self.is_dense:
             return (self.vector or "vector",)
         if self.body == "weights" and self.text is None:
@@ -75,7 +75,7 @@ class Fields:
         return ("text" if self.text is None else self.text,)
 
     def check(self) -> None:
-        """Refuse what does not go together.
+        """Refuse options that contradict one another.
 
         Raises
         ------
@@ -85,11 +85,11 @@ class Fields:
             raise ParameterError(f"body is {self.body!r}, expected one of {', '.join(BODIES)}")
         if self.is_dense and self.text is not None:
             raise ParameterError(
-                "text_field is for texts, and vectors are expected",
+                "text_field is for texts, but vectors are expected",
                 hint="name the field of the vectors with --vector-field",
             )
         if not self.is_dense and self.vector is not None:
             raise ParameterError(
-                f"vector_field is for vectors and bits, and {self.body} is expected",
+                f"vector_field is for vectors and bits, but {self.body} is expected",
                 hint="name the field with --text-field",
             )

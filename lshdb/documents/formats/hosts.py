@@ -1,11 +1,11 @@
-"""Lists of URLs -> one document a host: its key is the host, its body the host's URLs.
+"""Lists of URLs: one document per host, with the host as key and its URLs as body.
 
-Decided: a host's URLs stand anywhere in any of the lists that are read together, so they are put
-together on disk (``disksort/sorted_rows.py``) and documents come when the last list has been
-read. The body is the distinct URLs as they stand in the lists, sorted, one a line. Two spellings of
-one host are one: letter case, user info and the scheme's own port make no difference.
+Decided: a host's URLs may be anywhere in any of the lists that are read together, so they are
+grouped on disk (``disksort/sorted_rows.py``), and documents follow after the last list. The body
+is the distinct URLs as the lists spell them, sorted, one per line. Spellings of a host that differ
+in letter case, user info or the scheme's default port are one host.
 
-A later reading knows nothing of an earlier one: its document of a host takes the former's place.
+A later read knows nothing of an earlier one: its document of a host replaces the earlier one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["UrlGroups", "host_key"]
 _DEFAULT_PORTS = {
     "http": (80,), "https": (443,), "ftp": (21,), "ws": (80,), "wss": (443,), "": (80, 443),
 }  # fmt: skip
-"""By scheme; without one, those of both schemes that it may stand for."""
+"""By scheme; a URL without one may be http or https, so both ports are listed."""
 
 
 class _NoHostError(Exception):
@@ -33,14 +33,14 @@ class _NoHostError(Exception):
 
 
 def host_key(url: str) -> str:
-    """The host of a URL, lower-case, without user info, with a port that is not the scheme's own.
+    """Return the host of a URL in lower case, with its port unless it is the scheme's default.
 
     Letter case, user info and leading zeros of the port make no difference.
 
     Raises
     ------
     _NoHostError
-        There is none, or none that could be a key.
+        The URL has no host, or its host cannot be a key.
     """
     scheme, authority, _ = split_url(url)
     host, port = _parted((authority or "").rpartition("@")[2].lower())
@@ -49,9 +49,9 @@ def host_key(url: str) -> str:
     if any(character.isspace() for character in host):
         raise _NoHostError(f"the host {host[:80]!r} holds white space")
     if port and not (port.isascii() and port.isdigit() and len(port) < 10 and int(port) < 65536):
-        raise _NoHostError(f"the port {port[:20]!r} is no number up to 65535")
+        raise _NoHostError(f"the port {port[:20]!r} is not a number up to 65535")
     if host.count("[") != host.count("]") or (":" in host and "[" not in host):
-        raise _NoHostError(f"the host {host[:80]!r} has a bracket or a colon too many")
+        raise _NoHostError(f"the host {host[:80]!r} has a stray bracket or colon")
     if port and int(port) not in _DEFAULT_PORTS.get(scheme, ()):
         host += f":{int(port)}"
     reason = validate_key(host)
@@ -61,7 +61,7 @@ def host_key(url: str) -> str:
 
 
 def _parted(authority: str) -> tuple[str, str]:
-    """Host and port; an IPv6 address in brackets holds colons itself."""
+    """Split into host and port; an IPv6 address in brackets holds colons itself."""
     host, colon, port = authority.rpartition(":")
     if not colon or "]" in port:
         return authority, ""
@@ -69,9 +69,9 @@ def _parted(authority: str) -> tuple[str, str]:
 
 
 class UrlGroups:
-    """Gathers lists of URLs, and gives a document for each host.
+    """Collects lists of URLs and yields a document for each host.
 
-    A context manager; what it has on disk is gone with it.
+    A context manager; leaving it deletes its files.
     """
 
     def __init__(self, limit: int) -> None:
@@ -86,7 +86,7 @@ class UrlGroups:
         self._scratch.__exit__(None, None, None)
 
     def read(self, chunks: Iterable[bytes], *, name: str) -> Iterator[Rejected]:
-        """Take in one list.
+        """Read one list.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class UrlGroups:
         Raises
         ------
         BrokenSourceError
-            As the chunks raise it, with the line; the lines before it are taken in.
+            As the chunks raise it, with the line; the lines before it are kept.
         DatabaseError
             The temporary database failed.
         """
@@ -124,7 +124,7 @@ class UrlGroups:
                 yield Rejected(source, str(error))
 
     def documents(self) -> Iterator[Document | Rejected]:
-        """A document for each host, in order of hosts; one over the limit is rejected."""
+        """Yield a document for each host, in order of hosts; one over the limit is rejected."""
         for host, rows in itertools.groupby(self._scratch, key=itemgetter(0)):
             urls: list[str] = []
             size, first = 0, len(self._names)

@@ -1,13 +1,11 @@
-"""JSON Lines: one object a line, one of its fields the key and one the text.
+"""JSON Lines: one object per line, with the key in one field and the body in another.
 
-Decided: every line stands for itself, so whatever is wrong with one is a rejected line and the next
-is read as if nothing had been. Blank lines mean nothing. An integer is accepted as a key and
-becomes its decimal text; other numbers are not, because their text depends on who prints them. The
-text is a string, an array of strings: tokens that are used as they are, or ``{"set": [...]}``: the
-same without order. Where vectors, bits or
-weights are expected, any string, array or object goes through, and what is wrong with its numbers
-is said by who adds it. Of a field that occurs twice in one object the last counts, which is the
-parser's rule.
+Decided: every line is independent. A bad line is rejected, and the next one is read as usual.
+Blank lines are skipped. An integer is accepted as a key and becomes its decimal text; other numbers
+are refused, because their text depends on the program that prints them. The text is a string, an
+array of strings (tokens, used unchanged), or ``{"set": [...]}`` (tokens without order). If vectors,
+bits or weights are expected, any string, array or object passes, and ``add`` checks its numbers. If
+a field occurs twice in an object, the last one counts, which is the parser's rule.
 
 Limits: integers have 64 bits; nesting is at most about 1,000 deep (the parser's limits).
 """
@@ -27,7 +25,7 @@ __all__ = ["read_jsonl"]
 
 
 class _NoDocumentError(Exception):
-    """A line is no document; the message is the reason."""
+    """A line is not a document; the message is the reason."""
 
 
 def read_jsonl(
@@ -86,7 +84,7 @@ def _document(
         body_field = next((each for each in body_fields if each in record), body_field)
     if key_field not in record or body_field not in record:
         field = body_field if key_field in record else key_field
-        raise _NoDocumentError(f"no field {field!r}; fields there: {shown_names(record)}")
+        raise _NoDocumentError(f"no field {field!r}; the fields are: {shown_names(record)}")
 
     key = record[key_field]
     if type(key) is int:
@@ -107,14 +105,14 @@ def _document(
         raise _NoDocumentError(f"{what} {body_field!r} is {kind}, expected {expected}")
     reason = validate_key(key)
     if reason is None and is_text and isinstance(body, list | frozenset):
-        reason = validate_body(body)  # a string that was parsed has no surrogates
+        reason = validate_body(body)  # a parsed string has no surrogates
     if reason is not None:
         raise _NoDocumentError(reason)
     return Document(key, body, source)
 
 
 def _set(tokens: list[object], field: str) -> frozenset[str]:
-    """The tokens of a set."""
+    """Return the tokens of a set."""
     for number, token in enumerate(tokens, start=1):
         if not isinstance(token, str):
             kind = json_kind(token)

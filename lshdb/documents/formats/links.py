@@ -1,9 +1,9 @@
-"""Links of a graph: one a line, ``source TAB target`` or ``source TAB target TAB count``.
+"""Links of a graph: one per line, ``source TAB target`` or ``source TAB target TAB count``.
 
-Decided: keys stand as they are, without quotes and escapes, so that a key is found in an index by
-its very bytes; one that holds a tab or a line feed cannot be named here. A line ends in LF or CRLF.
-Blank lines mean nothing. Every line stands for itself: one that is no link is rejected, and the
-next is read as if nothing had been.
+Decided: keys are written plainly, without quotes and escapes, so that a key is found in an index
+by its very bytes. A key with a tab or a line feed cannot be written here. A line ends in LF or
+CRLF. Blank lines are skipped. Every line is independent: a line that is not a link is rejected,
+and the next one is read as usual.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from lshdb.documents.io.single_file import open_single
 __all__ = ["MAX_COUNT", "read_links"]
 
 MAX_COUNT = 2**53
-"""The largest count of a line: every program that reads the sums as JSON has it exactly."""
+"""The largest count of a line; every program that reads it as JSON keeps it exact."""
 
 _LINE_BYTES = 2 * MAX_KEY_BYTES + 100
 
 
 class _NoLinkError(Exception):
-    """A line is no link; the message is the reason."""
+    """A line is not a link; the message is the reason."""
 
 
 def read_links(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, int] | Rejected]:
@@ -38,13 +38,13 @@ def read_links(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, int] | 
     Yields
     ------
     tuple of (str, str, int) or Rejected
-        Source, target and count of each line that is not blank, in order; the count is 1 where
+        Source, target and count of each line that is not blank, in order; the count is 1 if
         the line has none.
 
     Raises
     ------
     InputError
-        The path cannot be read, or not to its end; the links before have been given.
+        The path cannot be read to its end; the links before that point have been yielded.
     """
     with open_single(path, input_format="tsv") as (name, chunks):
         for number, line in enumerate(split_lines(chunks, _LINE_BYTES), start=1):
@@ -58,11 +58,9 @@ def read_links(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, int] | 
 
 
 def _link(line: bytes | TooLong) -> tuple[str, str, int] | None:
-    """The link of a line; None for a blank line."""
+    """Return the link of a line; None for a blank line."""
     if isinstance(line, TooLong):
-        raise _NoLinkError(
-            f"the line has {line.size:,} bytes; no link has more than {_LINE_BYTES:,}"
-        )
+        raise _NoLinkError(f"the line has {line.size:,} bytes; a link has at most {_LINE_BYTES:,}")
     try:
         cells = line.removesuffix(b"\r").decode("utf-8").split("\t")
     except UnicodeDecodeError as error:
@@ -71,7 +69,9 @@ def _link(line: bytes | TooLong) -> tuple[str, str, int] | None:
         if len(cells) == 1 and (not cells[0] or cells[0].isspace()):
             return None
         found = "one cell" if len(cells) == 1 else f"{len(cells)} cells"
-        raise _NoLinkError(f"{found}, expected source, target and perhaps a count, between tabs")
+        raise _NoLinkError(
+            f"{found}, expected source, target and perhaps a count, separated by tabs"
+        )
     source, target = cells[:2]
     for end, key in (("source", source), ("target", target)):
         reason = validate_key(key)

@@ -1,17 +1,16 @@
-"""``.npy`` arrays -> blocks of rows: the header, the types that are read, both orders of storage.
+"""Read ``.npy`` arrays as blocks of rows: the header, the supported types, both storage orders.
 
-Decided: an array is read as a stream, a block of bounded bytes at a time, never whole and never
-through a memory map. Under a map, a file that another program cuts is SIGBUS, which ends the
-process; here it is an error. A stream also comes from a pipe, out of ``.npy.gz``, and out of a
-member of an ``.npz``.
+Decided: an array is read as a stream, one block of bounded size at a time, never as a whole and
+never through a memory map. If another program truncates a mapped file, SIGBUS ends the process;
+here it is an error. A stream may also be a pipe, a ``.npy.gz``, or a member of an ``.npz``.
 
-In Fortran order a row lies scattered over the whole file, so a block is read column by column at
-its places (pread), in pieces of that block's length. What cannot be read at any place must fit in
-one such block then.
+In Fortran order a row is scattered over the whole file, so a block is read column by column
+(pread), in pieces of the block's length. An array in Fortran order that does not come from a
+seekable file must fit in one block.
 
-Read are float32, float64, float16, uint8 and bool in either byte order. Other numbers are refused
-and not converted, for nobody knows what was meant by rounding them; Python objects are pickles,
-which can run code, and are never loaded. What lies behind the last row is not looked at.
+The supported types are float32, float64, float16, uint8 and bool in either byte order. Other
+numbers are refused and not converted, because rounding them may not be what the user meant. Python
+objects are pickles, which can run code, and are never loaded. Bytes after the last row are ignored.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ __all__ = [
 ]
 
 BLOCK_BYTES = 2**20
-"""Of rows that are read at once."""
+"""Bytes of rows that are read at once."""
 SCATTERED_BYTES = 16 * 2**20
-"""Of rows that are read at once in Fortran order."""
+"""Bytes of rows that are read at once in Fortran order."""
 MAX_HEADER_BYTES = 2**16
 _MAGIC = b"\x93NUMPY"
 _VECTOR_TYPES = {("f", 4), ("f", 8), ("f", 2), ("u", 1), ("b", 1)}
@@ -50,7 +49,7 @@ _VECTOR_TYPES = {("f", 4), ("f", 8), ("f", 2), ("u", 1), ("b", 1)}
 
 @dataclass(frozen=True, slots=True)
 class ArrayHeader:
-    """What a ``.npy`` says of itself.
+    """The header of a ``.npy``.
 
     Attributes
     ----------
@@ -69,17 +68,17 @@ class ArrayHeader:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of what has one first index."""
+        """Bytes of one row: of all elements with the same first index."""
         return int(np.prod(self.shape[1:], dtype=object)) * self.dtype.itemsize
 
 
 class ByteStream:
-    """Takes so many bytes at a time from chunks that are cut anywhere.
+    """Takes a given number of bytes at a time from chunks that are cut anywhere.
 
     Attributes
     ----------
     damage : BrokenSourceError or None
-        What broke the chunks off; the bytes before it are given first.
+        The error that ended the chunks; the bytes before it are returned first.
     """
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
@@ -88,7 +87,7 @@ class ByteStream:
         self.damage: BrokenSourceError | None = None
 
     def take(self, size: int) -> bytes:
-        """The next bytes; fewer at the end."""
+        """Return the next ``size`` bytes; fewer at the end."""
         parts = []
         while size:
             if not self._rest:
@@ -110,13 +109,13 @@ def read_header(data: ByteStream) -> ArrayHeader:
     Raises
     ------
     BrokenSourceError
-        It is none that can be read.
+        The header cannot be read.
     """
     start = data.take(8)
     if data.damage is not None:
         raise data.damage
     if not start.startswith(_MAGIC) or len(start) < 8:
-        raise BrokenSourceError("is no .npy file: it does not begin with \\x93NUMPY and a version")
+        raise BrokenSourceError("is not a .npy file: it must begin with \\x93NUMPY and a version")
     version = (start[6], start[7])
     if version not in ((1, 0), (2, 0)):
         raise BrokenSourceError(
@@ -124,7 +123,7 @@ def read_header(data: ByteStream) -> ArrayHeader:
         )
     length = data.take(2 if version == (1, 0) else 4)
     size = int.from_bytes(length, "little")
-    # NumPy would take as much memory as a header says it needs.
+    # NumPy would allocate as much memory as the header asks for.
     if size > MAX_HEADER_BYTES:
         raise BrokenSourceError(
             f"has a .npy header of {size:,} bytes, expected at most {MAX_HEADER_BYTES:,}"
@@ -138,14 +137,14 @@ def read_header(data: ByteStream) -> ArrayHeader:
             shape, is_fortran, dtype = np.lib.format.read_array_header_2_0(content)
         if any(length < 0 for length in shape):
             raise ValueError(f"the shape is {shape}")
-    except Exception as error:  # NumPy reads it as a Python literal, and lets out what comes of it
+    except Exception as error:  # NumPy parses a Python literal, and any error may come out
         reason = printable(str(error))[:200]
-        raise BrokenSourceError(f"has no .npy header that can be read: {reason}") from error
+        raise BrokenSourceError(f"has a .npy header that cannot be read: {reason}") from error
     return ArrayHeader(dtype, shape, is_fortran, len(start) + len(length) + len(header))
 
 
 def vector_fault(header: ArrayHeader, limit: int) -> str | None:
-    """Why an array holds no vectors, one a row; None where it does.
+    """Return why an array cannot hold one vector per row; None if it can.
 
     Parameters
     ----------
@@ -167,13 +166,13 @@ def vector_fault(header: ArrayHeader, limit: int) -> str | None:
     shape = header.shape
     if len(shape) == 1:
         return (
-            f"holds one dimension ({shape[0]:,} numbers), expected two, with a vector a row: "
+            f"has one dimension ({shape[0]:,} numbers), expected two, with one vector per row: "
             "save array.reshape(1, -1) if it is one vector"
         )
     if len(shape) != 2:
-        return f"holds {len(shape)} dimensions, expected two, with a vector a row"
+        return f"has {len(shape)} dimensions, expected two, with one vector per row"
     if not shape[1]:
-        return "holds vectors of no numbers"
+        return "holds vectors without numbers"
     if header.row_bytes > limit:
         return f"holds vectors of {header.row_bytes:,} bytes, more than the limit of {limit:,}"
     return None
@@ -182,16 +181,16 @@ def vector_fault(header: ArrayHeader, limit: int) -> str | None:
 def read_blocks(
     header: ArrayHeader, data: ByteStream, *, descriptor: int | None = None
 ) -> Iterator[NDArray[Any]]:
-    """Read the rows of an array, a block at a time.
+    """Read the rows of an array, one block at a time.
 
     Parameters
     ----------
     header : ArrayHeader
         Already read from ``data``.
     data : ByteStream
-        Behind the header.
+        The bytes after the header.
     descriptor : int, optional
-        Of the same bytes, where they lie in a file that can be read at any place.
+        Of the file with the same bytes, if it can be read at any place.
 
     Yields
     ------
@@ -201,8 +200,8 @@ def read_blocks(
     Raises
     ------
     BrokenSourceError
-        The array ends early or cannot be read on; whole rows before have been given. Or it is in
-        Fortran order, more than one block, and there is no descriptor.
+        The array ends early or reading fails; whole rows before that have been yielded. Or it is
+        in Fortran order, larger than one block, and there is no descriptor.
     """
     if header.is_fortran and len(header.shape) > 1:
         yield from _scattered_blocks(header, data, descriptor)
@@ -222,7 +221,7 @@ def read_blocks(
 
 
 def read_rows(header: ArrayHeader, descriptor: int, rows: Iterable[int]) -> Iterator[NDArray[Any]]:
-    """Some rows of an array in C order, each by itself; there must be as many as its header says.
+    """Read some rows of an array in C order, one by one; the file must be whole.
 
     Raises
     ------
@@ -235,7 +234,7 @@ def read_rows(header: ArrayHeader, descriptor: int, rows: Iterable[int]) -> Iter
 
 
 def is_whole(header: ArrayHeader, descriptor: int) -> bool:
-    """Whether a file is as long as its header says."""
+    """Return whether a file is as long as its header says."""
     n_bytes = header.shape[0] * header.row_bytes if header.shape else 0
     return os.fstat(descriptor).st_size >= header.offset + n_bytes
 
@@ -243,7 +242,7 @@ def is_whole(header: ArrayHeader, descriptor: int) -> bool:
 def _scattered_blocks(
     header: ArrayHeader, data: ByteStream, descriptor: int | None
 ) -> Iterator[NDArray[Any]]:
-    """The rows of an array in Fortran order."""
+    """Read the rows of an array in Fortran order."""
     n_rows, dim = header.shape
     if descriptor is None:
         yield from _one_block(header, data)
@@ -260,7 +259,7 @@ def _scattered_blocks(
             try:
                 content = read_at(descriptor, n * size, place)
             except OSError as error:
-                reason = f"cannot be read on: {system_reason(error)}"
+                reason = f"reading failed: {system_reason(error)}"
                 raise BrokenSourceError(f"{reason}, in row {first:,}") from error
             if len(content) != n * size:
                 raise _ended(data, f"in column {column:,}", header)
@@ -269,11 +268,11 @@ def _scattered_blocks(
 
 
 def _one_block(header: ArrayHeader, data: ByteStream) -> Iterator[NDArray[Any]]:
-    """All rows of an array in Fortran order, from a stream."""
+    """Read all rows of an array in Fortran order from a stream."""
     n_bytes = header.shape[0] * header.row_bytes
     if n_bytes > SCATTERED_BYTES:
         raise BrokenSourceError(
-            f"is in Fortran order with {n_bytes:,} bytes, of which at most {SCATTERED_BYTES:,} can "
+            f"is in Fortran order with {n_bytes:,} bytes, but at most {SCATTERED_BYTES:,} can "
             "come from a pipe or a compressed file: save numpy.ascontiguousarray(array)"
         )
     content = data.take(n_bytes)
@@ -284,11 +283,11 @@ def _one_block(header: ArrayHeader, data: ByteStream) -> Iterator[NDArray[Any]]:
 
 
 def _native(array: NDArray[Any]) -> NDArray[Any]:
-    """In the machine's byte order."""
+    """Return the array in the machine's byte order."""
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _ended(data: ByteStream, where: str, header: ArrayHeader) -> BrokenSourceError:
     if data.damage is not None:
         return BrokenSourceError(f"{data.damage.reason}, {where}")
-    return BrokenSourceError(f"ends {where}, and its header says {header.shape[0]:,} rows")
+    return BrokenSourceError(f"ends {where}, but its header says {header.shape[0]:,} rows")

@@ -1,12 +1,12 @@
-"""Parquet files -> documents, by pyarrow, which is an extra: ``lshdb[parquet]``.
+"""Read documents from Parquet files, with pyarrow from the extra ``lshdb[parquet]``.
 
-Read are a column of keys (strings or whole numbers), and a column of bodies: strings, lists of
-numbers, lists of strings (tokens), binary values (packed bits), maps and structures (weights).
-A row without a key, or without a body, is rejected; its source is ``file: row 17``, from 0 on.
+Two columns are read: the keys (strings or whole numbers) and the bodies (strings, lists of
+numbers, lists of strings as tokens, binary values as packed bits, maps and structures as weights).
+A row without a key or a body is rejected; its source is ``file: row 17``, counted from 0.
 
-Decided: a file is read a batch at a time, of as many rows as fit in 8 MiB by what the file says of
-their size, and only the two columns. A table has keys, as CSV has: without the column it is
-refused, unless they come from a side file; rows are not numbered in silence.
+Decided: a file is read in batches of as many rows as fit in 8 MiB, by the sizes that the file
+states. A table has keys, as CSV has: without a key column it is refused, unless the keys come from
+a side file. Rows are not numbered silently.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["read_parquet"]
 _BATCH_BYTES = 8 * 2**20
 _BATCH_ROWS = 8_192
 _BUFFER_BYTES = 2**20
-"""Of a column that is read on; without it pyarrow reads a whole row group of one."""
+"""The read buffer of a column, in bytes; without it pyarrow reads a whole row group at once."""
 
 
 def read_parquet(
@@ -48,21 +48,21 @@ def read_parquet(
     name : str
         The file, for messages.
     fields : Fields
-        Its columns; or where else keys come from.
+        Its columns, or the side file of keys.
     limit : int
         The longest text or list, in bytes.
 
     Yields
     ------
     Document or Rejected
-        One a row, in order.
+        One per row, in order.
 
     Raises
     ------
     BrokenSourceError
-        The file is no Parquet, is damaged, or has no such columns.
+        The file is not Parquet, is damaged, or lacks a column.
     InputError
-        A side file of keys has not as many as there are rows, or cannot be read.
+        A side file of keys does not have one key per row, or cannot be read.
     """
     arrow, parquet = load_arrow()
     row = 0
@@ -83,20 +83,20 @@ def read_parquet(
         raise BrokenSourceError(f"cannot be read as Parquet: {reason}, in row {row:,}") from error
 
 
-_NO_KEY = RowKey("", "there is no key for the row; the file of keys has changed")
+_NO_KEY = RowKey("", "the row has no key; the file of keys has changed")
 
 
 def _columns(arrow: Any, schema: Any, fields: Fields) -> list[str]:
-    """The column of bodies, and unless keys come from elsewhere that of keys."""
+    """Return the column of bodies, and the column of keys unless a side file holds them."""
     names = list(schema.names)
     body = next((each for each in fields.bodies if each in names), fields.bodies[0])
     wanted = [body] if fields.keys is not None else [body, fields.key_name]
     for column in wanted:
         if names.count(column) != 1:
             found = "more than one" if column in names else "no"
-            option = "--keys FILE gives keys of a table without; " if column != body else ""
+            option = "--keys FILE gives keys to a table without them; " if column != body else ""
             raise BrokenSourceError(
-                f"has {found} column {column!r}; {option}columns there: {shown_names(names)}"
+                f"has {found} column {column!r}; {option}the columns are: {shown_names(names)}"
             )
     types = arrow.types
     kind = schema.field(body).type
@@ -113,7 +113,7 @@ def _columns(arrow: Any, schema: Any, fields: Fields) -> list[str]:
 
 
 def _batch_rows(metadata: Any) -> int:
-    """Rows of a batch that is not large, by the largest rows of any row group."""
+    """Return the rows per batch, by the largest mean row size of any row group."""
     largest = 1
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
@@ -133,7 +133,7 @@ def _keys(column: Any) -> Iterator[RowKey]:
 
 
 def _bodies(arrow: Any, column: Any) -> list[Any]:
-    """Arrays of numbers where a column has such, without an object a number; else Python's own."""
+    """Return arrays for a column of numbers, without one object per number; else Python values."""
     types = arrow.types
     kind = column.type
     if types.is_map(kind):
@@ -162,7 +162,7 @@ def _item(
     if reason is None and body is None:
         reason = "the body is null"
     if reason is None and size > limit:
-        reason = f"the body has {size:,} bytes or more, more than the limit of {limit:,}"
+        reason = f"the body has at least {size:,} bytes, more than the limit of {limit:,}"
     if reason is None and is_text:
         reason = validate_body(body)
     return Document(key, body, source) if reason is None else Rejected(source, reason)

@@ -1,9 +1,9 @@
-"""Plain text: one file is one document, its key is its path.
+"""Plain text: one file is one document, and its path is the key.
 
-Decided: the bytes are UTF-8 or the file is rejected; no encoding is guessed. Line ends stay as they
-are. This is the one format that holds a whole file, so it reads no further than the limit.
+Decided: a file that is not UTF-8 is rejected; no encoding is guessed. Line ends stay unchanged.
+This is the only format that holds a whole file, so it reads no further than the limit.
 
-A file of its own: each format has one.
+A module of its own, as every format has one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def read_plaintext(
     Parameters
     ----------
     chunks : iterable of bytes
-        The content of the file, cut anywhere; not read on past the limit.
+        The content of the file, cut anywhere; not read past the limit.
     name : str
         The file, for messages.
     key : str

@@ -1,8 +1,8 @@
-"""JSON Lines as they lie: each line with its bytes and the object that it holds.
+"""Raw JSON Lines: the bytes of each line and the object in it.
 
-For passing lines on unchanged. Nothing is rejected here: a line that holds no object has none, and
-whoever reads decides what becomes of it. A line over the limit is handed on in pieces as it is
-read, so that it is neither held nor lost.
+This reader is for passing lines on unchanged. It rejects nothing: a line without an object has
+``record`` None, and the caller decides what to do with it. A line over the limit is yielded in
+pieces as it is read, so that it is neither held nor lost.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class RawLine(NamedTuple):
     Attributes
     ----------
     data : bytes
-        With the line end, where it has come.
+        With the line end, if it has been read.
     record : dict or None
         The object in the line.
     continues : bool
-        Whether this is a later piece of the line that the one before it belongs to.
+        Whether this piece continues the line of the piece before it.
     is_whole : bool
-        Whether it is no piece.
+        Whether it is a whole line.
     """
 
     data: bytes
@@ -41,18 +41,18 @@ class RawLine(NamedTuple):
 
 
 def read_raw_lines(path: str | os.PathLike[str], *, limit: int) -> Iterator[RawLine]:
-    """The lines of a JSON Lines file, plain or compressed.
+    """Read the lines of a JSON Lines file, plain or compressed.
 
     Parameters
     ----------
     path : path-like
     limit : int
-        The longest line that is looked into, in bytes without its line feed.
+        The longest line that is parsed, in bytes without its line feed.
 
     Raises
     ------
     InputError
-        The path cannot be read, or not to its end; the lines before have been given.
+        The path cannot be read to its end; the lines before that point have been yielded.
     """
     with open_single(path, input_format="jsonl") as (_, chunks):
         for piece in _pieces(chunks, limit):
@@ -60,7 +60,7 @@ def read_raw_lines(path: str | os.PathLike[str], *, limit: int) -> Iterator[RawL
 
 
 def key_of(record: dict[str, Any] | None, key_field: str) -> str | None:
-    """The key that ``read_documents`` would take from an object; None where it has none."""
+    """Return the key that ``read_documents`` would take from an object; None if it has none."""
     key = None if record is None else record.get(key_field)
     if type(key) is int:
         return str(key)
@@ -68,7 +68,7 @@ def key_of(record: dict[str, Any] | None, key_field: str) -> str | None:
 
 
 def _pieces(chunks: Iterator[bytes], limit: int) -> Iterator[RawLine]:
-    """Lines, and pieces of those over the limit; their objects are not looked for yet."""
+    """Yield lines, and pieces of lines over the limit, without parsing them."""
     held: list[bytes] = []
     size, in_pieces = 0, False
     for chunk in chunks:

@@ -1,9 +1,9 @@
-"""What a file looks like by its first bytes: a table of formats that are no plain text.
+"""Recognise formats that are not plain text by the first bytes of a file.
 
-A file whose name says nothing is one text. So a file of records, markup or binary data would become
-one document without a word; this table is what tells them apart. It names what it recognises, and
-what to do with it. It looks for what no plain text begins with: a wrong answer costs a document
-that somebody meant, so what is doubtful is left to be text.
+A file with an unknown extension is one text. Without this table, a file of records, markup or
+binary data would silently become one document. The table names each format that it recognises and
+what to do with it. It looks only for beginnings that no plain text has: a wrong answer costs a
+document that the user meant, so a doubtful file counts as text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lshdb.documents.io.lines import BOM
 __all__ = ["HEAD", "Look", "by_name", "is_delimited", "look_at"]
 
 HEAD = 4096
-"""Bytes that are looked at."""
+"""Bytes at the beginning that are examined."""
 
 _TO_JSON_LINES = "convert it to JSON Lines, one object a line"
 _TO_TEXT = "extract its text first"
@@ -34,7 +34,7 @@ class Look(NamedTuple):
     advice : str
         What to do with it.
     is_binary : bool
-        Whether it is no text at all, so that no format of text can be meant.
+        Whether it is binary data, which no text format can read.
     """
 
     what: str
@@ -44,24 +44,24 @@ class Look(NamedTuple):
     @property
     def reason(self) -> str:
         """For messages, after the name of the file."""
-        return f"looks like {self.what}, which is not read as it is; {self.hint}"
+        return f"looks like {self.what}, which cannot be read directly; {self.hint}"
 
     @property
     def hint(self) -> str:
-        """What to do, and how to have a text taken as it is all the same."""
-        return self.advice if self.is_binary else f"{self.advice}, or take it with --input text"
+        """What to do, and for a text how to read it as plain text nevertheless."""
+        return self.advice if self.is_binary else f"{self.advice}, or pass --input text"
 
 
 def _binary(what: str, advice: str) -> Look:
     return Look(what, advice, is_binary=True)
 
 
-_RENAME = "give the file a name that ends in {}, by which it is decompressed"
+_RENAME = "give the file a name that ends in {}, so that it is decompressed"
 _ARROW = "convert it to Parquet (.parquet) or JSON Lines"
 _PARQUET = _binary(
     "a Parquet file",
-    "add and query read it by a name that ends in .parquet, or with --input parquet; for the rest "
-    "convert it to JSON Lines",
+    "for add and query, give it a name that ends in .parquet or pass --input parquet; for other "
+    "commands, convert it to JSON Lines",
 )
 
 # fmt: off
@@ -115,7 +115,7 @@ _RECORDS: tuple[tuple[re.Pattern[bytes], Look], ...] = tuple(
          Look("an XML file", f"{_TO_JSON_LINES}, or {_TO_TEXT}")),
         (rb"\{\\rtf\d", Look("an RTF file", _TO_TEXT)),
         (rb"\{\s*\"[^\"\n]*\"\s*:[^\n]*\}[ \r]*\n\s*\{\s*\"",
-         Look("JSON Lines", "give it a name that ends in .jsonl, or --input jsonl")),
+         Look("JSON Lines", "give it a name that ends in .jsonl, or pass --input jsonl")),
         (rb"\{\s*\"[^\"\n]*\"\s*:", Look("a JSON object", _TO_JSON_LINES)),
         (rb"\[\s*\{\s*\"[^\"\n]*\"\s*:",
          Look("a JSON array of objects", f"{_TO_JSON_LINES} (jq -c '.[]')")),
@@ -139,8 +139,8 @@ _RECORDS: tuple[tuple[re.Pattern[bytes], Look], ...] = tuple(
 # fmt: on
 
 _BY_NAME = {
-    ".json": Look("JSON that is no JSON Lines", _TO_JSON_LINES),
-    ".geojson": Look("JSON that is no JSON Lines", _TO_JSON_LINES),
+    ".json": Look("JSON, but not JSON Lines", _TO_JSON_LINES),
+    ".geojson": Look("JSON, but not JSON Lines", _TO_JSON_LINES),
     ".xml": Look("an XML file", f"{_TO_JSON_LINES}, or {_TO_TEXT}"),
     ".html": Look("an HTML page", _TO_TEXT),
     ".htm": Look("an HTML page", _TO_TEXT),
@@ -151,16 +151,16 @@ _BY_NAME = {
     ".mbox": Look("an mbox file of mails", _TO_JSON_LINES),
     ".warc": Look("a WARC file of pages", _TO_JSON_LINES),
 }
-"""Names that say of a text what it is, where its beginning does not."""
+"""Extensions of text formats that the beginning of a file may not show."""
 
 
 def look_at(head: bytes) -> Look | None:
-    """What the first bytes of a file say that it is; None for what may be plain text.
+    """Return the format that the first bytes show; None if they may be plain text.
 
     Parameters
     ----------
     head : bytes
-        Its first ``HEAD`` bytes, decompressed; fewer where it is shorter.
+        The first ``HEAD`` bytes, decompressed; fewer if the file is shorter.
     """
     for pattern, look in _MAGIC:
         if pattern.match(head):
@@ -173,7 +173,7 @@ def look_at(head: bytes) -> Look | None:
 
 
 def by_name(path: str) -> Look | None:
-    """What the name of a file says that it is, without the ending of its compression."""
+    """Return the format that the extension shows, ignoring ``.gz`` and ``.zst``."""
     stem, extension = os.path.splitext(path.lower())
     if extension in (".gz", ".zst"):
         extension = os.path.splitext(stem)[1]
@@ -181,10 +181,10 @@ def by_name(path: str) -> Look | None:
 
 
 def is_delimited(head: bytes) -> Look | None:
-    """CSV or TSV, where the first lines have as many delimiters each, and at least one."""
+    """Recognise CSV or TSV: the first lines have the same number of delimiters, at least one."""
     lines = [line for line in head.splitlines()[:5] if line.strip() and b"\0" not in head]
     if len(lines) > 2:
-        lines.pop()  # which may be cut
+        lines.pop()  # the last line may be cut
     for delimiter, name in ((b"\t", "TSV"), (b",", "CSV"), (b";", "CSV with semicolons")):
         counts = {line.count(delimiter) for line in lines}
         if len(lines) > 1 and len(counts) == 1 and counts != {0}:

@@ -1,12 +1,12 @@
-"""Keys of rows that have none of their own: numbers, a side file, or an array beside the vectors.
+"""Keys for rows of arrays: row numbers, a side file, or an array beside the vectors.
 
-Decided: rows are numbered from 0, as NumPy numbers them. The rows of one file have their bare
-numbers as keys; of several files that are read together the number stands behind the file's path
-and a colon, so that no key comes twice.
+Decided: rows are numbered from 0, as in NumPy. If one file is read, the keys are the bare numbers.
+If several files are read together, the file's path and a colon come before the number, so that no
+key occurs twice.
 
-A side file has one key a row, in the order of the rows: a text file with a key a line, plain or
-compressed, or a ``.npy`` of strings or whole numbers. It is gone through once beforehand, so that a
-wrong number of keys is an error before the first document and no row gets the key of another.
+A side file has one key per row, in the order of the rows: a text file with one key per line, plain
+or compressed, or a ``.npy`` of strings or whole numbers. Its keys are counted first, so that a
+wrong number is an error before the first document and no row gets the key of another.
 """
 
 from __future__ import annotations
@@ -38,62 +38,63 @@ class RowKey(NamedTuple):
 
 
 def numbered_keys(prefix: str) -> Iterator[RowKey]:
-    """``prefix0``, ``prefix1``, ... without end."""
+    """Yield ``prefix0``, ``prefix1``, ... without end."""
     for number in itertools.count():
         key = f"{prefix}{number}"
         yield RowKey(key, validate_key(key) if prefix else None)
 
 
 def key_fault(header: ArrayHeader) -> str | None:
-    """Why an array holds no keys, one a row; None where it does."""
+    """Return why an array cannot hold one key per row; None if it can."""
     dtype = header.dtype
     if dtype.hasobject:
         return "holds Python objects, which are never loaded: save them with dtype=str"
     if dtype.kind not in "USiu" or not dtype.itemsize:
         return f"holds {printable(str(dtype))[:80]}, expected strings or whole numbers"
     if len(header.shape) != 1:
-        return f"holds {len(header.shape)} dimensions, expected one, with a key a row"
+        return f"has {len(header.shape)} dimensions, expected one, with one key per row"
     return None
 
 
 def array_keys(header: ArrayHeader, data: ByteStream) -> Iterator[RowKey]:
-    """The keys of an array of strings or whole numbers.
+    """Yield the keys of an array of strings or whole numbers.
 
     Raises
     ------
     BrokenSourceError
-        It ends early, or cannot be read on.
+        The array ends early, or reading fails.
     """
     for block in read_blocks(header, data):
         yield from map(_row_key, _listed(block))
 
 
 def side_keys(path: str | os.PathLike[str], n_rows: int) -> Iterator[RowKey]:
-    """The keys of a side file.
+    """Count the keys of a side file, and return an iterator over them.
 
     Parameters
     ----------
     path : path-like
-        A text file, plain, ``.gz`` or ``.zst``, with a key a line; or a ``.npy``.
+        A text file, plain, ``.gz`` or ``.zst``, with one key per line; or a ``.npy``.
     n_rows : int
-        As many keys as there must be.
+        The number of keys that the file must have.
 
     Raises
     ------
     InputError
-        The file cannot be read, or not twice; or it has another number of keys.
+        The file cannot be read twice, or it has another number of keys.
     """
     name = os.fspath(path)
     if not os.path.isfile(name):
         raise InputError(
-            f"{printable(name)}: there is no such file of keys",
-            hint="name a file with a key a line, or a .npy; it is read twice, so no pipe",
+            f"{printable(name)}: no such file of keys",
+            hint="name a file with one key per line, or a .npy; it is read twice, so it cannot be "
+            "a pipe",
         )
     n_keys = sum(1 for _ in _side_keys(name, only_count=True))
     if n_keys != n_rows:
         raise InputError(
-            f"{printable(name)} has {n_keys:,} keys, and there are {n_rows:,} vectors",
-            hint="give as many keys as there are rows, in their order",
+            f"{printable(name)} has {n_keys:,} keys, but there are {n_rows:,} vectors",
+            hint="give one key per row, in the order of the rows",
         )
     return _side_keys(name)
 
@@ -130,8 +131,8 @@ def _row_key(value: str | bytes | int) -> RowKey:
 
 
 def _listed(block: NDArray[Any]) -> list[str | bytes | int]:
-    # NumPy lets a SystemError out for numbers that are no characters.
+    # NumPy raises SystemError for numbers that are not characters.
     if block.dtype.kind == "U" and int(block.view(np.uint32).max()) > sys.maxunicode:
-        raise BrokenSourceError("holds keys that are no text: a character is beyond U+10FFFF")
+        raise BrokenSourceError("holds keys that are not text: a character is beyond U+10FFFF")
     items: list[str | bytes | int] = block.tolist()
     return items

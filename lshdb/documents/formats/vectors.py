@@ -1,12 +1,11 @@
-"""Arrays of vectors -> documents: ``.npy`` files, and an array of an ``.npz``.
+"""Read documents from arrays of vectors: ``.npy`` files, and one array of an ``.npz``.
 
 A vector's body is its row, a 1-D array in the type of the file; its source is ``file: row 17``,
-rows numbered from 0. Whether the numbers are any good for an index (their count, NaN, a zero
-vector) is said by who adds them. What is wrong with the file is one rejection; rows before a cut
-are given.
+with rows numbered from 0. ``add`` checks the numbers (their count, NaN, a zero vector). A fault of
+the file is one rejection; rows before a cut are yielded.
 
-Decided: of an ``.npz`` the array is streamed out of its member (``numpy.savez`` stores members,
-``savez_compressed`` deflates them); its keys, if they lie beside it, are streamed along.
+Decided: an array of an ``.npz`` is streamed from its member (``numpy.savez`` stores members,
+``savez_compressed`` deflates them). Keys in another array of the ``.npz`` are streamed alongside.
 """
 
 from __future__ import annotations
@@ -67,23 +66,23 @@ def read_npy(
     fields : Fields
         Where keys come from.
     prefix : str
-        Of keys that are row numbers.
+        Put before row numbers that serve as keys.
     limit : int
         The longest row, in bytes.
     descriptor : int, optional
-        Of the file, where it is none that is compressed.
+        Of the file, if it is not compressed.
 
     Yields
     ------
     Document or Rejected
-        One a row, in order.
+        One per row, in order.
 
     Raises
     ------
     BrokenSourceError
-        The file is no such array, or ends early.
+        The file is not an array of vectors, or ends early.
     InputError
-        A side file of keys has not as many as there are rows, or cannot be read.
+        A side file of keys does not have one key per row, or cannot be read.
     """
     data = ByteStream(chunks)
     header = read_header(data)
@@ -104,7 +103,7 @@ def read_npz(
     file : binary file
         Seekable.
     fields : Fields
-        The array, by default the only two-dimensional one, and where keys come from: by default the
+        The array, by default the only two-dimensional one, and the source of keys, by default the
         array ``id`` if there is one, else row numbers.
     name, prefix, limit
         As for :func:`read_npy`.
@@ -132,14 +131,14 @@ def read_npz(
 
 
 def given_keys(fields: Fields, prefix: str, n_rows: int) -> Iterator[RowKey]:
-    """Keys of rows that have none beside them: of a side file, or numbers."""
+    """Return keys from the side file, or else row numbers."""
     return numbered_keys(prefix) if fields.keys is None else side_keys(fields.keys, n_rows)
 
 
 def row_documents(
     blocks: Iterable[Iterable[Any]], keys: Iterator[RowKey], *, name: str
 ) -> Iterator[Document | Rejected]:
-    """A document a row; one whose key cannot be used is rejected."""
+    """Yield one document per row; a row with an unusable key is rejected."""
     row = 0
     for block in blocks:
         for body in block:
@@ -152,7 +151,7 @@ def row_documents(
                 yield Rejected(source, reason)
 
 
-_NO_KEY = RowKey("", "there is no key for the row; the file of keys has changed")
+_NO_KEY = RowKey("", "the row has no key; the file of keys has changed")
 
 
 def _is_array(member: str) -> bool:
@@ -182,9 +181,9 @@ def _member_chunks(file: IO[bytes]) -> Iterator[bytes]:
 def _opened(
     opened: ExitStack, archive: zipfile.ZipFile, names: list[str], name: str
 ) -> tuple[ArrayHeader, ByteStream]:
-    """The header of an array, and what comes behind."""
+    """Return the header of an array, and the bytes after it."""
     if name not in names:
-        raise BrokenSourceError(f"has no array {name!r}; arrays there: {shown_names(names)}")
+        raise BrokenSourceError(f"has no array {name!r}; the arrays are: {shown_names(names)}")
     with _reading_zip():
         member = opened.enter_context(archive.open(name + _SUFFIX))
     data = ByteStream(_member_chunks(member))
@@ -195,20 +194,20 @@ def _opened(
 
 
 def _only_matrix(archive: zipfile.ZipFile, names: list[str]) -> str:
-    """The name of the only array that holds vectors."""
+    """Return the name of the only array that holds vectors."""
     matrices = []
     for name in names:
         with ExitStack() as opened:
             try:
                 header, _ = _opened(opened, archive, names, name)
             except BrokenSourceError:
-                continue  # not the one that is looked for, or named by the user and refused then
+                continue  # not the array we look for; if the user names it, it is refused then
         if len(header.shape) == 2:
             matrices.append(name)
     if len(matrices) != 1:
         raise BrokenSourceError(
-            f"has {len(matrices)} two-dimensional arrays, expected one; arrays there: "
-            f"{shown_names(names)}; name one with --vector-field"
+            f"has {len(matrices)} two-dimensional arrays, expected one; the arrays are: "
+            f"{shown_names(names)}; choose one with --vector-field"
         )
     return matrices[0]
 
@@ -216,7 +215,7 @@ def _only_matrix(archive: zipfile.ZipFile, names: list[str]) -> str:
 def _keys_beside(
     opened: ExitStack, archive: zipfile.ZipFile, names: list[str], fields: Fields, n_rows: int
 ) -> Iterator[RowKey] | None:
-    """The keys of the array that the user names, or of ``id``; None without either."""
+    """Return the keys from the array that the user names, or from ``id``; None without either."""
     if fields.keys is not None or (fields.key is None and fields.key_name not in names):
         return None
     name = fields.key_name
@@ -226,6 +225,6 @@ def _keys_beside(
         raise BrokenSourceError(f"array {name!r} {fault}")
     if header.shape[0] != n_rows:
         raise BrokenSourceError(
-            f"has {header.shape[0]:,} keys in {name!r}, and there are {n_rows:,} vectors"
+            f"has {header.shape[0]:,} keys in {name!r}, but there are {n_rows:,} vectors"
         )
     return array_keys(header, data)

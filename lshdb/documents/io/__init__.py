@@ -1,1 +1,1 @@
-"""Paths, patterns, pipes and compressed files -> bytes and lines."""
+"""Turn paths, patterns, pipes and compressed files into bytes and lines."""

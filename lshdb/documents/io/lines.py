@@ -1,8 +1,8 @@
-"""Chunks of bytes -> lines of bounded length.
+"""Split chunks of bytes into lines of bounded length.
 
 Decided: a line ends at a line feed and nowhere else, so that U+2028, form feeds and lone carriage
-returns inside a text do not end it. The limit holds before memory is taken: of an over-long line
-only its length is kept, and reading goes on behind its end. A UTF-8 byte order mark is taken off
+returns inside a text do not end it. The limit applies before memory is taken: only the length of
+an over-long line is kept, and reading goes on after its end. A UTF-8 byte order mark is removed at
 the front of a file, and nowhere else.
 """
 
@@ -27,7 +27,7 @@ class TooLong:
     size : int
         Bytes of the line, without its line feed.
     n_quotes : int
-        How many of them are double quotes; from that a reader of CSV tells whether the record ends.
+        How many of them are double quotes; the CSV reader needs it to find the record's end.
     """
 
     size: int
@@ -35,7 +35,7 @@ class TooLong:
 
 
 def without_bom(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The chunks, without a byte order mark at their beginning."""
+    """Yield the chunks without a byte order mark at their beginning."""
     iterator = iter(chunks)
     head = b""
     for chunk in iterator:
@@ -66,8 +66,8 @@ def split_lines(chunks: Iterable[bytes], limit: int) -> Iterator[bytes | TooLong
     Raises
     ------
     BrokenSourceError
-        As the chunks raise it, with the number of the line it came in; what was held of that line
-        is dropped, for nobody knows what it would have been.
+        As the chunks raise it, with the line number. The beginning of that line is dropped,
+        because its rest is unknown.
     """
     n_ended = 0
     held = _Held(limit)
@@ -92,7 +92,7 @@ def split_lines(chunks: Iterable[bytes], limit: int) -> Iterator[bytes | TooLong
 
 
 class _Held:
-    """The beginning of a line whose end has not come yet; once over the limit, only counts."""
+    """The beginning of a line whose end has not come yet; beyond the limit, only its length."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -1,9 +1,9 @@
-"""Counts the bytes read from files and reports them at a bounded rate.
+"""Count the bytes read from files and report them at a bounded rate.
 
-Decided: bytes are bytes on disk, so that a compressed file counts what ``stat`` says. A file counts
-in full when it is done with, also if it was left early or could not be read, so that the last
-report equals the total. A file that has grown meanwhile counts no more than its size at the start.
-Standard input and pipes have no size: they count only when nothing else does (total 0).
+Decided: bytes are bytes on disk, so a compressed file counts its size from ``stat``. A finished
+file counts in full, even if it was left early or could not be read, so that the last report equals
+the total. A file that has grown since counts no more than its size at the start. Standard input
+and pipes have no size: they count only when nothing else does (total 0).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _STEP = 2**20
 
 
 class Progress:
-    """Where a reading of several files stands.
+    """Progress through several files.
 
     Parameters
     ----------
     callback : callable or None
-        Called with bytes read so far and bytes in all.
+        Called with the bytes read so far and the total.
     total : int
-        Bytes in all; 0 when unknown.
+        Bytes in all; 0 if unknown.
     """
 
     __slots__ = ("_at", "_callback", "_done", "_reported", "_size", "_total")
@@ -38,19 +38,19 @@ class Progress:
         self._reported = 0
 
     def begin(self, size: int) -> None:
-        """The next file has that many bytes."""
+        """Begin the next file, which has ``size`` bytes."""
         self._size = size
         self._at = 0
 
     def read(self, count: int) -> None:
-        """So many bytes more of the file were read."""
+        """Add ``count`` bytes that were read from the file."""
         self._at += count
         counted = min(self._at, self._size) if self._total else self._at
         if self._done + counted - self._reported >= _STEP:
             self._report(self._done + counted)
 
     def end(self) -> None:
-        """The file is done with."""
+        """Finish the file."""
         self._done += self._size if self._total else self._at
         if self._done != self._reported:
             self._report(self._done)

@@ -1,7 +1,7 @@
-"""One file, plain or compressed, or standard input: for what is no stream of documents.
+"""Open one file, plain or compressed, or standard input, that is not a stream of documents.
 
-Unlike a reading of documents, which goes on with the next file, this ends with an error where the
-file cannot be read to its end: half of it would give an answer that looks whole.
+Reading documents goes on with the next file after damage. Reading here raises an error instead if
+the file cannot be read to its end: half of it would give an answer that looks complete.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ def open_single(
     path : path-like
         Plain, ``.gz`` or ``.zst``; ``-`` for standard input.
     input_format : str
-        Of ``FORMATS``.
+        One of ``FORMATS``.
 
     Yields
     ------
     str
-        Its name as messages show it.
+        The file's name as messages show it.
     iterator of bytes
         Its decompressed chunks.
 
     Raises
     ------
     InputError
-        The path names no file or several, or cannot be read, or not to its end; what came before
-        has been given.
+        The path names no file or several, or the file cannot be read to its end; the chunks
+        before that point have been yielded.
     """
     sources = find_sources([path], input_format=input_format)
     if len(sources) != 1:
@@ -67,6 +67,6 @@ def open_single(
     except BrokenSourceError as error:
         where = "" if error.line is None else f", at about line {error.line}"
         raise InputError(
-            f"{source.name} {error.reason}{where}; what was taken from it is not all of it",
+            f"{source.name} {error.reason}{where}; only the part before that was read",
             hint="restore the file and start again",
         ) from error

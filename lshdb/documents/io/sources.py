@@ -1,27 +1,27 @@
-"""Paths as given -> a list of sources to read, in order, all found before the first is read.
+"""Resolve paths to a list of sources, in order; all are found before the first is read.
 
 Decided:
 
-- What is named must exist and open, or nothing is read at all: a wrong name is a mistake in the
-  command. What is merely found, in a directory or by a pattern, may be gone or unreadable: that is
-  one rejected source among many.
-- The order is the order of the paths; inside a directory and among the matches of a pattern, by
-  name, component after component.
-- A directory is walked without names that begin with a dot, without following symbolic links to
-  directories (so there are no loops), without sockets, pipes and devices, and without indexes that
-  lie in it. A pipe that is named is read.
-- The format follows from the name, the same way everywhere. A file whose name says nothing is one
-  text, unless its name or its beginning says that it is records, markup or no text at all
-  (``recognition.py``): named, that is a mistake in the command; found, one rejected source.
+- A path that you name must exist and open, or nothing is read: a wrong name is a mistake in the
+  command. A file that is only found, in a directory or by a pattern, may be gone or unreadable:
+  that is one rejected source among many.
+- Sources keep the order of the paths. Files in a directory and matches of a pattern are sorted by
+  name, component by component.
+- Walking a directory skips names that begin with a dot, symbolic links to directories (so there
+  are no loops), sockets, pipes, devices and indexes. A pipe that you name is read.
+- The format follows from the name, the same way everywhere. A file with an unknown extension is
+  one text, unless its name or its beginning shows records, markup or binary data
+  (``recognition.py``). A named file of that kind is a mistake in the command; a found one is a
+  rejected source.
 
 Limits: the list of all files is held, a few hundred bytes each. A file that two paths lead to is
 read twice; within one pattern, once.
 
-Patterns (``*``, ``?``, ``[...]`` and ``**``) are not left to ``glob.glob``, whose ``**`` follows
+Patterns (``*``, ``?``, ``[...]`` and ``**``) do not use ``glob.glob``, because its ``**`` follows
 symbolic links to directories: one link to a parent makes it list every file forty times, two make
-it run for ever. Here ``**`` stands for any number of directories that are not links; a link that a
-plain component matches on the way is followed, as by a shell. Only a component that begins with a
-dot matches names that do. A directory that cannot be listed matches nothing.
+it run for ever. Here ``**`` stands for any number of directories that are not links. A link that a
+plain component matches is followed, as in a shell. Only a component that begins with a dot matches
+names that begin with one. A directory that cannot be listed matches nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MAGIC = frozenset("*?[")
 
 
 def expand_pattern(pattern: str) -> list[str]:
-    """All paths, of files and directories, that match.
+    """Return the paths of all files and directories that match.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ def expand_pattern(pattern: str) -> list[str]:
     Returns
     -------
     list of str
-        Distinct, in no particular order. A pattern that ends in ``**`` gives the directories it
-        begins from, and not what is below them.
+        Distinct, in no particular order. A pattern that ends in ``**`` gives the directories where
+        it starts, without the ones below them.
     """
     drive, rest = os.path.splitdrive(pattern)
     root = drive + rest[: len(rest) - len(rest.lstrip(os.sep))]
@@ -86,7 +86,7 @@ def expand_pattern(pattern: str) -> list[str]:
 
 
 def _step(base: str, component: str, is_last: bool) -> list[str]:
-    """What one component matches below ``base``."""
+    """Return the paths that one component matches below ``base``."""
     if not _MAGIC.intersection(component):
         path = os.path.join(base, component)
         return [path] if os.path.lexists(path) else []
@@ -147,15 +147,15 @@ class Source:
     is_regular : bool
         Whether it can be opened twice and has a size.
     problem : str or None
-        Why it cannot be read, where that is known beforehand.
+        Why it cannot be read, if that is known beforehand.
     input_format : str
-        One of ``FORMATS`` but ``auto``.
+        One of ``FORMATS`` except ``auto``.
     compression : str
-        ``gz``, ``zst`` or nothing.
+        ``gz``, ``zst`` or empty.
     is_named : bool
-        Whether its very path was given.
+        Whether the caller gave this very path.
     is_guessed : bool
-        Whether it is taken for one text only because nothing says what it is.
+        Whether it is read as one text only because its extension is unknown.
     """
 
     path: str
@@ -183,12 +183,12 @@ class Source:
         return STDIN if self.is_stdin else os.path.normpath(self.path).replace(os.sep, "/")
 
     def look(self, head: bytes) -> Look | None:
-        """What it looks like, where that is not what it would be read as.
+        """Return what the file looks like if it differs from its format, else None.
 
         Parameters
         ----------
         head : bytes
-            Its decompressed beginning, as much as there is of the first ``HEAD`` bytes.
+            The first ``HEAD`` bytes, decompressed; fewer if the file is shorter.
         """
         if self.input_format in WITH_ROW_KEYS:
             return None
@@ -213,8 +213,8 @@ def find_sources(
     input_format : str
         One of ``FORMATS``.
     fallback : str, optional
-        What ``auto`` takes where no name says it: ``text`` for a file and ``jsonl`` for standard
-        input unless given.
+        The format that ``auto`` takes for an unknown extension; by default ``text`` for a file
+        and ``jsonl`` for standard input.
 
     Returns
     -------
@@ -225,8 +225,8 @@ def find_sources(
     ------
     InputError
         A path does not exist or cannot be opened, a pattern matches nothing, standard input is
-        named twice, a file that is named looks like something that is not read, or there is a
-        ``.zst`` or Parquet file and no module to read it.
+        named twice, a named file looks like an unsupported format, or there is a ``.zst`` or
+        Parquet file and no module to read it.
     ParameterError
         ``paths`` is a single path, or ``input_format`` is unknown.
     """
@@ -250,8 +250,8 @@ def find_sources(
             raise ParameterError(f"a path is {path!r}, expected a string")
         if path == STDIN and any(source.is_stdin for source in sources):
             raise InputError(
-                "standard input is named twice, and can be read only once",
-                hint="name '-' once; a file of that name is './-'",
+                "standard input is named twice, but it can be read only once",
+                hint="name '-' once; write './-' for a file of that name",
             )
         found = _find(path)
         sources += [_with_format(source, input_format, fallback) for source in found]
@@ -263,7 +263,7 @@ def find_sources(
 
 
 def _refuse_other_formats(source: Source) -> None:
-    """Refuse a file that looks like what it would not be read as.
+    """Refuse a file that looks like a format other than its own.
 
     Raises
     ------
@@ -273,7 +273,7 @@ def _refuse_other_formats(source: Source) -> None:
         with open_source(source) as file, closing(chunks_of(source, file, Progress(None, 0))) as it:
             look = source.look(next(it, b""))
     except BrokenSourceError:
-        return  # the reading itself says so
+        return  # reading the file reports the error
     if look is not None:
         raise InputError(f"{source.name} looks like {look.what}", hint=look.hint)
 
@@ -297,13 +297,13 @@ def _find(path: str) -> list[Source]:
 def _unusable(path: str, error: OSError | ValueError) -> InputError:
     if isinstance(error, FileNotFoundError):
         return InputError(
-            f"{printable(path)}: there is no such file or directory",
-            hint="check the path; it is taken from the current directory",
+            f"{printable(path)}: no such file or directory",
+            hint="check the path; a relative path starts at the current directory",
         )
     reason = system_reason(error) if isinstance(error, OSError) else str(error)
     return InputError(
         f"{printable(path)}: cannot be opened: {reason}",
-        hint="check the path and who may read it",
+        hint="check the path and its permissions",
     )
 
 
@@ -323,7 +323,7 @@ def _os_error(number: int) -> OSError:
 
 
 def _found_file(path: str) -> Source | None:
-    """A file in a directory; None if it is nothing to read."""
+    """Return a file in a directory; None unless it is a regular file."""
     try:
         status = os.stat(path)
     except OSError as error:
@@ -365,11 +365,11 @@ def _with_format(source: Source, input_format: str, fallback: str | None) -> Sou
 
 
 def _unseekable(source: Source, compression: str) -> str | None:
-    """Why a file that is read from its end cannot be read so."""
+    """Return why a file whose format is read from its end cannot be read that way."""
     if compression:
-        return f"is compressed as a whole, and is read from its end: take the .{compression} off"
+        return f"is compressed, but this format is read from its end: decompress the .{compression}"
     if not source.is_regular:
-        return "is a pipe, and such a file is read from its end: write it to a file first"
+        return "is a pipe, but this format is read from its end: write it to a file first"
     return None
 
 
@@ -384,8 +384,8 @@ def _require_decoders(sources: list[Source]) -> None:
             load_decompressor("zst")
         except ImportError as error:
             raise InputError(
-                f"{needed['zst'].name}: there is no module to read Zstandard files",
-                hint="install the package backports.zstd",
+                f"{needed['zst'].name}: no module to read Zstandard files is installed",
+                hint="pip install backports.zstd",
             ) from error
     if "parquet" in needed:
         try:
@@ -403,13 +403,13 @@ def _listing(path: str) -> list[os.DirEntry[str]]:
 
 
 def _is_index(listing: list[os.DirEntry[str]]) -> bool:
-    """Whether a directory is an index of lshdb, by its files."""
+    """Return whether a directory is an index of lshdb, judged by its files."""
     return {"index.toml", "lock", "signatures.npy"} <= {entry.name for entry in listing}
 
 
 def _walk(root: str, listing: list[os.DirEntry[str]]) -> Iterator[Source]:
-    """Files below a directory; a directory that cannot be listed is a source with a problem."""
-    stack = [(root, iter(listing))]  # not recursion: trees may be deeper than the interpreter's
+    """Yield the files below a directory; one that cannot be listed is a source with a problem."""
+    stack = [(root, iter(listing))]  # no recursion: trees may be deeper than Python's limit
     while stack:
         parent, entries = stack[-1]
         entry = next(entries, None)
@@ -448,7 +448,7 @@ def _matches(pattern: str) -> list[Source]:
     if not sources:
         raise InputError(
             f"{printable(pattern)}: no file matches this pattern",
-            hint="'*' stays within one directory, '**' goes into all below; names that begin with "
-            "a dot are matched only by patterns that do",
+            hint="'*' stays within one directory, '**' goes into all below it; only a pattern that "
+            "begins with a dot matches names that begin with one",
         )
     return sorted(sources.values(), key=lambda source: source.path.split(os.sep))

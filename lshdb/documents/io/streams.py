@@ -1,17 +1,17 @@
-"""An open source -> chunks of decompressed bytes, of bounded size, up to the first damage.
+"""Read an open source as chunks of decompressed bytes, of bounded size, up to the first damage.
 
-Decided: the streams are driven here and not by ``gzip.open`` or ``zstd.open``, because those throw
-away what they have decoded when they meet damage, and because every step here is bounded: a chunk
-that expands a millionfold comes out in pieces of ``CHUNK`` bytes.
+Decided: this module drives the decoders itself. ``gzip.open`` and ``zstd.open`` throw away what
+they have decoded when they meet damage. Every step here is bounded: a chunk that expands a
+millionfold comes out in pieces of ``CHUNK`` bytes.
 
-Where compressed data is corrupt, what was decoded before the damage counts. A decoder loses what it
+If compressed data is corrupt, the data decoded before the damage counts. A decoder loses what it
 had decoded in the step that fails, at most 64 KiB of compressed data. A flipped bit in a gzip file
-may show only at the check sum that ends the member: what was decoded between the two has gone out
-by then.
+may show only at the check sum that ends the member; the data between the two has been yielded by
+then.
 
 A file is one or more gzip members, or Zstandard frames, one after another. Zeros after a gzip
-member are padding; anything else that is no member is damage. A file without a single byte is a
-truncated one. Zstandard frames that want a window over 128 MiB are refused by its decoder.
+member are padding; anything else there is damage. An empty file counts as truncated. The decoder
+refuses Zstandard frames that want a window over 128 MiB.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 
 
 CHUNK = 2**18
-"""The most bytes one step hands on."""
+"""The most bytes that one step yields."""
 
 _GZIP_WINDOW = 31  # 15 bits of window, plus 16 for the gzip header and its check sum
 
@@ -62,7 +62,7 @@ class _Member(Protocol):
 
 
 class _GzipMember:
-    """zlib's decompressor with the manners of zstd's: it keeps the input it has not used."""
+    """zlib's decompressor with the interface of zstd's: it keeps unused input."""
 
     def __init__(self) -> None:
         self._inflater = zlib.decompressobj(wbits=_GZIP_WINDOW)
@@ -80,13 +80,13 @@ class _GzipMember:
     def decompress(self, data: bytes, max_length: int) -> bytes:
         out = self._inflater.decompress(self._tail + data if self._tail else data, max_length)
         self._tail = self._inflater.unconsumed_tail
-        # A full output may leave bytes inside the inflater although it has taken all input.
+        # If the output is full, the inflater may still hold bytes although it took all input.
         self.needs_input = not self._tail and len(out) < max_length
         return out
 
 
 def load_decompressor(compression: str) -> tuple[Callable[[], _Member], type[Exception]]:
-    """What makes a decoder of one member, and the error such a decoder raises.
+    """Return a factory of decoders, each for one member, and the error that they raise.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def load_decompressor(compression: str) -> tuple[Callable[[], _Member], type[Exc
     Raises
     ------
     ImportError
-        For ``zst``, if neither the standard library nor ``backports.zstd`` has it.
+        For ``zst``, if neither the standard library nor ``backports.zstd`` provides it.
     """
     if compression == "gz":
         return _GzipMember, zlib.error
@@ -107,7 +107,7 @@ def load_decompressor(compression: str) -> tuple[Callable[[], _Member], type[Exc
 
 
 def load_arrow() -> tuple[Any, Any]:
-    """pyarrow and its Parquet module.
+    """Import pyarrow and its Parquet module.
 
     Raises
     ------
@@ -128,8 +128,8 @@ def decompressed(compression: str, read: Callable[[], bytes]) -> Iterator[bytes]
     Yields
     ------
     bytes
-        At most ``CHUNK`` bytes, never none. What was decoded before damage comes out first, except
-        for what the decoder loses in the step that fails: at most what one ``read`` returned.
+        At least one and at most ``CHUNK`` bytes. Data decoded before damage comes out first,
+        except what the decoder loses in the step that fails: at most what one ``read`` returned.
 
     Raises
     ------
@@ -178,12 +178,12 @@ _COMPRESSED_CHUNK = 2**16
 
 
 def open_source(source: Source) -> BinaryIO:
-    """Open a file for reading, without a buffer: it is read in large steps.
+    """Open a file for reading, without a buffer, because it is read in large steps.
 
     Raises
     ------
     BrokenSourceError
-        It cannot be opened.
+        The file cannot be opened.
     """
     try:
         return open(source.path, "rb", buffering=0)
@@ -197,21 +197,21 @@ def chunks_of(source: Source, file: BinaryIO, progress: Progress) -> Generator[b
     Parameters
     ----------
     source : Source
-        What it is, and how it is compressed.
+        The source and its compression.
     file : binary file
         Open at its beginning; not closed here.
     progress : Progress
-        Told of every byte read from the file.
+        Counts every byte read from the file.
 
     Yields
     ------
     bytes
-        At most ``CHUNK`` decompressed bytes, never none.
+        At least one and at most ``CHUNK`` decompressed bytes.
 
     Raises
     ------
     BrokenSourceError
-        The file cannot be read on, or its compressed data is damaged.
+        Reading failed, or the compressed data is damaged.
     """
     reader = _Reader(file, _COMPRESSED_CHUNK if source.compression else CHUNK, progress)
     if not source.compression:
@@ -222,33 +222,33 @@ def chunks_of(source: Source, file: BinaryIO, progress: Progress) -> Generator[b
 
 
 class Watched(io.RawIOBase):
-    """A file that is read at many places, and counts what is read."""
+    """A file that is read in any order and counts the bytes read."""
 
     def __init__(self, file: BinaryIO, progress: Progress) -> None:
         self._file = file
         self._progress = progress
 
     def readable(self) -> bool:
-        """It can be read."""
+        """Return True: the file can be read."""
         return True
 
     def seekable(self) -> bool:
-        """Whether it can be read at any place."""
+        """Return whether the file can be read at any place."""
         return self._file.seekable()
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Go to a place."""
+        """Go to a position and return it."""
         return self._file.seek(offset, whence)
 
     def readinto(self, buffer: Any, /) -> int:
-        """Read on, and say how much."""
+        """Read the next bytes into the buffer and return their number."""
         count = self._file.readinto(buffer)  # type: ignore[attr-defined]
         self._progress.read(count)
         return int(count)
 
 
 class _Reader:
-    """Reads a file in steps, and counts."""
+    """Reads a file in steps and counts the bytes."""
 
     def __init__(self, file: BinaryIO, step: int, progress: Progress) -> None:
         # A pipe's buffered reader waits for a full step; read1 returns what is there.
@@ -262,7 +262,7 @@ class _Reader:
             if data is None:
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         except OSError as error:
-            raise BrokenSourceError(f"cannot be read on: {system_reason(error)}") from error
+            raise BrokenSourceError(f"reading failed: {system_reason(error)}") from error
         if data:
             self._progress.read(len(data))
         return data
