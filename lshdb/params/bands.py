@@ -1,9 +1,9 @@
-"""The choice of bands, and of the width that projections are cut at: recall first, then cost.
+"""Choose bands and rows, and the width for cutting projections: recall first, then cost.
 
 With b bands of r rows and slots that are equal with probability p, two documents become a candidate
 pair with probability 1 - (1 - p^r)^b (Mining of Massive Datasets, section 3.4.2). An index verifies
-its candidates, so a missed pair is the only real error: recall is a condition, and the cost is
-that of postings and of candidates that turn out to be none.
+its candidates, so a missed pair is the only real error. Recall is therefore a condition, and the
+cost is that of postings and of false candidates.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _VECTOR_COST = 0.125
 
 
 def candidate_probability(agreement: float, bands: int, rows: int) -> float:
-    """Probability 1 - (1 - p^r)^b that a pair shares a bucket.
+    """Return the probability 1 - (1 - p^r)^b that a pair shares a bucket.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def candidate_probability(agreement: float, bands: int, rows: int) -> float:
     Returns
     -------
     float
-        Exact to rounding also where p^r is tiny.
+        Exact to rounding, even if p^r is tiny.
     """
     if agreement >= 1.0:
         return 1.0
@@ -61,20 +61,20 @@ def candidate_probability(agreement: float, bands: int, rows: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """How unlike a document the others are, most of which have nothing to do with it.
+    """How similar the other documents are to one, most of which are unrelated to it.
 
     Attributes
     ----------
     levels : tuple of float
-        Below the threshold.
+        Levels of similarity, below the threshold.
     documents : tuple of float
-        How many documents there are at each of them.
+        The number of documents at each level.
     candidate_cost : float
-        Of a candidate that turns out to be none, in postings: 1 for texts, an eighth for vectors
-        and bits. Comparing two signatures takes some 0.2 us, and writing a posting a whole one and
-        16 bytes; but a candidate among texts may have to be read.
+        Cost of a false candidate, in postings: 1 for texts, an eighth for vectors and bits.
+        Comparing two signatures takes some 0.2 us; writing a posting takes 1 us and 16 bytes. A
+        candidate among texts may have to be read.
     slot_cost : float
-        Of a slot that the bands use, in postings: 0 where signatures have the same length anyway.
+        Cost of a slot that the bands use, in postings: 0 if signatures have a fixed length.
     """
 
     levels: tuple[float, ...]
@@ -84,10 +84,10 @@ class Background:
 
     @classmethod
     def of_sample(cls, metric: str, levels: Sequence[float], threshold: float) -> Background:
-        """The background of a million documents, of which some pairs have these levels.
+        """Return the background of a million documents, given the levels of some pairs.
 
-        Levels are put together to some hundred, the nearer to the threshold the finer: the nearest
-        make the most candidates, and every choice of bands is weighed against all of them.
+        Levels are grouped into about a hundred, finer near the threshold: the nearest make the
+        most candidates, and every choice of bands is evaluated against all groups.
         """
         far = np.sort(np.array([level for level in levels if level < threshold]))[::-1]
         ends = np.unique(np.geomspace(1, max(len(far), 1), _SAMPLE_LEVELS).round().astype(int))
@@ -101,12 +101,12 @@ class Background:
 
 
 def typical_background(metric: str, curve: Curve, threshold: float) -> Background:
-    """A million documents of a typical corpus.
+    """Return the background of a million documents of a typical corpus.
 
-    Similarities of sets that have nothing in common but boilerplate fall off exponentially, with
-    mean 0.05. Cosines are normal about 0.1 with deviation 0.15, as those of word vectors are. Bits
-    differ in half of their places. For other distances most documents are at four times the
-    threshold, and one in a hundred at twice.
+    Similarities of sets that share only boilerplate fall off exponentially, with mean 0.05.
+    Cosines are normal about 0.1 with deviation 0.15, like those of word vectors. Half of all bits
+    differ. For other distances most documents are at four times the threshold, and one in a
+    hundred at twice the threshold.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ class Banding:
     ----------
     bands, rows : int
     cost : float
-        Postings, and candidates that are none, for one document.
+        Postings and false candidates for one document.
     """
 
     bands: int
@@ -161,10 +161,10 @@ class Banding:
 def cheapest_banding(
     curve: Curve, level: float, recall: float, num_perm: int, background: Background
 ) -> Banding | None:
-    """The cheapest bands with which a pair at a level is found with probability >= recall.
+    """Return the cheapest bands that find a pair at a level with probability >= recall.
 
-    Among all (b, r) with b r <= num_perm and 1 - (1 - p^r)^b >= R, the one with the lowest cost a
-    document: b postings, b r slots, and the false candidates in its background at their cost.
+    Among all (b, r) with b r <= num_perm and 1 - (1 - p^r)^b >= R, this is the one with the lowest
+    cost per document: b postings, b r slots, and the false candidates in its background.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def cheapest_banding(
     Returns
     -------
     Banding or None
-        None where no choice reaches the recall.
+        None if no choice reaches the recall.
     """
     agree = curve.probability(level)
     far = [curve.probability(each) for each in background.levels]
@@ -222,9 +222,9 @@ def choose_bands(
     num_perm : int
         Slots of a signature.
     curve : Curve
-        Of the family of hash functions; min-hash by default.
+        The family's curve; min-hash by default.
     background : Background, optional
-        What most documents are like; by default a typical corpus of texts.
+        By default that of a typical corpus of texts.
 
     Returns
     -------
@@ -236,7 +236,7 @@ def choose_bands(
     Raises
     ------
     ParameterError
-        Where no choice reaches the recall.
+        No choice reaches the recall.
     """
     if background is None:
         background = typical_background("jaccard", curve, threshold)
@@ -253,7 +253,7 @@ def choose_bands(
 
 
 def bands_needed(agree: float, recall: float) -> int | None:
-    """Bands, each of which agrees with that probability, that reach a recall; None if very many."""
+    """Return the bands needed for a recall if each agrees with ``agree``; None if very many."""
     if agree >= 1.0:
         return 1
     if agree < 1e-12:
@@ -264,9 +264,10 @@ def bands_needed(agree: float, recall: float) -> int | None:
 def choose_width(
     scheme: str, threshold: float, recall: float, num_perm: int, background: Background
 ) -> float:
-    """The width at which projections are cut that makes the choice of bands cheapest.
+    """Return the width for cutting projections that allows the cheapest bands.
 
-    Between half and 64 times the threshold distance, in steps of the fourth root of two.
+    The widths tried lie between half and 64 times the threshold distance, in steps of the fourth
+    root of two.
 
     Parameters
     ----------
@@ -279,7 +280,7 @@ def choose_width(
     Raises
     ------
     ParameterError
-        With no width a choice of bands reaches the recall.
+        No width and choice of bands reaches the recall.
     """
     best: tuple[float, float] | None = None
     for step in range(-4, 25):

@@ -1,8 +1,8 @@
-"""Parameters that a caller expects of an index, compared with those it was made with.
+"""Compare the parameters that a caller expects with those of an index.
 
-What is expected is named as it was when the index was made: parameters by their own names, and the
-options of :meth:`lshdb.Index.create` that are recorded in another form (``lowercase`` as a step of
-the normalisation, stop tokens as one string).
+The caller names parameters as when creating an index: by their own names, or as those options of
+:meth:`lshdb.Index.create` that are stored in another form (``lowercase`` as a step of the
+normalisation, stop tokens as one string).
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ _MOST_SHOWN = 200
 def check_expected(
     path: object, params: IndexParams, expected: Mapping[str, Any], *, others: Mapping[str, Any]
 ) -> None:
-    """Compare what is expected with what an index has.
+    """Compare the expected parameters with those of an index.
 
     Parameters
     ----------
     path : path-like
-        Of the index, for messages.
+        The index, for messages.
     params : IndexParams
     expected : mapping
         Name to value.
     others : mapping
-        What the index has beside its parameters, name to value.
+        What the index stores besides its parameters, name to value.
 
     Raises
     ------
     ParameterError
-        There is no parameter of a name.
+        A name is not a parameter.
     ParameterMismatchError
-        A value differs; names both.
+        A value differs; the error names both.
     """
     stored: dict[str, Any] = {**params.items(), **params.options(), **others}
     for name, value in expected.items():
         if name not in stored:
             raise ParameterError(
-                f"there is no parameter {name!r}", hint="one of " + ", ".join(stored)
+                f"unknown parameter {name!r}", hint="use one of " + ", ".join(stored)
             )
         if name == "stop_tokens":
             value = stop_token_list(value, params.normalisation)
         if stored[name] != value:
             raise ParameterMismatchError(
                 f"the index {path} was made with {name} = {_shortened(stored[name])}, "
-                f"and {_shortened(value)} was asked for",
+                f"but {_shortened(value)} was given",
                 name=name,
                 stored=stored[name],
                 given=value,
-                hint="parameters are fixed when an index is made; "
-                "make another one for other parameters",
+                hint="parameters are fixed when an index is created; "
+                "create another index to use other parameters",
             )
 
 
@@ -76,12 +76,12 @@ def check_equal(
     may_differ : container of str
         Parameters that are not compared.
     hint : str
-        What to say with the error.
+        The hint of the error.
 
     Raises
     ------
     ParameterMismatchError
-        A parameter differs; names both values.
+        A parameter differs; the error names both values.
     """
     (path, params), (other_path, other_params) = here, there
     others = other_params.items()

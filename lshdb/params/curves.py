@@ -1,13 +1,13 @@
-"""How probably two signatures agree in a slot: one curve for each family of hash functions.
+"""The probability that two signatures agree in a slot: one curve per family of hash functions.
 
-A family h is chosen so that Pr[h(x) = h(y)] depends on how similar x and y are, and on nothing
-else. That function of the similarity is the curve, exact to rounding. From it follow all other
-figures: what bands find, the estimate that a share of equal slots gives, and for two levels of
-similarity that the family is (d1, d2, p1, p2)-sensitive with p1 and p2 the curve's values there.
+A family h is chosen so that Pr[h(x) = h(y)] depends only on how similar x and y are. That function
+of the similarity is the curve, exact to rounding. All other figures follow from it: what bands
+find, the estimate from a share of equal slots, and, for two levels of similarity, that the family
+is (d1, d2, p1, p2)-sensitive with p1 and p2 the curve's values there.
 
-A *level* says how similar two points are, and the larger it is, the more similar they are. Where a
-metric is a similarity the level is that; where it is a distance d, the level is -d. So one order
-serves every metric, and a threshold is always the lowest level that counts.
+A *level* states how similar two points are; a larger level means more similar. For a similarity
+the level is its value; for a distance d the level is -d. So one order serves every metric, and a
+threshold is always the lowest level that counts.
 
     jaccard, weighted-jaccard, jaccard-bits    J                          min-hash
     cosine    1 - arccos(s) / pi                                  sign of a random projection
@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 
 
 class Curve(ABC):
-    """Probability of an equal slot as a function of the level, which it rises with.
+    """Probability of an equal slot as a rising function of the level.
 
     Attributes
     ----------
@@ -50,18 +50,18 @@ class Curve(ABC):
 
     @abstractmethod
     def probability(self, level: float) -> float:
-        """Probability that a slot is equal, 0 to 1."""
+        """Return the probability that a slot is equal, 0 to 1."""
 
     @abstractmethod
     def levels(self, shares: Floats) -> Floats:
-        """The levels at which slots are equal with these probabilities: estimates from shares."""
+        """Return the levels at which slots are equal with these probabilities, as estimates."""
 
     def level(self, value: float) -> float:
-        """The level of a similarity or distance, as a user says it."""
+        """Return the level of a similarity or distance."""
         return 0.0 - value if self.is_distance else value
 
     def value(self, level: float) -> float:
-        """The similarity or distance that a level stands for."""
+        """Return the similarity or distance of a level."""
         return 0.0 - level if self.is_distance else level
 
 
@@ -87,7 +87,7 @@ class _Angle(Curve):
 
 @dataclass(frozen=True, slots=True)
 class _Sampled(Curve):
-    """Of n bits, d differ; a sampled one is equal with probability 1 - d / n."""
+    """If d of n bits differ, a sampled bit is equal with probability 1 - d / n."""
 
     n_bits: float
     is_distance = True
@@ -97,7 +97,7 @@ class _Sampled(Curve):
         return min(1.0, max(0.0, 1.0 + level / self.n_bits))
 
     def levels(self, shares: Floats) -> Floats:
-        found: Floats = np.round(shares * self.n_bits, 9) - self.n_bits  # whole where it is whole
+        found: Floats = np.round(shares * self.n_bits, 9) - self.n_bits  # keeps whole numbers whole
         return found
 
 
@@ -111,15 +111,15 @@ class _Projected(Curve):
 
     def probability(self, level: float) -> float:
         distance = -level / self.width
-        return 1.0 if distance < 1e-20 else self._at(distance)  # closer, u^2 is too large
+        return 1.0 if distance < 1e-20 else self._at(distance)  # below that, u^2 is too large
 
     def levels(self, shares: Floats) -> Floats:
-        values = sorted(set(shares.tolist()))  # of a count of slots there are few
+        values = sorted(set(shares.tolist()))  # few distinct values: they are counts of slots
         found = np.array([self._level(share) for share in values])
         return found[np.searchsorted(values, shares)] if values else shares
 
     def _level(self, share: float) -> float:
-        """By bisection of the logarithm of the distance, to 12 digits."""
+        """Find the level by bisecting the logarithm of the distance, to 12 digits."""
         if share >= 1.0:
             return 0.0
         low, high = -40.0, 40.0
@@ -130,7 +130,7 @@ class _Projected(Curve):
 
     @abstractmethod
     def _at(self, distance: float) -> float:
-        """The probability at a distance, from 1e-20 on, in widths."""
+        """Return the probability at a distance in widths, at least 1e-20."""
 
 
 class _Cauchy(_Projected):
@@ -152,23 +152,23 @@ class _Gaussian(_Projected):
 
 
 JACCARD: Curve = _Equal()
-"""Of min-hash."""
+"""The curve of min-hash."""
 
 
 def projection_curve(scheme: str, width: float) -> Curve:
-    """The curve of projections that are cut at a width, by scheme ``cauchy`` or ``gaussian``."""
+    """Return the curve of projections cut at a width, for scheme ``cauchy`` or ``gaussian``."""
     return _Cauchy(width) if scheme == "cauchy" else _Gaussian(width)
 
 
 def curve_of(metric: str, scheme: str, *, dim: int, width: float) -> Curve:
-    """The curve of a family.
+    """Return the curve of a family.
 
     Parameters
     ----------
     metric, scheme : str
         As in ``metrics.METRICS``.
     dim : int
-        Dimension, of bit strings their number of bits.
+        Dimension; for bit strings the number of bits.
     width : float
         Width of the pieces of a projection; for scheme ``unary`` the largest number.
     """

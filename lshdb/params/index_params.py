@@ -1,9 +1,8 @@
-"""Index parameters: what is stored with an index.
+"""Index parameters, as stored with an index.
 
-Parameters are part of the data. They are fixed when an index is made; everything that opens it
-compares and refuses what differs (:class:`lshdb.errors.ParameterMismatchError`). See
-``params/options.py`` for how they are completed from what a user gives, and ``params/bands.py`` for
-how bands are chosen.
+Parameters are part of the data. They are fixed when an index is created; later calls that expect
+other values are refused (:class:`lshdb.errors.ParameterMismatchError`). ``params/options.py``
+completes them from the user's options, and ``params/bands.py`` chooses the bands.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ FORMAT = 1
 """Number of the on-disk format that this version writes and reads."""
 
 MAX_WORDS = 4096
-"""Words of 32 bits that a signature may have."""
+"""Most words of 32 bits in a signature."""
 MAX_DIM = 2**20
 _LEAST_DISTANCE, _LARGEST_DISTANCE = 1e-100, 1e200
 _LEAST_WIDTH, _LARGEST_WIDTH = 1e-102, 1e202
-"""What is worked out with them stays within float64."""
+"""Calculations with widths and distances in these ranges stay within float64."""
 _OF_TEXTS = frozenset({"unit", "k", "bag", "normalisation", "stop_tokens", "tokenizer"})
 _OF_VECTORS = frozenset({"dim", "dtype", "width"})
 
 
 class Cut(TypedDict):
-    """How signature rows are cut into bands."""
+    """The way signature rows are cut into bands."""
 
     bands: int
     rows: int
@@ -45,29 +44,29 @@ class Cut(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexParams:
-    """The parameters an index was made with.
+    """The parameters of an index.
 
     Attributes
     ----------
     metric : str
-        What similarity is; one of ``lshdb.signatures.METRICS``.
+        The similarity or distance; one of ``lshdb.signatures.METRICS``.
     scheme : str
         Family of hash functions, one of the metric's.
     num_perm : int
-        Slots of a signature, from 1 on: up to 4096, or 131,072 where a slot is a bit, and then a
-        multiple of 32.
+        Slots of a signature, at least 1 and at most 4096; if a slot is a bit, at most 131,072 and
+        a multiple of 32.
     seed : int
-        Of the scheme's hash functions, 0 to 2^63 - 1.
+        Seed of the scheme's hash functions, 0 to 2^63 - 1.
     bands, rows : int
         b and r; bands 1 to 255, bands * rows at most num_perm.
     threshold : float
-        Similarity from which on pairs are near-duplicates, or distance up to which, inclusive.
+        Least similarity, or largest distance, of near-duplicates, inclusive.
     recall : float
         Probability that a pair at the threshold is found.
     unit : {"word", "char", "byte", "line", "token", "url", "tokenizer"}
         What shingles are made of.
     k : int
-        Units a shingle, 1 to 255.
+        Units per shingle, 1 to 255.
     bag : bool
         Whether repeated shingles count again.
     normalisation : str
@@ -75,18 +74,18 @@ class IndexParams:
     stop_tokens : str
         Tokens left out of URLs, sorted and joined by blanks; empty unless the unit is ``url``.
     tokenizer : str
-        Name and version of the tokenizer, with a blank between; empty unless the unit is
+        Name and version of the tokenizer, separated by a blank; empty unless the unit is
         ``tokenizer``.
     store_text : bool
         Whether texts, or vectors, are kept for exact verification.
     dim : int
         Dimension of vectors, or number of bits; 0 for texts and weights.
     dtype : str
-        Of vectors as they are kept: ``float32``, ``float64``, ``float16`` or ``uint8``; ``bits``
+        Type of the stored vectors: ``float32``, ``float64``, ``float16`` or ``uint8``; ``bits``
         for bits; empty for texts and weights.
     width : float
-        Of the pieces that projections are cut into; for scheme ``unary`` the largest number; 0
-        for all others.
+        Width of the pieces of a projection; for scheme ``unary`` the largest number; 0 for all
+        others.
     """
 
     metric: str = "jaccard"
@@ -129,8 +128,8 @@ class IndexParams:
         check_flag("store_text", self.store_text)
         if self.bands * self.rows > self.num_perm:
             raise ParameterError(
-                f"{self.bands} bands of {self.rows} rows need {self.bands * self.rows} slots "
-                f"and a signature has num_perm = {self.num_perm}",
+                f"{self.bands} bands of {self.rows} rows need {self.bands * self.rows} slots, "
+                f"but a signature has num_perm = {self.num_perm}",
                 hint="raise --num-perm, or lower --bands or --rows",
             )
 
@@ -138,7 +137,7 @@ class IndexParams:
         if not self.kind.is_dense:
             for name, value in (("dim", self.dim), ("dtype", self.dtype), ("width", self.width)):
                 if value:
-                    raise ParameterError(f"{name} is for vectors, and the metric is {self.metric}")
+                    raise ParameterError(f"{name} is for vectors, but the metric is {self.metric}")
             return
         check_dim(self.dim)
         choices = ("bits",) if self.kind.body == "bits" else DTYPES
@@ -148,12 +147,12 @@ class IndexParams:
 
     @property
     def kind(self) -> Metric:
-        """What there is to know of the metric."""
+        """The metric's schemes, bodies and thresholds."""
         return METRICS[self.metric]
 
     @property
     def curve(self) -> Curve:
-        """How probably a slot is equal, by level of similarity."""
+        """The probability of an equal slot, by level of similarity."""
         return curve_of(self.metric, self.scheme, dim=self.dim, width=self.width)
 
     @property
@@ -163,7 +162,7 @@ class IndexParams:
 
     @property
     def cut(self) -> Cut:
-        """How rows are cut into bands, as the functions of ``signatures/banding.py`` take it."""
+        """The cut of rows into bands, as arguments for ``signatures/banding.py``."""
         return {"bands": self.bands, "rows": self.rows, "slot_bits": self.slot_bits}
 
     @property
@@ -188,19 +187,19 @@ class IndexParams:
 
     @property
     def vector_columns(self) -> int:
-        """Numbers of a row of that file: the dimension, or bytes that hold the bits."""
+        """Numbers per row of the vector file: the dimension, or the bytes that hold the bits."""
         return -(-self.dim // 8) if self.dtype == "bits" else self.dim
 
     def recall_at(self, value: float) -> float:
-        """Probability that a pair of that similarity, or at that distance, is found."""
+        """Return the probability that a pair of this similarity or distance is found."""
         curve = self.curve
         return candidate_probability(curve.probability(curve.level(value)), self.bands, self.rows)
 
     def deviation_at(self, value: float) -> float:
-        """Standard deviation of the estimate that the signatures of such a pair give.
+        """Return the standard deviation of the estimate for a pair of this similarity or distance.
 
-        Of the share of equal slots it is sqrt(p (1 - p) / num_perm); of what is estimated, so far
-        as the curve is straight there.
+        For the share of equal slots it is sqrt(p (1 - p) / num_perm); for the estimate it is
+        accurate as far as the curve is straight there.
         """
         curve = self.curve
         p = curve.probability(curve.level(value))
@@ -209,7 +208,7 @@ class IndexParams:
         return float(high - low) / 2.0 if curve is not JACCARD else deviation
 
     def items(self) -> dict[str, str | int | float | bool]:
-        """Name to value of what there is for the metric, in the order of the attributes."""
+        """Return name to value for the metric's parameters, in the order of the attributes."""
         absent = _OF_TEXTS if self.kind.is_dense else _OF_VECTORS
         return {
             field.name: getattr(self, field.name)
@@ -218,7 +217,7 @@ class IndexParams:
         }
 
     def options(self) -> dict[str, str | bool]:
-        """The options of :meth:`choose` that are recorded as steps of the normalisation."""
+        """Return the options of :meth:`choose` that are stored as steps of the normalisation."""
         if self.kind.is_dense:
             return {}
         steps = parse_steps(self.normalisation)
@@ -231,12 +230,12 @@ class IndexParams:
 
 
 def slot_bits(scheme: str) -> int:
-    """Bits of a slot of a scheme: 32, or 1."""
+    """Return the bits of a slot of a scheme: 32, or 1."""
     return 1 if scheme in ONE_BIT_SCHEMES else 32
 
 
 def check_metric(value: object) -> None:
-    """Refuse what is no metric."""
+    """Refuse an unknown metric."""
     good = isinstance(value, str) and value in METRICS
     _check("metric", value, good, f"one of {', '.join(METRICS)}")
 
@@ -247,7 +246,7 @@ def check_num_perm(value: object, scheme: str) -> None:
     _check_integer("num_perm", value, 1, MAX_WORDS * 32 // bits)
     if bits == 1 and isinstance(value, int) and value % 32:
         raise ParameterError(
-            f"num_perm is {value}, and slots of scheme {scheme} are single bits, in words of 32",
+            f"num_perm is {value}, but scheme {scheme} has slots of one bit, in words of 32",
             hint=f"give a multiple of 32, such as {-(-value // 32) * 32}",
         )
 
@@ -267,7 +266,7 @@ def check_threshold(metric: str, value: object) -> None:
 
 
 def check_dim(value: object) -> None:
-    """Refuse what is no dimension."""
+    """Refuse an invalid dimension."""
     _check_integer("dim", value, 1, MAX_DIM)
 
 
@@ -275,12 +274,12 @@ def check_width(scheme: str, value: object) -> None:
     """Refuse a width that the scheme cannot have."""
     if scheme == "unary":
         good = _is_number(value) and 1 <= value <= 2**16 and value == int(value)
-        _check("width", value, good, "the largest number, a whole one from 1 to 65536")
+        _check("width", value, good, "the largest number, a whole number from 1 to 65536")
     elif scheme in ("cauchy", "gaussian"):
         good = _is_number(value) and _LEAST_WIDTH <= value <= _LARGEST_WIDTH
         _check("width", value, good, f"a number from {_LEAST_WIDTH:g} to {_LARGEST_WIDTH:g}")
     elif value:
-        raise ParameterError(f"width is for projections, and the scheme is {scheme}")
+        raise ParameterError(f"width is for projections, but the scheme is {scheme}")
 
 
 def _check(name: str, value: object, good: bool, expected: str) -> None:
@@ -304,13 +303,13 @@ def _check_unit(value: object) -> None:
 
 def _check_stop_tokens(unit: str, value: object) -> None:
     good = isinstance(value, str) and value == " ".join(sorted(set(value.split())))
-    _check("stop_tokens", value, good, "distinct tokens, sorted, with single blanks between them")
+    _check("stop_tokens", value, good, "distinct tokens, sorted, separated by single blanks")
     if value and unit != "url":
-        raise ParameterError(f"stop_tokens are for unit url, and the unit is {unit}")
+        raise ParameterError(f"stop_tokens are for unit url, but the unit is {unit}")
 
 
 def _check_tokenizer(unit: str, value: object) -> None:
-    expected = "a name and a version with a blank between them"
+    expected = "a name and a version, separated by a blank"
     if unit == "tokenizer" and value == "":
         raise ParameterError(
             "unit tokenizer needs a tokenizer",
@@ -320,4 +319,4 @@ def _check_tokenizer(unit: str, value: object) -> None:
         good = isinstance(value, str) and value == " ".join(value.split()) and value.count(" ") == 1
         _check("tokenizer", value, good, expected)
     elif value:
-        raise ParameterError(f"a tokenizer is for unit tokenizer, and the unit is {unit}")
+        raise ParameterError(f"a tokenizer is for unit tokenizer, but the unit is {unit}")

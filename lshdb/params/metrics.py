@@ -1,4 +1,4 @@
-"""Every metric in a line: which schemes it has, what its bodies are, what its threshold may be."""
+"""The metrics: for each its schemes, its kind of bodies and its default threshold."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Metric:
     schemes : tuple of str
         Families of hash functions for it; the first is the default.
     body : {"text", "weights", "vector", "bits"}
-        What is signed: the shingles of a text; weighted tokens; numbers; bits, packed.
+        What is signed: the shingles of a text; weighted tokens; numbers; packed bits.
     threshold : float or None
-        The default threshold; None where there is no usual one.
+        The default threshold; None if there is no usual one.
     is_distance : bool
         Whether smaller is more similar.
     """
@@ -30,7 +30,7 @@ class Metric:
 
     @property
     def is_dense(self) -> bool:
-        """Whether all bodies of an index have one length, and lie in the file of vectors."""
+        """Whether all bodies have one length and are stored in the vector file."""
         return self.body in ("vector", "bits")
 
 
@@ -43,10 +43,10 @@ METRICS = {
     "weighted-jaccard": Metric(("icws",), "weights", 0.8),
     "jaccard-bits": Metric(("fss", "universal"), "bits", 0.8),
 }
-"""By name, as ``--metric`` has it; the first is the default."""
+"""The metrics by name, as in ``--metric``; the first is the default."""
 
 ONE_BIT_SCHEMES = frozenset({"hyperplane", "hadamard", "bits", "unary"})
-"""Schemes whose slots are single bits, 32 to a word of the signature; others have words."""
+"""Schemes with slots of one bit, 32 per word of the signature; other slots are words."""
 
 DTYPES = ("float32", "float64", "float16", "uint8")
-"""Of vectors as they are kept; the first is the default."""
+"""The types of stored vectors; the first is the default."""

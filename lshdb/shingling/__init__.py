@@ -1,4 +1,4 @@
-"""Document -> shingle hashes: normalise, tokenise, shingle. Pure: values in, arrays out."""
+"""Turn documents into shingle hashes: normalise, tokenise, shingle. Pure: values in, arrays out."""
 
 from lshdb.shingling.content import (
     Content,

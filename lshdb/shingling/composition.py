@@ -1,18 +1,18 @@
-"""Unicode's normal forms, in time that goes with the length of the text, whatever it holds.
+"""Unicode's normal forms in linear time, whatever the text holds.
 
 The interpreter's ``unicodedata.normalize`` sorts a run of combining marks by insertion, so a run of
-n marks in the wrong order takes n squared steps, and no signal is heard meanwhile: 200,000 marks
-behind one letter take 100 s. Its results are right, so it is still what normalises here, but for
-the runs that are longer than any writing has:
+n marks in the wrong order takes n squared steps, and Python handles no signal meanwhile: 200,000
+marks after one letter take 100 s. Its results are right, so this module still calls it, except for
+runs longer than any real text has:
 
-- A run of more than ``_LONGEST`` marks is sorted by class here, stably, which is what the standard
-  calls canonical ordering. Only the first few marks of a class can be composed with the letter
-  before them, as no composed letter has more than four parts; so only those are handed over with
-  it, and the rest of each class is put behind what is left of them.
-- What is long is handed over in pieces, cut where no mark and no letter that is composed with the
-  one before begins the next piece. Between two pieces a signal is heard.
+- This module sorts a run of more than ``_LONGEST`` marks by class, stably; the standard calls this
+  canonical ordering. Only the first few marks of a class can be composed with the letter before
+  them, as no composed letter has more than four parts. So only those are passed on with the
+  letter, and the rest of each class is put after what remains of them.
+- A long text is normalised in pieces, cut where the next piece begins neither with a mark nor with
+  a letter that composes with the one before. Signals are handled between two pieces.
 
-The standard is Unicode's chapter 3.11 and its annex 15. Everything here gives the same bits as one
+The standard is Unicode's chapter 3.11 and its annex 15. Every function gives the same bits as one
 call of ``unicodedata.normalize`` (``tests/shingling/test_composition.py``).
 """
 
@@ -32,16 +32,16 @@ __all__ = ["PIECE", "Form", "composing_seconds", "in_pieces", "is_boundary", "no
 Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
 PIECE = 1 << 18
-"""Characters handled by one call that hears no signal: 10 ms, 200 where each becomes eighteen."""
+"""Characters per call, which no signal interrupts: 10 ms, or 200 if each becomes eighteen."""
 
 _LONGEST = 32
-"""Marks that are sorted by the interpreter: at most so many steps for each."""
+"""Most marks that the interpreter sorts; it takes at most this many steps for each."""
 
 _MOST_COMPOSED = 8
-"""More marks of a class than any letter is composed of."""
+"""More marks of one class than any composed letter has."""
 
 _MARKS = (0x300, 0x20000)
-"""Where marks are."""
+"""The code points that hold marks."""
 
 _COMPOSED = ((0xC0, 0x3100), (0xFB00, 0xFB50), (0x11000, 0x12000), (0x16000, 0x17000),
              (0x1D100, 0x1D200))  # fmt: skip
@@ -49,14 +49,14 @@ _COMPOSED = ((0xC0, 0x3100), (0xFB00, 0xFB50), (0x11000, 0x12000), (0x16000, 0x1
 
 
 def normal_form(form: Form, text: str) -> str:
-    """As ``unicodedata.normalize``; O(n)."""
+    """Normalise as ``unicodedata.normalize`` does, in O(n)."""
     if len(text) <= _LONGEST or text.isascii():
         return normalize(form, text)
     return "".join(normal_pieces(form, text))
 
 
 def normal_pieces(form: Form, text: str) -> Iterator[str]:
-    """The same, piece by piece."""
+    """Normalise a text and yield the result piece by piece."""
     start = 0
     for first, end in _long_runs(form, text):
         base = _base(text, start, first)
@@ -67,17 +67,17 @@ def normal_pieces(form: Form, text: str) -> Iterator[str]:
 
 
 def in_pieces(function: Callable[[str], str], text: str) -> str:
-    """A function of single characters over a text, so that signals are heard in between."""
+    """Apply a function of single characters to a text in pieces; signals are handled in between."""
     if len(text) <= PIECE:
         return function(text)
     return "".join(function(text[at : at + PIECE]) for at in range(0, len(text), PIECE))
 
 
 def is_boundary(before: str, after: str) -> bool:
-    """Whether normalising leaves two neighbours apart: whether a text may be cut between them.
+    """Return whether a text may be cut between two neighbours: normalising never joins them.
 
-    Never before a mark, which may be sorted or composed; and before a letter or vowel that is the
-    second half of a composition only behind what cannot end the first.
+    A text is never cut before a mark, which may be sorted or composed. It is cut before a letter or
+    vowel that is the second half of a composition only if the first half cannot end there.
     """
     second = normalize("NFKD", after)[0]
     if combining(second):
@@ -88,10 +88,11 @@ def is_boundary(before: str, after: str) -> bool:
 
 @functools.cache
 def composing_seconds() -> dict[str, frozenset[str]]:
-    """Of the second halves of compositions the last parts that their first halves may have.
+    """Map each second half of a composition to the last parts that its first halves may have.
 
-    Looked for where Unicode has compositions (a test looks everywhere); some milliseconds, once,
-    and only where there are marks. Without Hangul, whose compositions are a formula.
+    Only the blocks where Unicode has compositions are searched (a test searches everywhere). This
+    takes some milliseconds, once, and only if a text holds marks. Hangul is left out, because a
+    formula gives its compositions.
     """
     found: dict[str, set[str]] = {}
     for point in chain.from_iterable(starmap(range, _COMPOSED)):
@@ -115,10 +116,10 @@ def _ends_of_firsts(second: str) -> frozenset[str]:
 
 
 def _long_runs(form: Form, text: str) -> Iterator[tuple[int, int]]:
-    """Maximal runs of more than ``_LONGEST`` characters that decompose to marks.
+    """Yield maximal runs of more than ``_LONGEST`` characters that decompose to marks.
 
-    Every such run holds one of the characters at ``_LONGEST``, ``2 * _LONGEST + 1`` and so on: only
-    around those of them that are marks there is anything to look at.
+    Every such run holds one of the characters at ``_LONGEST``, ``2 * _LONGEST + 1`` and so on, so
+    only the surroundings of those that are marks are examined.
     """
     marks = _marks(form)
     apart = _LONGEST + 1
@@ -143,7 +144,7 @@ def _long_runs(form: Form, text: str) -> Iterator[tuple[int, int]]:
 
 @functools.cache
 def _marks(form: Form) -> frozenset[str]:
-    """The characters that decompose to marks."""
+    """Return the characters that decompose to marks."""
     apart: Form = "NFKD" if "K" in form else "NFD"
     return frozenset(
         character
@@ -153,7 +154,7 @@ def _marks(form: Form) -> frozenset[str]:
 
 
 def _base(text: str, start: int, run: int) -> int:
-    """Where what the marks from ``run`` on may be composed with begins."""
+    """Return the start of the text that the marks from ``run`` may be composed with."""
     base = max(run - 1, start)
     while base > start and not is_boundary(text[base - 1], text[base]):
         base -= 1
@@ -186,7 +187,7 @@ def _sorted_run(form: Form, base: str, run: str) -> str:
 
 
 def _decomposed(run: str) -> str:
-    """Marks taken apart; each by itself, and in the order in which they stand."""
+    """Decompose marks one by one, keeping their order."""
     table = {ord(mark): normalize("NFKD", mark) for mark in _distinct(run)}
     table = {point: parts for point, parts in table.items() if chr(point) != parts}
     return in_pieces(lambda piece: piece.translate(table), run) if table else run
@@ -194,13 +195,13 @@ def _decomposed(run: str) -> str:
 
 def _distinct(text: str) -> set[str]:
     found: set[str] = set()
-    for at in range(0, len(text), PIECE):  # a signal is heard in between
+    for at in range(0, len(text), PIECE):  # signals are handled in between
         found.update(text[at : at + PIECE])
     return found
 
 
 def _by_class(marks: str) -> dict[int, str]:
-    """Marks by combining class, the least first, each class in the order of the text."""
+    """Group marks by combining class, the lowest first, each class in the order of the text."""
     numbers = sorted(set(map(combining, _distinct(marks))))
     if len(numbers) == 1:
         return {numbers[0]: marks}
@@ -211,5 +212,5 @@ def _by_class(marks: str) -> dict[int, str]:
 
 @functools.cache
 def _classes() -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-    """Combining class by code point."""
+    """Return the combining class of every code point."""
     return np.fromiter(map(combining, map(chr, range(_MARKS[1]))), dtype=np.uint8)

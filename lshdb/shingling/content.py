@@ -1,12 +1,12 @@
-"""A document's body under an index's parameters: its canonical content and its shingle hashes.
+"""The canonical content of a document's body, and its shingle hashes.
 
-A body is a text, a list (or tuple) of ready tokens, or a set of them. A text is normalised; ready
-tokens are used exactly as they are, whatever the unit of the index. (Two units differ: of a list of
-URLs the canonical content is their shingles, and of a text for a tokenizer the tokens.) Two bodies
-with the same canonical content have the same shingles, so the index keeps one signature for both.
+A body is a text, a list (or tuple) of tokens, or a set of them. A text is normalised. Tokens are
+used unchanged, whatever the unit of the index. (Two units differ: the canonical content of a list
+of URLs is their shingles, and that of a text for a tokenizer is its tokens.) Two bodies with the
+same canonical content have the same shingles, so the index keeps one signature for both.
 
-A set has no order in which k tokens could follow each other: each of its tokens is a shingle by
-itself, whatever k is, as those are that a weight is given for.
+A set has no order, so k of its tokens cannot follow each other: each token is a shingle, whatever
+k is. Weighted tokens are shingles in the same way.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ __all__ = [
 ]
 
 Content = str | Sequence[str] | AbstractSet[str]
-"""A canonical one holds sets as frozensets."""
+"""A text, tokens or a set; canonical content holds a set as a frozenset."""
 Split = Callable[[str], list[str]]
 
 _AT_ONCE = 1 << 17
-"""Shingles handled by one call that hears no signal."""
+"""Shingles per call, which no signal interrupts."""
 
 
 def canonical_content(body: Content, normalisation: str = NORMALISATION) -> Content:
-    """The normalised text of a text; ready tokens unchanged."""
+    """Normalise a text; return tokens unchanged."""
     if isinstance(body, str):
         return normalise(body, normalisation)
     return frozenset(body) if isinstance(body, AbstractSet) else body
@@ -58,12 +58,12 @@ def canonical_content(body: Content, normalisation: str = NORMALISATION) -> Cont
 
 @dataclass(frozen=True, slots=True)
 class Shingler:
-    """How one index makes canonical contents; made once from its parameters.
+    """Makes canonical contents for one index; built once from its parameters.
 
     Attributes
     ----------
     unit, k, bag, normalisation
-        As :class:`lshdb.params.index_params.IndexParams`.
+        As in :class:`lshdb.params.index_params.IndexParams`.
     stop_tokens : frozenset of str
         Left out of URLs.
     split : callable or None
@@ -79,12 +79,12 @@ class Shingler:
 
     @classmethod
     def of(cls, params: IndexParams, split: Split | None = None) -> Shingler:
-        """The shingler of an index.
+        """Return the shingler of an index.
 
         Raises
         ------
         ParameterError
-            The unit is ``tokenizer`` and there is no function that splits.
+            The unit is ``tokenizer`` and there is no function to split texts.
         """
         if params.unit == "tokenizer" and split is None:
             raise ParameterError(f"the tokenizer {params.tokenizer} is needed to split texts")
@@ -97,12 +97,12 @@ class Shingler:
         Parameters
         ----------
         body : str, or list or set of str
-            A text, or ready tokens. For unit ``url``: URLs, one a line or one an item.
+            A text, or tokens. For unit ``url``: URLs, one per line or one per item.
 
         Returns
         -------
         str, or list or set of str
-            Text, except for ready tokens and for unit ``tokenizer``.
+            A text; tokens if the body holds tokens or the unit is ``tokenizer``.
         """
         if self.unit == "url":
             return url_content(
@@ -126,10 +126,10 @@ def shingle_hashes(content: Content, *, unit: str, k: int, bag: bool) -> NDArray
     content : str, sequence of str or set of str
         What :func:`canonical_content` or :meth:`Shingler.canonical` returned.
     unit : str
-        What a text's shingles are made of (``UNITS``); ready tokens are shingled as words, and
-        those of a set are shingles.
+        What a text's shingles are made of (``UNITS``); listed tokens are shingled as words, and
+        the tokens of a set are shingles themselves.
     k : int
-        Tokens a shingle, at least 1.
+        Tokens per shingle, at least 1.
     bag : bool
         Whether repeated shingles count again.
 
@@ -154,9 +154,9 @@ def shingle_counts(
     Returns
     -------
     hashes : ndarray of uint64, shape (n,)
-        Those of the set, in the order in which the shingles first stand in the content.
+        Distinct hashes, in the order in which the shingles first occur in the content.
     counts : ndarray of float64, shape (n,)
-        Whole numbers from 1 on.
+        Whole numbers, at least 1.
     """
     shingles = _shingles(content, unit, k)
     counts: Counter[bytes] = Counter()
@@ -176,7 +176,7 @@ def shingle_counts(
 
 
 def shingle_texts(content: Content, *, unit: str, k: int, bag: bool) -> list[str]:
-    """The shingles whose hashes :func:`shingle_hashes` gives, as text, for people to read.
+    """Return as text the shingles that :func:`shingle_hashes` hashes, for people to read.
 
     Parameters
     ----------
@@ -186,10 +186,10 @@ def shingle_texts(content: Content, *, unit: str, k: int, bag: bool) -> list[str
     Returns
     -------
     list of str
-        In the order in which they first stand in the document; each once, or in a bag as often as
-        it counts, one after the other. Bytes that are no UTF-8, where unit ``byte`` has cut a
-        character, are lone surrogates, as ``os.fsdecode`` has them:
-        ``text.encode("utf-8", "surrogateescape")`` gives the bytes that were hashed.
+        In the order in which they first occur in the document; each once, or in a bag as often as
+        it counts, one after the other. If unit ``byte`` cuts a character, its bytes become lone
+        surrogates, as in ``os.fsdecode``: ``text.encode("utf-8", "surrogateescape")`` gives the
+        hashed bytes.
     """
     counts = Counter(_shingles(content, unit, k))
     shingles = counts.elements() if bag else counts
@@ -209,6 +209,6 @@ def _shingles(content: Content, unit: str, k: int) -> list[bytes]:
         return byte_shingles(content, k)
     if unit == "line":
         return word_shingles([line for line in content.split("\n") if line], k, glue=b"\n")
-    if unit == "url":  # shingles already
+    if unit == "url":  # the lines are shingles already
         return content.encode().split(b"\n") if content else []
     return word_shingles([token for token in content.split(" ") if token], k)

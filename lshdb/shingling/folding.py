@@ -1,13 +1,13 @@
-"""What becomes of a character that normalises alone, whatever stands beside it.
+"""The table of characters that can be normalised alone, whatever their neighbours are.
 
-NFKC lets neighbours meet in two ways only: combining marks are sorted by their class, and some
-marks and a few letters (Hangul vowels and finals, say) are composed with the letter before them. A
-character whose decomposition begins with neither, before and after case folding, leaves what stands
-before it alone, so a text may be cut there. Where it ends with no mark either it leaves all its
-neighbours alone, and so does a mark that never composes where it stands in order already (a Thai
-vowel, an Indic virama). Such characters can be normalised one by one, which is what the compiled
-kernel does with this table. Whatever is in doubt is left out of it: the kernel then cuts the text
-before and behind, and ``normalise_segment`` normalises what is between.
+NFKC joins neighbours in two ways only: it sorts combining marks by their class, and it composes
+some marks and a few letters (such as Hangul vowels and finals) with the letter before them. If a
+character's decomposition begins with neither, before and after case folding, it does not change
+what is before it, so a text may be cut there. If it does not end with a mark either, it changes
+none of its neighbours. The same is true of a mark that never composes, if it is already in order
+(a Thai vowel, an Indic virama). The compiled kernel normalises such characters one by one with
+this table. Doubtful characters are left out of it: the kernel cuts the text before and after them,
+and ``normalise_segment`` normalises what is between.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_BYTES = 7
 
 
 def fold_character(character: str, *, fold: bool) -> str | None:
-    """Normalised form of one character, or None where its neighbours may matter.
+    """Return the normalised form of one character, or None if its neighbours may matter.
 
     Parameters
     ----------
@@ -46,12 +46,12 @@ def fold_character(character: str, *, fold: bool) -> str | None:
 
 
 def table_entry(character: str, *, fold: bool) -> int:
-    """The kernel's entry: so many bytes of UTF-8 in the low byte, the bytes above it.
+    """Return the kernel's entry: the length in UTF-8 in the low byte, the bytes above it.
 
-    ``SPACE`` for white space, ``COMPLEX`` for a character that does not normalise alone. ``APART``
-    for one that does not matter to what stands before it, but to what stands behind it, or that
-    becomes more than seven bytes, or white space and something else. A mark has ``MARK`` added to
-    its length and its combining class in the top byte.
+    The entry is ``SPACE`` for white space and ``COMPLEX`` for a character that does not normalise
+    alone. It is ``APART`` for a character that does not change what is before it, but changes what
+    follows, or becomes more than seven bytes, or white space and something else. A mark has
+    ``MARK`` added to its length and its combining class in the top byte.
     """
     if 0xD800 <= ord(character) < 0xE000:
         return COMPLEX
@@ -74,10 +74,10 @@ def table_entry(character: str, *, fold: bool) -> int:
 
 
 def table_entries(first: int, last: int, *, fold: bool) -> list[int]:
-    """Entries of the code points first to last - 1.
+    """Return the entries of the code points first to last - 1.
 
-    Where all of them are letters that normalising leaves alone, as in most blocks of Han, or not
-    assigned, or for private use, one look at all is enough; none where all are Hangul syllables.
+    One look is enough for a range that normalising leaves unchanged: letters, as in most blocks of
+    Han, unassigned or private-use characters. A range of Hangul syllables needs no look.
     """
     block = "".join(map(chr, range(first, last)))
     if block[0] >= "\uac00" and block[-1] <= "\ud7a3":
@@ -93,7 +93,7 @@ def table_entries(first: int, last: int, *, fold: bool) -> list[int]:
 
 
 def normalise_segment(text: str, *, fold: bool) -> str:
-    """NFKC, letter case folded or kept, runs of white space as one blank, at the ends too."""
+    """Apply NFKC, fold case if asked to, and turn each run of white space into one blank."""
     text = normal_form("NFKC", text)
     if fold:
         text = normal_form("NFKC", text.casefold())
@@ -106,20 +106,20 @@ def _as_it_is(character: str) -> int:
 
 
 def _stands_apart(text: str) -> bool:
-    """Whether a character leaves its neighbours alone, marks after it included."""
+    """Return whether a character changes none of its neighbours, including marks after it."""
     return _starts_apart(text) and not combining(normalize("NFKC", text)[-1])
 
 
 def _starts_apart(text: str) -> bool:
-    """Whether a character leaves what stands before it alone."""
+    """Return whether a character leaves the text before it unchanged."""
     first = normalize("NFKD", text)[0]
     return not combining(first) and not _composes(first)
 
 
 def _composes(character: str) -> bool:
-    """Whether some composition puts a character together with the one before it.
+    """Return whether a character can compose with the one before it.
 
-    The letters that do, Hangul vowels and finals and those of Kirat Rai, are few and known.
+    Few letters do: Hangul vowels and finals, and those of Kirat Rai.
     """
     if category(character)[0] == "M":
         return character in composing_seconds()

@@ -1,36 +1,34 @@
-r"""Text -> normalised text, by a recorded procedure: the names of its steps.
+r"""Normalise texts by a recorded procedure, named after its steps, and check them for limits.
 
-Two documents that differ only in what the steps take away (by default letter case, compatibility
+Two documents that differ only in what the steps remove (by default letter case, compatibility
 forms such as ligatures and full-width letters, composed or decomposed accents, and white space)
-have one normalised text, so they are exact copies of each other to the index.
+have the same normalised text, so the index treats them as exact copies.
 
-The steps, always in this order, joined by hyphens to the name that is stored with an index:
+The steps have a fixed order. Joined by hyphens, they are the name that an index stores:
 
 ``nfkc``
     Unicode's compatibility composition.
 ``casefold``
-    full case folding; NFKC once more after it where ``nfkc`` is a step, because folding alone can
+    Full case folding. If ``nfkc`` is a step, NFKC follows once more, because folding alone can
     leave text that is not in NFKC (the Unicode standard, section 5.18).
 ``accents``
-    NFD, without the characters of category Mn (non-spacing marks), composed again: NFKC where
-    ``nfkc`` is a step, else NFC.
+    NFD, without the characters of category Mn (non-spacing marks), composed again: to NFKC if
+    ``nfkc`` is a step, else to NFC.
 ``digits``
-    every maximal match of ``\d+(?:[.,]\d+)*`` becomes ``0``.
+    Every maximal match of ``\d+(?:[.,]\d+)*`` becomes ``0``.
 ``punctuation``
-    every character of a category P* or S* becomes one blank.
+    Every character of a category P* or S* becomes one blank.
 ``space`` or ``lines``
-    white space, as ``str.split`` knows it, collapsed to one blank and none at the ends: of the
-    whole text, or of each line (``str.splitlines``), where empty lines are dropped and the others
-    joined with line feeds.
+    White space, as in ``str.split``, becomes one blank, and is removed at the ends: of the whole
+    text, or of each line (``str.splitlines``); empty lines are dropped and the others joined with
+    line feeds.
 
-No step at all is ``none``. Normalising twice changes nothing, whatever the steps (a test tries
-every combination): no step makes again what one before it has taken away.
+A procedure without steps is named ``none``. Normalising twice changes nothing, whatever the steps
+(a test tries every combination): no step brings back what an earlier step removed.
 
-Characters that the interpreter's version of Unicode does not assign.
-
-To it they are no letters, have no case and do not decompose; a later version may take them for
-words, or normalise them, and sign the same text otherwise. Assigned characters normalise alike in
-every version.
+Limit: characters that the interpreter's version of Unicode does not assign are not letters, have
+no case and do not decompose. A later version may treat them as words, or normalise them, and then
+the same text gets another signature. Assigned characters normalise alike in every version.
 """
 
 from __future__ import annotations
@@ -66,16 +64,16 @@ __all__ = [
 
 
 NORMALISATION = "nfkc-casefold-space"
-"""The procedure for words and characters, unless something else is asked for."""
+"""The default procedure for words and characters."""
 
 STEPS = ("nfkc", "casefold", "accents", "digits", "punctuation", "space", "lines")
 """Every step, in order; ``space`` and ``lines`` exclude each other."""
 
 MOST_NORMALISED = 64 * 2**20
-"""Bytes of UTF-8 that normalising may make of a text, unless the text has half as many itself."""
+"""Most bytes of UTF-8 that a normalised text may have, unless the text has half as many itself."""
 
 MOST_GROWTH = 33
-"""Most bytes of UTF-8 that a single character becomes: U+FDFA, as far as there is Unicode today."""
+"""Most bytes of UTF-8 that one character becomes: U+FDFA, in every Unicode version so far."""
 
 _CODE_POINTS = 0x110000
 _NO_STEP = "none"
@@ -84,7 +82,7 @@ _MORE_DIGITS = re.compile(r"(?<=0)[.,]0")
 
 
 def parse_steps(name: str) -> tuple[str, ...]:
-    """The steps of a procedure.
+    """Return the steps of a procedure.
 
     Parameters
     ----------
@@ -98,7 +96,7 @@ def parse_steps(name: str) -> tuple[str, ...]:
     Raises
     ------
     ParameterError
-        A step is unknown, comes twice, or is not in its place.
+        A step is unknown, repeated, or out of order.
     """
     if isinstance(name, str):
         steps = () if name == _NO_STEP else tuple(name.split("-"))
@@ -111,7 +109,7 @@ def parse_steps(name: str) -> tuple[str, ...]:
 
 
 def join_steps(steps: Iterable[str]) -> str:
-    """The name of a procedure; the order is put right and what is no step is left out."""
+    """Return the name of a procedure; steps are put in order and unknown ones left out."""
     given = set(steps)
     return "-".join(step for step in STEPS if step in given) or _NO_STEP
 
@@ -137,16 +135,16 @@ def normalise(text: str, steps: str = NORMALISATION) -> str:
     Raises
     ------
     ParameterError
-        There is no such procedure.
+        The procedure is unknown.
 
     Notes
     -----
-    O(n) time and memory, whatever the text holds, in steps of some hundred milliseconds at most,
-    between which signals are heard; ASCII text skips what cannot change it. Assigned characters
-    normalise alike in every Unicode version.
+    O(n) time and memory, whatever the text holds, in steps of some hundred milliseconds at most;
+    signals are handled between them. ASCII text skips the steps that cannot change it. Assigned
+    characters normalise alike in every Unicode version.
     """
     is_ascii = text.isascii()
-    if steps == NORMALISATION:  # nearly always; worth a way of its own
+    if steps == NORMALISATION:  # nearly always, so it has a fast path
         if is_ascii:
             return _collapsed(in_pieces(str.lower, text))
         if len(text) > PIECE:
@@ -182,13 +180,13 @@ def _without_punctuation(text: str) -> str:
 
 
 def _numbers_as_zero(text: str) -> str:
-    r"""Every match of ``\d+(?:[.,]\d+)*`` as 0.
+    r"""Replace every match of ``\d+(?:[.,]\d+)*`` by 0.
 
-    In two steps, as a repeated group takes memory for each repetition: digits become 0, and then
-    whatever goes on behind a 0 is dropped.
+    Two steps, because a repeated group takes memory for each repetition: digits become 0, and then
+    whatever continues the number after a 0 is dropped.
     """
     parts: list[str] = []
-    ended = False  # with digits, the parts so far
+    ended = False  # whether the parts so far end with digits
     for at in range(0, len(text), PIECE):
         part = _DIGITS.sub("0", text[at : at + PIECE])
         parts.append(part[1:] if ended and part[0] == "0" else part)
@@ -197,7 +195,7 @@ def _numbers_as_zero(text: str) -> str:
     start, parts = 0, []
     while start < len(text):
         stop = start + PIECE
-        stop += text[stop - 2 : stop] in ("0.", "0,")  # with the 0 that may follow
+        stop += text[stop - 2 : stop] in ("0.", "0,")  # include the 0 that may follow
         before = text[start - 1 : start]
         parts.append(_MORE_DIGITS.sub("", before + text[start:stop])[len(before) :])
         start = stop
@@ -213,7 +211,7 @@ def _collapse_lines(text: str) -> str:
 
 
 def _collapsed(text: str, *, lines: bool = False) -> str:
-    """White space as single blanks, none at the ends: of the whole text, or of each line."""
+    """Collapse white space to single blanks and strip the ends: of the text, or of each line."""
     collapse = _collapse_lines if lines else _collapse
     if len(text) <= PIECE:
         return collapse(text)
@@ -222,9 +220,9 @@ def _collapsed(text: str, *, lines: bool = False) -> str:
 
 
 def _collapsed_pieces(pieces: Iterable[str], collapse: Callable[[str], str]) -> str:
-    """The same of a text in pieces: a list of all words would take more memory than the text."""
+    """Collapse a text in pieces: a list of all words would take more memory than the text."""
     parts: list[str] = []
-    gap = ""  # what white space at the end of the parts so far comes to
+    gap = ""  # the collapsed white space at the end of the parts so far
     for piece in pieces:
         collapsed = collapse(piece)
         before = _gap(piece[: len(piece) - len(piece.lstrip())], collapse)
@@ -245,7 +243,7 @@ def _gap(space: str, collapse: Callable[[str], str]) -> str:
 
 
 def _folded_pieces(text: str) -> Iterator[str]:
-    """NFKC, case-folded, NFKC again, of a long text, without holding what is in between."""
+    """Apply NFKC, case folding and NFKC to a long text, without holding intermediate results."""
     held = ""
     for piece in normal_pieces("NFKC", text):
         folded = piece.casefold()
@@ -257,7 +255,7 @@ def _folded_pieces(text: str) -> Iterator[str]:
 
 
 def refuse_growth(text: str, steps: str) -> str | None:
-    """Say why a text is too long when it is normalised; found out without normalising it.
+    """Return why a text is too long once normalised, without normalising it.
 
     Parameters
     ----------
@@ -268,13 +266,13 @@ def refuse_growth(text: str, steps: str) -> str | None:
     Returns
     -------
     str or None
-        The reason in one line, or None if the text is good.
+        The reason in one line, or None if the text is acceptable.
 
     Notes
     -----
-    Sums up what each character becomes by itself; what they become together is shorter, or longer
-    by a few bytes where marks keep a character from being composed. O(n), 25 ns a character, and
-    8 MiB; costs nothing for ASCII, nor for texts of up to two million characters.
+    Adds up the length of each character's own normalised form. Together they are shorter, or a few
+    bytes longer if marks prevent a composition. O(n), 25 ns per character, and 8 MiB; free for
+    ASCII and for texts of up to two million characters.
     """
     if len(text) * MOST_GROWTH <= MOST_NORMALISED or text.isascii():
         return None
@@ -304,15 +302,15 @@ def _cut(text: str) -> Iterator[str]:
 
 
 _PIECE = 512
-"""Characters looked at together. A soft hyphen costs one piece and not the whole text."""
+"""Characters examined together; a soft hyphen costs one piece and not the whole text."""
 
 
 def count_unassigned(content: str | list[str]) -> int:
-    """Number of characters of a canonical content that are not assigned (category Cn).
+    """Count the characters of a canonical content that are not assigned (category Cn).
 
-    Costs nothing for ASCII, and 2 ns a character where all are printable, as they are in most
-    normalised texts. Only a piece of the text that holds one that is not printable (a soft hyphen,
-    a private-use character) is looked at more closely, for 10 to 80 ns a character.
+    Free for ASCII, and 2 ns per character if all are printable, as in most normalised texts. Only
+    a piece that holds an unprintable character (a soft hyphen, a private-use character) is examined
+    more closely, for 10 to 80 ns per character.
     """
     if not isinstance(content, str):
         return sum(map(count_unassigned, content))
@@ -326,6 +324,6 @@ def _count_in_piece(piece: str) -> int:
     if piece.isprintable():
         return 0
     distinct = set(piece)
-    if 4 * len(distinct) > len(piece):  # each by itself is then no dearer
+    if 4 * len(distinct) > len(piece):  # then checking each one costs no more
         return sum(category(character) == "Cn" for character in piece)
     return sum(piece.count(character) for character in distinct if category(character) == "Cn")

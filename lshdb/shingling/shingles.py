@@ -1,17 +1,15 @@
-"""Tokens, characters or bytes -> shingle hashes.
+"""Shingle hashes of tokens, characters or bytes.
 
 A k-shingle is k consecutive tokens joined by one blank (lines: by a line feed), or k consecutive
-characters, or bytes. Its hash is
-the low 64 bits of MurmurHash3 x64-128, seed 0, of its UTF-8 bytes, so that ``mmh3`` alone
-reproduces it:
-``mmh3.hash64("to be or not to", signed=False)[0]``.
+characters, or bytes. Its hash is the low 64 bits of MurmurHash3 x64-128, seed 0, of its UTF-8
+bytes, so that ``mmh3`` alone reproduces it: ``mmh3.hash64("to be or not to", signed=False)[0]``.
 
-A document is the *set* of its shingles, or as an option the *bag*: then the i-th repetition of a
+A document is the *set* of its shingles, or optionally the *bag*: then the i-th repetition of a
 shingle (i = 0 for the first) is an element of its own, hashed with seed i instead of 0. The Jaccard
 similarity of two such sets of (shingle, i) is the sum of the smaller counts over the sum of the
 larger ones.
 
-A document with fewer than k tokens (characters) is one shingle of them all; one with none has no
+A document with fewer than k tokens (characters) is one shingle of them all; an empty one has no
 shingle.
 """
 
@@ -29,9 +27,9 @@ __all__ = ["byte_shingles", "char_shingles", "hash_shingles", "word_shingles"]
 
 
 def word_shingles(tokens: Sequence[str], k: int, *, glue: bytes = b" ") -> list[bytes]:
-    """Bytes of each k-shingle of a list of tokens, in order, repeats included.
+    """Return the bytes of each k-shingle of a list of tokens, in order, with repeats.
 
-    O(total bytes) to encode, and k times that in copies, as every token stands in k shingles.
+    O(total bytes) to encode, and k times that in copies, as every token is in k shingles.
     """
     if len(tokens) <= k:
         return [glue.join(token.encode() for token in tokens)] if tokens else []
@@ -47,7 +45,7 @@ def word_shingles(tokens: Sequence[str], k: int, *, glue: bytes = b" ") -> list[
 
 
 def char_shingles(text: str, k: int) -> list[bytes]:
-    """Bytes of each run of k characters of a normalised text, in order, repeats included."""
+    """Return the bytes of each run of k characters of a normalised text, in order, with repeats."""
     if len(text) <= k:
         return [text.encode()] if text else []
     if text.isascii():
@@ -56,7 +54,7 @@ def char_shingles(text: str, k: int) -> list[bytes]:
 
 
 def byte_shingles(text: str, k: int) -> list[bytes]:
-    """Each run of k bytes of a text's UTF-8, in order, repeats included."""
+    """Return each run of k bytes of a text's UTF-8, in order, with repeats."""
     encoded = text.encode()
     if len(encoded) <= k:
         return [encoded] if encoded else []
@@ -69,7 +67,7 @@ def hash_shingles(shingles: Sequence[bytes], *, bag: bool) -> NDArray[np.uint64]
     Parameters
     ----------
     shingles : sequence of bytes
-        In document order, repeats included.
+        In document order, with repeats.
     bag : bool
         Whether a repeated shingle counts again.
 

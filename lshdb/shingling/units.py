@@ -1,19 +1,17 @@
-r"""Normalised text -> words.
+r"""The units that shingles are made of, their defaults, and the words of a text.
+
+``word``, ``char``, ``byte``, ``line`` and ``token`` cut a normalised text in a fixed way
+(``content.py``). ``url`` reads a list of URLs as the set of their paths (``url_shingles.py``).
+``tokenizer`` uses the tokens that the user's own function returns.
 
 A word is a maximal run of characters that Python's ``\w`` matches. In scripts that are written
 without spaces (Han, kana, Thai, Lao, Khmer, Burmese) such a run would be a whole sentence, so there
 each letter, digit or mark is a word of its own.
 
-Those characters are given as fixed ranges and not asked of ``unicodedata``, so that a signature
-does not depend on the Unicode version of the interpreter that made it; the ranges hold letters,
-marks and digits of the blocks (marks too, which ``\w`` leaves out: a Thai or Burmese vowel sign
-tells words apart), not their punctuation.
-
-What shingles can be made of, with the defaults that come with each.
-
-``word``, ``char``, ``byte``, ``line`` and ``token`` cut a normalised text in a fixed way
-(``content.py``); ``url`` takes a list of URLs for the set of their paths (``url_shingles.py``);
-``tokenizer`` takes the tokens that a function of the user's own gives.
+Decided: those characters are fixed ranges and do not come from ``unicodedata``, so that a
+signature does not depend on the interpreter's Unicode version. The ranges hold the letters, marks
+and digits of the blocks, but not their punctuation. Marks count although ``\w`` leaves them out,
+because a Thai or Burmese vowel sign distinguishes words.
 """
 
 from __future__ import annotations
@@ -36,9 +34,9 @@ class Unit:
     Attributes
     ----------
     k : int
-        Units a shingle.
+        Units per shingle.
     normalisation : str
-        What is done to a text first. What is meant for machines (bytes, tokens) is left as it is.
+        Applied to a text first; bytes and tokens, which are meant for machines, stay unchanged.
     """
 
     k: int
@@ -69,11 +67,11 @@ SPACELESS_RANGES: tuple[tuple[int, int], ...] = (
     (0x30A1, 0x30FA), (0x30FC, 0x30FF), (0x31F0, 0x31FF),  # Katakana
     (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF),  # Han
     (0xA9E0, 0xA9FE), (0xAA60, 0xAA76), (0xAA7A, 0xAA7F),  # Burmese, extended
-    (0xFF66, 0xFF9F),  # half-width Katakana, where the text was not normalised
+    (0xFF66, 0xFF9F),  # half-width Katakana, if the text was not normalised
     (0x1AFF0, 0x1B16F),  # kana supplements
     (0x20000, 0x3FFFF),  # Han, planes 2 and 3
 )  # fmt: skip
-"""First and last code point of each range whose every character is a word."""
+"""First and last code point of each range in which every character is a word."""
 
 _SPACELESS = "".join(rf"{chr(first)}-{chr(last)}" for first, last in SPACELESS_RANGES)
 _WORD = re.compile(rf"[^\W{_SPACELESS}]+|[{_SPACELESS}]")

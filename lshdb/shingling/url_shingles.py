@@ -1,14 +1,14 @@
-"""URLs -> positional shingles of their paths, by which mirrors of one host are found.
+"""Positional shingles of the paths of URLs, to find mirrors of a host.
 
-A document is all that is known of a host: its URLs, one a line. Two hosts that hold the same files
-under the same paths have the same shingles, so the host part itself is no part of them.
+A document is the list of a host's known URLs, one per line. Two hosts that hold the same files
+under the same paths have the same shingles, because shingles leave out the host.
 
-Of each URL the path and the query count. The fragment is dropped, percent escapes are decoded, the
-text is normalised, cut into its runs of letters (digits, punctuation and underscores separate), and
-stop tokens are left out. A shingle is k consecutive tokens with the position of the first, counted
-from 0: of ``/cellblock16/inmates/dilbert/personal/foo.htm`` with k = 2 these are (cellblock,
-inmates, 0), (inmates, dilbert, 1), (dilbert, personal, 2), (personal, foo, 3). The position tells a
-path from another one that holds the same words elsewhere.
+The path and the query of each URL count. The fragment is dropped, percent escapes are decoded, the
+text is normalised and cut into its runs of letters (digits, punctuation and underscores separate),
+and stop tokens are left out. A shingle is k consecutive tokens with the position of the first,
+counted from 0. With k = 2, the shingles of ``/cellblock16/inmates/dilbert/personal/foo.htm`` are
+(cellblock, inmates, 0), (inmates, dilbert, 1), (dilbert, personal, 2), (personal, foo, 3). The
+position distinguishes paths that hold the same words in different places.
 
 The method is that of Bharat, Broder, Dean and Henzinger, "A comparison of techniques to find
 mirrored hosts on the WWW", 2000, section 3 (positional word bigrams; stop terms).
@@ -34,12 +34,12 @@ __all__ = [
 DEFAULT_STOP_TOKENS = (
     # Extensions: two mirrors may serve one page as .htm and as .html, or by another program.
     "asp aspx cfm cgi do htm html jsp jspx php phtml shtml txt xhtml "
-    # Documents that a server gives where the path names a folder, and the folder of programs.
+    # Documents that a server returns for a folder, and the folder of programs.
     "bin default home index main "
-    # What is left of a whole URL inside a query or an archive's path: its scheme and host.
+    # The scheme and host of a whole URL inside a query or an archive's path.
     "com ftp http https net org www"
 )
-"""Tokens that say how a page is served and not which one it is."""
+"""Tokens that describe how a page is served and not which page it is."""
 
 _WITH_HOST = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?//([^/?#]*)(.*)", re.DOTALL)
 _BARE_HOST = re.compile(r"([^\s/?#@:]*\.[^\s/?#@:]*(?::[0-9]*)?)((?:[/?#].*)?)", re.DOTALL)
@@ -51,15 +51,15 @@ def split_url(url: str) -> tuple[str, str | None, str]:
     Parameters
     ----------
     url : str
-        ``http://host/path``, ``//host/path``, ``host.tld/path`` or ``/path``; without a scheme what
-        stands before the first slash is a host if it has a dot and no blank.
+        ``http://host/path``, ``//host/path``, ``host.tld/path`` or ``/path``. Without a scheme, the
+        part before the first slash is a host if it has a dot and no blank.
 
     Returns
     -------
     scheme : str
-        Lower-case; empty where there is none.
+        Lower-case; empty without one.
     host : str or None
-        As it stands in the URL, with user and port; None where there is none.
+        As the URL spells it, with user and port; None without one.
     rest : str
         Path, query and fragment.
     """
@@ -73,10 +73,10 @@ def split_url(url: str) -> tuple[str, str | None, str]:
 
 
 def stop_token_list(tokens: Iterable[str], normalisation: str) -> str:
-    """Stop tokens as they are recorded: cut like URLs, sorted, each once, joined by blanks.
+    """Return stop tokens in their stored form: cut like URLs, sorted, distinct, joined by blanks.
 
-    A string is split at white space, any other iterable holds tokens. What is given is normalised
-    and cut into its runs of letters, so that ``index.html`` stands for ``index`` and ``html``.
+    A string is split at white space; any other iterable holds tokens. The tokens are normalised
+    and cut into their runs of letters, so that ``index.html`` stands for ``index`` and ``html``.
     """
     try:
         given = tokens if isinstance(tokens, str) else " ".join(tokens)
@@ -87,8 +87,8 @@ def stop_token_list(tokens: Iterable[str], normalisation: str) -> str:
     recorded = " ".join(sorted(set(_letters(normalise(given, normalisation)))))
     if given.strip() and not recorded:
         raise ParameterError(
-            f"stop_tokens is {given!r:.80}, which holds no letters, so nothing would be left out",
-            hint="tokens of URLs are runs of letters; an empty list leaves nothing out",
+            f"stop_tokens is {given!r:.80}, which holds no letters and would leave nothing out",
+            hint="give runs of letters, or an empty list to leave nothing out",
         )
     return recorded
 
@@ -96,13 +96,13 @@ def stop_token_list(tokens: Iterable[str], normalisation: str) -> str:
 def url_shingles(
     url: str, *, k: int, stop_tokens: frozenset[str], normalisation: str = NORMALISATION
 ) -> list[str]:
-    """Positional shingles of one URL, in order.
+    """Return the positional shingles of one URL, in order.
 
     Parameters
     ----------
     url : str
     k : int
-        Tokens a shingle, at least 1.
+        Tokens per shingle, at least 1.
     stop_tokens : frozenset of str
         Normalised tokens to leave out.
     normalisation : str
@@ -111,8 +111,8 @@ def url_shingles(
     Returns
     -------
     list of str
-        Tokens and position, joined by single blanks. One shingle of all tokens where fewer than k
-        are left, none where none is.
+        Tokens and position, joined by single blanks. If fewer than k tokens are left, one shingle
+        of them all; without tokens, none.
     """
     path = split_url(url.strip())[2].partition("#")[0]
     letters = _letters(normalise(unquote(path, errors="replace"), normalisation))
@@ -131,9 +131,9 @@ def url_content(
     stop_tokens: frozenset[str],
     normalisation: str = NORMALISATION,
 ) -> str:
-    """Canonical content of a set of URLs: its shingles, one a line, sorted.
+    """Return the canonical content of a set of URLs: its shingles, one per line, sorted.
 
-    Neither the order of the URLs counts nor, unless ``bag``, that some have shingles in common.
+    The order of the URLs does not count. Repeated shingles count only with ``bag``.
     """
     shingles = [
         shingle
@@ -144,5 +144,5 @@ def url_content(
 
 
 def _letters(text: str) -> list[str]:
-    """The maximal runs of letters (``str.isalpha``)."""
+    """Return the maximal runs of letters (``str.isalpha``)."""
     return "".join(c if c.isalpha() else " " for c in text).split()

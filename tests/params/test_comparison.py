@@ -91,7 +91,7 @@ def test_an_index_of_an_earlier_version_opens_and_works(
 def test_long_values_are_shortened(tmp_path: Path) -> None:
     tokens = " ".join(f"token{'abcdefghij'[i % 10]}{'x' * i}" for i in range(200))
     Index.create(tmp_path / "a.lshdb", unit="url", stop_tokens=tokens).close()
-    with pytest.raises(ParameterMismatchError, match=r"characters\), and 'other' was") as caught:
+    with pytest.raises(ParameterMismatchError, match=r"characters\), but 'other' was") as caught:
         Index.open(tmp_path / "a.lshdb", stop_tokens="other")
     assert len(caught.value.message) < 600
     with pytest.raises(ParameterError, match="stop_tokens is 5; expected a string or strings"):
