@@ -47,7 +47,7 @@ __all__ = ["command"]
 _SOURCE_WIDTH = 200
 
 
-@click.command("add", cls=Command, short_help="Add documents.")
+@click.command("add", cls=Command)
 @index_argument
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @input_options

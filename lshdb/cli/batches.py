@@ -41,7 +41,7 @@ IN_TABLE = (
 it names the adds that have not ended."""
 
 
-@click.command("batches", cls=Command, short_help="List what was added and when.")
+@click.command("batches", cls=Command)
 @index_argument
 @listing_options
 def command(index_path: str, *, output_format: str | None) -> None:

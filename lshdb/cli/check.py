@@ -23,7 +23,7 @@ IN_TABLE = (Column("kind"), Column("affected"), Column("found", "prose"))
 """A table has one column for place and finding. The advice follows below it, once per kind."""
 
 
-@click.command("check", cls=Command, short_help="Compare everything on disk with what was written.")
+@click.command("check", cls=Command)
 @index_argument
 @click.option(
     "--quick",

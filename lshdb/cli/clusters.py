@@ -17,9 +17,7 @@ __all__ = ["command"]
 COLUMNS = (Column("cluster"), Column("size", "number"), Column("key"))
 
 
-@click.command(
-    "clusters", cls=Command, short_help="List groups of documents that tell the same story."
-)
+@click.command("clusters", cls=Command)
 @index_argument
 @click.option(
     "--min-size", type=int, default=2, show_default=True, metavar="N", help="Fewest documents."

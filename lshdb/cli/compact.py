@@ -14,7 +14,7 @@ from lshdb.cli.stats import readable_size
 __all__ = ["command"]
 
 
-@click.command("compact", cls=Command, short_help="Free the space of removed documents.")
+@click.command("compact", cls=Command)
 @index_argument
 @lock_option
 def command(index_path: str, *, lock_timeout: float) -> None:

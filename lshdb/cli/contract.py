@@ -21,7 +21,7 @@ __all__ = ["command"]
 COLUMNS = (Column("source"), Column("target"), Column("count", "number"))
 
 
-@click.command("contract", cls=Command, short_help="Fold a graph by the clusters of its nodes.")
+@click.command("contract", cls=Command)
 @index_argument
 @click.argument("edges", metavar="EDGES")
 @click.option(

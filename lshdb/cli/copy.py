@@ -12,7 +12,7 @@ from lshdb.cli._progress import TaskProgress
 __all__ = ["command"]
 
 
-@click.command("copy", cls=Command, short_help="Copy an index while others write to it.")
+@click.command("copy", cls=Command)
 @index_argument
 @click.argument("path", metavar="DEST")
 @database_options

@@ -31,7 +31,7 @@ COLUMNS = (
 )
 
 
-@click.command("dedup", cls=Command, short_help="Decide which documents to keep, or filter a file.")
+@click.command("dedup", cls=Command)
 @index_argument
 @click.option(
     "--keep",

@@ -33,9 +33,7 @@ _MEMBERS_SHOWN = 3
 _SKIPPED = frozenset({"__pycache__", "site-packages", "dist-packages"})
 
 
-@click.command(
-    "demo", cls=Command, short_help="Index Python's standard library and show what is alike."
-)
+@click.command("demo", cls=Command)
 @click.argument("index_path", metavar="[PATH]", default="./demo.lshdb")
 @click.pass_context
 def command(ctx: click.Context, index_path: str) -> None:

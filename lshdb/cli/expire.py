@@ -16,7 +16,7 @@ __all__ = ["command"]
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-@click.command("expire", cls=Command, short_help="Remove documents not seen for long.")
+@click.command("expire", cls=Command)
 @index_argument
 @click.option(
     "--not-seen-since",

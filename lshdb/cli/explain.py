@@ -25,7 +25,7 @@ def _number(_ctx: click.Context, _param: click.Parameter, value: str) -> int | N
     return int(value)
 
 
-@click.command("explain", cls=Command, short_help="Explain how similar two documents are, and why.")
+@click.command("explain", cls=Command)
 @index_argument
 @click.argument("key1", metavar="KEY1")
 @click.argument("key2", metavar="[KEY2]", required=False)

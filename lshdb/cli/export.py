@@ -12,7 +12,7 @@ from lshdb.cli._progress import TaskProgress
 __all__ = ["command"]
 
 
-@click.command("export", cls=Command, short_help="Write an index to files in open formats.")
+@click.command("export", cls=Command)
 @index_argument
 @click.argument("path", metavar="DIR")
 @click.option(

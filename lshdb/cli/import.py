@@ -12,7 +12,7 @@ from lshdb.cli._progress import TaskProgress
 __all__ = ["command"]
 
 
-@click.command("import", cls=Command, short_help="Make an index from an export.")
+@click.command("import", cls=Command)
 @click.argument("folder", metavar="DIR")
 @click.argument("path", metavar="INDEX")
 @database_options

@@ -14,7 +14,7 @@ from lshdb.cli._output import note
 __all__ = ["command"]
 
 
-@click.command("init", cls=Command, short_help="Make an empty index.")
+@click.command("init", cls=Command)
 @index_argument
 @creation_options
 def command(index_path: str, **options: Any) -> None:

@@ -14,7 +14,7 @@ from lshdb.cli.pairs import COLUMNS
 __all__ = ["command"]
 
 
-@click.command("join", cls=Command, short_help="List near-duplicate pairs across two indexes.")
+@click.command("join", cls=Command)
 @click.argument("path_a", metavar="INDEX_A")
 @click.argument("path_b", metavar="INDEX_B")
 @search_options

@@ -42,7 +42,7 @@ def main() -> NoReturn:
     try:
         for number in heeded:
             signal.signal(number, _leave)
-        from lshdb.cli import run
+        from lshdb.cli._group import run
 
         for number in heeded:
             signal.signal(number, _raise)

@@ -14,7 +14,7 @@ from lshdb.cli._output import note
 __all__ = ["command"]
 
 
-@click.command("merge", cls=Command, short_help="Copy the documents of other indexes into one.")
+@click.command("merge", cls=Command)
 @click.argument("index_path", metavar="INTO")
 @click.argument("paths", metavar="FROM...", nargs=-1, required=True)
 @conflict_option

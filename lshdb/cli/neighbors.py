@@ -24,9 +24,7 @@ COLUMNS = (
 )
 
 
-@click.command(
-    "neighbors", cls=Command, short_help="List for every document its most similar ones."
-)
+@click.command("neighbors", cls=Command)
 @index_argument
 @click.option(
     "--top", type=int, default=10, show_default=True, metavar="N", help="Most per document."

@@ -28,7 +28,7 @@ COLUMNS = (
 )
 
 
-@click.command("pairs", cls=Command, short_help="List all near-duplicate pairs.")
+@click.command("pairs", cls=Command)
 @index_argument
 @since_option(
     "List only pairs with a document of this batch or a later one; 'last' is the last add that "

@@ -35,9 +35,7 @@ VECTOR_KEY = "vector"
 """These stand for a query's key if the query comes from an option."""
 
 
-@click.command(
-    "query", cls=Command, short_help="Find the documents most similar to a text or a key."
-)
+@click.command("query", cls=Command)
 @index_argument
 @click.argument("files", metavar="[FILE...]", nargs=-1)
 @click.option("--text", metavar="TEXT", help="Query this text.")

@@ -14,7 +14,7 @@ from lshdb.cli.stats import readable_size
 __all__ = ["command"]
 
 
-@click.command("reband", cls=Command, short_help="Change threshold, recall or bands.")
+@click.command("reband", cls=Command)
 @index_argument
 @click.option("--threshold", type=float, help="Similarity, or distance, of near documents.")
 @click.option("--recall", type=float, help="Probability of finding a pair at the threshold.")

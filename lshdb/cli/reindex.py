@@ -22,7 +22,7 @@ from lshdb.cli._progress import TaskProgress
 __all__ = ["command"]
 
 
-@click.command("reindex", cls=Command, short_help="Make another index from the stored texts.")
+@click.command("reindex", cls=Command)
 @index_argument
 @click.argument("path", metavar="NEW")
 @workers_option

@@ -19,7 +19,7 @@ _SOME_MISSING = 1
 _LINE_BYTES = MAX_KEY_BYTES + len("\r\n")
 
 
-@click.command("remove", cls=Command, short_help="Remove documents by key.")
+@click.command("remove", cls=Command)
 @index_argument
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 @lock_option

@@ -16,7 +16,7 @@ _COPIES_SHOWN = 10
 _NUMBERS_SHOWN = 100
 
 
-@click.command("show", cls=Command, short_help="Show a document with everything stored about it.")
+@click.command("show", cls=Command)
 @index_argument
 @click.argument("key", metavar="KEY")
 @listing_options

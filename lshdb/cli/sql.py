@@ -12,7 +12,7 @@ from lshdb.cli._output import Column, print_listing
 __all__ = ["command"]
 
 
-@click.command("sql", cls=Command, short_help="Run a SELECT of your own, read-only.")
+@click.command("sql", cls=Command)
 @index_argument
 @click.argument("statement", metavar="SELECT")
 @seconds_option(

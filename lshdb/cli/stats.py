@@ -18,7 +18,7 @@ _PAYS = 5
 """A compaction, which writes the index anew, pays if it frees at least one part in this many."""
 
 
-@click.command("stats", cls=Command, short_help="Show parameters, counts and sizes.")
+@click.command("stats", cls=Command)
 @index_argument
 @max_bucket_option(
     "Also show what this cap makes 'pairs' leave out, and what that costs; reads all postings."

@@ -25,7 +25,7 @@ from lshdb.params.metrics import METRICS
 __all__ = ["command"]
 
 
-@click.command("tune", cls=Command, short_help="Show what parameters would find and cost.")
+@click.command("tune", cls=Command)
 @click.argument("files", metavar="[FILE...]", nargs=-1)
 @click.option(
     "--far",

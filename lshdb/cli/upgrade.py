@@ -11,7 +11,7 @@ from lshdb.cli._output import note
 __all__ = ["command"]
 
 
-@click.command("upgrade", cls=Command, short_help="Bring the schema of an older index up to date.")
+@click.command("upgrade", cls=Command)
 @index_argument
 @lock_option
 def command(index_path: str, *, lock_timeout: float) -> None:

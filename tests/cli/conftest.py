@@ -23,7 +23,7 @@ import pytest
 
 import lshdb
 from lshdb import Index
-from lshdb.cli import cli
+from lshdb.cli._group import cli
 from tests.children.placing import child_path
 
 ROOT = Path(lshdb.__file__).parents[1]

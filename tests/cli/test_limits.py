@@ -13,7 +13,7 @@ import click.testing
 import pytest
 
 from lshdb import Index
-from lshdb.cli import cli
+from lshdb.cli._group import cli
 from tests.cli.conftest import MEASURED, MODULE, Run, environment, jsonl
 
 LONG = "x" * 500

@@ -17,7 +17,7 @@ import pytest
 
 import lshdb
 from lshdb import Index
-from lshdb.cli import COMMANDS, cli
+from lshdb.cli._group import COMMANDS, cli
 from tests.cli.conftest import BASE, MODULE, ROOT, Run, environment, jsonl
 
 
@@ -39,10 +39,29 @@ def test_every_option_of_every_command_is_explained() -> None:
     context = click.Context(cli, info_name="lshdb")
     for name in COMMANDS:
         command = cli.get_command(context, name)
-        assert command is not None and command.short_help
+        assert command is not None and command.help
         for parameter in command.params:
             if isinstance(parameter, click.Option):
                 assert parameter.help, (name, parameter.name)
+
+
+def test_help_imports_neither_numpy_nor_a_command() -> None:
+    program = (
+        "import sys\n"
+        "from lshdb.cli._group import COMMANDS, cli\n"
+        "cli(['--help'], prog_name='lshdb', standalone_mode=False)\n"
+        "print(*sys.modules, file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    modules = set(done.stderr.split())
+    assert "lshdb.cli._output" in modules
+    assert not {"numpy", "sqlalchemy", *(f"lshdb.cli.{name}" for name in COMMANDS)} & modules
 
 
 def test_version(run: Run) -> None:
@@ -68,7 +87,7 @@ def test_what_a_query_imports(index_path: Path) -> None:
     program = (
         "import sys; before = set(sys.modules)\n"
         "import json\n"
-        "from lshdb.cli import cli\n"
+        "from lshdb.cli._group import cli\n"
         "try:\n"
         "    cli(sys.argv[1:], prog_name='lshdb')\n"
         "except SystemExit as end:\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lshdb.cli import COMMANDS, cli
+from lshdb.cli._group import COMMANDS, cli
 from lshdb.cli._options import Command
 from tests.cli.conftest import BASE, Run, jsonl
 

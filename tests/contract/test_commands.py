@@ -10,7 +10,7 @@ from typing import Any
 import click.testing
 import pytest
 
-from lshdb.cli import COMMANDS, cli
+from lshdb.cli._group import COMMANDS, cli
 from tests.conftest import family_corpus
 from tests.contract.conftest import Both, Place, plain
 

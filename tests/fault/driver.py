@@ -143,7 +143,7 @@ def _command(arguments: list[str]) -> dict[str, Any]:
     import contextlib
     import io
 
-    from lshdb.cli import run
+    from lshdb.cli._group import run
 
     out, err = io.TextIOWrapper(io.BytesIO()), io.TextIOWrapper(io.BytesIO())
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

@@ -17,7 +17,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from lshdb.cli import cli, launch
+from lshdb.cli import launch
+from lshdb.cli._group import cli
 
 LINES = [f'{{"id": "{number}", "text": "the words of document {number}"}}\n' for number in range(4)]
 

@@ -111,13 +111,13 @@ def test_an_exception_that_comes_up_where_none_can_be_raised(tmp_path: Path) -> 
     """While an object is freed, Python says that it ignores exceptions, and goes on."""
     command = (
         "import os, signal, sys, time\n"
-        "import lshdb.cli\n"
+        "import lshdb.cli._group\n"
         "class Freed:\n"
         "    def __del__(self): os.kill(os.getpid(), getattr(signal, sys.argv[1])); time.sleep(0)\n"
         "def run():\n"
         "    Freed()\n"
         "    time.sleep(30)\n"
-        "lshdb.cli.run = run\n"
+        "lshdb.cli._group.run = run\n"
         "from lshdb.cli.launch import main\n"
         "main()\n"
     )
@@ -142,14 +142,14 @@ def test_a_postponed_signal_in_the_middle_of_a_long_statement(tmp_path: Path) ->
     )
     command = (
         "import signal, sqlite3, sys\n"
-        "import lshdb.cli\n"
+        "import lshdb.cli._group\n"
         "from lshdb.cli import launch\n"
         "from lshdb.cli._interrupts import prompt_interrupts\n"
         "def run():\n"
         "    with prompt_interrupts():\n"
         "        launch._raise_later(getattr(signal, sys.argv[1]))\n"
         "        sqlite3.connect(':memory:').execute(sys.argv[2]).fetchall()\n"
-        "lshdb.cli.run = run\n"
+        "lshdb.cli._group.run = run\n"
         "launch.main()\n"
     )
     for name, code, said in (("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")):
@@ -325,7 +325,7 @@ def tick(*_):
     longest, last = max(longest, now - last), now
 signal.signal(signal.SIGALRM, tick)
 signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
-from lshdb.cli import run
+from lshdb.cli._group import run
 code = run()
 tick()
 signal.setitimer(signal.ITIMER_REAL, 0)

@@ -217,7 +217,7 @@ def test_values_are_printed_in_every_format(output_format: str, index: Index) ->
 
     import click.testing
 
-    from lshdb.cli import cli
+    from lshdb.cli._group import cli
 
     statement = f"SELECT {', '.join(VALUES)} FROM (VALUES (1)) AS t(x) GROUP BY x"
     result = click.testing.CliRunner().invoke(

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from lshdb import DamageError, Index, SignaturesElsewhereError, TextNotStoredError
-from lshdb.cli import COMMANDS, cli
+from lshdb.cli._group import COMMANDS, cli
 from lshdb.disksort import pair_counts as tallies
 from lshdb.exchange import exporter as writing
 from lshdb.search import candidates

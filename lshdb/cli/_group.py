@@ -1,0 +1,127 @@
+"""The command line: one file per command, and each command is one public method of ``Index``.
+
+Decided: a module is imported by name when its command runs, so that ``lshdb query`` starts
+without what ``add`` or ``demo`` need. rich is imported only where a table or a progress bar is
+drawn. Data goes to standard output, everything else to standard error; ``_errors.py`` lists the
+exit codes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from lshdb.cli._errors import errors_as_messages
+from lshdb.cli._output import say
+
+__all__ = ["cli", "run"]
+
+COMMANDS = {
+    "init": "Make an empty index.",
+    "tune": "Show what parameters would find and cost.",
+    "add": "Add documents.",
+    "remove": "Remove documents by key.",
+    "expire": "Remove documents not seen for long.",
+    "query": "Find the documents most similar to a text or a key.",
+    "pairs": "List all near-duplicate pairs.",
+    "clusters": "List groups of documents that tell the same story.",
+    "dedup": "Decide which documents to keep, or filter a file.",
+    "neighbors": "List for every document its most similar ones.",
+    "join": "List near-duplicate pairs across two indexes.",
+    "explain": "Explain how similar two documents are, and why.",
+    "contract": "Fold a graph by the clusters of its nodes.",
+    "show": "Show a document with everything stored about it.",
+    "stats": "Show parameters, counts and sizes.",
+    "batches": "List what was added and when.",
+    "sql": "Run a SELECT of your own, read-only.",
+    "check": "Compare everything on disk with what was written.",
+    "compact": "Free the space of removed documents.",
+    "reband": "Change threshold, recall or bands.",
+    "copy": "Copy an index while others write to it.",
+    "merge": "Copy the documents of other indexes into one.",
+    "reindex": "Make another index from the stored texts.",
+    "export": "Write an index to files in open formats.",
+    "import": "Make an index from an export.",
+    "upgrade": "Bring the schema of an older index up to date.",
+    "demo": "Index Python's standard library and show what is alike.",
+}
+"""Every command with its one line of help, in the order in which help lists them.
+
+The module of the same name holds it. The line stands here, so that ``lshdb --help`` imports none.
+"""
+
+
+class LazyGroup(click.Group):
+    """Commands that are imported by name; every error they raise becomes a message."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"lshdb.cli.{cmd_name}").command
+        return command if isinstance(command, click.Command) else None
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        with errors_as_messages():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with errors_as_messages():
+            return super().invoke(ctx)
+
+
+def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from lshdb import __version__, kernel_name
+
+        say(f"lshdb {__version__}, kernel {kernel_name()}")
+        ctx.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done, 1 refused, 2 usage, 3 locked, 4 damaged, 5 done but some input was "
+    "rejected.",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and whether the compiled kernel is in use.",
+)
+def cli() -> None:
+    """Keep a near-duplicate index on disk: add documents, find the similar ones."""
+
+
+def run() -> int:
+    """Run the command line with the arguments of the process; return the exit code."""
+    program = None
+    if os.path.basename(sys.argv[0]) == "cli.py":
+        program = f"python {sys.argv[0]}"
+    try:
+        code = cli.main(prog_name=program, standalone_mode=False)
+    except click.exceptions.Abort as error:  # click's form of a Ctrl-C outside of a command
+        raise error.__cause__ or KeyboardInterrupt from None
+    except click.ClickException as error:  # the help, if there are no arguments
+        error.show()
+        return error.exit_code
+    return code if isinstance(code, int) else 0
