@@ -8,9 +8,12 @@ exit codes.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import click
@@ -58,6 +61,9 @@ The module of the same name holds it. The line stands here, so that ``lshdb --he
 class LazyGroup(click.Group):
     """Commands that are imported by name; every error they raise becomes a message."""
 
+    importing: Callable[[], AbstractContextManager[None]] = staticmethod(contextlib.nullcontext)
+    """Gives the context in which a command's module is imported."""
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
@@ -68,7 +74,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(f"lshdb.cli.{cmd_name}").command
+        with self.importing():
+            command = importlib.import_module(f"lshdb.cli.{cmd_name}").command
         return command if isinstance(command, click.Command) else None
 
     def make_context(
@@ -112,8 +119,15 @@ def cli() -> None:
     """Keep a near-duplicate index on disk: add documents, find the similar ones."""
 
 
-def run() -> int:
-    """Run the command line with the arguments of the process; return the exit code."""
+def run(importing: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext) -> int:
+    """Run the command line with the arguments of the process; return the exit code.
+
+    Parameters
+    ----------
+    importing : callable
+        Gives the context in which the command's module is imported.
+    """
+    LazyGroup.importing = staticmethod(importing)
     program = None
     if os.path.basename(sys.argv[0]) == "cli.py":
         program = f"python {sys.argv[0]}"

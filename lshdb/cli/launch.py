@@ -23,6 +23,7 @@ from lshdb.cancel import Terminated, clean_up, note_interruption
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from sys import UnraisableHookArgs
     from types import FrameType
     from typing import NoReturn
@@ -40,14 +41,10 @@ def main() -> NoReturn:
     # A process started with a signal ignored, as nohup does, keeps it ignored.
     heeded = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     try:
-        for number in heeded:
-            signal.signal(number, _leave)
-        from lshdb.cli._group import run
-
-        for number in heeded:
-            signal.signal(number, _raise)
+        with _leaving(heeded):
+            from lshdb.cli._group import run
         sys.unraisablehook = _not_raised
-        code = run()
+        code = run(importing=lambda: _leaving(heeded))
     except KeyboardInterrupt as error:  # in the moment between two handlers, or within one
         code = _say(signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT)
     if code > 128:
@@ -60,6 +57,18 @@ def main() -> NoReturn:
         # by SIGINT if the exception was raised inside of exec(), although it was caught.
         os._exit(code)
     sys.exit(code)
+
+
+@contextlib.contextmanager
+def _leaving(heeded: list[signal.Signals]) -> Iterator[None]:
+    """Let a signal end the process at once, while modules are imported and nothing is done yet."""
+    for number in heeded:
+        signal.signal(number, _leave)
+    try:
+        yield
+    finally:
+        for number in heeded:
+            signal.signal(number, _raise)
 
 
 def _leave(number: int, _frame: FrameType | None) -> None:
