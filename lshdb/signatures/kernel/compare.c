@@ -53,8 +53,8 @@ void compare_bits(const Level *level, const uint32_t *left, const uint32_t *righ
     for (size_t band = bands; band-- > 0;) {
         uint64_t differing = 0;
         for (size_t j = 0; j < height && !differing; j += 32)
-            differing = differing_bits(left, right, band * height + j,
-                                       height - j < 32 ? height - j : 32);
+            differing =
+                differing_bits(left, right, band * height + j, height - j < 32 ? height - j : 32);
         if (!differing) {
             *matched += 1;
             *first = (int32_t)band;

@@ -24,6 +24,8 @@
 /* Bytes that may be read, and written, past the end of a text in a workspace. */
 #define PADDING 64
 #define MAX_NUM_PERM 4096
+/* Shingles of a long text hashed at a time, unless use_pieces() says otherwise. */
+#define PIECE ((size_t)1 << 16)
 
 enum { UNIT_WORD, UNIT_CHAR, UNIT_BYTE, UNIT_LINE, UNIT_TOKEN, N_UNITS };
 enum { SCHEME_FSS, SCHEME_UNIVERSAL, N_SCHEMES };
@@ -78,12 +80,12 @@ static inline int is_stopped(const Listener *listener)
 typedef struct {
     const Level *level; /* chosen once for a call, whatever use_level() does meanwhile */
     const Listener *listener;
-    uint8_t *text;      /* tokens, each with its separator behind it, and PADDING */
-    size_t *starts;     /* where each token begins; one more for the end of the last one's separator */
-    uint64_t *hashes;   /* distinct elements, with room for 8 more */
-    uint64_t *table;    /* open addressing; a power of two of places, 0 is empty */
-    Seen *seen;         /* of a bag, beside the table */
-    uint64_t *slots;    /* round and value of each slot while sketching */
+    uint8_t *text;  /* tokens, each with its separator behind it, and PADDING */
+    size_t *starts; /* where each token begins; one more for the end of the last one's separator */
+    uint64_t *hashes; /* distinct elements, with room for 8 more */
+    uint64_t *table;  /* open addressing; a power of two of places, 0 is empty */
+    Seen *seen;       /* of a bag, beside the table */
+    uint64_t *slots;  /* round and value of each slot while sketching */
     size_t text_size, starts_size, hashes_size, table_size, seen_size;
 } Workspace;
 
@@ -133,12 +135,11 @@ void walsh_hadamard(double *row, size_t size);
 /* Sample n >= 1 elements by their weights and the logarithms of these, with 3 num_perm keys: 0, or
    WORK_STOPPED. */
 int sample_weights(const uint64_t *hashes, const double *weights, const double *logs, size_t n,
-                   uint32_t num_perm, const uint64_t *keys, uint32_t *row, const Listener *listener);
+                   uint32_t num_perm, const uint64_t *keys, uint32_t *row,
+                   const Listener *listener);
 
 /* Texts of more than a megabyte (long_texts.c). */
 int is_long(size_t length, const Listener *listener);
-void use_pieces(size_t shingles);
-size_t piece_size(void);
 
 /* The set of a long text: its signature row, left alone where there is no shingle, and its size. */
 int sign_long(Workspace *work, const uint8_t *text, size_t length, int unit, size_t k, int scheme,

@@ -42,16 +42,23 @@ static uint32_t universal_slot(const uint64_t *hashes, size_t n, uint64_t a, uin
 #undef MULTIPLY
 
 static const Level plain = {
-    "plain", 2, split_words_plain, mark_starts_plain, collapse_plain,
-    take_ascii_plain, hash_shingles_plain, throw_rounds_plain, universal_plain, count_equal_plain,
-    count_differing_plain,
+    .name = "plain",
+    .lanes = 2,
+    .split_words = split_words_plain,
+    .mark_starts = mark_starts_plain,
+    .collapse = collapse_plain,
+    .take_ascii = take_ascii_plain,
+    .hash_shingles = hash_shingles_plain,
+    .throw_rounds = throw_rounds_plain,
+    .universal = universal_plain,
+    .count_equal = count_equal_plain,
+    .count_differing = count_differing_plain,
 };
 
 #ifdef LSHDB_X86
 
 #define TARGET __attribute__((target("avx2,popcnt,bmi,bmi2")))
 #define LANES 4
-
 #define LEVEL(name) name##_avx2
 #define MULTIPLY(a, b) ((lanes)_mm256_mul_epu32((__m256i)(a), (__m256i)(b)))
 #include "lanes.h"
@@ -61,9 +68,17 @@ static const Level plain = {
 #undef MULTIPLY
 
 static const Level avx2 = {
-    "avx2", 4, split_words_avx2, mark_starts_avx2, collapse_avx2,
-    take_ascii_avx2, hash_shingles_avx2, throw_rounds_avx2, universal_avx2, count_equal_avx2,
-    count_differing_avx2,
+    .name = "avx2",
+    .lanes = 4,
+    .split_words = split_words_avx2,
+    .mark_starts = mark_starts_avx2,
+    .collapse = collapse_avx2,
+    .take_ascii = take_ascii_avx2,
+    .hash_shingles = hash_shingles_avx2,
+    .throw_rounds = throw_rounds_avx2,
+    .universal = universal_avx2,
+    .count_equal = count_equal_avx2,
+    .count_differing = count_differing_avx2,
 };
 
 #define TARGET __attribute__((target("avx2,popcnt,bmi,bmi2,avx512f,avx512dq,avx512vl,avx512bw")))
@@ -77,9 +92,17 @@ static const Level avx2 = {
 #undef MULTIPLY
 
 static const Level avx512 = {
-    "avx512", 8, split_words_avx2, mark_starts_avx2, collapse_avx2,
-    take_ascii_avx2, hash_shingles_avx512, throw_rounds_avx512, universal_avx512, count_equal_avx512,
-    count_differing_avx512,
+    .name = "avx512",
+    .lanes = 8,
+    .split_words = split_words_avx2,
+    .mark_starts = mark_starts_avx2,
+    .collapse = collapse_avx2,
+    .take_ascii = take_ascii_avx2,
+    .hash_shingles = hash_shingles_avx512,
+    .throw_rounds = throw_rounds_avx512,
+    .universal = universal_avx512,
+    .count_equal = count_equal_avx512,
+    .count_differing = count_differing_avx512,
 };
 
 #endif

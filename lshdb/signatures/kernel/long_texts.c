@@ -14,16 +14,9 @@
 #include "hashing.h"
 #include "kernel.h"
 
-/* Shingles hashed at a time: read once a call, into its listener. A text of more than 16 times as many
-   bytes is long; a part has 32 times as many hashes, or an eighth of all if that is more. */
-static _Atomic size_t piece_shingles = 1 << 16;
-
+/* A text of more than 16 times as many bytes as shingles are hashed at a time is long; a part has 32
+   times as many hashes, or an eighth of all if that is more. */
 enum { LONG = 16, PART = 32, MOST_PARTS = 8 };
-
-/* Let tests have short texts taken for long ones; 0 is as it was. */
-void use_pieces(size_t shingles) { piece_shingles = shingles ? shingles : 1 << 16; }
-
-size_t piece_size(void) { return piece_shingles; }
 
 int is_long(size_t length, const Listener *listener) { return length > LONG * listener->piece; }
 
@@ -35,8 +28,8 @@ typedef struct {
     int unit;
 } Stream;
 
-static int begin(Stream *stream, Workspace *work, const uint8_t *text, size_t length, int unit, size_t k,
-                 const Listener *listener)
+static int begin(Stream *stream, Workspace *work, const uint8_t *text, size_t length, int unit,
+                 size_t k, const Listener *listener)
 {
     *stream = (Stream){.listener = listener, .unit = unit, .bytes = length};
     if (reserve_tokens(work, 0, 2 * length))
@@ -73,7 +66,8 @@ static inline size_t next_token(const Stream *stream, const uint8_t *text, size_
 {
     if (stream->gap) {
         int separator = stream->unit == UNIT_LINE ? '\n' : ' ';
-        return (size_t)((const uint8_t *)memchr(text + at, separator, stream->bytes - at) - text) + 1;
+        return (size_t)((const uint8_t *)memchr(text + at, separator, stream->bytes - at) - text)
+               + 1;
     }
     at++;
     if (stream->unit == UNIT_CHAR)
@@ -199,7 +193,8 @@ typedef struct {
 } Sketch;
 
 /* Take n hashes, which are changed and behind which 8 more may be written, into a sketch. */
-static int take_hashes(Sketch *sketch, uint64_t *hashes, size_t n, size_t round, const Listener *listener)
+static int take_hashes(Sketch *sketch, uint64_t *hashes, size_t n, size_t round,
+                       const Listener *listener)
 {
     if (!n)
         return WORK_DONE;
@@ -213,12 +208,12 @@ static int take_hashes(Sketch *sketch, uint64_t *hashes, size_t n, size_t round,
         if (is_stopped(listener))
             return WORK_STOPPED;
         if (sketch->scheme == SCHEME_FSS) {
-            sketch->level->throw_rounds(sketch->slots, hashes + begin, many, sketch->constants, round,
-                                round + 1, sketch->num_perm, 0);
+            sketch->level->throw_rounds(sketch->slots, hashes + begin, many, sketch->constants,
+                                        round, round + 1, sketch->num_perm, 0);
             continue;
         }
-        if (take_universal(sketch->level, listener, hashes + begin, many, sketch->num_perm, sketch->constants,
-                           sketch->row))
+        if (take_universal(sketch->level, listener, hashes + begin, many, sketch->num_perm,
+                           sketch->constants, sketch->row))
             return WORK_STOPPED;
     }
     return WORK_DONE;

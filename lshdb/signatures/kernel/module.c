@@ -1,6 +1,7 @@
 /* What Python sees of the kernel. No function takes a pointer from Python without its length being
-   checked here first; those that work long let go of the interpreter's lock. What use_level() changes
-   belongs to one module object, of one interpreter, and a call reads it once. */
+   checked here first; those that work long let go of the interpreter's lock. What use_level(),
+   use_pieces() and hear_with() change belongs to one module object, of one interpreter, and a call
+   reads it once. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -12,9 +13,13 @@
 #include "kernel.h"
 #include "normalise.h"
 
+/* A buffer that is let go of, with the lock, wherever its block ends; {0} is none. */
+#define HELD __attribute__((cleanup(PyBuffer_Release)))
+
 typedef struct {
     _Atomic(const Level *) level;
-    PyObject *asked; /* by hear_with() */
+    _Atomic size_t piece; /* shingles of a long text hashed at a time */
+    PyObject *asked;      /* by hear_with() */
 } State;
 
 static const Level *level_of(PyObject *module)
@@ -83,7 +88,8 @@ static int is_time(Hearing *hearing)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    if ((now.tv_sec - hearing->last.tv_sec) * 10 + (now.tv_nsec - hearing->last.tv_nsec) / 100000000 < 1)
+    if ((now.tv_sec - hearing->last.tv_sec) * 10 + (now.tv_nsec - hearing->last.tv_nsec) / 100000000
+        < 1)
         return 0;
     hearing->last = now;
     return 1;
@@ -117,17 +123,15 @@ static int hear_signals(void *context)
 
 static Listener listen_with(Hearing *hearing, PyObject *module)
 {
-    *hearing = (Hearing){.state = PyModule_GetState(module)};
+    State *state = PyModule_GetState(module);
+    *hearing = (Hearing){.state = state};
     clock_gettime(CLOCK_MONOTONIC, &hearing->last);
     uint64_t secret = (uint64_t)hearing->last.tv_nsec << 32 ^ (uint64_t)(uintptr_t)hearing;
-    return (Listener){hear_signals, hearing, secret, piece_size()};
+    return (Listener){hear_signals, hearing, secret, atomic_load(&state->piece)};
 }
 
 /* The exception of work that was not done, unless it has set one itself: NULL. */
-static PyObject *say_why(int undone)
-{
-    return undone == WORK_STOPPED ? NULL : PyErr_NoMemory();
-}
+static PyObject *say_why(int undone) { return undone == WORK_STOPPED ? NULL : PyErr_NoMemory(); }
 
 /* Ready tokens of a list or tuple into the workspace: their number, or -1 with an exception set. */
 static Py_ssize_t take_tokens(Workspace *work, PyObject *tokens, Hearing *hearing)
@@ -169,17 +173,19 @@ static Py_ssize_t take_tokens(Workspace *work, PyObject *tokens, Hearing *hearin
 typedef struct {
     int unit, bag, scheme;
     Py_ssize_t k, num_perm;
-    Py_buffer constants, rows, counts;
+    const uint64_t *constants;
+    uint32_t *rows;
+    int64_t *counts;
 } Signing;
 
 /* Sign what the workspace holds, content number i. */
 static int sign_found(Workspace *work, const Signing *job, Py_ssize_t i, ptrdiff_t found)
 {
-    ((int64_t *)job->counts.buf)[i] = found;
+    job->counts[i] = found;
     if (found <= 0)
         return (int)found;
     return sketch(work, job->scheme, work->hashes, (size_t)found, (uint32_t)job->num_perm,
-                  job->constants.buf, (uint32_t *)job->rows.buf + i * job->num_perm);
+                  job->constants, job->rows + i * job->num_perm);
 }
 
 /* The same of a text. */
@@ -188,11 +194,10 @@ static int sign_string(Workspace *work, const Signing *job, Py_ssize_t i, const 
 {
     if (is_long(length, listener) && !job->bag)
         return sign_long(work, text, length, job->unit, (size_t)job->k, job->scheme,
-                         (uint32_t)job->num_perm, job->constants.buf,
-                         (uint32_t *)job->rows.buf + i * job->num_perm,
-                         (int64_t *)job->counts.buf + i, listener);
-    int failed = sign_found(work, job, i,
-                            shingle(work, text, length, job->unit, (size_t)job->k, job->bag));
+                         (uint32_t)job->num_perm, job->constants, job->rows + i * job->num_perm,
+                         job->counts + i, listener);
+    int failed =
+        sign_found(work, job, i, shingle(work, text, length, job->unit, (size_t)job->k, job->bag));
     return failed ? failed : is_stopped(listener) ? WORK_STOPPED : WORK_DONE;
 }
 
@@ -212,8 +217,8 @@ static int sign_strings(Workspace *work, const Signing *job, PyObject *contents,
             texts[i] = PyUnicode_AsUTF8AndSize(content, &lengths[i]);
             failed = !texts[i];
         } else if (!PyList_Check(content) && !PyTuple_Check(content)) {
-            PyErr_Format(PyExc_TypeError, "content %zd is %.100s, expected str or a list of str",
-                         i, Py_TYPE(content)->tp_name);
+            PyErr_Format(PyExc_TypeError, "content %zd is %.100s, expected str or a list of str", i,
+                         Py_TYPE(content)->tp_name);
             failed = 1;
         }
     }
@@ -248,8 +253,7 @@ static int sign_lists(Workspace *work, const Signing *job, PyObject *contents, H
             return -1;
         hearing->released = PyEval_SaveThread();
         int failed = sign_found(
-            work, job, i,
-            n ? shingle_tokens(work, (size_t)n, 1, (size_t)job->k, job->bag) : 0);
+            work, job, i, n ? shingle_tokens(work, (size_t)n, 1, (size_t)job->k, job->bag) : 0);
         if (!failed && is_stopped(work->listener))
             failed = WORK_STOPPED;
         PyEval_RestoreThread(hearing->released);
@@ -271,17 +275,19 @@ static PyObject *py_sign_contents(PyObject *module, PyObject *args)
 {
     PyObject *contents, *result = NULL;
     Signing job = {0};
+    HELD Py_buffer constants = {0}, rows = {0}, counts = {0};
     if (!PyArg_ParseTuple(args, "O!inpiny*w*w*", &PyList_Type, &contents, &job.unit, &job.k,
-                          &job.bag, &job.scheme, &job.num_perm, &job.constants, &job.rows,
-                          &job.counts))
+                          &job.bag, &job.scheme, &job.num_perm, &constants, &rows, &counts))
         return NULL;
+    job.constants = constants.buf;
+    job.rows = rows.buf;
+    job.counts = counts.buf;
     /* A tuple of our own keeps the contents alive while another thread may change the list. */
     PyObject *kept = PyList_AsTuple(contents);
     Py_ssize_t n = kept ? PyTuple_GET_SIZE(kept) : 0;
-    if (kept && is_shingling(job.unit, job.k)
-        && is_scheme(job.scheme, job.num_perm, &job.constants)
-        && is_length(&job.rows, times(n, job.num_perm), 4, "rows")
-        && is_length(&job.counts, n, 8, "counts")) {
+    if (kept && is_shingling(job.unit, job.k) && is_scheme(job.scheme, job.num_perm, &constants)
+        && is_length(&rows, times(n, job.num_perm), 4, "rows")
+        && is_length(&counts, n, 8, "counts")) {
         Hearing hearing;
         Listener listener = listen_with(&hearing, module);
         Workspace work = {.level = level_of(module), .listener = &listener};
@@ -290,9 +296,6 @@ static PyObject *py_sign_contents(PyObject *module, PyObject *args)
         release(&work);
     }
     Py_XDECREF(kept);
-    PyBuffer_Release(&job.constants);
-    PyBuffer_Release(&job.rows);
-    PyBuffer_Release(&job.counts);
     return result;
 }
 
@@ -318,7 +321,8 @@ static PyObject *py_shingle_text(PyObject *module, PyObject *args)
     int done = WORK_DONE, is_whole = bag || !is_long((size_t)length, &listener);
     hearing.released = PyEval_SaveThread();
     if (is_whole) {
-        ptrdiff_t many = shingle(&work, (const uint8_t *)bytes, (size_t)length, unit, (size_t)k, bag);
+        ptrdiff_t many =
+            shingle(&work, (const uint8_t *)bytes, (size_t)length, unit, (size_t)k, bag);
         done = many < 0 ? (int)many : WORK_DONE;
         found = many < 0 ? 0 : (size_t)many;
     } else {
@@ -343,10 +347,9 @@ PyDoc_STRVAR(sketch_doc,
 
 static PyObject *py_sketch(PyObject *module, PyObject *args)
 {
-    PyObject *result = NULL;
     int scheme;
     Py_ssize_t num_perm;
-    Py_buffer hashes = {0}, lengths = {0}, constants = {0}, rows = {0};
+    HELD Py_buffer hashes = {0}, lengths = {0}, constants = {0}, rows = {0};
     if (!PyArg_ParseTuple(args, "y*y*iny*w*", &hashes, &lengths, &scheme, &num_perm, &constants,
                           &rows))
         return NULL;
@@ -354,16 +357,16 @@ static PyObject *py_sketch(PyObject *module, PyObject *args)
     const int64_t *counts = lengths.buf;
     if (!is_scheme(scheme, num_perm, &constants) || !is_length(&lengths, n, 8, "lengths")
         || !is_length(&rows, times(n, num_perm), 4, "rows"))
-        goto done;
+        return NULL;
     for (Py_ssize_t i = 0; i < n; i++) {
         if (counts[i] < 1 || counts[i] > most - total) {
             PyErr_SetString(PyExc_ValueError, "a length is below 1 or reaches past the hashes");
-            goto done;
+            return NULL;
         }
         total += (Py_ssize_t)counts[i];
     }
     if (!is_length(&hashes, total, 8, "hashes"))
-        goto done;
+        return NULL;
     /* Another thread may change the lengths, and so do the rows if they are the same memory: each is
        read once, and measured again. */
     int failed = 0, changed = 0;
@@ -391,14 +394,7 @@ static PyObject *py_sketch(PyObject *module, PyObject *args)
         PyErr_SetString(PyExc_ValueError, "lengths changed while sketching");
     else if (failed)
         say_why(failed);
-    else
-        result = Py_NewRef(Py_None);
-done:
-    PyBuffer_Release(&hashes);
-    PyBuffer_Release(&lengths);
-    PyBuffer_Release(&constants);
-    PyBuffer_Release(&rows);
-    return result;
+    return changed || failed ? NULL : Py_NewRef(Py_None);
 }
 
 /* Between two looks at signals. */
@@ -410,33 +406,28 @@ PyDoc_STRVAR(bucket_keys_doc,
 
 static PyObject *py_bucket_keys(PyObject *module, PyObject *args)
 {
-    PyObject *result = NULL;
     Py_ssize_t num_perm, bands, height;
-    Py_buffer rows = {0}, keys = {0};
+    HELD Py_buffer rows = {0}, keys = {0};
     if (!PyArg_ParseTuple(args, "y*nnnw*", &rows, &num_perm, &bands, &height, &keys))
         return NULL;
     if (!is_banding(num_perm, 1, bands, height))
-        goto done;
+        return NULL;
     Py_ssize_t n = rows.len / (4 * num_perm);
-    if (!is_length(&rows, times(n, num_perm), 4, "rows") || !is_length(&keys, times(n, bands), 8, "keys"))
-        goto done;
+    if (!is_length(&rows, times(n, num_perm), 4, "rows")
+        || !is_length(&keys, times(n, bands), 8, "keys"))
+        return NULL;
     Hearing hearing;
     Listener listener = listen_with(&hearing, module);
     int stopped = 0;
     hearing.released = PyEval_SaveThread();
     for (Py_ssize_t i = 0; i < n && !stopped; i += ROWS_AT_ONCE) {
         size_t many = (size_t)(n - i < ROWS_AT_ONCE ? n - i : ROWS_AT_ONCE);
-        bucket_keys((const uint32_t *)rows.buf + i * num_perm, many, (size_t)num_perm, (size_t)bands,
-                    (size_t)height, (uint64_t *)keys.buf + i * bands);
+        bucket_keys((const uint32_t *)rows.buf + i * num_perm, many, (size_t)num_perm,
+                    (size_t)bands, (size_t)height, (uint64_t *)keys.buf + i * bands);
         stopped = is_stopped(&listener);
     }
     PyEval_RestoreThread(hearing.released);
-    if (!stopped)
-        result = Py_NewRef(Py_None);
-done:
-    PyBuffer_Release(&rows);
-    PyBuffer_Release(&keys);
-    return result;
+    return stopped ? NULL : Py_NewRef(Py_None);
 }
 
 PyDoc_STRVAR(count_common_doc,
@@ -445,23 +436,18 @@ PyDoc_STRVAR(count_common_doc,
 
 static PyObject *py_count_common(PyObject *module, PyObject *args)
 {
-    PyObject *result = NULL;
-    Py_buffer left = {0}, right = {0};
+    HELD Py_buffer left = {0}, right = {0};
     if (!PyArg_ParseTuple(args, "y*y*", &left, &right))
         return NULL;
     Py_ssize_t n = left.len / 8, m = right.len / 8;
-    if (is_length(&left, n, 8, "left") && is_length(&right, m, 8, "right")) {
-        Hearing hearing;
-        Listener listener = listen_with(&hearing, module);
-        hearing.released = PyEval_SaveThread();
-        size_t common = count_common(left.buf, (size_t)n, right.buf, (size_t)m, &listener);
-        PyEval_RestoreThread(hearing.released);
-        if (common != NOT_COUNTED)
-            result = PyLong_FromSize_t(common);
-    }
-    PyBuffer_Release(&left);
-    PyBuffer_Release(&right);
-    return result;
+    if (!is_length(&left, n, 8, "left") || !is_length(&right, m, 8, "right"))
+        return NULL;
+    Hearing hearing;
+    Listener listener = listen_with(&hearing, module);
+    hearing.released = PyEval_SaveThread();
+    size_t common = count_common(left.buf, (size_t)n, right.buf, (size_t)m, &listener);
+    PyEval_RestoreThread(hearing.released);
+    return common == NOT_COUNTED ? NULL : PyLong_FromSize_t(common);
 }
 
 PyDoc_STRVAR(compare_rows_doc,
@@ -476,60 +462,47 @@ PyDoc_STRVAR(compare_bits_doc,
 "The same for rows of so many words whose slots are single bits.");
 
 typedef void Comparison(const Level *level, const uint32_t *left, const uint32_t *right,
-                        size_t words, size_t bands, size_t height, int32_t *equal,
-                        int32_t *matched, int32_t *first);
+                        size_t words, size_t bands, size_t height, int32_t *equal, int32_t *matched,
+                        int32_t *first);
 
 static PyObject *compare(PyObject *module, PyObject *args, Comparison *compare_two,
                          int slots_a_word)
 {
-    PyObject *result = NULL;
     const Level *level = level_of(module);
     Py_ssize_t words, bands, height;
-    Py_buffer rows[2] = {{0}, {0}}, ids[2] = {{0}, {0}}, found[3] = {{0}, {0}, {0}};
-    if (!PyArg_ParseTuple(args, "y*y*y*y*nnnw*w*w*", &rows[0], &ids[0], &rows[1], &ids[1],
-                          &words, &bands, &height, &found[0], &found[1], &found[2]))
+    HELD Py_buffer left_rows = {0}, left_ids = {0}, right_rows = {0}, right_ids = {0};
+    HELD Py_buffer equal = {0}, matched = {0}, first = {0};
+    if (!PyArg_ParseTuple(args, "y*y*y*y*nnnw*w*w*", &left_rows, &left_ids, &right_rows, &right_ids,
+                          &words, &bands, &height, &equal, &matched, &first)
+        || !is_banding(words, slots_a_word, bands, height))
         return NULL;
-    Py_ssize_t n = ids[0].len / 8, outside = 0, many[2];
-    if (!is_banding(words, slots_a_word, bands, height))
-        goto done;
-    for (int side = 0; side < 2; side++) {
-        many[side] = rows[side].len / (4 * words);
-        if (!is_length(&rows[side], many[side] * words, 4, "rows")
-            || !is_length(&ids[side], n, 8, "ids"))
-            goto done;
-    }
-    for (int column = 0; column < 3; column++)
-        if (!is_length(&found[column], n, 4, "a result"))
-            goto done;
+    Py_ssize_t n = left_ids.len / 8, outside = 0;
+    Py_ssize_t lefts = left_rows.len / (4 * words), rights = right_rows.len / (4 * words);
+    if (!is_length(&left_rows, lefts * words, 4, "rows") || !is_length(&left_ids, n, 8, "ids")
+        || !is_length(&right_rows, rights * words, 4, "rows") || !is_length(&right_ids, n, 8, "ids")
+        || !is_length(&equal, n, 4, "a result") || !is_length(&matched, n, 4, "a result")
+        || !is_length(&first, n, 4, "a result"))
+        return NULL;
     Hearing hearing;
     Listener listener = listen_with(&hearing, module);
     int stopped = 0;
     hearing.released = PyEval_SaveThread();
     for (Py_ssize_t i = 0; i < n && !outside && !stopped; i++) {
         /* Read once: another thread may change them, and so do the results in the same memory. */
-        int64_t left = ((volatile const int64_t *)ids[0].buf)[i];
-        int64_t right = ((volatile const int64_t *)ids[1].buf)[i];
-        outside = left < 0 || left >= many[0] || right < 0 || right >= many[1];
+        int64_t left = ((volatile const int64_t *)left_ids.buf)[i];
+        int64_t right = ((volatile const int64_t *)right_ids.buf)[i];
+        outside = left < 0 || left >= lefts || right < 0 || right >= rights;
         if (!outside)
-            compare_two(level, (const uint32_t *)rows[0].buf + left * words,
-                        (const uint32_t *)rows[1].buf + right * words, (size_t)words,
-                        (size_t)bands, (size_t)height, (int32_t *)found[0].buf + i,
-                        (int32_t *)found[1].buf + i, (int32_t *)found[2].buf + i);
+            compare_two(level, (const uint32_t *)left_rows.buf + left * words,
+                        (const uint32_t *)right_rows.buf + right * words, (size_t)words,
+                        (size_t)bands, (size_t)height, (int32_t *)equal.buf + i,
+                        (int32_t *)matched.buf + i, (int32_t *)first.buf + i);
         stopped = i % ROWS_AT_ONCE == ROWS_AT_ONCE - 1 && is_stopped(&listener);
     }
     PyEval_RestoreThread(hearing.released);
     if (outside)
         PyErr_SetString(PyExc_IndexError, "a row is outside the rows");
-    else if (!stopped)
-        result = Py_NewRef(Py_None);
-done:
-    for (int side = 0; side < 2; side++) {
-        PyBuffer_Release(&rows[side]);
-        PyBuffer_Release(&ids[side]);
-    }
-    for (int column = 0; column < 3; column++)
-        PyBuffer_Release(&found[column]);
-    return result;
+    return outside || stopped ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *py_compare_rows(PyObject *module, PyObject *args)
@@ -562,7 +535,8 @@ static PyObject *py_compare_texts(PyObject *module, PyObject *args)
     Hearing hearing;
     Listener listener = listen_with(&hearing, module);
     const Level *level = level_of(module);
-    Workspace works[2] = {{.level = level, .listener = &listener}, {.level = level, .listener = &listener}};
+    Workspace works[2] = {{.level = level, .listener = &listener},
+                          {.level = level, .listener = &listener}};
     ptrdiff_t found[2] = {0}, common = 0;
     hearing.released = PyEval_SaveThread();
     for (int side = 0; side < 2 && common >= 0; side++)
@@ -626,8 +600,8 @@ static int fill_block(const Folding *folding, int block, int *asked)
 
 static int fold_segment(const Folding *folding, Normaliser *work, PyObject *text)
 {
-    PyObject *folded = NULL, *part = PyUnicode_Substring(text, (Py_ssize_t)work->start,
-                                                         (Py_ssize_t)work->end);
+    PyObject *folded = NULL,
+             *part = PyUnicode_Substring(text, (Py_ssize_t)work->start, (Py_ssize_t)work->end);
     Py_ssize_t size;
     const char *bytes = NULL;
     if (part)
@@ -637,9 +611,10 @@ static int fold_segment(const Folding *folding, Normaliser *work, PyObject *text
                      Py_TYPE(folded)->tp_name);
     else if (folded)
         bytes = PyUnicode_AsUTF8AndSize(folded, &size);
-    if (bytes && !normalise_segment(work, PyUnicode_DATA(text), PyUnicode_KIND(text),
-                                    (size_t)PyUnicode_GET_LENGTH(text), folding->memo,
-                                    (const uint8_t *)bytes, (size_t)size)) {
+    if (bytes
+        && !normalise_segment(work, PyUnicode_DATA(text), PyUnicode_KIND(text),
+                              (size_t)PyUnicode_GET_LENGTH(text), folding->memo,
+                              (const uint8_t *)bytes, (size_t)size)) {
         PyErr_NoMemory();
         bytes = NULL;
     }
@@ -655,14 +630,16 @@ static PyObject *normalise_wide(Normaliser *work, PyObject *text, int fold, cons
     size_t length = (size_t)PyUnicode_GET_LENGTH(text);
     work->place = (Place){0};
     work->misses = 0;
-    while ((stopped = normalise_points(work, points, width, length, fold, folding->table,
-                                       folding->memo)) != NORMALISE_DONE) {
+    while ((stopped =
+                normalise_points(work, points, width, length, fold, folding->table, folding->memo))
+           != NORMALISE_DONE) {
         if (stopped == NORMALISE_MEMORY)
             return PyErr_NoMemory();
         if (stopped == NORMALISE_COMPLEX)
             return Py_NewRef(Py_None);
         if (stopped == NORMALISE_FILL
-                ? !fill_block(folding, (int)(PyUnicode_READ(width, points, work->unknown) >> 8), &asked)
+                ? !fill_block(folding, (int)(PyUnicode_READ(width, points, work->unknown) >> 8),
+                              &asked)
                 : !fold_segment(folding, work, text))
             return NULL;
     }
@@ -673,13 +650,11 @@ static PyObject *py_normalise(PyObject *module, PyObject *args)
 {
     PyObject *texts, *kept, **done, *result = NULL;
     int fold;
-    Py_buffer table = {0}, memo = {0};
+    HELD Py_buffer table = {0}, memo = {0};
     Folding folding;
-    if (!PyArg_ParseTuple(args, "O!pw*Ow*O", &PyList_Type, &texts, &fold, &table, &folding.fill, &memo,
-                          &folding.segment)) {
-        PyBuffer_Release(&table);
+    if (!PyArg_ParseTuple(args, "O!pw*Ow*O", &PyList_Type, &texts, &fold, &table, &folding.fill,
+                          &memo, &folding.segment))
         return NULL;
-    }
     folding.table = table.buf;
     folding.memo = memo.buf;
     kept = PyList_AsTuple(texts); /* fill may run other threads */
@@ -717,8 +692,6 @@ static PyObject *py_normalise(PyObject *module, PyObject *args)
             Py_DECREF(done[j]);
     PyMem_Free(done);
     Py_XDECREF(kept);
-    PyBuffer_Release(&table);
-    PyBuffer_Release(&memo);
     return result;
 }
 
@@ -729,28 +702,26 @@ PyDoc_STRVAR(walsh_hadamard_doc,
 
 static PyObject *py_walsh_hadamard(PyObject *module, PyObject *args)
 {
-    PyObject *result = NULL;
     Py_ssize_t size;
-    Py_buffer rows = {0};
+    HELD Py_buffer rows = {0};
     if (!PyArg_ParseTuple(args, "w*n", &rows, &size))
         return NULL;
     if (size < 1 || size & (size - 1)) {
         PyErr_SetString(PyExc_ValueError, "size is no power of two");
-    } else if (is_length(&rows, rows.len / 8 / size * size, 8, "rows")) {
-        Hearing hearing;
-        Listener listener = listen_with(&hearing, module);
-        int stopped = 0;
-        hearing.released = PyEval_SaveThread();
-        for (Py_ssize_t begin = 0; begin < rows.len / 8 && !stopped; begin += size) {
-            walsh_hadamard((double *)rows.buf + begin, (size_t)size);
-            stopped = is_stopped(&listener);
-        }
-        PyEval_RestoreThread(hearing.released);
-        if (!stopped)
-            result = Py_NewRef(Py_None);
+        return NULL;
     }
-    PyBuffer_Release(&rows);
-    return result;
+    if (!is_length(&rows, rows.len / 8 / size * size, 8, "rows"))
+        return NULL;
+    Hearing hearing;
+    Listener listener = listen_with(&hearing, module);
+    int stopped = 0;
+    hearing.released = PyEval_SaveThread();
+    for (Py_ssize_t begin = 0; begin < rows.len / 8 && !stopped; begin += size) {
+        walsh_hadamard((double *)rows.buf + begin, (size_t)size);
+        stopped = is_stopped(&listener);
+    }
+    PyEval_RestoreThread(hearing.released);
+    return stopped ? NULL : Py_NewRef(Py_None);
 }
 
 PyDoc_STRVAR(sample_weights_doc,
@@ -761,9 +732,8 @@ PyDoc_STRVAR(sample_weights_doc,
 
 static PyObject *py_sample_weights(PyObject *module, PyObject *args)
 {
-    PyObject *result = NULL;
     Py_ssize_t num_perm;
-    Py_buffer hashes = {0}, weights = {0}, logs = {0}, lengths = {0}, keys = {0}, rows = {0};
+    HELD Py_buffer hashes = {0}, weights = {0}, logs = {0}, lengths = {0}, keys = {0}, rows = {0};
     if (!PyArg_ParseTuple(args, "y*y*y*y*ny*w*", &hashes, &weights, &logs, &lengths, &num_perm,
                           &keys, &rows))
         return NULL;
@@ -771,19 +741,19 @@ static PyObject *py_sample_weights(PyObject *module, PyObject *args)
     const int64_t *counts = lengths.buf;
     if (num_perm < 1 || num_perm > MAX_NUM_PERM) {
         PyErr_SetString(PyExc_ValueError, "num_perm is out of range");
-        goto done;
+        return NULL;
     }
     if (!is_length(&hashes, total, 8, "hashes") || !is_length(&weights, total, 8, "weights")
         || !is_length(&logs, total, 8, "logs") || !is_length(&lengths, n, 8, "lengths")
         || !is_length(&keys, 3 * num_perm, 8, "keys")
         || !is_length(&rows, times(n, num_perm), 4, "rows"))
-        goto done;
+        return NULL;
     Py_ssize_t rest = total;
     for (Py_ssize_t i = 0; i < n && rest >= 0; i++)
         rest = counts[i] < 1 || counts[i] > rest ? -1 : rest - (Py_ssize_t)counts[i];
     if (rest) {
         PyErr_SetString(PyExc_ValueError, "lengths are below 1, or do not sum to the hashes");
-        goto done;
+        return NULL;
     }
     Hearing hearing;
     Listener listener = listen_with(&hearing, module);
@@ -795,30 +765,21 @@ static PyObject *py_sample_weights(PyObject *module, PyObject *args)
         if (count < 1 || count > total - begin) {
             begin = -1;
         } else {
-            stopped = sample_weights((const uint64_t *)hashes.buf + begin,
-                                     (const double *)weights.buf + begin,
-                                     (const double *)logs.buf + begin, (size_t)count,
-                                     (uint32_t)num_perm, keys.buf,
-                                     (uint32_t *)rows.buf + i * num_perm, &listener)
+            stopped = sample_weights(
+                          (const uint64_t *)hashes.buf + begin, (const double *)weights.buf + begin,
+                          (const double *)logs.buf + begin, (size_t)count, (uint32_t)num_perm,
+                          keys.buf, (uint32_t *)rows.buf + i * num_perm, &listener)
                       || is_stopped(&listener);
             begin += (Py_ssize_t)count;
         }
     }
     PyEval_RestoreThread(hearing.released);
     if (stopped)
-        goto done;
+        return NULL;
     if (begin == total)
-        result = Py_NewRef(Py_None);
-    else
-        PyErr_SetString(PyExc_ValueError, "lengths changed while sampling");
-done:
-    PyBuffer_Release(&hashes);
-    PyBuffer_Release(&weights);
-    PyBuffer_Release(&logs);
-    PyBuffer_Release(&lengths);
-    PyBuffer_Release(&keys);
-    PyBuffer_Release(&rows);
-    return result;
+        return Py_NewRef(Py_None);
+    PyErr_SetString(PyExc_ValueError, "lengths changed while sampling");
+    return NULL;
 }
 
 PyDoc_STRVAR(use_level_doc,
@@ -845,7 +806,7 @@ PyDoc_STRVAR(use_pieces_doc,
 "Work through long texts so many shingles at a time, and take those for long that have more than 16\n"
 "times as many bytes; 0 is as it was, 65536. Results do not depend on it; tests try small ones.");
 
-static PyObject *py_use_pieces(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *py_use_pieces(PyObject *module, PyObject *args)
 {
     Py_ssize_t shingles = 0;
     if (!PyArg_ParseTuple(args, "|n", &shingles))
@@ -854,7 +815,8 @@ static PyObject *py_use_pieces(PyObject *Py_UNUSED(module), PyObject *args)
         PyErr_SetString(PyExc_ValueError, "shingles is out of range");
         return NULL;
     }
-    use_pieces((size_t)shingles);
+    State *state = PyModule_GetState(module);
+    atomic_store(&state->piece, shingles ? (size_t)shingles : PIECE);
     Py_RETURN_NONE;
 }
 
@@ -902,7 +864,9 @@ static int run_module(PyObject *module)
 {
     static pthread_once_t filled = PTHREAD_ONCE_INIT;
     pthread_once(&filled, fill_tables);
-    atomic_init(&((State *)PyModule_GetState(module))->level, find_level(NULL));
+    State *state = PyModule_GetState(module);
+    atomic_init(&state->level, find_level(NULL));
+    atomic_init(&state->piece, PIECE);
     return 0;
 }
 
@@ -926,6 +890,11 @@ static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, run_module},
 #ifdef Py_mod_multiple_interpreters
     {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
+#endif
+#ifdef Py_mod_gil
+    /* Calls of normalise() share a table and a memo, which only the lock keeps from two threads at a
+       time, and so does what hear_with() was given. Everything that is long lets go of the lock. */
+    {Py_mod_gil, Py_MOD_GIL_USED},
 #endif
     {0, NULL},
 };

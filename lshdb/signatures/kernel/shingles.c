@@ -146,7 +146,8 @@ static inline size_t find(const uint64_t *table, size_t places, uint64_t hash)
 
 /* Sort n items of `width` words by their first words, stably, byte by byte; `other` has room for as
    many. After eight bytes they are where they were. */
-static int sort_items(const Workspace *work, uint64_t *items, uint64_t *other, size_t n, size_t width)
+static int sort_items(const Workspace *work, uint64_t *items, uint64_t *other, size_t n,
+                      size_t width)
 {
     for (int shift = 0; shift < 64; shift += 8) {
         size_t ends[256] = {0}, sum = 0;
@@ -264,8 +265,8 @@ static inline int is_same_shingle(const Workspace *work, const Shingles *all, si
 
 static inline void hash_repetition(Workspace *work, const Shingles *all, size_t i, size_t times)
 {
-    work->hashes[i] = murmur3(work->text + work->starts[i], shingle_length(work, all, i),
-                              (uint32_t)times);
+    work->hashes[i] =
+        murmur3(work->text + work->starts[i], shingle_length(work, all, i), (uint32_t)times);
 }
 
 /* Sort the numbers of n shingles by their bytes, stably; `other` has room for as many. Returns where
@@ -280,9 +281,10 @@ static uint64_t *sort_by_bytes(const Workspace *work, const Shingles *all, uint6
             for (size_t to = begin; to < end; to++) {
                 if (!(to & 0xFF) && is_stopped(work->listener))
                     return NULL;
-                int is_left = right == end
-                              || (left < middle
-                                  && compare_shingles(work, all, numbers[left], numbers[right]) <= 0);
+                int is_left =
+                    right == end
+                    || (left < middle
+                        && compare_shingles(work, all, numbers[left], numbers[right]) <= 0);
                 other[to] = numbers[is_left ? left++ : right++];
             }
         }
@@ -417,10 +419,11 @@ ptrdiff_t count_shared(Workspace *left, size_t n_left, Workspace *right, size_t 
     }
     if (!far)
         return (ptrdiff_t)common;
-    ptrdiff_t distinct_left = sort_distinct(left, n_left), distinct_right = sort_distinct(right, n_right);
+    ptrdiff_t distinct_left = sort_distinct(left, n_left),
+              distinct_right = sort_distinct(right, n_right);
     if (distinct_left < 0 || distinct_right < 0)
         return WORK_STOPPED;
-    common = count_common(left->hashes, (size_t)distinct_left, right->hashes, (size_t)distinct_right,
-                          left->listener);
+    common = count_common(left->hashes, (size_t)distinct_left, right->hashes,
+                          (size_t)distinct_right, left->listener);
     return common == NOT_COUNTED ? WORK_STOPPED : (ptrdiff_t)common;
 }

@@ -19,8 +19,8 @@
 /* Hashes times slots between two looks at signals. */
 #define UNIVERSAL_STEPS ((size_t)1 << 24)
 
-static int sketch_fss(Workspace *work, uint64_t *hashes, size_t n, uint32_t num_perm, const uint64_t *keys,
-               uint32_t *row)
+static int sketch_fss(Workspace *work, uint64_t *hashes, size_t n, uint32_t num_perm,
+                      const uint64_t *keys, uint32_t *row)
 {
     const Level *level = work->level;
     uint64_t *slots = work->slots;

@@ -7,6 +7,7 @@
 #include "packing.h"
 #include "words.h"
 
+/* clang-format off */
 static const uint32_t spaceless_ranges[][2] = {
     {0x0E01, 0x0E3A}, {0x0E40, 0x0E4E}, {0x0E50, 0x0E59},
     {0x0E81, 0x0EBD}, {0x0EC0, 0x0ECE}, {0x0ED0, 0x0ED9}, {0x0EDC, 0x0EDF},
@@ -21,6 +22,7 @@ static const uint32_t spaceless_ranges[][2] = {
     {0xA9E0, 0xA9FE}, {0xAA60, 0xAA76}, {0xAA7A, 0xAA7F},
     {0xF900, 0xFAFF}, {0xFF66, 0xFF9F}, {0x1AFF0, 0x1B16F}, {0x20000, 0x3FFFF},
 };
+/* clang-format on */
 
 enum { CLASS_NONE = 1, CLASS_WORD, CLASS_SINGLE };
 
@@ -132,8 +134,8 @@ size_t mark_starts_plain(size_t *starts, const uint8_t *text, size_t length, uin
 AVX2 static inline __m256i words_of(__m256i bytes)
 {
     __m256i letters = between(_mm256_or_si256(bytes, _mm256_set1_epi8(0x20)), 'a', 'z');
-    __m256i others = _mm256_or_si256(between(bytes, '0', '9'),
-                                     _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('_')));
+    __m256i others =
+        _mm256_or_si256(between(bytes, '0', '9'), _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8('_')));
     return _mm256_or_si256(letters, others);
 }
 
