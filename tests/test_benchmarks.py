@@ -47,14 +47,9 @@ def test_lshdb_runs_on_both_generated_corpora(capsys: pytest.CaptureFixture[str]
     arguments = ["--generated", "--documents", "200", "--threads", "1,2", *SMALL, *NO_KINDS]
     signing.main(arguments, run=_jobs.run_here)
     printed = capsys.readouterr().out
-    for corpus in ("generated, ASCII: 200 documents", "generated, non-ASCII: 200 documents"):
-        assert corpus in printed
-    assert len(re.findall(r"^lshdb (fss|universal) +[12] ", printed, re.M)) == 8
-    assert len(re.findall(r"^lshdb (fss|universal) +64-bit", printed, re.M)) == 4
     found = re.findall(r"^lshdb .* (0\.\d{4})$", printed, re.M)
     assert len(found) == 12
     assert all(0.01 < float(error) < 0.08 for error in found)
-    assert len(re.findall(r"^lshdb \w+, threads \d: .* times$", printed, re.M)) == 4
 
 
 @pytest.mark.parametrize(("benchmark", "kind"), [(signing, "text"), (adding, "add")])
@@ -68,12 +63,11 @@ def test_every_kind_of_text_is_beside_clean_ascii(
         return _jobs.run_here(job) if len(jobs) < 4 else {"cpu": 0.5 * len(jobs)}
 
     benchmark.main(["--repeats", "1", "--kind-bytes", "3000"], run=run)
-    printed = capsys.readouterr().out
-    lines = printed.split("Kinds of text: 3,000 bytes of each")[1].splitlines()
-    assert re.search(r"^clean ASCII +2 .* 1\.00$", "\n".join(lines), re.M)
+    lines = capsys.readouterr().out.splitlines()
+    (clean,) = [line for line in lines if re.match("clean ASCII  ", line)]
+    assert clean.endswith(" 1.00"), "the others are measured by it"
     for name in KINDS:
-        (line,) = [line for line in lines if re.match(re.escape(name) + "  ", line)]
-        assert re.search(r"  [\d,]+  +[\d,.]+  +[\d,.]+  +[\d,.]+-[\d,.]+ +[\d,.]+$", line)
+        assert sum(line.startswith(name + "  ") for line in lines) == 1
     assert len(jobs) == len(KINDS) > 30
     assert {job["kind"] for job in jobs} == {kind}
     assert {job["threads"] for job in jobs} == {1}
@@ -116,9 +110,9 @@ def test_files_go_through_fresh_processes_and_the_missing_are_named(
     arguments = [str(path), "--text-field", "body", "--threads", "1", "--markdown"]
     signing.main([*arguments, *SMALL, *NO_KINDS, "--only", "lshdb,nobody"])
     printed = capsys.readouterr().out
-    assert "## corpus.jsonl.gz: 50 documents" in printed
-    assert re.search(r"^\| lshdb fss +\| +1 \| +\d", printed, re.M)
-    assert len(re.findall(r"^\| nobody .* not installed ", printed, re.M)) == 2
+    assert "50 documents" in printed, "what is no document of text is passed over"
+    assert re.search(r"^\| lshdb fss .* \d", printed, re.M)
+    assert "nobody" in printed and "not installed" in printed
 
 
 def write_corpus(path: Path, *, key: str = "id") -> None:
@@ -134,20 +128,10 @@ def test_adding_is_timed_and_divided_into_stages(
     arguments = [str(tmp_path / "corpus.jsonl"), "--documents", "40", "--repeats", "2", *NO_KINDS]
     adding.main([*arguments, "--only", "lshdb", "--profile"], run=_jobs.run_here)
     printed = capsys.readouterr().out
-    assert "corpus.jsonl: 40 documents" in printed
-    assert len(re.findall(r"^lshdb fss +(any|1) +\d", printed, re.M)) == 2
-    assert re.search(r"^On disk [\d,]+ bytes: signatures 20,608, ", printed, re.M)
-    profile = printed.split("Where the time goes")[1]
-    stages = set(re.findall(r"^(\w+(?:[ ,:-]+\w+)*)  +-?\d+\.\d{3} ", profile, re.M))
-    assert stages == {
-        "making the empty index", "opening the database, locking", "reading and parsing",
-        "validation, cutting into batches", "hashing bodies, known keys", "normalising",
-        "hashing contents", "known contents", "signing", "bucket keys and sorting",
-        "signature file: CRC-32, write, sync", "document rows", "content rows",
-        "compressing texts", "posting rows", "commit, with checkpoints on the way",
-        "merging runs", "checkpoint at the end", "the rest", "these timers, as estimated",
-        "together",
-    }  # fmt: skip
+    assert "20,608" in printed, "bytes of the signatures: 40 rows behind a header of 128"
+    stages = re.findall(r"^\w.*?  +(-?\d+\.\d{3}) +-?\d+\.\d\d +-?\d+\.\d +\d+ ", printed, re.M)
+    *parts, together = map(float, stages)
+    assert len(parts) == 20 and sum(parts) == pytest.approx(together, abs=0.02)
     assert re.search(r"^compressing texts .* 40 .* 40$", printed, re.M)
     assert Index.create == create
 
@@ -161,9 +145,8 @@ def test_adding_goes_through_fresh_processes_and_names_the_missing(
     arguments = [str(tmp_path / "corpus.jsonl"), "--repeats", "1", "--markdown", *NO_KINDS]
     adding.main([*arguments, "--key-field", "key"])
     printed = capsys.readouterr().out
-    assert "## corpus.jsonl: 50 documents" in printed
-    assert re.search(r"^\| lshdb fss +\| +any \| +\d", printed, re.M)
-    assert re.search(r"^\| nobody +\| +any \| not installed ", printed, re.M)
+    assert re.search(r"^\| lshdb fss .* \d", printed, re.M)
+    assert re.search(r"^\| nobody .* not installed ", printed, re.M)
     with pytest.raises(SystemExit, match="took 0 documents; are the keys in the field 'id'"):
         adding.main(arguments, run=_jobs.run_here)
 
@@ -275,11 +258,7 @@ def test_pairs_are_timed_and_scored(
     corpus, pairs = map(str, planted)
     pairing.main([corpus, "--gold", pairs, "--repeats", "2", "--only", "lshdb"], run=run_pairs_here)
     printed = capsys.readouterr().out
-    assert "short.jsonl: 300 documents" in printed
-    assert re.search(
-        r"^lshdb +16 x 6\* +exact .* 1\.00000  [01]\.\d{5}  +1\.00 times$", printed, re.M
-    )
-    assert re.search(r"^lshdb, no texts +16 x 6\* +signature +\d", printed, re.M)
+    assert re.search(r"^lshdb .* exact .* 1\.00000  [01]\.\d{5} ", printed, re.M), "precision 1"
     assert re.search(r"^lshdb of nobody .* not installed", printed, re.M)
     with pytest.raises(SystemExit, match="took 0 documents; are the keys in the field 'key'"):
         pairing.main(
@@ -295,8 +274,8 @@ def test_a_night_is_timed_and_scored(
     arguments = [corpus, "--gold", pairs, "--repeats", "1", "--only", "lshdb", "--markdown"]
     nightly.main(arguments + ["--whole"] * whole)
     printed = capsys.readouterr().out
-    assert "## short.jsonl: 30 documents come to 270" in printed
-    assert re.search(r"^\| lshdb +\| +16 x 6\* \| +exact \|.* 1\.00000 \| ", printed, re.M)
+    assert re.search(r"\b30\b.*\b270\b", printed), "new documents, and those that are there"
+    assert re.search(r"^\| lshdb .* exact .* 1\.00000 \| ", printed, re.M), "precision 1"
 
 
 def test_nights_are_compared_in_a_small_and_in_a_large_index(
@@ -305,9 +284,8 @@ def test_nights_are_compared_in_a_small_and_in_a_large_index(
     monkeypatch.setattr(_growth, "NEW", 20)
     nightly.main(["--grow", "30", "--repeats", "2"], run=run_pairs_here)
     printed = capsys.readouterr().out
-    assert re.search(r"^30 +0\.\d{4} ", printed, re.M)
-    assert re.search(r"^300 +0\.\d{4} ", printed, re.M)
-    assert re.search(r"^Tenfold size, \d+\.\d\d times the cost$", printed, re.M)
+    sizes = dict(re.findall(r"^(30|300) +(0\.\d{4}) ", printed, re.M))
+    assert len(sizes) == 2 and all(float(seconds) > 0 for seconds in sizes.values())
 
 
 def test_what_a_cap_costs_is_held_against_what_is_said(
@@ -364,17 +342,12 @@ def test_a_large_corpus_is_built_step_by_step(
     index = corpus.parent / "kept.lshdb"
     scale.main([str(corpus), "--planted", str(pairs), "--index", str(index)])
     printed = capsys.readouterr().out
-    assert re.search(r"^documents/s( +[\d,]+){10}$", printed, re.M)
-    assert re.search(r"^Last tenth by first \d+\.\d\d; ", printed, re.M)
     lines = re.search(r"^pairs +[\d.]+ +[\d,]+ +[\d,]+ +(\d+)$", printed, re.M)
     assert lines and int(lines[1]) > 10, printed
-    assert len(re.findall(r"^(?:clusters|dedup) +\S", printed, re.M)) == 2
-    assert re.search(r"^together +\d+ +[01]\.\d{5}$", printed, re.M)
-    assert "Of the pairs written 1.00000 were planted" in printed
+    assert " 1.00000 were planted" in printed
     querying.main([str(index), "--queries", "20", "--repeats", "1"])
     printed = capsys.readouterr().out
-    assert "300 documents, 20 queries, 1 rounds" in printed
-    assert len(re.findall(r"^(?:signature|exact)( +[\d.,]+){6}$", printed, re.M)) == 2
+    assert len(re.findall(r"^(?:signature|exact)( +[\d.,]+)+$", printed, re.M)) == 2
 
 
 def test_queries_go_to_a_generated_index_as_well(capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,16 +42,14 @@ def test_the_nearest_are_measured(
     arguments = [str(glove), "--queries", "12", "--timed", "3", "--repeats", "1"]
     vectors.main([*arguments, "--vectors", "300"], run=run_vectors_here)
     printed = capsys.readouterr().out
-    assert "300 vectors of 100 dimensions, 12 queries" in printed
     recalls = dict(
         re.findall(r"^lshdb 24 x 16 +(own buckets|0\.\d+) +([01]\.\d{4}) ", printed, re.M)
     )
     assert list(recalls) == ["own buckets", "0.5", "0.8", "0.9", "0.95", "0.99"]
     assert float(recalls["0.99"]) > 0.9
     assert float(recalls["own buckets"]) < 1.0
-    line = re.search(r"^NumPy, all vectors +1\.0000 +300 +[\d,.]+ +[\d,.]+ ", printed, re.M)
-    assert line, printed
-    assert re.search(r"^nobody +not installed$", printed, re.M)
+    assert re.search(r"^NumPy, all vectors +1\.0000 +300 ", printed, re.M), "recall, vectors read"
+    assert re.search(r"^nobody .*not installed", printed, re.M)
 
 
 def test_each_contestant_has_a_process_of_its_own(
