@@ -57,6 +57,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "sqlite(reason): about a file of SQLite; skipped with --database=postgres"
     )
+    config.addinivalue_line(
+        "markers", "fast: some tests of every folder; all that are marked so take under a minute"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -168,6 +168,7 @@ def test_since_in_several_chunks(make_index: Make, monkeypatch: pytest.MonkeyPat
     test_since_gives_the_pairs_with_a_new_document(make_index)
 
 
+@pytest.mark.fast
 def test_copies_share_a_signature_and_are_pairs(make_index: Make) -> None:
     index = make_index()
     text = "one two three four five six seven eight"
@@ -246,6 +247,7 @@ def test_index_without_texts(make_index: Make, corpus: Corpus) -> None:
         index.pairs(verify="exact")
 
 
+@pytest.mark.fast
 def test_empty_and_short_documents(make_index: Make) -> None:
     index = make_index()
     result = index.add([("none", ""), ("blank", " \n"), ("dots", "..."), ("a", "Hi!"), ("b", "hi")])
@@ -265,6 +267,7 @@ def test_ready_tokens(make_index: Make) -> None:
     assert {hit.key for hit in index.query(["x", "y z", "Q"])} == {"a", "b"}
 
 
+@pytest.mark.fast
 def test_bag_counts_repeats(make_index: Make) -> None:
     as_set, as_bag = make_index("set.lshdb", k=1), make_index("bag.lshdb", k=1, bag=True, **SURE)
     documents = [("a", "new york new york"), ("b", "york new")]
@@ -350,6 +353,7 @@ def test_add_of_nothing_is_recorded_and_is_not_last(make_index: Make) -> None:
     assert len(list(index.pairs(since="last"))) == 1
 
 
+@pytest.mark.fast
 def test_a_failing_source_of_documents_loses_nothing_that_was_committed(
     make_index: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -366,6 +370,7 @@ def test_a_failing_source_of_documents_loses_nothing_that_was_committed(
     assert index.add([("c", "three")]).added == 1
 
 
+@pytest.mark.fast
 def test_create_and_open_refusals(tmp_path: Path, make_index: Make) -> None:
     index = make_index(k=4, seed=9)
     for path in (index.path, tmp_path):
@@ -471,6 +476,7 @@ def test_sql_reads_and_only_reads(make_index: Make, tmp_path: Path) -> None:
     assert not (tmp_path / "new.db").exists()
 
 
+@pytest.mark.fast
 def test_documents_carry_their_source(make_index: Make) -> None:
     index = make_index()
     index.add([Document("a", "text", "file.jsonl:1")], source="file.jsonl")

@@ -10,6 +10,8 @@ from lshdb import Index, candidate_probability
 from tests.cli.conftest import Run, sound
 from tests.postgres import PostgresUrl
 
+pytestmark = pytest.mark.fast
+
 
 def test_says_what_was_chosen_and_what_it_promises(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "a.lshdb"

@@ -15,6 +15,8 @@ import pytest
 from lshdb import Index
 from tests.cli.conftest import BASE, FAR, NEAR, NEAR_SIMILARITY, OTHER, Run, jsonl
 
+pytestmark = pytest.mark.fast
+
 
 def test_by_text_best_first(run: Run, index_path: Path) -> None:
     out = run("query", index_path, "--text", BASE).stdout

@@ -15,6 +15,8 @@ from lshdb.cli._cells import csv_line, harmless, harmless_json, text_of, tsv_lin
 from lshdb.cli._output import Column
 from lshdb.cli._table import crop, draw_record, draw_table, fold
 
+pytestmark = pytest.mark.fast
+
 COLUMNS = (Column("key"), Column("similarity", "similarity"), Column("method"))
 
 

@@ -9,6 +9,8 @@ import pytest
 from lshdb import Index, QueryError
 from tests.contract.conftest import Both
 
+pytestmark = pytest.mark.fast
+
 # Each with what orders its rows.
 TABLES = {
     "state": "1", "parameter": "1", "batch": "1", "document": "1", "content": "1",

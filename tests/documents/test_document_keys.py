@@ -11,6 +11,8 @@ import pytest
 import lshdb.documents
 from lshdb.documents import MAX_KEY_BYTES, validate_body, validate_key
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.mark.parametrize(
     "key", ["a", "0", " ", "line\nfeed", "é", "日本", "\U0001f600", "../x", "k" * 1024]

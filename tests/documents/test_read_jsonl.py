@@ -8,6 +8,8 @@ import pytest
 
 from lshdb.documents import Document
 
+pytestmark = pytest.mark.fast
+
 Read = Callable[..., tuple[list, list]]
 
 GOOD = b'{"id": "a", "text": "one"}'

@@ -15,6 +15,8 @@ import pytest
 from lshdb.documents import Document, Rejected, read_documents
 from lshdb.errors import InputError, ParameterError
 
+pytestmark = pytest.mark.fast
+
 Read = Callable[..., tuple[list, list]]
 
 LINE = b'{"id":"a","text":"x"}\n'

@@ -81,6 +81,7 @@ def test_the_index_comes_back(
     assert sorted(os.listdir(tmp_path)) == ["a", "b", "files"]
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("tables", FORMATS)
 def test_an_empty_index(make_index: Make, tmp_path: Path, tables: str) -> None:
     index = make_index("a", database=f"sqlite:///{tmp_path / 'apart.db'}")
@@ -236,6 +237,7 @@ def test_postings_out_of_order(files: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "b").exists()
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [

@@ -50,6 +50,7 @@ def flip(
     return [(bit, found) for _, bit, found in outcome.flips]
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("name", FLIPS)
 def test_a_flipped_bit_is_found_or_changes_nothing(
     name: str,

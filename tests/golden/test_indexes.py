@@ -54,6 +54,7 @@ def test_there_is_an_archive_for_every_schema() -> None:
     assert [archive.name for archive in ARCHIVES] == known
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.name)
 def test_an_index_of_every_schema_is_brought_up_to_date(archive: Path, tmp_path: Path) -> None:
     path = unpack(archive, tmp_path)

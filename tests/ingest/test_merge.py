@@ -94,6 +94,7 @@ def test_merging_again_changes_nothing(make_index: Make) -> None:
     assert [rows(into, table) for table in tables] == before
 
 
+@pytest.mark.fast
 @pytest.mark.sqlite("in its SQL")
 def test_other_bands_give_other_postings(make_index: Make) -> None:
     index = lively_index(make_index, "a")
@@ -122,6 +123,7 @@ def test_texts_may_be_left_behind_but_not_made_up(make_index: Make) -> None:
         make_index("into", threshold=0.5).merge(index, bare)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("on_conflict", "body", "counts"),
     [("replace", "theirs", (1, 1, 1)), ("skip", "ours", (1, 0, 2))],

@@ -51,6 +51,7 @@ unhurried = settings(max_examples=300, deadline=None, derandomize=True)
 fewer = settings(max_examples=100, deadline=None, derandomize=True)
 
 
+@pytest.mark.fast
 @unhurried
 @given(body=st.one_of(TEXTS, TOKENS), shingling=SHINGLINGS, num_perm=st.integers(1, 12), seed=SEEDS)
 @example(body="\u0345\u0301", shingling=("char", 1, False), num_perm=4, seed=1)
@@ -121,6 +122,7 @@ def test_jaccard_of_elements_is_jaccard_of_shingles(
     assert len(elements[0] | elements[1]) == (one | other).total()
 
 
+@pytest.mark.fast
 @fewer
 @given(st.lists(ELEMENTS, min_size=1, max_size=6), st.integers(1, 40), SEEDS)
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -133,6 +135,7 @@ def test_rows_of_any_sets_are_the_plain_ones(
     assert rows.tolist() == [sketch(elements, num_perm=num_perm, seed=seed) for elements in sets]
 
 
+@pytest.mark.fast
 @fewer
 @given(
     st.integers(1, 12),

@@ -109,6 +109,7 @@ def moved(
     return centre + apart * (distance / np.linalg.norm(apart, 1 if metric == "l1" else 2))
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(("metric", "scheme", "threshold"), FAMILIES)
 def test_the_ten_nearest_are_found(
     metric: str, scheme: str, threshold: float, tmp_path: Path

@@ -12,6 +12,8 @@ from lshdb.search.points import TextPoints
 from lshdb.search.verification import prefilter
 from lshdb.signatures.families import family_of
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.mark.parametrize("num_perm", [1, 8, 16, 32, 64, 100, 128, 256, 1024])
 def test_the_prefilter_loses_fewer_than_one_in_ten_thousand(num_perm: int) -> None:

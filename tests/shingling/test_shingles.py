@@ -14,6 +14,8 @@ from lshdb.shingling import canonical_content, shingle_hashes, split_words
 from lshdb.shingling.shingles import char_shingles, hash_shingles, word_shingles
 from tests.golden import plain
 
+pytestmark = pytest.mark.fast
+
 WORDS = ["\u00e9t\u00e9", "rose", "is", "a", "\u4e2d", "x" * 40, ""]
 
 

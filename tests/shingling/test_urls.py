@@ -13,6 +13,8 @@ from lshdb.params.options import choose_params
 from lshdb.shingling import DEFAULT_STOP_TOKENS, Shingler, split_url, stop_token_list, url_shingles
 from tests.golden import plain
 
+pytestmark = pytest.mark.fast
+
 STOPS = frozenset(DEFAULT_STOP_TOKENS.split())
 URL_CHARACTERS = "abB./:?#@%4C3A9_-0 \n\xe9\u4e2d[]"
 LINES = "nfkc-casefold-lines"

@@ -11,6 +11,8 @@ from lshdb.shingling import normalise, split_words
 from lshdb.shingling.units import SPACELESS_RANGES
 from tests.golden import plain
 
+pytestmark = pytest.mark.fast
+
 # Symbols by category and words in fact: the radicals of Han characters.
 RADICALS = range(0x2E80, 0x2FD6)
 

@@ -18,6 +18,8 @@ from lshdb.signatures.banding import (
 )
 from tests.golden import plain
 
+pytestmark = pytest.mark.fast
+
 BANDINGS = [(1, 1), (1, 128), (128, 1), (25, 5), (9, 13), (42, 3), (127, 1), (2, 64)]
 
 

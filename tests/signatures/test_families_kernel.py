@@ -12,6 +12,8 @@ from lshdb.signatures import weighted as icws
 from lshdb.signatures.kernels import compiled
 from tests.signatures.families import make
 
+pytestmark = pytest.mark.fast
+
 needs_kernel = pytest.mark.skipif(compiled() is None, reason="there is no compiled kernel")
 
 

@@ -10,6 +10,8 @@ import pytest
 from lshdb.signatures.random_numbers import GOLDEN, key_stream, mix64
 from tests.golden import plain
 
+pytestmark = pytest.mark.fast
+
 EDGES = [0, 1, 2, 2**31, 2**32 - 1, 2**32, 2**61 - 1, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1]
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from tests.signatures.families import make
 
+pytestmark = pytest.mark.fast
+
 NAN, INF = float("nan"), float("inf")
 
 VECTORS: list[tuple[str, dict[str, Any], Any, str]] = [

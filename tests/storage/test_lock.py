@@ -14,6 +14,8 @@ import pytest
 from lshdb.errors import LockedError, LshdbError
 from lshdb.storage.place.lock import WriterLock
 
+pytestmark = pytest.mark.fast
+
 HOLD = """
 import sys, time
 from pathlib import Path

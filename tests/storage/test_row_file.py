@@ -13,6 +13,8 @@ from lshdb.errors import DamageError
 from lshdb.storage.rowfiles.layouts import HEADER_BYTES, RowLayout
 from lshdb.storage.rowfiles.row_file import RowFile
 
+pytestmark = pytest.mark.fast
+
 LAYOUT = RowLayout("signature", np.dtype("<u4"), 8)
 
 
