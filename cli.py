@@ -1,14 +1,15 @@
 """The command line from a checkout: ``python cli.py add ...`` is ``lshdb add ...``.
 
-Python looks for modules in the script's folder first, so this checkout hides an installed lshdb.
-If the checkout's kernel is not compiled and the installed lshdb has one, the installed one runs and
-a note says so.
+Python looks for modules in the folder of the script first, so this checkout hides an lshdb that is
+installed. Where the checkout has no compiled kernel for this Python and the installed lshdb has
+one, the installed one runs, and a line on stderr says so. An editable install counts too.
 """
 
 import os
 import sys
 from collections.abc import Iterable
 from importlib.machinery import PathFinder
+from importlib.util import find_spec
 
 CHECKOUT = os.path.dirname(os.path.realpath(__file__))
 
@@ -20,15 +21,18 @@ def has_kernel(folders: Iterable[str]) -> bool:
 
 
 def prefer_kernel() -> None:
-    """Take the checkout out of ``sys.path`` if only an installed lshdb has a compiled kernel."""
-    others = [path for path in sys.path if os.path.realpath(path) != CHECKOUT]
-    installed = PathFinder.find_spec("lshdb", others)
-    folders = list(installed.submodule_search_locations or ()) if installed is not None else []
-    if has_kernel([os.path.join(CHECKOUT, "lshdb")]) or not has_kernel(folders):
+    """Take the checkout out of the way of an installed lshdb that has the kernel which it lacks."""
+    if has_kernel([os.path.join(CHECKOUT, "lshdb")]):
         return
-    sys.path[:] = others
+    here = list(sys.path)
+    sys.path[:] = [path for path in here if os.path.realpath(path) != CHECKOUT]
+    installed = find_spec("lshdb")  # asks the finders of editable installs, too
+    folders = list(installed.submodule_search_locations or ()) if installed is not None else []
+    if not has_kernel(folders):
+        sys.path[:] = here
+        return
     sys.stderr.write(
-        f"the compiled kernel is not built in the checkout {CHECKOUT}: running lshdb from "
+        f"the checkout {CHECKOUT} has no compiled kernel for this Python: running lshdb from "
         f"{folders[0]}; pip install -e {CHECKOUT} builds it\n"
     )
 

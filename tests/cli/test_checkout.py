@@ -49,13 +49,45 @@ def test_the_installed_kernel_runs_in_place_of_none(
     assert done.stdout.decode().split("kernel ")[1].startswith("compiled ("), done
     assert kernel_name().startswith("compiled ("), "which this test is about"
     said = (
-        f"the compiled kernel is not built in the checkout {checkout}: running lshdb from "
+        f"the checkout {checkout} has no compiled kernel for this Python: running lshdb from "
         f"{installed / 'lshdb'}; pip install -e {checkout} builds it\n"
     )
     assert done.stderr.decode() == said
     added = process("add", "x.lshdb", "many.jsonl", "--workers", "2", **options)
     assert added.returncode == 0 and b"added 3,000" in added.stdout + added.stderr
     assert added.stderr.decode().startswith(said + "making the index")
+
+
+EDITABLE = """
+import sys
+from importlib.machinery import PathFinder
+
+class Editable:  # as setuptools has one in site-packages, after the finders of Python
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        return PathFinder.find_spec(name, [{place!r}]) if name == "lshdb" else None
+
+sys.meta_path.insert(sys.meta_path.index(PathFinder) + 1, Editable)
+"""
+
+
+@pytest.mark.parametrize("other_python", [False, True])
+def test_an_editable_install_is_seen(
+    process: Any, checkout: Path, tmp_path: Path, other_python: bool
+) -> None:
+    if other_python:
+        (checkout / "lshdb" / "signatures" / "_kernels.cpython-300-other.so").touch()
+    built = copied(tmp_path / "built", with_kernel=True, with_sources=True)
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(EDITABLE.format(place=str(built)))
+    done = process(
+        "--version",
+        command=[sys.executable, str(checkout / "cli.py")],
+        env={"PYTHONPATH": str(tmp_path / "site")},
+    )
+    assert b"kernel compiled (" in done.stdout
+    said = f"{checkout} has no compiled kernel for this Python: running lshdb from {built}"
+    assert said in done.stderr.decode() and done.stderr.count(b"\n") == 1
 
 
 def test_a_checkout_with_its_kernel_is_what_runs(
