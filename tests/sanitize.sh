@@ -2,6 +2,7 @@
 # The kernel under AddressSanitizer and UndefinedBehaviorSanitizer: its tests, or its fuzzing.
 #
 #     bash tests/sanitize.sh                      the tests that reach the kernel (about 5 minutes)
+#     bash tests/sanitize.sh --short              what .ci/run asks for (about a minute)
 #     bash tests/sanitize.sh -k folding -x        some of them: arguments are pytest's
 #     bash tests/sanitize.sh tests/test_index.py  other tests
 #     bash tests/sanitize.sh --fuzz 120           tests/fuzz_kernel.py for so many seconds
@@ -75,6 +76,15 @@ if [ "${1:-}" = --fuzz ]; then
     shift 2
     set -- tests/fuzz_kernel.py --seconds "$seconds" "$@"
 else
+    if [ "${1:-}" = --short ]; then
+        shift
+        # Without those that go through millions of characters or megabytes of text.
+        long="megabytes or arbitrary_texts or normalised_as_the or every_code_point or ready_tokens"
+        long="$long or 300000 or sketches_of_every_size or compared_by_their_shingles"
+        set -- tests/signatures/test_kernels.py tests/signatures/test_families_kernel.py \
+            tests/signatures/test_hostile_callers.py tests/signatures/test_refusals.py \
+            tests/shingling/test_shingles.py -q -k "not ($long)" "$@"
+    fi
     tests=0
     for argument in "$@"; do
         if [ -e "${argument%%::*}" ]; then tests=1; fi
