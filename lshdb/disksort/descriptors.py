@@ -1,15 +1,22 @@
-"""Reading and writing at a place of an open file; the system may do a part of what it is asked."""
+"""Reading and writing at a place of an open file, and making it durable.
+
+The system may do a part of what it is asked to read or write.
+"""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 
-__all__ = ["copy_range", "read_at", "write_at"]
+__all__ = ["copy_range", "read_at", "sync_file", "write_at"]
 
 _BLOCK_BYTES = 2**20
 _CANNOT_COPY = frozenset({errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
 """What ``copy_file_range`` says where the file systems or the kernel cannot do it."""
+
+_CANNOT_FLUSH = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL})
+"""What ``F_FULLFSYNC`` says where the file system, a network's for one, cannot do it."""
 
 
 def read_at(descriptor: int, size: int, offset: int) -> bytes:
@@ -49,3 +56,34 @@ def copy_range(source: int, copy: int, offset: int, size: int) -> int:
             if error.errno not in _CANNOT_COPY:
                 raise
     return os.pwrite(copy, os.pread(source, min(size, _BLOCK_BYTES), offset), offset)
+
+
+def sync_file(descriptor: int, *, data_only: bool = False) -> None:
+    """Make durable what was written to a file or directory.
+
+    On macOS ``fsync`` leaves it in the cache of the disk, which a loss of power empties;
+    ``F_FULLFSYNC`` has the disk write it.
+
+    Parameters
+    ----------
+    descriptor : int
+    data_only : bool
+        Bytes and size are enough, without times.
+
+    Raises
+    ------
+    OSError
+        The disk is full or failed.
+    """
+    full: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+    if full is not None:
+        try:
+            fcntl.fcntl(descriptor, full)
+            return
+        except OSError as error:
+            if error.errno not in _CANNOT_FLUSH:
+                raise
+    if data_only and hasattr(os, "fdatasync"):
+        os.fdatasync(descriptor)
+    else:
+        os.fsync(descriptor)

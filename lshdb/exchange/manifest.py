@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from lshdb.disksort.descriptors import sync_file
 from lshdb.errors import DamageError, FormatError, InputError, LshdbError, system_hint
 from lshdb.exchange.tables import TABLES
 from lshdb.storage.place.own_files import open_given
@@ -66,13 +66,13 @@ class Manifest:
         with open(folder / MANIFEST, "xb") as file:
             file.write(orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2) + b"\n")
             file.flush()
-            os.fsync(file.fileno())
+            sync_file(file.fileno())
 
 
 def describe(path: Path) -> dict[str, Any]:
     """Size and checksum of a file, which is synced."""
     with open(path, "rb", opener=open_given) as file:
-        os.fsync(file.fileno())
+        sync_file(file.fileno())
         digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32))
         return {"bytes": file.tell(), "blake2b": digest.hexdigest()}
 

@@ -7,7 +7,6 @@ puts such a document back. ``reason`` says why it is out; ``unproved_text``, ``u
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +14,7 @@ from typing import IO, Any
 
 import orjson
 
+from lshdb.disksort.descriptors import sync_file
 from lshdb.storage.place.directory import sync_directory
 
 __all__ = ["Quarantine"]
@@ -80,7 +80,7 @@ class Quarantine:
         """Make it durable: what is in it is about to leave the index."""
         if self._file is not None:
             self._file.flush()
-            os.fsync(self._file.fileno())
+            sync_file(self._file.fileno())
             sync_directory(self._place.parent)
 
 

@@ -29,6 +29,7 @@ from typing import Any
 
 import orjson
 
+from lshdb.disksort.descriptors import sync_file
 from lshdb.cancel import on_interruption
 from lshdb.errors import (
     DatabaseError,
@@ -174,7 +175,7 @@ class Creation:
                     f"{hide_passwords(left.place.url)}"
                 )
             self.lock.say_holder(mark)
-            os.fsync(folder)
+            sync_file(folder)
         self._is_own = True
 
     def _in_the_way(self, why: str) -> LshdbError:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lshdb.disksort.descriptors import sync_file
 from lshdb.errors import (
     FormatError,
     IndexNotFoundError,
@@ -109,7 +110,7 @@ class IndexDirectory:
         with open(path, "x", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
             file.flush()
-            os.fsync(file.fileno())
+            sync_file(file.fileno())
         if is_next:
             sync_directory(self.path)
 
@@ -212,7 +213,7 @@ def sync_directory(path: Path) -> None:
     """Make the names in a directory durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        sync_file(descriptor)
     finally:
         os.close(descriptor)
 

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from lshdb.arguments import check_seconds
-from lshdb.disksort.descriptors import write_at
+from lshdb.disksort.descriptors import write_at, sync_file
 from lshdb.errors import IndexNotFoundError, LockedError, LshdbError, system_hint
 from lshdb.storage.place.own_files import UnfitFileError, open_file
 from lshdb.storage.tables.records import timestamp
@@ -119,7 +119,7 @@ class WriterLock:
         self._mark = mark
         self._write(f"{os.getpid()} {timestamp()}\n{mark}")
         if mark and self._descriptor is not None:
-            os.fsync(self._descriptor)
+            sync_file(self._descriptor)
 
     def words(self) -> str:
         """Return what the file holds while it is locked."""

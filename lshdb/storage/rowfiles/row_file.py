@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.disksort.descriptors import copy_range, read_at, write_at
+from lshdb.disksort.descriptors import copy_range, read_at, write_at, sync_file
 from lshdb.errors import DamageError, LshdbError, system_hint
 from lshdb.storage.place.own_files import open_file
 from lshdb.storage.rowfiles.committed_rows import Rows
@@ -74,7 +74,7 @@ class RowFile:
         with open(self.path, "xb") as file:
             file.write(header)
             file.flush()
-            os.fsync(file.fileno())
+            sync_file(file.fileno())
 
     def write(self, n_rows: int, blocks: Iterable[NDArray[Any]]) -> None:
         """Make the file with all its rows, and sync it; replace what lies there.
@@ -96,7 +96,7 @@ class RowFile:
             for rows in blocks:
                 file.write(self.layout.data(rows))
             file.flush()
-            os.fsync(file.fileno())
+            sync_file(file.fileno())
 
     def open(self) -> int:
         """Open the file for reading, once; the descriptor is closed with this object.
@@ -358,7 +358,7 @@ class RowFile:
                         hint="the file was cut; restore the index from a copy",
                     )
                 offset += copied
-            os.fsync(copy.fileno())
+            sync_file(copy.fileno())
 
     def append(self, first_row: int, rows: NDArray[Any]) -> None:
         """Write rows from ``first_row`` on and make them durable.
@@ -400,4 +400,4 @@ def _counted(header: bytes) -> int:
 
 
 def _sync_data(descriptor: int) -> None:
-    getattr(os, "fdatasync", os.fsync)(descriptor)
+    sync_file(descriptor, data_only=True)

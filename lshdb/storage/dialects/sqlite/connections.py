@@ -160,6 +160,7 @@ class WriterConnection(Connection):
 def empty_log(connection: sqlite3.Connection) -> None:
     """Bring the write-ahead log into the database as far as readers allow, without waiting."""
     connection.execute("PRAGMA busy_timeout=0")
+    connection.execute("PRAGMA fullfsync=ON")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 

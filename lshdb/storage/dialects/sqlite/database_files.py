@@ -7,6 +7,7 @@ import os
 import sqlite3
 from pathlib import Path
 
+from lshdb.storage.descriptors import sync_file
 from lshdb.storage.dialects.sqlite.connections import Connection, WriterConnection, make_log_files
 
 __all__ = ["copy_database", "replace_database"]
@@ -40,7 +41,7 @@ def copy_database(connection: sqlite3.Connection, target: Path) -> None:
     for place in (target, target.parent):
         descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            os.fsync(descriptor)
+            sync_file(descriptor)
         finally:
             os.close(descriptor)
 
@@ -70,6 +71,7 @@ def replace_database(source: Path, target: Path) -> None:
     ):
         old.execute("PRAGMA busy_timeout=30000")
         old.execute("PRAGMA synchronous=FULL")
+        old.execute("PRAGMA fullfsync=ON")
         new.backup(old, pages=-1)
 
 

@@ -279,6 +279,7 @@ class SqliteDatabase(Database):
             connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
+            connection.execute("PRAGMA fullfsync=ON")  # macOS: past the cache of the disk
             connection.execute(f"PRAGMA cache_size=-{WRITER_CACHE_KIB}")
             connection.execute("PRAGMA foreign_keys=ON")
             connection.execute("PRAGMA trusted_schema=OFF")
