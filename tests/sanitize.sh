@@ -30,7 +30,7 @@ cp -R lshdb migrations tests benchmarks docs ./*.md ./*.toml ./*.py "$copy"
 find "$copy" \( -name '*.so' -o -name __pycache__ \) -prune -exec rm -rf {} +
 include=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
 suffix=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
-$cc -shared -fPIC -std=c11 -Wall -Wextra -O1 -g -fno-omit-frame-pointer \
+$cc -shared -fPIC -std=c11 -ffp-contract=off -Wall -Wextra -O1 -g -fno-omit-frame-pointer \
     -fsanitize=address,undefined -fno-sanitize-recover=all -I"$include" \
     "$copy"/lshdb/signatures/kernel/*.c -o "$copy/lshdb/signatures/_kernels$suffix" -lm
 
