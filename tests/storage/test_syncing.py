@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from lshdb import Index
-from lshdb.storage.descriptors import sync_file
-from lshdb.storage.dialects.sqlite.database import SqliteDatabase
+from lshdb.disksort.descriptors import sync_file
+from lshdb.storage.dialects.sqlite.sqlite_database import SqliteDatabase
 
 FULL = 51
 """``F_FULLFSYNC`` of macOS."""

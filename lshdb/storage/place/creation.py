@@ -29,8 +29,8 @@ from typing import Any
 
 import orjson
 
-from lshdb.disksort.descriptors import sync_file
 from lshdb.cancel import on_interruption
+from lshdb.disksort.descriptors import sync_file
 from lshdb.errors import (
     DatabaseError,
     IndexExistsError,

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from lshdb.arguments import check_seconds
-from lshdb.disksort.descriptors import write_at, sync_file
+from lshdb.disksort.descriptors import sync_file, write_at
 from lshdb.errors import IndexNotFoundError, LockedError, LshdbError, system_hint
 from lshdb.storage.place.own_files import UnfitFileError, open_file
 from lshdb.storage.tables.records import timestamp

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.disksort.descriptors import copy_range, read_at, write_at, sync_file
+from lshdb.disksort.descriptors import copy_range, read_at, sync_file, write_at
 from lshdb.errors import DamageError, LshdbError, system_hint
 from lshdb.storage.place.own_files import open_file
 from lshdb.storage.rowfiles.committed_rows import Rows

@@ -7,7 +7,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-from lshdb.storage.descriptors import sync_file
+from lshdb.disksort.descriptors import sync_file
 from lshdb.storage.dialects.sqlite.connections import Connection, WriterConnection, make_log_files
 
 __all__ = ["copy_database", "replace_database"]
