@@ -67,6 +67,7 @@ CHAIN = {
 }
 
 
+@pytest.mark.fast
 def test_clusters_are_those_of_brute_force(make_index: Make) -> None:
     corpus = dict(family_corpus(11))
     for threshold in (0.3, 0.5, 0.8):
@@ -101,6 +102,7 @@ def test_a_lower_threshold_finds_everything_anew(make_index: Make) -> None:
     assert listed(index) == union_find(corpus, list(corpus), 0.8)
 
 
+@pytest.mark.fast
 def test_a_chain_is_one_cluster_or_is_cut(make_index: Make) -> None:
     index = sure(make_index, 0.6, k=1)
     index.add(CHAIN.items())

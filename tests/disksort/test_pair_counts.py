@@ -14,6 +14,8 @@ from lshdb import DatabaseError, LshdbError
 from lshdb.disksort import pair_counts as tallies
 from lshdb.disksort.pair_counts import MOST_SIGNATURES, PairTally
 
+pytestmark = pytest.mark.fast
+
 
 def counted(tally: PairTally) -> dict[tuple[int, int], int]:
     found: dict[tuple[int, int], int] = {}

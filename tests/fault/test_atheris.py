@@ -19,7 +19,7 @@ import sys
 sys.path.insert(0, {str(ROOT)!r})
 import atheris
 with atheris.instrument_imports(include=["lshdb"]):
-    from lshdb.documents import jsonl
+    from lshdb.documents.formats import jsonl
 jsonl._no_json = lambda line, error: 1 / 0
 import runpy
 sys.argv[0] = {str(SCRIPT)!r}

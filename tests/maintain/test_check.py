@@ -172,6 +172,7 @@ def test_a_run_that_is_not_listed_or_not_there(path: Path) -> None:
             assert found["table posting_run_98"] == "is listed as a run and not there"
 
 
+@pytest.mark.fast
 def test_edges_of_signatures_that_no_document_has(path: Path) -> None:
     """Damage, unless a document left the signature since the edges were found."""
     with Index.open(path) as index:
@@ -183,6 +184,7 @@ def test_edges_of_signatures_that_no_document_has(path: Path) -> None:
     assert "table cluster_member" in findings(path)
 
 
+@pytest.mark.fast
 def test_notes_are_no_findings(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notes: list[str] = []
     with Index.open(path) as index:

@@ -13,6 +13,8 @@ from lshdb.params.bands import cheapest_banding, choose_width, typical_backgroun
 from lshdb.params.curves import curve_of, projection_curve
 from tests.signatures.families import FAMILIES, params_of
 
+pytestmark = pytest.mark.fast
+
 
 def integral(density: Callable[[np.ndarray], np.ndarray], distance: float, width: float) -> float:
     """Pr[floor((z d + b) / w) = floor(b / w)]: of density(z) max(0, 1 - abs(z) d / w) over z.
