@@ -1,4 +1,4 @@
-"""Shingle hashes -> signature rows: one file per family. Pure: arrays in, arrays out."""
+"""Turn shingle hashes and vectors into signature rows. Pure: arrays in, arrays out."""
 
 from lshdb.signatures.contents import (
     SCHEMES,

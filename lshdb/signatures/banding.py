@@ -1,17 +1,17 @@
-"""Signature rows -> bucket keys: b bands of r slots, each hashed to one signed 64-bit integer.
+"""Bucket keys of signature rows: b bands of r slots, each hashed to one signed 64-bit integer.
 
-A bucket key holds the band's number in its top 8 bits and 56 bits of a hash of the band's number
-and its r slots below, so one integer column, sorted, keeps the postings of a band together:
+The top 8 bits of a bucket key hold the band's number, and the lower 56 bits a hash of the band's
+number and its r slots. So one sorted integer column keeps the postings of a band together:
 
     h = mix64(band + 1);  for each of the r slots, in order:  h = mix64(h xor slot)
     bucket = low 56 bits of h;  bucket key = band * 2^56 + bucket, as two's complement
 
-Where slots are single bits, slot j is bit j mod 32 of word j / 32 of the row, from the least
-significant one on. The r bits of a band are then put into words in the same way, the first one into
-bit 0 of the first word, and each word takes the part of a slot.
+If slots are single bits, slot j is bit j mod 32 of word j / 32 of the row, counted from the least
+significant bit. The r bits of a band are packed into words in the same way, the first one into
+bit 0 of the first word, and each word is then used like a slot.
 
-Band 255 is not a band of slots: its buckets are the first 56 bits of content hashes, by which exact
-copies are found (see ``docs/format.md``). That leaves 255 bands, 0 to 254.
+Band 255 is not a band of slots: its buckets are the first 56 bits of content hashes, which find
+exact copies (see ``docs/format.md``). That leaves 255 bands, 0 to 254.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ _BAND_SHIFT = np.uint64(BUCKET_BITS)
 def bucket_keys(
     signatures: NDArray[np.uint32], *, bands: int, rows: int, slot_bits: int = 32
 ) -> NDArray[np.int64]:
-    """Bucket keys of signature rows.
+    """Return the bucket keys of signature rows.
 
     Parameters
     ----------
     signatures : ndarray of uint32, shape (n, row_words)
-        At least bands * rows slots; those past that are not used.
+        At least bands * rows slots; further slots are ignored.
     bands, rows : int
         b and r.
     slot_bits : {32, 1}
@@ -79,21 +79,21 @@ def bucket_keys(
 
 
 def reference_keys(signatures: NDArray[np.uint32], *, bands: int, rows: int) -> NDArray[np.int64]:
-    """Bucket keys by NumPy alone; what :func:`bucket_keys` must equal."""
+    """Compute bucket keys by NumPy alone; :func:`bucket_keys` must equal them."""
     n = len(signatures)
     words = signatures[:, : bands * rows].reshape(n * bands, rows)
     return keys_of_bands(words, np.tile(np.arange(bands), n)).reshape(n, bands)
 
 
 def keys_of_bands(words: NDArray[np.uint32], bands: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Bucket keys of single bands.
+    """Return the bucket keys of single bands.
 
     Parameters
     ----------
     words : ndarray of uint32, shape (n, words)
-        The slots of each, or the words that hold its bits (:func:`band_words`).
+        The slots of each band, or the words that hold its bits (:func:`band_words`).
     bands : ndarray of int64, shape (n,)
-        Its number.
+        The number of each band.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def keys_of_bands(words: NDArray[np.uint32], bands: NDArray[np.int64]) -> NDArra
 
 
 def band_words(signatures: NDArray[np.uint32], *, bands: int, rows: int) -> NDArray[np.uint32]:
-    """The bits of each band, put into words of their own.
+    """Pack the bits of each band into words of their own.
 
     Parameters
     ----------
@@ -119,14 +119,14 @@ def band_words(signatures: NDArray[np.uint32], *, bands: int, rows: int) -> NDAr
     Returns
     -------
     ndarray of uint32, shape (n, bands * ceil(rows / 32))
-        Those of band 0, of band 1, and so on. O(n b r / 32).
+        The words of band 0, of band 1, and so on. O(n b r / 32).
     """
     row_words = signatures.shape[1]
     words = -(-rows // 32)
     starts = np.arange(bands)[:, None] * rows + np.arange(words) * 32
     lengths = np.minimum(rows - np.arange(words) * 32, 32)
     first, shift = np.divmod(starts.reshape(-1), 32)
-    # A word's bits lie in two words of the row; past the last one there are none that count.
+    # A word's bits lie in two words of the row; bits past the last word do not count.
     following = np.minimum(first + 1, row_words - 1)
     pairs = signatures[:, following].astype(np.uint64) << np.uint64(32)
     pairs |= signatures[:, first]
@@ -136,19 +136,19 @@ def band_words(signatures: NDArray[np.uint32], *, bands: int, rows: int) -> NDAr
 
 
 def content_keys(content_hashes: list[bytes]) -> NDArray[np.int64]:
-    """Bucket keys, in the content band, of content hashes of 16 bytes each (int64, shape (n,))."""
+    """Return the content band's bucket keys for content hashes of 16 bytes (int64, shape (n,))."""
     first = np.frombuffer(b"".join(content_hashes), dtype=">u8")[0::2].astype(np.uint64)
     key = (first >> np.uint64(64 - BUCKET_BITS)) | (np.uint64(CONTENT_BAND) << _BAND_SHIFT)
     return key.view(np.int64)
 
 
 def bands_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The band of each bucket key."""
+    """Return the band of each bucket key."""
     return keys >> BUCKET_BITS & 255
 
 
 def key_ranges(*, bands: int, parts: int) -> list[tuple[int, int]]:
-    """First and last bucket key of each of ``parts`` equal parts of every band, in their order."""
+    """Return the first and last bucket key of each of ``parts`` equal parts of every band."""
     step = -(-(2**BUCKET_BITS) // parts)
     ranges = [
         (band << BUCKET_BITS | first, band << BUCKET_BITS | min(first + step, 2**BUCKET_BITS) - 1)
@@ -161,16 +161,16 @@ def key_ranges(*, bands: int, parts: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far pairs of signature rows agree.
+    """The agreement of pairs of signature rows.
 
     Attributes
     ----------
     equal : ndarray of int32, shape (n,)
-        Equal slots.
+        Number of equal slots.
     matched : ndarray of int32, shape (n,)
-        Bands that agree in all slots.
+        Number of bands that agree in all slots.
     first : ndarray of int32, shape (n,)
-        The first of those, or -1.
+        The first such band, or -1.
     """
 
     equal: NDArray[np.int32]
@@ -186,7 +186,7 @@ def matching_bands(
     rows: int,
     slot_bits: int = 32,
 ) -> NDArray[np.bool_]:
-    """Which bands agree in all slots, for pairs of signature rows (bool, shape (n, bands))."""
+    """Return which bands agree in all slots for pairs of rows (bool, shape (n, bands))."""
     if slot_bits == 1:
         differing = band_words(left ^ right, bands=bands, rows=rows)
         of_bands = differing.reshape(len(left), bands, -(-rows // 32))
@@ -226,7 +226,7 @@ def compare_rows(
     Raises
     ------
     IndexError
-        There is no such row.
+        A row number is out of range.
     """
     kernel = compiled()
     if kernel is None:
@@ -251,7 +251,7 @@ def reference_agreement(
     rows: int,
     slot_bits: int = 32,
 ) -> Agreement:
-    """Compare rows of the same place by NumPy alone; what :func:`compare_rows` must equal."""
+    """Compare rows pair by pair with NumPy alone; :func:`compare_rows` must equal it."""
     agree = matching_bands(left, right, bands=bands, rows=rows, slot_bits=slot_bits)
     first = np.where(agree.any(axis=1), agree.argmax(axis=1), -1)
     if slot_bits == 1:

@@ -1,36 +1,35 @@
-"""Bodies that are bits, and metric ``hamming``: a sampled bit is the slot.
+"""Families that sample bits: metrics ``hamming`` and ``jaccard-bits``, and ``l1`` in unary code.
 
-Bits are kept eight to a byte, the first as the most significant, as ``numpy.packbits`` has them,
-with zeros after the last. They come in as
+Bits are stored eight to a byte, the first as the most significant, as in ``numpy.packbits``, with
+zeros after the last. A body can be
 
     a str of dim characters 0 and 1            "01101000"
-    a str of hexadecimal digits, two a byte    "68", in either case; read where not the former
+    a str of hexadecimal digits, two a byte    "68", in either case; read if not the former
     a list of dim numbers 0 and 1, or of booleans
     an array of booleans, shape (dim,)
     an array of uint8, or bytes: packed
 
-and bits that are set past the last one are refused.
+A body with bits set past the last one is refused.
 
-Scheme ``bits``: slot j is bit p_j of the dim, where p_j is place j of the purpose COMPONENTS, drawn
-with replacement. Strings that differ in d bits are equal in a slot with probability 1 - d / dim, so
-the family is (d1, d2, 1 - d1 / dim, 1 - d2 / dim)-sensitive (Indyk and Motwani, STOC 1998; Mining
-of Massive Datasets, section 3.7.1). Exactly compared is the number of bits that differ.
+Metric ``hamming``, scheme ``bits``: slot j is bit p_j of the dim, where p_j is place j of the
+purpose COMPONENTS, drawn with replacement. Strings that differ in d bits are equal in a slot with
+probability 1 - d / dim, so the family is (d1, d2, 1 - d1 / dim, 1 - d2 / dim)-sensitive (Indyk and
+Motwani, STOC 1998; Mining of Massive Datasets, section 3.7.1). The exact distance is the number of
+bits that differ.
 
-Metric ``jaccard-bits``: bit strings as the sets of places of their set bits, signed by min-hash.
-
-The element of place i (0 for the first bit) is mix64(i + 1), and the schemes are those of texts
+Metric ``jaccard-bits``: a bit string is the set of places of its set bits, signed by min-hash. The
+element of place i (0 for the first bit) is mix64(i + 1), and the schemes are those of texts
 (``fss.py``, ``universal.py``): slots are words, equal with probability J, so for J1 > J2 the family
-is (1 - J1, 1 - J2, J1, J2)-sensitive. Exactly compared, by counting bits, is J, the number of bits
-set in both over the number set in either; of two strings without a set bit it is 0.
+is (1 - J1, 1 - J2, J1, J2)-sensitive. The exact J is the number of bits set in both over the number
+set in either; for two strings without a set bit it is 0.
 
-Metric ``l1`` of small whole numbers: sampled bits of their unary code, which is never written.
-
-The code of x (0 to m) is x ones and m - x zeros; two codes differ in as many bits as the numbers
-are apart, so that l1 becomes Hamming distance (Gionis, Indyk, Motwani, VLDB 1999; Mining of Massive
-Datasets, sections 3.5.5 and 3.7.1). Slot j, one bit, is 1 where x[i_j] >= t_j: i_j is place j of
-the purpose COMPONENTS among the dim, and t_j, 1 to m, is one more than place j of the purpose CUTS
-among the m.
-Vectors at distance d are equal in a slot with probability 1 - d / (dim m), so the family is
+Metric ``l1``, scheme ``unary``, for small whole numbers: the slots are sampled bits of a unary code
+that is never written out. The code of x (0 to m) is x ones and m - x zeros. Two codes differ in as
+many bits as the numbers are apart, so l1 becomes Hamming distance (Gionis, Indyk, Motwani, VLDB
+1999; Mining of Massive Datasets, sections 3.5.5 and 3.7.1). Slot j, one bit, is 1 if
+x[i_j] >= t_j: i_j is place j of the purpose COMPONENTS among the dim, and t_j, 1 to m, is one more
+than place j of the purpose CUTS among the m. Vectors at distance d are equal in a slot with
+probability 1 - d / (dim m), so the family is
 (d1, d2, 1 - d1 / (dim m), 1 - d2 / (dim m))-sensitive. m is the width of the parameters.
 """
 
@@ -68,7 +67,7 @@ _HEX = "0123456789abcdefABCDEF"
 
 
 def refuse_bits(body: object, dim: int) -> str | None:
-    """Why a body is not dim bits, in one line; None where it is."""
+    """Return why a body is not dim bits, in one line; None if it is."""
     if isinstance(body, str):
         return _refuse_text(body, dim)
     if isinstance(body, list | tuple):
@@ -82,9 +81,9 @@ def refuse_bits(body: object, dim: int) -> str | None:
             return f"the array of booleans has shape {body.shape}, expected ({dim},)"
         return None
     if body.dtype == np.uint8 and body.shape == (dim,) != (-(-dim // 8),):
-        return None if body.max() <= 1 else f"the {dim} bits are no 0 and 1: one is {body.max()}"
+        return None if body.max() <= 1 else f"one of {dim} bits is {body.max()}, expected 0 or 1"
     if body.dtype != np.uint8:
-        return f"the bits are an array of {body.dtype}, expected bool, or uint8 with bits packed"
+        return f"the bits are an array of {body.dtype}, expected bool, or uint8 with packed bits"
     n_bytes = -(-dim // 8)
     if body.shape != (n_bytes,):
         return f"the packed bits have shape {body.shape}, expected ({n_bytes},) for {dim} bits"
@@ -97,7 +96,7 @@ def _refuse_text(body: str, dim: int) -> str | None:
     n_digits = 2 * -(-dim // 8)
     if len(body) not in (dim, n_digits):
         return (
-            f"the string has {len(body)} characters, expected {dim} of 0 and 1, or {n_digits} "
+            f"the string has {len(body)} characters, expected {dim} digits 0 and 1, or {n_digits} "
             "hexadecimal digits"
         )
     allowed, name = (_HEX, "a hexadecimal digit") if len(body) == n_digits else ("01", "0 or 1")
@@ -118,14 +117,14 @@ def _refuse_list(body: Sequence[object], dim: int) -> str | None:
 
 
 def _refuse_rest(last: int, dim: int) -> str | None:
-    """Why the last byte of packed bits is wrong."""
+    """Return why the last byte of packed bits is wrong."""
     if last & (0xFF >> (dim % 8 or 8)):
-        return f"the last byte is {last:#04x}, and bits past number {dim} must be 0"
+        return f"the last byte is {last:#04x}, but bits past number {dim} must be 0"
     return None
 
 
 def to_packed(body: Any, dim: int) -> Bytes:
-    """Packed bits of a body that is not refused; perhaps the body itself."""
+    """Return the packed bits of an accepted body; perhaps the body itself."""
     if isinstance(body, str):
         if len(body) == dim and not body.strip("01"):
             return np.packbits(np.frombuffer(body.encode("ascii"), dtype=np.uint8) & 1)
@@ -139,7 +138,7 @@ def to_packed(body: Any, dim: int) -> Bytes:
 
 
 def even_flips(point_row: NDArray[np.uint32], num_perm: int, same: float) -> Alternatives:
-    """The other bit of each slot, where all are equal with one probability.
+    """Return the other bit of each slot, if all slots are equal with one probability.
 
     Parameters
     ----------
@@ -169,18 +168,18 @@ class BitFamily(Family):
         self._n_bytes = params.vector_columns
 
     def refusal(self, body: object) -> str | None:
-        """Why a body is not as many bits as the index has."""
+        """Return why a body is not a bit string of the index's length."""
         return refuse_bits(body, self.dim)
 
     def contents(self, bodies: Sequence[Any]) -> list[Any]:
-        """Packed bits, uint8: rows of one array (shape (ceil(dim / 8),) each)."""
+        """Return packed bits, uint8: rows of one array (shape (ceil(dim / 8),) each)."""
         rows = np.empty((len(bodies), self._n_bytes), dtype=np.uint8)
         for row, body in zip(rows, bodies, strict=True):
             row[:] = to_packed(body, self.dim)
         return list(rows)
 
     def points(self, contents: Sequence[Any]) -> list[Bytes]:
-        """The contents themselves."""
+        """Return the contents themselves."""
         return list(contents)
 
 
@@ -193,7 +192,7 @@ class SampledBitFamily(BitFamily):
 
     Notes
     -----
-    O(dim + K) a string.
+    O(dim + K) per string.
     """
 
     def __init__(self, params: IndexParams) -> None:
@@ -201,11 +200,11 @@ class SampledBitFamily(BitFamily):
         self._places = places(params.seed, Purpose.COMPONENTS, params.num_perm, params.dim)
 
     def size(self, point: Bytes) -> int:
-        """The number of bits, set or not."""
+        """Return the number of bits, set or not."""
         return self.dim
 
     def sign(self, points: Sequence[Bytes]) -> NDArray[np.uint32]:
-        """The sampled bits, 32 to a word."""
+        """Return the sampled bits, 32 to a word."""
         rows = np.empty((len(points), self.params.row_words), dtype=np.uint32)
         for begin, end in blocks(len(points), 8 * self._n_bytes + self.params.num_perm):
             bits = np.unpackbits(stack(points[begin:end]), axis=1)
@@ -213,7 +212,7 @@ class SampledBitFamily(BitFamily):
         return rows
 
     def levels(self, left: Sequence[Bytes], right: Sequence[Bytes]) -> NDArray[np.float64]:
-        """Minus the number of bits that differ; O(dim / 8) a pair."""
+        """Return minus the number of bits that differ; O(dim / 8) per pair."""
         found = np.empty(len(left), dtype=np.float64)
         for begin, end in blocks(len(left), self._n_bytes):
             apart = stack(left[begin:end]) ^ stack(right[begin:end])
@@ -221,7 +220,7 @@ class SampledBitFamily(BitFamily):
         return found
 
     def alternatives(self, point: Bytes, level: float) -> Alternatives:
-        """The other bit of each slot, all with probability d / dim: which bits differ is open."""
+        """Return the other bit of each slot, with probability d / dim: any bit may differ."""
         same = self.params.curve.probability(level)
         return even_flips(self.sign([point])[0], self.params.num_perm, same)
 
@@ -246,11 +245,11 @@ class BitSetFamily(BitFamily):
         self._elements = mix64(np.arange(1, params.dim + 1, dtype=np.uint64))
 
     def size(self, point: Bytes) -> int:
-        """Set bits."""
+        """Return the number of set bits."""
         return int.from_bytes(point.tobytes(), "big").bit_count()
 
     def sign(self, points: Sequence[Bytes]) -> NDArray[np.uint32]:
-        """Min-hash signatures of strings with a set bit."""
+        """Return min-hash signatures of strings with a set bit."""
         params = self.params
         rows = np.empty((len(points), params.num_perm), dtype=np.uint32)
         for begin, end in blocks(len(points), _WORK_PER_BIT * self.dim):
@@ -266,7 +265,7 @@ class BitSetFamily(BitFamily):
         return rows
 
     def levels(self, left: Sequence[Bytes], right: Sequence[Bytes]) -> NDArray[np.float64]:
-        """Jaccard similarities; O(dim / 8) a pair."""
+        """Return Jaccard similarities; O(dim / 8) per pair."""
         found = np.zeros(len(left), dtype=np.float64)
         for begin, end in blocks(len(left), self._n_bytes):
             both = stack(left[begin:end]), stack(right[begin:end])
@@ -284,7 +283,7 @@ class UnaryFamily(VectorFamily):
 
     Notes
     -----
-    O(K) a vector.
+    O(K) per vector.
     """
 
     def __init__(self, params: IndexParams) -> None:
@@ -292,7 +291,7 @@ class UnaryFamily(VectorFamily):
         self._largest = int(params.width)
         self._places = places(params.seed, Purpose.COMPONENTS, params.num_perm, params.dim)
         cuts = places(params.seed, Purpose.CUTS, params.num_perm, self._largest) + 1
-        self._cuts = cuts.astype(np.float32)  # whole numbers to 2^16 are exact
+        self._cuts = cuts.astype(np.float32)  # exact for whole numbers up to 2^16
 
     def _refuse_numbers(self, array: NDArray[Any]) -> str | None:
         reason = super()._refuse_numbers(array)
@@ -306,12 +305,12 @@ class UnaryFamily(VectorFamily):
             return None
         place = int(np.argmin(good))
         return (
-            f"number {place + 1} is {array[place]!s}, and scheme unary takes whole numbers "
+            f"number {place + 1} is {array[place]!s}, but scheme unary takes whole numbers "
             f"from 0 to {self._largest}"
         )
 
     def sign(self, points: Sequence[NDArray[Any]]) -> NDArray[np.uint32]:
-        """The sampled bits of the code, 32 to a word."""
+        """Return the sampled bits of the code, 32 to a word."""
         rows = np.empty((len(points), self.params.row_words), dtype=np.uint32)
         for begin, end in blocks(len(points), 8 * max(self.dim, self.params.num_perm)):
             sampled = np.take(stack(points[begin:end]), self._places, axis=1)
@@ -319,6 +318,6 @@ class UnaryFamily(VectorFamily):
         return rows
 
     def alternatives(self, point: NDArray[Any], level: float) -> Alternatives:
-        """The other bit of each slot, all with one probability: where numbers differ is open."""
+        """Return the other bit of each slot, with one probability: any number may differ."""
         same = self.params.curve.probability(level)
         return even_flips(self.sign([point])[0], self.params.num_perm, same)

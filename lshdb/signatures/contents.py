@@ -1,7 +1,7 @@
-"""Canonical contents -> shingle sets and signature rows, by the kernel or by the reference.
+"""Shingle sets and signature rows of canonical contents, by the kernel or by the reference.
 
-The reference goes step by step: words, shingles, hashes, sketch. The kernel takes a content through
-all of them at once.
+The reference goes step by step: words, shingles, hashes, sketch. The kernel does all steps of a
+content at once.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _LONG = 2**21
 
 
 def normalise_texts(texts: Sequence[str], *, fold: bool = True) -> list[str]:
-    """NFKC, letter case folded or kept, and white space collapsed, of texts.
+    """Apply NFKC to texts, fold letter case if asked to, and collapse white space.
 
-    O(total characters); each is what :func:`lshdb.shingling.normalise` makes of it. The kernel
-    takes nearly all texts, and the reference those with very many or very long runs of characters
-    that do not normalise alone, one unlike the other.
+    O(total characters); each result equals that of :func:`lshdb.shingling.normalise`. The kernel
+    handles nearly all texts. The reference handles those with very many different, or very long,
+    runs of characters that do not normalise alone.
     """
     steps = "nfkc-casefold-space" if fold else "nfkc-space"
     kernel = compiled()
@@ -63,7 +63,7 @@ def normalise_texts(texts: Sequence[str], *, fold: bool = True) -> list[str]:
 
 
 def canonical_contents(shingler: Shingler, bodies: Sequence[Content]) -> list[Content]:
-    """Canonical contents of bodies; each as ``shingler.canonical`` makes it, but faster."""
+    """Return the canonical contents of bodies: as ``shingler.canonical``, but faster."""
     fold = _KERNEL_NORMALISATIONS.get(shingler.normalisation)
     if fold is None or shingler.unit in ("url", "tokenizer"):
         return [shingler.canonical(body) for body in bodies]
@@ -72,7 +72,7 @@ def canonical_contents(shingler: Shingler, bodies: Sequence[Content]) -> list[Co
 
 
 def shingle_content(content: Content, *, unit: str, k: int, bag: bool) -> NDArray[np.uint64]:
-    """Sorted distinct shingle hashes; as :func:`lshdb.shingling.shingle_hashes`, but faster."""
+    """Return sorted distinct hashes: as :func:`lshdb.shingling.shingle_hashes`, but faster."""
     kernel = compiled()
     if kernel is None or not isinstance(content, str):
         return shingle_hashes(content, unit=unit, k=k, bag=bag)
@@ -84,20 +84,20 @@ def shingle_content(content: Content, *, unit: str, k: int, bag: bool) -> NDArra
 def compare_contents(
     left: Content, right: Content, *, unit: str, k: int, bag: bool
 ) -> tuple[int, int, int]:
-    """Shingles that two canonical contents have in common, and that each has.
+    """Count the shingles that two canonical contents share, and those of each.
 
     O(both texts). Their Jaccard similarity is common / (left + right - common).
     """
     kernel = compiled()
     if kernel is not None and isinstance(left, str) and isinstance(right, str):
-        if len(left) + len(right) > _LONG:  # as sorted hashes, which takes a third of the memory
+        if len(left) + len(right) > _LONG:  # sorted hashes take a third of the memory
             points = [shingle_content(one, unit=unit, k=k, bag=bag) for one in (left, right)]
             return kernel.count_common(*points), len(points[0]), len(points[1])
         numbers: tuple[int, int, int]
         numbers = kernel.compare_texts(left, right, *kernel_unit(unit, k), bag)
         return numbers
     sets = [shingle_hashes(content, unit=unit, k=k, bag=bag) for content in (left, right)]
-    # Sorted, and not as Python's numbers in a set: whoever chooses these makes that slow.
+    # Sorted, and not as numbers in a Python set, which chosen hashes can make slow.
     either = len(distinct(np.concatenate(sets)))
     return len(sets[0]) + len(sets[1]) - either, len(sets[0]), len(sets[1])
 
@@ -124,18 +124,18 @@ def sign_contents(
     scheme, num_perm, seed
         As for :func:`sign`.
     into : pair of ndarray, optional
-        Zeros, to be filled and returned; in C order.
+        Zeros in C order, to be filled and returned.
 
     Returns
     -------
     rows : ndarray of uint32, shape (len(contents), num_perm)
-        Zeros where a content has no shingle.
+        Zeros for a content without shingles.
     counts : ndarray of int64, shape (len(contents),)
         Distinct shingles of each.
 
     Notes
     -----
-    The kernel works without the interpreter's lock, so threads may sign parts of a list at once.
+    The kernel releases the interpreter's lock, so threads may sign parts of a list at once.
     """
     rows, counts = into or (
         np.zeros((len(contents), num_perm), dtype=np.uint32),
@@ -180,7 +180,7 @@ def sign(
     Parameters
     ----------
     sets : sequence of ndarray of uint64
-        One array a document, none empty. Order and repeats within one make no difference.
+        One array per document, none empty. Order and repeats within one make no difference.
     scheme : {"fss", "universal"}
     num_perm : int
         Slots of a signature.
@@ -216,7 +216,7 @@ def sketch(
     num_perm: int,
     seed: int,
 ) -> NDArray[np.uint32]:
-    """Sketch sets given one after the other; as the schemes' own ``sketch``, but faster."""
+    """Sketch concatenated sets: as the schemes' own ``sketch``, but faster."""
     kernel = compiled()
     if kernel is None:
         return SCHEMES[scheme](hashes, lengths, num_perm=num_perm, seed=seed)

@@ -1,8 +1,8 @@
-"""What the metrics of vectors have in common: which bodies are vectors, and how alike two are.
+"""Common parts of the metrics of vectors: which bodies are accepted, and exact comparison.
 
-The content of a body is its numbers in the index's dtype, and that is also its point: one that
-needs rounding to it, as float64 does to float32, is rounded once, and signed and compared as it is
-then. Signatures and levels are worked out in float64. Exactly compared are
+The content of a body is its numbers in the index's dtype, which is also its point. A body that
+needs rounding, as from float64 to float32, is rounded once, and then signed and compared in its
+rounded form. Signatures and levels are computed in float64. The exact values are
 
     cosine   x.y / sqrt(x.x y.y), cut to [-1, 1]; exactly 1 for equal vectors
     l1       sum of |x_i - y_i|
@@ -28,27 +28,27 @@ Floats = NDArray[np.float64]
 Vector = NDArray[Any]
 
 BLOCK_BYTES = 32 << 20
-"""Working memory of a step over many rows, for each of its arrays."""
+"""Working memory of a step over many rows, in bytes per array."""
 
 _LARGEST_SQUARES = 1e300
-"""Of a vector: the squares of a difference of two still have a finite sum."""
+"""Largest sum of a vector's squares; a difference of two vectors still has a finite one."""
 _LEAST_SQUARES = 1e-300
 
 
 def blocks(n_rows: int, row_bytes: int) -> Iterator[tuple[int, int]]:
-    """Begin and end of blocks of rows that take at most ``BLOCK_BYTES``, or are one row."""
+    """Yield begin and end of blocks of at most ``BLOCK_BYTES``, or of one row."""
     step = max(1, BLOCK_BYTES // max(1, row_bytes))
     for begin in range(0, n_rows, step):
         yield begin, min(begin + step, n_rows)
 
 
 def stack(rows: Sequence[Vector]) -> NDArray[Any]:
-    """Rows of one length and dtype as one array of two axes; a copy."""
+    """Copy rows of one length and dtype into one array of two axes."""
     return np.concatenate(rows).reshape(len(rows), -1)
 
 
 def pack_bits(bits: NDArray[Any]) -> NDArray[np.uint32]:
-    """Slots of one bit (bool, shape (n, K)) in words: slot j is bit j % 32 of word j // 32."""
+    """Pack one-bit slots (bool, shape (n, K)): slot j becomes bit j % 32 of word j // 32."""
     packed = np.ascontiguousarray(np.packbits(bits, axis=1, bitorder="little"))
     return packed.view("<u4").astype(np.uint32, copy=False)
 
@@ -83,7 +83,7 @@ _MEASURES: dict[str, Callable[[Floats, Floats], Floats]] = {
 
 
 class VectorFamily(Family):
-    """Families of vectors of numbers; a subclass says what :meth:`sign` does.
+    """Families of vectors of numbers; subclasses implement :meth:`sign`.
 
     Parameters
     ----------
@@ -96,9 +96,9 @@ class VectorFamily(Family):
         self.dtype = np.dtype(params.dtype)
 
     def refusal(self, body: object) -> str | None:
-        """Why a body is no vector of this index.
+        """Return why a body is not a vector of this index.
 
-        A few microseconds, and a look at each number only where something is wrong.
+        Takes a few microseconds; single numbers are examined only if something is wrong.
         """
         array = _numbers_of(body)
         if isinstance(array, str):
@@ -110,7 +110,7 @@ class VectorFamily(Family):
         return self._refuse_numbers(array)
 
     def _refuse_numbers(self, array: Vector) -> str | None:
-        """Why numbers, as many as there have to be, are no vector of this index."""
+        """Return why numbers of the right count are not a vector of this index."""
         if self.dtype.kind == "u":
             if array.dtype != self.dtype:
                 whole = (array >= 0) & (array <= 255)
@@ -118,27 +118,27 @@ class VectorFamily(Family):
                 if not whole.all():
                     place = int(np.argmin(whole))
                     return (
-                        f"number {place + 1} is {array[place]!s}, and uint8 holds whole numbers "
+                        f"number {place + 1} is {array[place]!s}, but uint8 holds whole numbers "
                         "from 0 to 255"
                     )
-            return "the vector is zero, and has no direction" if self._is_zero(array) else None
+            return "the vector is zero and has no direction" if self._is_zero(array) else None
         with np.errstate(over="ignore", invalid="ignore"):
             rounded = array.astype(self.dtype, copy=False)
             squares = float(rounded @ rounded)
-            if not _LEAST_SQUARES <= squares <= _LARGEST_SQUARES:  # float32 may be too short for it
+            if not _LEAST_SQUARES <= squares <= _LARGEST_SQUARES:  # float32 may not hold the sum
                 wide = rounded.astype(np.float64)
                 squares = float(wide @ wide)
         if not squares <= _LARGEST_SQUARES:
             return self._too_large(array, rounded)
         if squares < _LEAST_SQUARES and self.params.metric == "cosine":
-            return "the vector is zero, or too near it, and has no direction"
+            return "the vector is zero or nearly zero and has no direction"
         return None
 
     def _is_zero(self, array: Vector) -> bool:
         return self.params.metric == "cosine" and not array.any()
 
     def _too_large(self, array: Vector, rounded: Vector) -> str:
-        """What is wrong with a vector the sum of whose squares is no number, or a huge one."""
+        """Return what is wrong with a vector whose sum of squares is huge or not a number."""
         for numbers in (array, rounded):
             bad = ~np.isfinite(numbers)
             if not bad.any():
@@ -152,7 +152,7 @@ class VectorFamily(Family):
         return f"the squares of the numbers sum to more than {_LARGEST_SQUARES:g}"
 
     def contents(self, bodies: Sequence[Any]) -> list[Any]:
-        """Rows of one array in the index's dtype (shape (dim,) each); -0.0 is made 0.0."""
+        """Return rows of one array in the index's dtype (shape (dim,) each); -0.0 becomes 0.0."""
         rows = np.empty((len(bodies), self.dim), dtype=self.dtype)
         for row, body in zip(rows, bodies, strict=True):
             row[:] = body
@@ -161,11 +161,11 @@ class VectorFamily(Family):
         return list(rows)
 
     def points(self, contents: Sequence[Any]) -> list[Vector]:
-        """The contents themselves."""
+        """Return the contents themselves."""
         return list(contents)
 
     def levels(self, left: Sequence[Vector], right: Sequence[Vector]) -> Floats:
-        """Cosines, or distances below zero, in float64; O(dim) a pair."""
+        """Return cosines, or negated distances, in float64; O(dim) per pair."""
         measure = _MEASURES[self.params.metric]
         found = np.empty(len(left), dtype=np.float64)
         for begin, end in blocks(len(left), 8 * self.dim):
@@ -177,7 +177,7 @@ class VectorFamily(Family):
 
 
 def _numbers_of(body: object) -> Vector | str:
-    """A body as an array of numbers, or why it is none."""
+    """Return a body as an array of numbers, or why it cannot be one."""
     if isinstance(body, np.ndarray):
         if body.dtype.kind in "fiu":
             return body

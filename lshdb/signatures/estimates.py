@@ -1,15 +1,15 @@
-"""Parameters -> what they give and cost: rho, the c-approximate range query, memory and time.
+"""Estimate what parameters find and cost: rho, the c-approximate range query, memory and time.
 
 The (c, r)-query of Indyk and Motwani (STOC 1998; Datar, Immorlica, Indyk, Mirrokni, SoCG 2004;
 Gionis, Indyk, Motwani, VLDB 1999): if there is a document within r of the query, find one within
 c r. Let a slot be equal with probability p1 at r and p2 at c r. With k rows a far document shares a
-bucket with probability p2^k, so k = ln n / ln(1 / p2) leaves one of n in each table on average; a
-near one is then met with p1^k = n^-rho, rho = ln(1 / p1) / ln(1 / p2), so that some n^rho tables
-find it. Who stops after 2 L candidates, far ones included, has found it or a document within c r
+bucket with probability p2^k, so k = ln n / ln(1 / p2) leaves one of n in each table on average. A
+near one is then found with p1^k = n^-rho, rho = ln(1 / p1) / ln(1 / p2), so some n^rho tables find
+it. A search that stops after 2 L candidates, far ones included, finds it or a document within c r
 with constant probability.
 
-Times are estimates from figures that were measured on one core of a machine of 2 GHz with all files
-in memory (``docs/benchmarks.md``), to a factor of two or three.
+Times are estimates from figures measured on one core of a machine of 2 GHz with all files in
+memory (``docs/benchmarks.md``), accurate to a factor of two or three.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SURE = 1.0 - 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
-    """What an index of some parameters gives and costs.
+    """What an index with given parameters finds and costs.
 
     Attributes
     ----------
@@ -52,24 +52,24 @@ class Tuning:
     documents : int
         n.
     p1, p2 : float
-        Probability that a slot is equal at them.
+        Probability that a slot is equal at ``near`` and at ``far``.
     rho : float
         ln(1 / p1) / ln(1 / p2): tables grow as n^rho.
     k, tables : int
         Rows, and tables (bands) L, of the c-approximate range query; L such that a document at
-        ``near`` is met with the recall of the parameters.
+        ``near`` is found with the recall of the parameters.
     least_tables : int
-        n^rho, rounded up: with these it is met with probability 1 - 1/e, about.
+        n^rho, rounded up: with these it is found with probability about 1 - 1/e.
     probe_limit : int
         2 L.
     near_found, far_found : float
-        Probability that the bands and rows of ``params`` make a candidate of a document there.
+        Probability that a document there is a candidate with the bands and rows of ``params``.
     most_candidates : float
-        Of a query with those bands, if all n documents are at ``far``.
+        Candidates of a query with those bands, if all n documents are at ``far``.
     signature_bytes, posting_bytes, vector_bytes, document_bytes : int
-        On disk, of n documents, with the bands of ``params``.
+        Bytes on disk for n documents, with the bands of ``params``.
     add_seconds, query_seconds : float
-        Of adding n documents, and of a query that finds so many candidates. Estimates.
+        Estimated time to add n documents, and of a query with ``most_candidates`` candidates.
     """
 
     params: IndexParams
@@ -101,16 +101,16 @@ def tune(
     sample: Iterable[Any] | None = None,
     **options: Any,
 ) -> Tuning:
-    """Work out what an index would find and cost, without making it.
+    """Estimate what an index would find and cost, without creating it.
 
     Parameters
     ----------
     far : float, optional
-        c r: a lower similarity, or a larger distance, than the threshold r. Twice as far by
-        default: twice the distance, the angle, or 1 - J; where no slot is ever equal there, halfway
-        to where none is.
+        c r: a lower similarity, or a larger distance, than the threshold r. By default twice as
+        far: twice the distance, the angle, or 1 - J; if slots are never equal there, halfway to
+        the point where they never are.
     documents : int
-        n, from 2 on.
+        n, at least 2.
     sample, **options
         As for :meth:`lshdb.Index.create`.
 
@@ -131,8 +131,8 @@ def tune(
         side = "above" if params.kind.is_distance else "below"
         raise ParameterError(
             f"far is {far:g}; expected a value {side} the threshold {params.threshold:g}, at which "
-            "a slot is equal less often, but not never",
-            hint="give --far, what is far enough away to be left out",
+            "slots are equal less often, but sometimes",
+            hint="pass as --far a value at which documents need not be found",
         )
     k = max(1, math.ceil(math.log(documents) / math.log(1.0 / p2)))
     tables = bands_needed(p1**k, min(params.recall, _SURE)) or 10**12
@@ -164,19 +164,19 @@ def tune(
 
 
 def _twice(params: IndexParams) -> float:
-    """What is twice as far as the threshold, or halfway to the end, whichever is before it."""
+    """Return the level twice as far as the threshold, or halfway to the end if that is nearer."""
     near = params.threshold
     if params.metric == "cosine":
         return math.cos(_doubled(math.acos(near), math.pi))
     if not params.kind.is_distance:
         return 1.0 - _doubled(1.0 - near, 1.0)
-    # Projections have no end: they may fall into one piece however far points are apart.
+    # Projections have no end: points at any distance may fall into one piece.
     end = params.dim * (params.width or 1.0) if params.slot_bits == 1 else math.inf
     return _doubled(near, end)
 
 
 def _doubled(distance: float, end: float) -> float:
-    """Twice a distance, if that is before the end; else halfway there."""
+    """Double a distance if that is before the end; else go halfway there."""
     return 2.0 * distance if 2.0 * distance < end else (distance + end) / 2.0
 
 
@@ -188,7 +188,7 @@ def _vector_bytes(params: IndexParams) -> int:
 
 
 def _signing(params: IndexParams) -> float:
-    """Seconds to sign one document; of a set, one of a hundred elements."""
+    """Return the seconds to sign one document; for sets, one of a hundred elements."""
     if params.scheme in ("hyperplane", "gaussian", "cauchy"):
         return params.num_perm * params.dim / _PRODUCTS_A_SECOND
     if params.scheme == "hadamard":

@@ -1,4 +1,4 @@
-"""Parameters -> the family of hash functions of an index."""
+"""Choose the family of hash functions for an index's parameters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["family_of"]
 
 
 def family_of(params: IndexParams, split: Callable[[str], list[str]] | None = None) -> Family:
-    """The family of an index.
+    """Return the family of an index.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def family_of(params: IndexParams, split: Callable[[str], list[str]] | None = No
     Raises
     ------
     ParameterError
-        The unit is ``tokenizer`` and there is no function that splits.
+        The unit is ``tokenizer`` and there is no function to split texts.
     """
     if params.kind.is_dense:
         return _dense_family(params)
@@ -38,7 +38,7 @@ def family_of(params: IndexParams, split: Callable[[str], list[str]] | None = No
 
 
 def _dense_family(params: IndexParams) -> Family:
-    """The family of vectors or bits; modules are imported as they are needed."""
+    """Return the family of vectors or bits; modules are imported only when needed."""
     if params.metric == "hamming":
         from lshdb.signatures.bits import SampledBitFamily
 

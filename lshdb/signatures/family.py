@@ -1,11 +1,11 @@
-"""What a metric is to the rest: the one interface behind which families of hash functions differ.
+"""The interface that every family of hash functions implements.
 
-    body       what comes in: a text, ready tokens, weights of tokens, a vector, bits
+    body       the input: a text, tokens, weights of tokens, a vector, bits
     content    its canonical form: equal contents share one signature
     point      what is compared: shingle hashes, weighted hashes, a vector, packed bits
     row        its signature, in words of 32 bits; a slot is a word, or a bit of one
 
-How similar two points are is said by a level (``params/curves.py``): larger is more similar.
+A level states how similar two points are (``params/curves.py``): larger is more similar.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Point = Any
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
-    """What a similar point may have in the slots in place of a query's own values.
+    """The values that a similar point may have in its slots instead of the query's.
 
-    Slot j of the query's row has ``m`` alternatives to its value. Slots are independent, given the
-    query.
+    Slot j of the query's row has ``m`` alternatives to its value. Given the query, slots are
+    independent.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Alternatives:
     others : ndarray of float64, shape (num_perm, m)
         Probability of each alternative value.
     values : ndarray of uint32, shape (num_perm, m)
-        Those values; of a slot of one bit the other bit.
+        The alternative values; for a slot of one bit, the other bit.
     """
 
     same: NDArray[np.float64]
@@ -50,7 +50,7 @@ class Alternatives:
 
 
 class Family(ABC):
-    """How an index of one metric signs its bodies, and compares them.
+    """Signs and compares the bodies of an index of one metric.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Family(ABC):
     Attributes
     ----------
     split : callable or None
-        What cuts texts into tokens, where that is a function of the user's own.
+        The user's own function that cuts texts into tokens, if there is one.
     """
 
     split: Callable[[str], list[str]] | None = None
@@ -69,40 +69,40 @@ class Family(ABC):
 
     @abstractmethod
     def refusal(self, body: object) -> str | None:
-        """Why a body cannot be one of this index, in one line; None where it can."""
+        """Return why this index cannot hold a body, in one line; None if it can."""
 
     def content(self, body: Any) -> Any:
-        """The canonical content of one body."""
+        """Return the canonical content of one body."""
         return self.contents([body])[0]
 
     @abstractmethod
     def contents(self, bodies: Sequence[Any]) -> list[Any]:
-        """Canonical contents of bodies that were not refused, in their order."""
+        """Return the canonical contents of accepted bodies, in their order."""
 
     @abstractmethod
     def points(self, contents: Sequence[Any]) -> list[Point]:
-        """What is compared of contents."""
+        """Return the points of contents, which are what is compared."""
 
     def size(self, point: Point) -> int:
-        """Elements of a point: of 0 there is no signature, and nothing is similar."""
+        """Count the elements of a point; with 0 it has no signature and is similar to nothing."""
         return len(point)
 
     @abstractmethod
     def sign(self, points: Sequence[Point]) -> NDArray[np.uint32]:
-        """Signature rows of points that are not empty (uint32, shape (n, row_words))."""
+        """Return signature rows of points that are not empty (uint32, shape (n, row_words))."""
 
     def sign_contents(
         self,
         contents: Sequence[Any],
         into: tuple[NDArray[np.uint32], NDArray[np.int64]] | None = None,
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Rows and sizes of contents; zeros where one is empty.
+        """Return the rows and sizes of contents; zeros for an empty one.
 
         Parameters
         ----------
         contents : sequence
         into : pair of ndarray, optional
-            Zeros, to be filled and returned, in C order: uint32 of shape (n, row_words), and int64
+            Zeros in C order, to be filled and returned: uint32 of shape (n, row_words), and int64
             of shape (n,).
 
         Notes
@@ -122,18 +122,18 @@ class Family(ABC):
 
     @abstractmethod
     def levels(self, left: Sequence[Point], right: Sequence[Point]) -> NDArray[np.float64]:
-        """Exact levels of point left[i] and point right[i] (float64, shape (n,))."""
+        """Return exact levels of point left[i] and point right[i] (float64, shape (n,))."""
 
     def compare(self, left: Any, right: Any) -> float:
-        """Exact level of two contents; 0 for two that have no element."""
+        """Return the exact level of two contents; 0 for two without elements."""
         return float(self.levels(self.points([left]), self.points([right]))[0])
 
     def elements(self, content: Any) -> list[str] | None:
-        """The elements of a content as texts, for people; None where it is no set of such."""
+        """Return the elements of a content as texts, for people; None if it is not a set."""
         return None
 
     def alternatives(self, point: Point, level: float) -> Alternatives | None:
-        """What points at a level from a query have in their slots; None where nothing is next.
+        """Return the slot values of points at a level from a query; None if it has no neighbours.
 
         Parameters
         ----------
@@ -144,5 +144,5 @@ class Family(ABC):
         return None
 
     def n_unassigned(self, content: Any) -> int:
-        """Characters of a content that this interpreter's Unicode does not know."""
+        """Count the characters of a content that this interpreter's Unicode does not assign."""
         return 0

@@ -1,19 +1,19 @@
 """Scheme ``fss``: Fast Similarity Sketching (Dahlgaard, Knudsen, Thorup, FOCS 2017).
 
 Throw every element into one of K slots; a slot keeps the smallest value that fell into it. While a
-slot is empty, throw all elements again with new hashes: a slot that a former round filled keeps
-what it has. After K rounds the rest is certain: round K + j puts every element into slot j.
+slot is empty, throw all elements again with new hashes; a slot that an earlier round filled keeps
+its value. After K rounds the rest is deterministic: round K + j puts every element into slot j.
 Two sets agree in a slot with probability J, their Jaccard similarity, and always fill all slots, so
-the rows can be cut into bands; for short sets the slots are negatively correlated, which
-makes the estimate better than that of K independent permutations. Expected work for n elements:
-O(n + K log K), where K permutations need n K.
+the rows can be cut into bands. For short sets the slots are negatively correlated, so the estimate
+is better than that of K independent permutations. Expected work for n elements: O(n + K log K);
+K permutations need n K.
 
 Exactly: round i (0 <= i < 2K) has the key k_i, number i of the stream of the seed, and hashes an
 element x to u = mix64(x xor k_i). If i < K its slot is floor(high32(u) * K / 2^32), else i - K; its
 value is low32(u). The first round that reaches a slot decides it, and within the round the smallest
-value. What is stored is the value, 32 bits.
+value. The value is stored, 32 bits.
 
-A file of its own: each scheme has one.
+A module of its own, as every scheme has one.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def sketch(
 
     Notes
     -----
-    Reference implementation, all sets round by round: about 30 ns an element and round. Needs
-    8 K + 40 bytes an element or slot of working memory, so callers pass blocks of sets.
+    Reference implementation, all sets round by round: about 30 ns per element and round. Needs
+    8 K + 40 bytes of working memory per element or slot, so callers pass blocks of sets.
     """
     n = len(lengths)
     keys = key_stream(seed, 0, 2 * num_perm)

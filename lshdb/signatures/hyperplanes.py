@@ -1,32 +1,30 @@
-"""Metric ``cosine``, the fast variant: hyperplanes that a Walsh-Hadamard transform makes.
+"""Metric ``cosine``: the side of random hyperplanes on which a vector lies (Charikar, STOC 2002).
 
-A vector is filled with zeros to D = 2^m components, at least 256. A block of D slots is the signs
-of
+Scheme ``hyperplane``: slot j, one bit, is 1 if a_j . x >= 0, for a normal a_j of independent
+Gaussian components. For two vectors at an angle, the hyperplane lies between them, and the slots
+differ, with probability angle / pi; slots are independent. So for d1 < d2 in degrees the family is
+(d1, d2, 1 - d1 / 180, 1 - d2 / 180)-sensitive (Mining of Massive Datasets, section 3.7.2).
+
+Scheme ``hadamard``, the fast variant: a Walsh-Hadamard transform makes the hyperplanes. A vector is
+padded with zeros to D = 2^m components, at least 256. A block of D slots is the signs of
 
     H F_3 H F_2 H F_1 x
 
 where H is the D x D Hadamard matrix (+-1, Sylvester's order) and the F are diagonal matrices of
-random signs (Andoni, Indyk, Laarhoven, Razenshteyn, Schmidt, NIPS 2015, section 4). More slots take
-more blocks with signs of their own, fewer the first of a block. It takes O(D log D) additions a
-block, where random normals take D dim products, and no matrix. Sign number i of round r (0 to 2) of
-block b is number (3 b + r) D + i of the purpose FLIPS.
+random signs (Andoni, Indyk, Laarhoven, Razenshteyn, Schmidt, NIPS 2015, section 4). More slots use
+more blocks with signs of their own; fewer slots use the first of a block. A block takes
+O(D log D) additions and no matrix; random normals take D dim products. Sign number i of round r
+(0 to 2) of block b is number (3 b + r) D + i of the purpose FLIPS.
 
-The rows of the product are at right angles to one another, so slots of one block are not
-independent, and a row is only nearly Gaussian. That slots are equal with probability 1 - angle / pi
-all the same is measured, not proven. Over 2,000 seeds of 256 slots and twenty angles no random pair
-of vectors was off by more than chance; the worst found were two vectors with one component each, by
-0.0013, where one projection in 130 is exactly 0. With 64 for the least size it were 0.015. The
-share of equal slots varies less than of independent ones: 0.75 to 0.97 of their deviation.
+The rows of the product are orthogonal, so slots of one block are not independent, and a row is
+only nearly Gaussian. That slots are nevertheless equal with probability 1 - angle / pi is measured,
+not proven. Over 2,000 seeds of 256 slots and twenty angles, no random pair of vectors was off by
+more than chance. The worst pair found was two vectors with one component each, off by 0.0013, where
+one projection in 130 is exactly 0. With a least size of 64 it would be 0.015. The share of equal
+slots varies less than that of independent slots: 0.75 to 0.97 of their deviation.
 
-The transform adds pairs at distance 1, then at 2, 4 and so on, in doubles; as the order is fixed, a
+The transform adds pairs at distance 1, then at 2, 4 and so on, in doubles. The order is fixed, so a
 signature is the same bits on every machine.
-
-Metric ``cosine``: on which side of random hyperplanes a vector lies (Charikar, STOC 2002).
-
-Slot j, one bit, is 1 where a_j . x >= 0, for a normal a_j of independent Gaussian components. For
-two vectors at an angle the hyperplane lies between them, and the slots differ, with probability
-angle / pi; slots are independent. So for d1 < d2 in degrees the family is (d1, d2, 1 - d1 / 180,
-1 - d2 / 180)-sensitive (Mining of Massive Datasets, section 3.7.2).
 """
 
 from __future__ import annotations
@@ -55,10 +53,10 @@ Floats = NDArray[np.float64]
 
 
 def flips(margins: Floats, cosine: float) -> Floats:
-    """Probability that slots differ between a query and a vector at an angle to it.
+    """Return the probability that slots differ between a query and a vector at an angle to it.
 
-    The other vector is cos t q + sin t e, for unit vectors q and e at a right angle, so with the
-    query's margin m its own is m cos t + z sin t with a normal z: on the other side of 0 with
+    The other vector is cos t q + sin t e, for orthogonal unit vectors q and e. If the query's
+    margin is m, the other margin is m cos t + z sin t with a normal z: on the other side of 0 with
     probability Phi(-abs(m) cot t).
 
     Parameters
@@ -77,7 +75,7 @@ def flips(margins: Floats, cosine: float) -> Floats:
 
 
 class SideFamily(VectorFamily):
-    """Signs of projections; a subclass projects.
+    """Signs of projections; subclasses implement the projection.
 
     Parameters
     ----------
@@ -86,10 +84,10 @@ class SideFamily(VectorFamily):
 
     @abstractmethod
     def margins(self, point: NDArray[Any]) -> Floats:
-        """A vector's projections, of variance 1 over the seeds (float64, shape (num_perm,))."""
+        """Project a vector, with variance 1 over the seeds (float64, shape (num_perm,))."""
 
     def alternatives(self, point: NDArray[Any], level: float) -> Alternatives:
-        """Each slot's other bit, with its probability: see :func:`flips`."""
+        """Return each slot's other bit with its probability: see :func:`flips`."""
         margins = self.margins(point)
         other = flips(margins, level)
         values = (margins < 0.0).astype(np.uint32)
@@ -105,7 +103,7 @@ class HyperplaneFamily(SideFamily):
 
     Notes
     -----
-    O(K dim) a vector, at the speed of BLAS; the matrix has 8 K dim bytes (``projections.py``).
+    O(K dim) per vector, at the speed of BLAS; the matrix has 8 K dim bytes (``projections.py``).
     """
 
     def __init__(self, params: IndexParams) -> None:
@@ -115,14 +113,14 @@ class HyperplaneFamily(SideFamily):
         )
 
     def sign(self, points: Sequence[NDArray[Any]]) -> NDArray[np.uint32]:
-        """The side of each hyperplane, 32 to a word."""
+        """Return the side of each hyperplane, 32 to a word."""
         rows = np.empty((len(points), self.params.row_words), dtype=np.uint32)
         for begin, end, products in self._normals.of(points):
             rows[begin:end] = pack_bits(products >= 0.0)
         return rows
 
     def margins(self, point: NDArray[Any]) -> Floats:
-        """Products with the normals, over the vector's length: exactly normal."""
+        """Return products with the normals over the vector's length: exactly normal."""
         wide = point.astype(np.float64)
         ((_, _, products),) = self._normals.of([wide])
         return np.asarray(products[0] / math.sqrt(float(wide @ wide)))
@@ -134,7 +132,7 @@ _CACHED_BYTES = 1 << 20
 
 
 def transform(rows: Floats) -> None:
-    """The Walsh-Hadamard transform of each row, not normalised, in its place.
+    """Apply the Walsh-Hadamard transform to each row, in place and not normalised.
 
     Parameters
     ----------
@@ -169,8 +167,8 @@ class HadamardFamily(SideFamily):
     -----
     Measured on one core of x86-64, with the kernel, against ``hyperplane``: 256 slots of 256
     dimensions take 5 us either way, 512 of 512 take 10 us instead of 18, 1024 of 768 take 24
-    instead of 55, and 1024 of 4096 take 160 instead of 370. So it pays from some 300 dimensions on,
-    or where K dim is too large for a matrix. Without the kernel it does not up to 4,096.
+    instead of 55, and 1024 of 4096 take 160 instead of 370. So it pays from about 300 dimensions,
+    or if K dim is too large for a matrix. Without the kernel it does not pay up to 4,096.
     """
 
     def __init__(self, params: IndexParams) -> None:
@@ -181,7 +179,7 @@ class HadamardFamily(SideFamily):
         self._flips = drawn.reshape(self._n_blocks, _ROUNDS, self._size)
 
     def _project(self, rows: Sequence[NDArray[Any]]) -> Floats:
-        """Products, D times the vector's length in deviation (shape (len(rows), num_perm))."""
+        """Project rows; deviation D times a vector's length (shape (len(rows), num_perm))."""
         n = len(rows)
         vectors = np.zeros((n, 1, self._size), dtype=np.float64)
         vectors[:, 0, : self.dim] = stack(rows)
@@ -193,7 +191,7 @@ class HadamardFamily(SideFamily):
         return products.reshape(n, -1)[:, : self.params.num_perm]
 
     def sign(self, points: Sequence[NDArray[Any]]) -> NDArray[np.uint32]:
-        """The side of each hyperplane, 32 to a word."""
+        """Return the side of each hyperplane, 32 to a word."""
         rows = np.empty((len(points), self.params.row_words), dtype=np.uint32)
         step = max(1, _CACHED_BYTES // (8 * self._size * self._n_blocks))
         for begin in range(0, len(points), step):
@@ -202,7 +200,7 @@ class HadamardFamily(SideFamily):
         return rows
 
     def margins(self, point: NDArray[Any]) -> Floats:
-        """Products over D times the vector's length: nearly normal."""
+        """Return products over D times the vector's length: nearly normal."""
         products = self._project([point])[0]
         wide = point.astype(np.float64)
         return np.asarray(products / (self._size * math.sqrt(float(wide @ wide))))

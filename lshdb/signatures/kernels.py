@@ -1,8 +1,8 @@
-"""Which implementation runs: the compiled kernel, or the Python reference where there is none.
+"""Choose the implementation: the compiled kernel, or the Python reference without one.
 
-The two give the same bits; tests hold one against the other. The kernel is built with the package
-where there is a C compiler (``kernel/``). Without it everything works, tens of times slower, and
-the first use says so once.
+Both give the same bits; tests compare them. The kernel (``kernel/``) is built with the package if
+there is a C compiler. Without it everything works tens of times slower, and the first use warns
+once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MEMO_WORDS = 0x20000
 
 @functools.cache
 def compiled() -> Any:
-    """The compiled module, or None; warns where it is missing, once a process."""
+    """Return the compiled module, or None; warn once per process if it is missing."""
     try:
         from lshdb.signatures import _kernels
     except ImportError as error:
@@ -41,19 +41,19 @@ def compiled() -> Any:
 
 
 def kernel_name() -> str:
-    """``compiled (avx2)`` and the like, or ``reference``."""
+    """Return ``compiled (avx2)`` or similar, or ``reference``."""
     kernel = compiled()
     return f"compiled ({kernel.use_level()})" if kernel else "reference"
 
 
 def kernel_unit(unit: str, k: int) -> tuple[int, int]:
-    """The kernel's number of a unit, and k; lines of a ``url`` content are shingles already."""
+    """Return the kernel's number of a unit, and k; lines of a ``url`` content are shingles."""
     return (_UNIT_NUMBERS["line"], 1) if unit == "url" else (_UNIT_NUMBERS[unit], k)
 
 
 @functools.lru_cache(maxsize=8)
 def constants(scheme: str, num_perm: int, seed: int) -> NDArray[np.uint64]:
-    """The numbers that a scheme's functions are made of (uint64, shape (2 * num_perm,))."""
+    """Return the constants of a scheme's functions (uint64, shape (2 * num_perm,))."""
     if scheme == "fss":
         numbers = key_stream(seed, 0, 2 * num_perm)
     else:
@@ -66,11 +66,11 @@ def constants(scheme: str, num_perm: int, seed: int) -> NDArray[np.uint64]:
 def folding_table(
     fold: bool,
 ) -> tuple[NDArray[np.uint64], Callable[[int], None], NDArray[np.uint64], Callable[[str], str]]:
-    """What the kernel makes of texts: the last four arguments of its ``normalise``.
+    """Return the last four arguments of the kernel's ``normalise``.
 
-    What becomes of a code point, and what fills that in, 256 code points at a time; what became of
-    characters that need their neighbours, and what normalises those. 9 and 1 MiB of addresses, of
-    which only what texts use is ever touched.
+    They are the table of normalised code points and the function that fills it, 256 code points at
+    a time, then the memo of characters that need their neighbours and the function that normalises
+    those. They take 9 and 1 MiB of addresses; only the parts that texts use are ever touched.
     """
     table = np.zeros(_TABLE_POINTS, dtype=np.uint64)
     memo = np.zeros(_MEMO_WORDS, dtype=np.uint64)

@@ -1,14 +1,14 @@
-"""Vectors times random matrices, a block of rows and of slots at a time.
+"""Project vectors by random matrices, one block at a time; the tail of the normal distribution.
 
 Entry (j, i) of the matrix of K slots and d components is number j d + i of the purpose PROJECTIONS
-(``random_numbers.py``). A matrix of up to 256 MiB is kept; of a larger one the rows are drawn anew
-for each block of vectors, which takes 50 ns a number: then a single query waits for all of them.
+(``random_numbers.py``). A matrix of up to 256 MiB is kept. The rows of a larger one are drawn again
+for each block of vectors, which takes 50 ns per number: then a single query waits for all of them.
 
-The products are BLAS's, and their last bits may depend on the machine, and on how many vectors are
-projected at once. A slot shows it only if a projection comes within some 1e-15 of where its value
-changes, which is of no account beside the chance that the family leaves anyway.
+BLAS computes the products. Their last bits may depend on the machine, and on how many vectors are
+projected at once. A slot is affected only if a projection comes within some 1e-15 of a point where
+its value changes; that is negligible beside the randomness of the family.
 
-The upper tail of the normal distribution, for arrays: NumPy has none of its own.
+``upper_tail`` works on arrays; NumPy has no such function.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _KEPT_BYTES = 256 << 20
 
 
 class Projections:
-    """A matrix of random numbers, and products with it. Threads may share it.
+    """A matrix of random numbers, and products with it; threads may share it.
 
     Parameters
     ----------
@@ -64,12 +64,12 @@ class Projections:
             yield begin, end, self._rows(begin, end)
 
     def of(self, rows: Sequence[NDArray[Any]]) -> Iterator[tuple[int, int, Floats]]:
-        """Products with vectors of the dimension, all K of a block of vectors at a time.
+        """Yield all K products of one block of vectors after another.
 
         Yields
         ------
         begin, end : int
-            Which of the vectors.
+            The range of vectors.
         products : ndarray of float64, shape (end - begin, num_perm)
         """
         kept = 8 * self._num_perm * self._dim <= _KEPT_BYTES
@@ -82,9 +82,9 @@ class Projections:
 
 
 _STEPS = 1024
-"""Places of the table between two whole numbers."""
+"""Places of the table per unit."""
 _END = 10
-"""From here on the tail is taken to be 7.6e-24, what it is here."""
+"""Beyond this the tail counts as 7.6e-24, its value here."""
 
 
 @cache
@@ -95,10 +95,10 @@ def _table() -> tuple[Floats, Floats]:
 
 
 def upper_tail(x: Floats) -> Floats:
-    """Probability that a standard normal number is larger than each x >= 0.
+    """Return the probability that a standard normal number is larger than each x >= 0.
 
-    By the first three terms of the Taylor series about the nearest of 1024 places a unit, where
-    ``math.erfc`` gives the value. The rest is below x^2 / (6 2048^3) of it: measured, the error is
+    Uses the first three terms of the Taylor series about the nearest of 1024 places per unit, where
+    ``math.erfc`` gives the value. The rest is below x^2 / (6 2048^3) of it: the measured error is
     at most 8e-12, and 3e-9 of the value up to x = 5, 2e-8 up to 10.
     """
     tails, densities = _table()

@@ -1,26 +1,26 @@
-"""Random numbers from a seed: uniform, signs, Gaussian and Cauchy, always the same ones.
+"""Reproducible random numbers from a seed: uniform, signs, Gaussian and Cauchy.
 
-Families of hash functions draw from here, and a signature written today is to be comparable in ten
-years, so the numbers are a promise.
+Families of hash functions draw their numbers here. A signature written today must be comparable in
+ten years, so these numbers never change.
 
-``mix64`` is the one 64-bit mixer from which every derived hash is made: the output function of
+``mix64`` is the 64-bit mixer from which every derived hash is made: the output function of
 SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014, with
 the constants of Stafford's variant 13), a bijection of 64-bit numbers in which each input bit flips
 each output bit with probability near one half. A seed becomes a stream of keys as SplitMix64 does
 it: key number i is ``mix64(seed + (i + 1) * 0x9E3779B97F4A7C15)``.
 
-Each kind of draw (a *purpose*) has a range of that stream to itself: number i of purpose p comes
-from key p 2^56 + i. So no key serves two purposes, and any part of a sequence is made without what
-stands before it.
+Each kind of draw (a *purpose*) has its own range of that stream: number i of purpose p comes from
+key p 2^56 + i. So no key serves two purposes, and any part of a sequence can be computed without
+the parts before it.
 
     uniform   ((key >> 12) + 1/2) / 2^52: a double in (0, 1), never 0 and never 1
-    sign      +1 where the topmost bit of the key is 0, else -1
+    sign      +1 if the topmost bit of the key is 0, else -1
     Cauchy    tan(pi (u - 1/2)) of a uniform u
     Gaussian  Box and Muller (1958): of the uniforms u, number 2 i of the purpose, and v, 2 i + 1,
               sqrt(-2 ln u) cos(2 pi v) is number 2 i, and sqrt(-2 ln u) sin(2 pi v) 2 i + 1
 
-Uniform numbers and signs are exact on every machine. The others go through ``log``, ``cos``,
-``sin`` and ``tan``, of which libraries may round the last bit differently.
+Uniform numbers and signs are exact on every machine. The others use ``log``, ``cos``, ``sin`` and
+``tan``, and libraries may round their last bit differently.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
 
 
 def mix64(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Mix each 64-bit number; element-wise, any shape, a new array."""
+    """Mix each 64-bit number of an array of any shape; return a new array."""
     mixed = values ^ (values >> _30)
     mixed *= _A
     mixed ^= mixed >> _27
@@ -63,7 +63,7 @@ def mix64(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def key_stream(seed: int, first: int, count: int) -> NDArray[np.uint64]:
-    """Keys ``first`` to ``first + count - 1`` of the stream of a seed (uint64, (count,))."""
+    """Return keys ``first`` to ``first + count - 1`` of a seed's stream (uint64, (count,))."""
     numbers = np.arange(first + 1, first + count + 1, dtype=np.uint64)
     return mix64(np.uint64(seed) + numbers * np.uint64(GOLDEN))
 
@@ -74,7 +74,7 @@ _12, _63 = np.uint64(12), np.uint64(63)
 
 
 class Purpose(IntEnum):
-    """What numbers are drawn for; a part of the format."""
+    """The uses of random numbers; a part of the on-disk format."""
 
     PROJECTIONS = 1
     OFFSETS = 2
@@ -85,7 +85,7 @@ class Purpose(IntEnum):
 
 
 def keys(seed: int, purpose: Purpose, first: int, count: int) -> NDArray[np.uint64]:
-    """Keys ``first`` to ``first + count - 1`` of a purpose (uint64, shape (count,)).
+    """Return keys ``first`` to ``first + count - 1`` of a purpose (uint64, shape (count,)).
 
     Parameters
     ----------
@@ -93,28 +93,28 @@ def keys(seed: int, purpose: Purpose, first: int, count: int) -> NDArray[np.uint
         0 to 2^64 - 1.
     purpose : Purpose
     first, count : int
-        From 0 on; together at most 2^56.
+        At least 0; together at most 2^56.
     """
     return key_stream(seed, (int(purpose) << 56) + first, count)
 
 
 def to_uniform(words: NDArray[np.uint64]) -> Floats:
-    """Doubles in (0, 1) of 64-bit numbers: their upper 52 bits and a half; any shape."""
+    """Turn 64-bit numbers into doubles in (0, 1): their upper 52 bits and a half; any shape."""
     return ((words >> _12).astype(np.float64) + 0.5) * 2.0**-52
 
 
 def uniform(seed: int, purpose: Purpose, first: int, count: int) -> Floats:
-    """Numbers uniform in (0, 1); parameters as for :func:`keys`."""
+    """Draw numbers uniform in (0, 1); parameters as for :func:`keys`."""
     return to_uniform(keys(seed, purpose, first, count))
 
 
 def signs(seed: int, purpose: Purpose, first: int, count: int) -> Floats:
-    """+1.0 and -1.0 with probability one half each; parameters as for :func:`keys`."""
+    """Draw +1.0 and -1.0 with probability one half each; parameters as for :func:`keys`."""
     return 1.0 - 2.0 * (keys(seed, purpose, first, count) >> _63).astype(np.float64)
 
 
 def cauchy(seed: int, purpose: Purpose, first: int, count: int) -> Floats:
-    """Standard Cauchy numbers, up to 2^53 / pi in size; parameters as for :func:`keys`."""
+    """Draw standard Cauchy numbers, up to 2^53 / pi in size; parameters as for :func:`keys`."""
     drawn = uniform(seed, purpose, first, count)
     drawn -= 0.5
     drawn *= np.pi
@@ -122,7 +122,7 @@ def cauchy(seed: int, purpose: Purpose, first: int, count: int) -> Floats:
 
 
 def gaussian(seed: int, purpose: Purpose, first: int, count: int) -> Floats:
-    """Standard normal numbers, up to 8.6 in size; parameters as for :func:`keys`."""
+    """Draw standard normal numbers, up to 8.6 in size; parameters as for :func:`keys`."""
     begin = first - first % 2
     drawn = uniform(seed, purpose, begin, first + count - begin + (first + count) % 2)
     radius = np.sqrt(-2.0 * np.log(drawn[0::2]))
@@ -133,7 +133,7 @@ def gaussian(seed: int, purpose: Purpose, first: int, count: int) -> Floats:
 
 
 def places(seed: int, purpose: Purpose, count: int, size: int) -> NDArray[np.int64]:
-    """Places 0 to size - 1, each as probable: floor(u size) of uniforms (int64, shape (count,)).
+    """Draw places 0 to size - 1 uniformly: floor(u size) of uniforms (int64, shape (count,)).
 
     Parameters
     ----------
@@ -141,6 +141,6 @@ def places(seed: int, purpose: Purpose, count: int, size: int) -> NDArray[np.int
         As for :func:`keys`.
     count : int
     size : int
-        From 1 to 2^20, so that no product rounds up to the size.
+        1 to 2^20, so that no product rounds up to the size.
     """
     return (uniform(seed, purpose, 0, count) * size).astype(np.int64)

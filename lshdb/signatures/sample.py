@@ -1,4 +1,4 @@
-"""A sample of documents -> levels of pairs of them, which a choice of bands has to hold apart."""
+"""Compute the levels of pairs in a sample of documents, to choose bands that tell them apart."""
 
 from __future__ import annotations
 
@@ -23,28 +23,29 @@ _PAIRS = 20_000
 
 
 def sample_levels(sample: Iterable[Any], options: Mapping[str, Any]) -> list[float]:
-    """Exact levels of random pairs of a sample.
+    """Return the exact levels of random pairs of a sample.
 
     Parameters
     ----------
     sample : iterable
-        Bodies; of more than 2,000 the first ones are taken. Those that could be no document's are
-        left out: an input from which a sample is taken may have some.
+        Bodies; the first 2,000 are used. Bodies that the index would reject are left out, because
+        the input may hold some.
     options : mapping
-        Of the index that is to be made, as :func:`~lshdb.params.options.choose_params` takes them;
-        those that only decide what is found make no difference.
+        Options of the index to create, as for :func:`~lshdb.params.options.choose_params`; those
+        that only decide what is found make no difference.
 
     Returns
     -------
     list of float
-        Of up to 20,000 pairs, the same each time; none for fewer than 50 bodies, which say nothing.
+        The levels of up to 20,000 pairs, the same each time; empty for fewer than 50 bodies, which
+        are too few.
 
     Raises
     ------
     ParameterError
-        An option cannot be used, or the sample is none.
+        An option cannot be used, or the sample is not an iterable of bodies.
     """
-    hint = "give the bodies alone, such as [text for key, text in documents]"
+    hint = "pass the bodies alone, such as [text for key, text in documents]"
     check_items("sample", sample, "an iterable of bodies", hint=hint)
     some = list(itertools.islice(sample, MOST_BODIES))
     if any(hasattr(body, "body") for body in some):
@@ -66,12 +67,12 @@ def sample_levels(sample: Iterable[Any], options: Mapping[str, Any]) -> list[flo
 
 
 def params_for(options: Mapping[str, Any], sample: Iterable[Any] | None) -> IndexParams:
-    """Complete parameters, with bands that are chosen for a sample where there is one.
+    """Complete the parameters, and choose the bands for a sample if there is one.
 
     Parameters
     ----------
     options : mapping
-        As :func:`~lshdb.params.options.choose_params` takes them.
+        As for :func:`~lshdb.params.options.choose_params`.
     sample : iterable or None
         Bodies.
 
@@ -80,7 +81,7 @@ def params_for(options: Mapping[str, Any], sample: Iterable[Any] | None) -> Inde
     InputError, ParameterError
         As the two functions raise them.
     """
-    if isinstance(options.get("stop_tokens"), Iterator):  # which are gone when they are read
+    if isinstance(options.get("stop_tokens"), Iterator):  # an iterator can be read only once
         options = {**options, "stop_tokens": list(options["stop_tokens"])}
     levels = [] if sample is None else sample_levels(sample, options)
     return choose_params(**options, levels=levels or None)

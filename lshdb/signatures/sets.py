@@ -1,8 +1,8 @@
 """Metric ``jaccard``: texts and token lists as sets of shingles, signed by min-hash.
 
 Slots are words; two are equal with probability J, the Jaccard similarity of the two sets, which is
-also what is compared: (J1, J2, J1, J2)-sensitive for any two similarities. The schemes are in
-``fss.py`` and ``universal.py``, what becomes of a text in :mod:`lshdb.shingling`.
+also the exact value: (J1, J2, J1, J2)-sensitive for any two similarities. The schemes are in
+``fss.py`` and ``universal.py``; :mod:`lshdb.shingling` turns texts into shingles.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SetFamily(Family):
     ----------
     params : IndexParams
     shingler : Shingler
-        Of the same parameters.
+        Built from the same parameters.
     """
 
     def __init__(self, params: IndexParams, shingler: Shingler) -> None:
@@ -49,22 +49,22 @@ class SetFamily(Family):
         self.split = shingler.split
 
     def refusal(self, body: object) -> str | None:
-        """Why a body is no text, and no list of tokens, or too long when it is normalised."""
+        """Return why a body is not a text or tokens, or is too long once normalised."""
         reason = validate_body(body)
         if reason is None and isinstance(body, str):
             reason = refuse_growth(body, self.shingler.normalisation)
         return reason
 
     def content(self, body: Any) -> Content:
-        """The canonical content of one body, by the reference."""
+        """Return the canonical content of one body, by the reference."""
         return self.shingler.canonical(body)
 
     def contents(self, bodies: Sequence[Any]) -> list[Any]:
-        """Normalised texts; shingles, where the unit is ``url``; tokens as they are."""
+        """Return normalised texts; shingles for unit ``url``; tokens unchanged."""
         return canonical_contents(self.shingler, bodies)
 
     def points(self, contents: Sequence[Any]) -> list[Hashes]:
-        """Sorted distinct shingle hashes of each content."""
+        """Return the sorted distinct shingle hashes of each content."""
         shingler = self.shingler
         return [
             shingle_content(content, unit=shingler.unit, k=shingler.k, bag=shingler.bag)
@@ -72,7 +72,7 @@ class SetFamily(Family):
         ]
 
     def sign(self, points: Sequence[Hashes]) -> NDArray[np.uint32]:
-        """Min-hash signatures of sets that are not empty."""
+        """Return min-hash signatures of sets that are not empty."""
         params = self.params
         return sign(points, scheme=params.scheme, num_perm=params.num_perm, seed=params.seed)
 
@@ -81,7 +81,7 @@ class SetFamily(Family):
         contents: Sequence[Any],
         into: tuple[NDArray[np.uint32], NDArray[np.int64]] | None = None,
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Shingle and sign contents: by the kernel, without the interpreter's lock."""
+        """Shingle and sign contents; the kernel does so without the interpreter's lock."""
         params, shingler = self.params, self.shingler
         return sign_contents(
             contents, unit=shingler.unit, k=shingler.k, bag=shingler.bag,
@@ -89,11 +89,11 @@ class SetFamily(Family):
         )  # fmt: skip
 
     def levels(self, left: Sequence[Hashes], right: Sequence[Hashes]) -> NDArray[np.float64]:
-        """Jaccard similarities |A n B| / |A u B|; 0 where both are empty."""
+        """Return Jaccard similarities |A n B| / |A u B|; 0 if both are empty."""
         return np.array([exact_similarity(*both) for both in zip(left, right, strict=True)])
 
     def compare(self, left: Any, right: Any) -> float:
-        """Jaccard similarity of two contents."""
+        """Return the Jaccard similarity of two contents."""
         shingler = self.shingler
         common, n_left, n_right = compare_contents(
             left, right, unit=shingler.unit, k=shingler.k, bag=shingler.bag
@@ -102,17 +102,17 @@ class SetFamily(Family):
         return common / either if either else 0.0
 
     def elements(self, content: Any) -> list[str]:
-        """The shingles of a content as texts."""
+        """Return the shingles of a content as texts."""
         shingler = self.shingler
         return shingle_texts(content, unit=shingler.unit, k=shingler.k, bag=shingler.bag)
 
     def n_unassigned(self, content: Any) -> int:
-        """Characters that this interpreter's Unicode does not assign."""
+        """Count the characters that this interpreter's Unicode does not assign."""
         return count_unassigned(content)
 
 
 def exact_similarity(left: Hashes, right: Hashes) -> float:
-    """Jaccard similarity of two sorted arrays of distinct hashes; 0 where both are empty.
+    """Return the Jaccard similarity of two sorted arrays of distinct hashes; 0 if both are empty.
 
     O(n log m) for n <= m.
     """

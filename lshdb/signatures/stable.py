@@ -1,15 +1,16 @@
-"""Metrics ``l2`` and ``l1``: in which piece of a random line a vector falls.
+"""Metrics ``l2`` and ``l1``: the piece of a random line into which a vector falls.
 
 Datar, Immorlica, Indyk, Mirrokni, SoCG 2004. Slot j is floor((a_j . x + b_j) / w): the components
 of a_j are Gaussian (scheme ``gaussian``, for l2) or Cauchy (``cauchy``, for l1), so that
 a_j . (x - y) is the distance of x and y times one such number; w is the width, and b_j, uniform in
-[0, w), number j of the purpose OFFSETS times w. Slots are independent. Vectors at distance d are
-equal in one with the probability p that ``params/curves.py`` gives at d / w, so for any d1 < d2 the
-family is (d1, d2, p(d1), p(d2))-sensitive (Mining of Massive Datasets, section 3.7.4, does it in
-the plane).
+[0, w), is number j of the purpose OFFSETS times w. Slots are independent. Vectors at distance d are
+equal in a slot with the probability p that ``params/curves.py`` gives at d / w, so for any d1 < d2
+the family is (d1, d2, p(d1), p(d2))-sensitive (Mining of Massive Datasets, section 3.7.4, shows it
+in the plane).
 
-The number is stored as 32 bits in two's complement. One that does not fit is stored as the nearest
-that does; then two vectors may be equal in the slot by mistake, and never differ by one.
+The number is stored as 32 bits in two's complement. A number that does not fit is stored as the
+nearest that does. Two vectors may then be equal in the slot by mistake, but never differ by
+mistake.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class StableFamily(VectorFamily):
 
     Notes
     -----
-    O(K dim) a vector, at the speed of BLAS; the matrix has 8 K dim bytes (``projections.py``).
+    O(K dim) per vector, at the speed of BLAS; the matrix has 8 K dim bytes (``projections.py``).
     """
 
     def __init__(self, params: IndexParams) -> None:
@@ -59,24 +60,24 @@ class StableFamily(VectorFamily):
         self._offsets = uniform(params.seed, Purpose.OFFSETS, 0, params.num_perm)
 
     def _pieces(self, products: Floats) -> Floats:
-        """Places on the lines, in pieces; overwritten."""
+        """Turn products into places on the lines, in pieces; the products are overwritten."""
         products /= self.params.width
         products += self._offsets
         return products
 
     def sign(self, points: Sequence[NDArray[Any]]) -> NDArray[np.uint32]:
-        """The number of the piece on each line."""
+        """Return the number of the piece on each line."""
         rows = np.empty((len(points), self.params.num_perm), dtype=np.uint32)
         for begin, end, products in self._lines.of(points):
             rows[begin:end] = _as_words(np.floor(self._pieces(products)))
         return rows
 
     def alternatives(self, point: NDArray[Any], level: float) -> Alternatives:
-        """The pieces before and after the query's, with their probabilities.
+        """Return the pieces before and after the query's, with their probabilities.
 
-        The two projections differ by the distance times a Gaussian or Cauchy number, given where in
-        its piece the query lies, which the offset makes independent of everything else. Of a slot
-        that holds no true number nothing is next.
+        The two projections differ by the distance times a Gaussian or Cauchy number, given the
+        query's place in its piece, which the offset makes independent of everything else. A slot
+        whose number did not fit has no neighbours.
         """
         ((_, _, products),) = self._lines.of([point])
         places = self._pieces(products)[0]
@@ -98,10 +99,10 @@ class StableFamily(VectorFamily):
 
 
 def _as_words(pieces: Floats) -> NDArray[np.uint32]:
-    """Whole numbers as 32 bits in two's complement, cut to what fits."""
+    """Store whole numbers as 32 bits in two's complement, limited to what fits."""
     return np.clip(pieces, _LOW, _HIGH).astype(np.int64).astype(np.uint32)
 
 
 def _cauchy_tail(x: Floats) -> Floats:
-    """Probability that a standard Cauchy number is larger than each x >= 0."""
+    """Return the probability that a standard Cauchy number is larger than each x >= 0."""
     return np.asarray(np.arctan(1.0 / np.maximum(x, 1e-300)) / np.pi)

@@ -3,8 +3,8 @@
 Slot j is the minimum over the elements x of ((a_j x + b_j) mod p) mod 2^32, with p = 2^61 - 1,
 exact: x is a full 64-bit number, the product has up to 125 bits, and no step overflows.
 
-a_j (1 <= a < p) and b_j (0 <= b < p) are drawn from the key stream of the seed, one after the other
-a_0, b_0, a_1, b_1, ...: the upper 61 bits of a key, and keys out of range are passed over.
+a_j (1 <= a < p) and b_j (0 <= b < p) are drawn from the key stream of the seed, in the order
+a_0, b_0, a_1, b_1, ...: each is the upper 61 bits of a key; keys out of range are skipped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CHUNK = 2048
 
 @lru_cache(maxsize=8)
 def coefficients(num_perm: int, seed: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """The functions' a and b (uint64, shape (num_perm,) each); read-only, as they are shared."""
+    """Return the functions' a and b (uint64, shape (num_perm,) each); shared, so read-only."""
     drawn: list[int] = []
     position = 0
     while len(drawn) < 2 * num_perm:
@@ -44,16 +44,16 @@ def coefficients(num_perm: int, seed: int) -> tuple[NDArray[np.uint64], NDArray[
 
 
 def _fold(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Values mod p, up to one p too many: 2^61 is 1 mod p, so the upper bits are added below."""
+    """Reduce values mod p, up to one p too many: 2^61 is 1 mod p, so add the upper bits below."""
     return (values & _P) + (values >> _61)
 
 
 def _evaluate(
     a: NDArray[np.uint64], b: NDArray[np.uint64], x: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
-    """(a x + b) mod p for a column of x (reduced mod p) and rows of a and b, in 64-bit steps.
+    """Compute (a x + b) mod p for a column of x (reduced mod p) and rows of a and b.
 
-    With a = a1 2^32 + a0 (a1 < 2^29) and x = x1 2^32 + x0:
+    In 64-bit steps, with a = a1 2^32 + a0 (a1 < 2^29) and x = x1 2^32 + x0:
     a x = a1 x1 2^64 + (a1 x0 + a0 x1) 2^32 + a0 x0, where 2^64 = 8 mod p; the middle sum m is below
     2^62, and m 2^32 = (m >> 29) + (m mod 2^29) 2^32 mod p.
     """
@@ -77,9 +77,8 @@ def sketch(
 
     Notes
     -----
-    Reference implementation: about 25 ns an element and slot, 40 bytes of working memory for each
-    of
-    2048 elements and each slot.
+    Reference implementation: about 25 ns per element and slot, and 40 bytes of working memory for
+    each slot of 2048 elements.
     """
     a, b = coefficients(num_perm, seed)
     reduced = _fold(hashes)

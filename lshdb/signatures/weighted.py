@@ -1,19 +1,15 @@
 """Metric ``weighted-jaccard``: elements with real weights, signed by consistent weighted sampling.
 
-A text, or a list of tokens, has its shingles, each as often as it stands there. A dict has its
-tokens as they are, each a shingle by itself, with the weights given; a set is a dict whose weights
-are all 1. The similarity of two is
-J = sum of min(S, T) / sum of max(S, T) over all elements, with weight 0 where one is absent; of two
-without an element it is 0. For whole numbers it is the Jaccard similarity of bags.
+The elements of a text, or of a list of tokens, are its shingles, weighted by how often they occur.
+The elements of a dict are its tokens with the given weights, each a shingle by itself. A set is a
+dict whose weights are all 1. The similarity of two is
+J = sum of min(S, T) / sum of max(S, T) over all elements and their weights S and T; an absent
+element has weight 0. For two without elements it is 0. For whole numbers it is the Jaccard
+similarity of bags.
 
-Slots are words, equal with probability J, so for J1 > J2 the family is
-(1 - J1, 1 - J2, J1, J2)-sensitive.
-
-Scheme ``icws``: consistent weighted sampling (Ioffe, ICDM 2010) of elements with real weights.
-
-Each slot samples an element x and a level t of it. Two weighted sets sample the same with
-probability J = sum of min(S, T) over sum of max(S, T), over the elements and their weights S and T.
-Slots are independent.
+Scheme ``icws`` (Ioffe, ICDM 2010): each slot samples an element x and a level t of it. Two weighted
+sets sample the same with probability J. Slots are words and independent, so for J1 > J2 the family
+is (1 - J1, 1 - J2, J1, J2)-sensitive.
 
 Exactly: slot j has keys number 3 j, 3 j + 1 and 3 j + 2 of the purpose WEIGHTS. An element x of
 weight S > 0 has with each key the word mix64(x xor key). The two halves h of the first word, each
@@ -23,12 +19,12 @@ Gamma(2, 1), and with
 
     t = floor(ln S / r + b)        ln a = ln c - r (t - b + 1)
 
-the slot takes the element with the smallest a, of several the one with the smallest x. What is
-stored are the low 32 bits of mix64(x + t G mod 2^64), where G is ``mixing.GOLDEN``: two samples
-that are not the same are equal by accident once in 2^32.
+the slot takes the element with the smallest a, or of several the one with the smallest x. It
+stores the low 32 bits of mix64(x + t G mod 2^64), where G is ``random_numbers.GOLDEN``: two
+different samples are equal by accident once in 2^32.
 
-It is enough to work out few of the a: since ln S < r (t - b + 1) <= ln S + r, each is between
-c q / S and c / S, and an element is out whose lower bound is above another's upper one.
+Only few of the a need to be computed: since ln S < r (t - b + 1) <= ln S + r, each is between
+c q / S and c / S, so an element is out if its lower bound is above another's upper bound.
 """
 
 from __future__ import annotations
@@ -60,9 +56,9 @@ Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
 
 _CELLS = 1 << 16
-"""Elements times slots that are worked on at once: half a MiB an array."""
+"""Elements times slots per step: half a MiB per array."""
 _SLACK = 1.0 + 1e-9
-"""On bounds, for rounding."""
+"""Slack on the bounds, for rounding."""
 _LOW32, _32 = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
@@ -91,8 +87,9 @@ def sketch(
 
     Notes
     -----
-    By the kernel without the interpreter's lock, or else by NumPy. The two differ only where two
-    a, or a level and its bound, are the same to 1e-15, as libraries round logarithms differently.
+    The kernel does it without the interpreter's lock; without a kernel NumPy does it. The two
+    differ only if two a, or a level and its bound, are equal to 1e-15, because libraries round
+    logarithms differently.
     """
     kernel = compiled()
     if kernel is None:
@@ -106,7 +103,7 @@ def sketch(
 def sketch_reference(
     hashes: Words, weights: Floats, lengths: NDArray[np.int64], *, num_perm: int, seed: int
 ) -> NDArray[np.uint32]:
-    """As :func:`sketch`, by NumPy: about 40 ns an element and slot."""
+    """Sketch as :func:`sketch` does, by NumPy: about 40 ns per element and slot."""
     slot_keys = keys(seed, Purpose.WEIGHTS, 0, 3 * num_perm).reshape(num_perm, 3).T
     rows = np.zeros((len(lengths), num_perm), dtype=np.uint32)
     owners = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
@@ -127,13 +124,13 @@ def sketch_reference(
 def _sample(
     hashes: Words, weights: Floats, firsts: NDArray[np.int64], slot_keys: Words
 ) -> tuple[Floats, NDArray[np.uint32]]:
-    """The smallest ln a of each set and slot, and what is stored of its element and level.
+    """Return the smallest ln a of each set and slot, and the stored value of its element and level.
 
     Parameters
     ----------
     hashes, weights : ndarray, shape (n,)
     firsts : ndarray of int64, shape (m,)
-        Where each set begins.
+        The first element of each set.
     slot_keys : ndarray of uint64, shape (3, num_perm)
     """
     num_perm = slot_keys.shape[1]
@@ -155,14 +152,14 @@ def _sample(
     place = groups[element] * num_perm + slot
     best = np.full(len(firsts) * num_perm, np.inf)
     np.minimum.at(best, place, log_a)
-    chosen = np.flatnonzero(log_a == best[place])[::-1]  # of equal ones the first is written last
+    chosen = np.flatnonzero(log_a == best[place])[::-1]  # the first of equals is written last
     values = np.zeros(len(best), dtype=np.uint32)
     values[place[chosen]] = _stored(x[chosen], t[chosen])
     return best.reshape(-1, num_perm), values.reshape(-1, num_perm)
 
 
 def _product(words: Words) -> Floats:
-    """Product of the two halves of each word as numbers in (0, 1)."""
+    """Multiply the two halves of each word as numbers in (0, 1)."""
     product = (words >> _32).astype(np.float64)
     product += 0.5
     low = (words & _LOW32).astype(np.float64)
@@ -173,14 +170,14 @@ def _product(words: Words) -> Floats:
 
 
 def _stored(x: Words, t: Floats) -> NDArray[np.uint32]:
-    """What a slot holds that has sampled elements x at levels t."""
+    """Return the slot values for sampled elements x at levels t."""
     return mix64(x + t.astype(np.int64).astype(np.uint64) * np.uint64(GOLDEN)).astype(np.uint32)
 
 
 Weighted = tuple[NDArray[np.uint64], NDArray[np.float64]]
 
 MIN_WEIGHT, MAX_WEIGHT = 1e-150, 1e150
-"""The range of weights above 0, in which no step of the sampling over- or underflows."""
+"""The range of weights above 0 in which no step of the sampling over- or underflows."""
 
 
 class WeightedFamily(Family):
@@ -190,7 +187,7 @@ class WeightedFamily(Family):
     ----------
     params : IndexParams
     shingler : Shingler
-        Of the same parameters.
+        Built from the same parameters.
 
     Notes
     -----
@@ -204,7 +201,7 @@ class WeightedFamily(Family):
         self.split = shingler.split
 
     def refusal(self, body: object) -> str | None:
-        """Why a body is no text, no tokens and no dict of weights, or is too long."""
+        """Return why a body is not a text, tokens or a dict of weights, or is too long."""
         if isinstance(body, str):
             return validate_body(body) or refuse_growth(body, self.shingler.normalisation)
         if isinstance(body, list | tuple | AbstractSet):
@@ -222,8 +219,8 @@ class WeightedFamily(Family):
         return None
 
     def contents(self, bodies: Sequence[Any]) -> list[Any]:
-        """Canonical texts and token lists; dicts with sorted keys, weights as floats above 0."""
-        if self.shingler.unit != "url":  # whose sets are of URLs
+        """Return canonical texts and tokens; dicts with sorted keys, weights as floats above 0."""
+        if self.shingler.unit != "url":  # a set of unit url holds URLs
             bodies = [
                 dict.fromkeys(body, 1.0) if isinstance(body, AbstractSet) else body
                 for body in bodies
@@ -236,7 +233,7 @@ class WeightedFamily(Family):
         return [_weights(body) if isinstance(body, dict) else next(plain) for body in bodies]
 
     def points(self, contents: Sequence[Any]) -> list[Weighted]:
-        """Element hashes and weights of each content."""
+        """Return the element hashes and weights of each content."""
         unit, k = self.shingler.unit, self.shingler.k
         return [
             _of_tokens(content)
@@ -246,11 +243,11 @@ class WeightedFamily(Family):
         ]
 
     def size(self, point: Weighted) -> int:
-        """Elements, which all have a weight above 0."""
+        """Count the elements, which all have a weight above 0."""
         return len(point[0])
 
     def sign(self, points: Sequence[Weighted]) -> NDArray[np.uint32]:
-        """Samples of sets that are not empty."""
+        """Sample sets that are not empty."""
         return icws.sketch(
             np.concatenate([hashes for hashes, _ in points]),
             np.concatenate([weights for _, weights in points]),
@@ -260,19 +257,19 @@ class WeightedFamily(Family):
         )
 
     def levels(self, left: Sequence[Weighted], right: Sequence[Weighted]) -> NDArray[np.float64]:
-        """Weighted Jaccard similarities; O(n log m) a pair. Exact for whole-number weights."""
+        """Return weighted Jaccard similarities; O(n log m) per pair, exact for whole numbers."""
         return np.array(
             [_similarity(*both) for both in zip(left, right, strict=True)], dtype=np.float64
         )
 
     def elements(self, content: Any) -> list[str]:
-        """The tokens of a dict; of others the shingles, each as often as it counts."""
+        """Return the tokens of a dict, or else the shingles, each as often as it counts."""
         if isinstance(content, dict):
             return list(content)
         return shingle_texts(content, unit=self.shingler.unit, k=self.shingler.k, bag=True)
 
     def n_unassigned(self, content: Any) -> int:
-        """Characters that this interpreter's Unicode does not assign."""
+        """Count the characters that this interpreter's Unicode does not assign."""
         return count_unassigned(list(content) if isinstance(content, dict) else content)
 
 
@@ -292,11 +289,11 @@ def _refuse_weight(token: object, weight: object) -> str | None:
         what = f"above {MAX_WEIGHT:g}" if number > MAX_WEIGHT else f"below {MIN_WEIGHT:g}"
     else:
         what = "below 0" if number < 0.0 else "NaN"
-    return f"the weight of {token!r:.40} is {what}, expected 0, or a number from 1e-150 to 1e+150"
+    return f"the weight of {token!r:.40} is {what}, expected 0 or a number from 1e-150 to 1e+150"
 
 
 def _weights(body: dict[str, Any]) -> dict[str, float]:
-    """Weights above 0 by token, in order of the tokens' code points."""
+    """Return the weights above 0 by token, sorted by the tokens' code points."""
     pairs = ((token, float(body[token])) for token in sorted_texts(body))
     return {token: weight for token, weight in pairs if weight > 0.0}
 
@@ -307,7 +304,7 @@ def _of_tokens(content: dict[str, float]) -> Weighted:
 
 
 def _of_counts(hashes: NDArray[np.uint64], weights: NDArray[np.float64]) -> Weighted:
-    """A point of elements in any order; of two with one hash, which is an accident, one is kept."""
+    """Build a point of elements in any order; of two that share a hash by accident, keep one."""
     order = order_of(hashes)
     hashes, weights = hashes[order], weights[order]
     first = np.diff(hashes, prepend=~hashes[:1]) != 0

@@ -96,7 +96,7 @@ def test_every_bad_row_is_named(run: Run, tmp_path: Path) -> None:
         "add", tmp_path / "a.lshdb", vectors, "--metric", "cosine", "--threshold", "0.99", code=5
     ).stderr.splitlines()
     assert [line for line in lines if ": row " in line] == [
-        f"{vectors}: row 0: the vector is zero, or too near it, and has no direction",
+        f"{vectors}: row 0: the vector is zero or nearly zero and has no direction",
         f"{vectors}: row 17: number 4 is NaN",
         f"{vectors}: row 18: number 8 is infinity",
         f"{vectors}: row 19: number 1 is minus infinity",
