@@ -255,7 +255,7 @@ def test_damage_in_an_export_is_named(make_index: Make, tmp_path: Path) -> None:
         Index.from_export(tmp_path / "files", tmp_path / "b.lshdb")
     said["files"]["vectors.npy"] = describe(file)
     manifest.write_text(json.dumps(said))
-    with pytest.raises(DamageError, match="the vector of 'v07' is not the one exported"):
+    with pytest.raises(DamageError, match="the vector of 'v07' is not the exported one"):
         Index.from_export(tmp_path / "files", tmp_path / "b.lshdb")
     for count in (None, 3):
         said["counts"]["vectors"] = count

@@ -1,1 +1,1 @@
-"""An index as files in open formats, from which it can be made again; see ``docs/export.md``."""
+"""Export an index to files in open formats, and rebuild it from them; see ``docs/export.md``."""

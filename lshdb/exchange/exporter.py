@@ -1,8 +1,8 @@
-"""An index -> files in open formats, of one state while others write.
+"""Export one state of an index to files in open formats, while others write.
 
-Everything is read in one reading transaction and streamed; the directory is made aside, synced and
-renamed. Signature rows and vectors are compared with their checksums on the way, because the
-export has new ones.
+Everything is read in one reading transaction and streamed. The directory is built under another
+name, synced and renamed. Signature rows and vectors are compared with their checksums on the way,
+because the export has checksums of its own.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _write(
     counts = {}
     rows = {
         "documents": _told(_documents(snapshot, store.params), on_progress),
-        # Without the last field: an index that is made of an export takes every add as ended.
+        # Without the last field: an imported index treats every add as finished.
         "batches": (astuple(batch)[:-1] for batch in snapshot.batches()),
         "releases": snapshot.execute(
             "SELECT release_id, signature_id, batch_id FROM signature_release ORDER BY release_id"
@@ -105,7 +105,7 @@ def _write(
         )
     if counts["postings"] != n_postings:
         raise DamageError(
-            f"the runs hold {counts['postings']} postings; written were {n_postings}",
+            f"the runs hold {counts['postings']} postings, expected {n_postings}",
             hint="run lshdb check",
         )
     index = snapshot.execute(f"SELECT {', '.join(_INDEX)} FROM state").fetchone()
@@ -150,7 +150,7 @@ def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[tuple[Any, .
 def _told(
     rows: Iterable[tuple[Any, ...]], on_progress: Callable[[int], None] | None
 ) -> Iterator[tuple[Any, ...]]:
-    """The same rows, counted as they pass."""
+    """Yield the same rows and report their count."""
     for number, row in enumerate(rows, start=1):
         if on_progress is not None and number % _TOLD_AFTER == 0:
             on_progress(number)
@@ -160,7 +160,7 @@ def _told(
 def _write_array(
     path: Path, blocks: Iterable[NDArray[Any]], *, dtype: str, shape: tuple[int, int]
 ) -> int:
-    """Write an ``.npy`` file of blocks of rows; how many rows there were."""
+    """Write blocks of rows to an ``.npy`` file and return the number of rows."""
     count = 0
     with open(path, "xb") as file:
         header = {"descr": dtype, "fortran_order": False, "shape": shape}

@@ -1,11 +1,10 @@
-"""Files of an export -> the index again: same numbers, same answers, nothing signed.
+"""Rebuild an index from the files of an export: same numbers, same answers, nothing signed again.
 
-Every file is compared with its checksum before anything is made; then all is streamed into an index
-that is made aside and comes to its place when it is whole.
+Every file is compared with its checksum first. Then everything is streamed into an index that is
+built under another name and renamed when it is complete.
 
-Arrays of an export: ``.npy`` files that are read from beginning to end, and never mapped.
-
-A file that is cut while a map of it is read ends the process (SIGBUS); here it is an error.
+Decided: the ``.npy`` arrays are read from beginning to end and never mapped. If a mapped file is
+truncated, SIGBUS ends the process; here it is an error.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ from lshdb.threads import collector_paused
 __all__ = ["import_export", "read_array"]
 
 
-_HINT = "export the index again, or take another copy"
+_HINT = "export the index again, or use another copy"
 
 
 def read_array(
     path: Path, dtype: np.dtype[Any], width: int, *, n_rows: int, block_rows: int
 ) -> Iterator[NDArray[Any]]:
-    """The rows of a two-dimensional array, some at a time.
+    """Read the rows of a two-dimensional array, some at a time.
 
     Parameters
     ----------
@@ -56,13 +55,13 @@ def read_array(
     width : int
         Columns.
     n_rows : int
-        As many as there must be.
+        The expected number of rows.
     block_rows : int
 
     Raises
     ------
     DamageError
-        The file is no such array, or ends before its rows do.
+        The file is not such an array, or ends before its last row.
     """
     try:
         with open(path, "rb", opener=open_given) as file:
@@ -71,7 +70,7 @@ def read_array(
                 size = min(block_rows, n_rows - first) * width * dtype.itemsize
                 data = file.read(size)
                 if len(data) != size:
-                    raise DamageError(f"{path} ends before its rows do", hint=_HINT)
+                    raise DamageError(f"{path} ends before its last row", hint=_HINT)
                 yield np.frombuffer(data, dtype=dtype).reshape(-1, width)
     except OSError as error:
         hint = system_hint(error)
@@ -87,15 +86,13 @@ def _check_header(path: Path, file: BinaryIO, dtype: np.dtype[Any], shape: tuple
         if version != (1, 0):
             raise ValueError(f"format version {version}; expected (1, 0)")
         found, is_fortran, there = np.lib.format.read_array_header_1_0(file)
-    except Exception as error:  # NumPy reads the header as Python and lets out what comes of it
-        raise DamageError(
-            f"{path} is no .npy file that can be read: {error}", hint=_HINT
-        ) from error
+    except Exception as error:  # NumPy parses a Python literal, and any error may come out
+        raise DamageError(f"{path} is not a readable .npy file: {error}", hint=_HINT) from error
     if is_fortran or there != dtype or found != shape:
         order = "Fortran" if is_fortran else "C"
         raise DamageError(
             f"{path} holds {there.str} of shape {found} in {order} order; expected {dtype.str} of "
-            f"shape {shape} in C order, as {path.parent.name} was written",
+            f"shape {shape} in C order, as in the rest of {path.parent.name}",
             hint=_HINT,
         )
 
@@ -115,7 +112,7 @@ def import_export(
     place: DatabasePlace,
     on_progress: Callable[[int], None] | None,
 ) -> None:
-    """Make an index of an export; see :meth:`lshdb.Index.from_export`."""
+    """Build an index from an export; see :meth:`lshdb.Index.from_export`."""
     manifest = read_manifest(folder)
     source = _Export(folder, manifest)
     verify_files(folder, manifest, source.files())
@@ -145,7 +142,7 @@ class _Export:
     manifest: Manifest
 
     def files(self) -> list[str]:
-        """Their names."""
+        """Return the names of the files."""
         suffix = FORMATS[self.manifest.tables].SUFFIX
         postings = "postings" + (parquet.SUFFIX if self.manifest.tables == "parquet" else ".npy")
         arrays = [
@@ -154,7 +151,7 @@ class _Export:
         return [*(f"{name}{suffix}" for name in TABLES), *arrays, postings]
 
     def rows(self, name: str) -> Iterator[tuple[Any, ...]]:
-        """The rows of a table."""
+        """Read the rows of a table."""
         form = jsonl if self.manifest.tables == "jsonl" else parquet
         path = self.folder / f"{name}{form.SUFFIX}"
         count = 0
@@ -164,7 +161,7 @@ class _Export:
         self._check_count(path, name, count)
 
     def documents(self) -> Iterator[tuple[Any, ...]]:
-        """The rows of documents; the last value is the body, None without."""
+        """Read the rows of documents; the last value is the body, or None."""
         n_values = len(TABLES["documents"].columns) - 2
         for row in self.rows("documents"):
             text, tokens, *weights = row[n_values:]
@@ -174,7 +171,7 @@ class _Export:
             yield (*row[:n_values], body)
 
     def row_blocks(self, params: IndexParams) -> Iterator[tuple[NDArray[Any], ...]]:
-        """Signature rows, and vectors where they are kept, some at a time."""
+        """Yield signature rows, and vectors if they are kept, some at a time."""
         layouts = row_layouts(params)
         n_rows = self.manifest.counts["signatures"]
         block_rows = max(1, _ROW_BYTES // sum(layout.row_bytes for layout in layouts))
@@ -193,7 +190,7 @@ class _Export:
     def postings(
         self, params: IndexParams
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Bucket keys and signature ids, some at a time, in order."""
+        """Yield bucket keys and signature ids, some at a time, in order."""
         path = self.folder / self.files()[-1]
         n_signatures = self.manifest.counts["signatures"]
         self._check_count(path, "postings", n_signatures * (params.bands + 1))
@@ -203,7 +200,7 @@ class _Export:
             behind = np.vstack([np.array([last]), ordered[:-1]])
             rises = (keys > behind[:, 0]) | ((keys == behind[:, 0]) & (ids > behind[:, 1]))
             if not rises.all() or ids.min() < 0 or ids.max() >= n_signatures:
-                raise _damage(path, "holds postings out of order, or of no signature")
+                raise _damage(path, "holds postings out of order, or without a signature")
             last = (int(keys[-1]), int(ids[-1]))
             count += len(keys)
             yield keys, ids
@@ -220,18 +217,19 @@ class _Export:
     def _check_count(self, path: Path, name: str, count: int) -> None:
         if count != self.manifest.counts.get(name):
             raise _damage(
-                path, f"has {count} rows; {MANIFEST} says {self.manifest.counts.get(name)}"
+                path, f"has {count} rows, but {MANIFEST} says {self.manifest.counts.get(name)}"
             )
 
 
 def _described(
     path: Path, manifest: Manifest
 ) -> tuple[IndexParams, dict[str, Any], EdgeState | None]:
-    """Parameters, columns of the table ``state``, and how far edges had come."""
+    """Return the parameters, the columns of the table ``state``, and the state of the edges."""
     index = manifest.index
     if index.get("format") != FORMAT:
         raise FormatError(
-            f"{path} is of an index of format {index.get('format')}; this version reads {FORMAT}",
+            f"{path} describes an index of format {index.get('format')}, but this version reads "
+            f"{FORMAT}",
             hint="import it with the lshdb version that wrote it",
         )
     try:
@@ -245,7 +243,7 @@ def _described(
             raise TypeError("next_doc_id")
         return params, {**state, "next_doc_id": index["next_doc_id"]}, edges
     except (TypeError, KeyError, ValueError) as error:
-        raise _damage(path, f"lacks or garbles what an export says: {error}") from error
+        raise _damage(path, f"has missing or invalid entries: {error}") from error
 
 
 def _load_rows(writer: Writer, blocks: Iterable[tuple[NDArray[Any], ...]]) -> None:
@@ -270,13 +268,13 @@ def _load_documents(
         for *values, body in batch:
             content_hash, body_hash = bytes.fromhex(values[3]), bytes.fromhex(values[4])
             if values[2] is not None and not 0 <= values[2] < n_signatures:
-                raise _damage(path, f"{values[1]!r} has signature {values[2]}, which is not there")
+                raise _damage(path, f"{values[1]!r} has signature {values[2]}, which is missing")
             if params.keeps_texts:
                 form, raw = ("text", b"") if body is None else raw_body(body)
                 if isinstance(body, list) and hash_body(form, raw) != body_hash:
                     form, raw = raw_body(frozenset(body))
                 if body is None or hash_body(form, raw) != body_hash:
-                    raise _damage(path, f"the text of {values[1]!r} is not the one exported")
+                    raise _damage(path, f"the text of {values[1]!r} is not the exported one")
                 bodies.append((values[0], form, raw))
             rows.append((*values[:3], content_hash, body_hash, *values[5:]))
         with collector_paused(), writer.transaction() as transaction:
@@ -294,22 +292,22 @@ def _weights(path: Path, text: str) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise _damage(path, f"holds weights that are no JSON object: {text[:60]!r}")
+        raise _damage(path, f"holds weights that are not a JSON object: {text[:60]!r}")
     return found
 
 
 def _check_vectors(path: Path, snapshot: Snapshot, rows: list[tuple[Any, ...]]) -> None:
-    """Compare the vectors of documents, which are there already, with their hashes."""
+    """Compare the vectors of documents, which are stored already, with their hashes."""
     for start in range(0, len(rows), _VECTORS):
         some = rows[start : start + _VECTORS]
         vectors = snapshot.vectors.of_documents([row[2] for row in some])
         for row, vector in zip(some, vectors, strict=True):
             if hash_body(*raw_body(vector)) != row[4]:
-                raise _damage(path, f"the vector of {row[1]!r} is not the one exported")
+                raise _damage(path, f"the vector of {row[1]!r} is not the exported one")
 
 
 def _batches(rows: Iterable[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
-    """Documents in batches that fit in memory; the last value is the body."""
+    """Cut documents into batches that fit in memory; the last value is the body."""
     batch: list[tuple[Any, ...]] = []
     size = 0
     for row in rows:
@@ -329,4 +327,4 @@ def _cut(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
 
 
 def _damage(path: Path, what: str) -> DamageError:
-    return DamageError(f"{path} {what}", hint="export the index again, or take another copy")
+    return DamageError(f"{path} {what}", hint="export the index again, or use another copy")

@@ -1,4 +1,4 @@
-"""Tables of an export as JSON Lines: an object a row, null left out."""
+"""Tables of an export as JSON Lines: one object per row, without null values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUFFIX = ".jsonl"
 
 
 def write_table(path: Path, table: Table, rows: Iterable[Sequence[Any]]) -> int:
-    """Write rows as they come; how many there were."""
+    """Write rows as they come and return their number."""
     names, count = table.names, 0
     with open(path, "xb") as file:
         for row in rows:
@@ -30,12 +30,12 @@ def write_table(path: Path, table: Table, rows: Iterable[Sequence[Any]]) -> int:
 
 
 def read_table(path: Path, table: Table) -> Iterator[tuple[Any, ...]]:
-    """Rows as they stand there.
+    """Read the rows, unchanged.
 
     Raises
     ------
     DamageError
-        A line is no such row; names file and line.
+        A line is not such a row; the error names file and line.
     """
     names = table.names
     with open(path, "rb", opener=open_given) as file:
@@ -44,7 +44,7 @@ def read_table(path: Path, table: Table) -> Iterator[tuple[Any, ...]]:
                 found = orjson.loads(line)
                 row = tuple(map(found.get, names))
             except (ValueError, AttributeError):
-                fault: str | None = "no JSON object"
+                fault: str | None = "not a JSON object"
             else:
                 fault = fault_of(table, row)
             if fault is not None:

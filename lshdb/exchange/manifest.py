@@ -1,4 +1,4 @@
-"""``index.json`` of an export: what was exported, and size and checksum of every file."""
+"""The manifest ``index.json`` of an export: its contents, and each file's size and checksum."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ __all__ = [
 ]
 
 TEXT_FORMAT = 1
-"""Number of the form of exports of texts under Jaccard similarity, which earlier versions read."""
+"""Format number of exports of texts under Jaccard similarity, which earlier versions read."""
 METRIC_FORMAT = 2
-"""Of all others; where vectors are kept there is a file ``vectors.npy``."""
+"""Format number of all other exports; with stored vectors there is a file ``vectors.npy``."""
 MANIFEST = "index.json"
 _COUNTED = (*TABLES, "signatures", "postings")
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What ``index.json`` says.
+    """The contents of ``index.json``.
 
     Attributes
     ----------
     export_format : int
     tables : {"jsonl", "parquet"}
-        In which format.
+        Format of the tables.
     index : dict
-        Of the index: format, uuid, created_at, library_version, unicode_version, next_doc_id.
+        The index's format, uuid, created_at, library_version, unicode_version, next_doc_id.
     parameters : dict
         Name to value.
     edges : dict or None
-        How far edges and clusters had come.
+        The state of edges and clusters.
     counts : dict
-        Rows by table, with ``signatures``, ``postings`` and, where they are kept, ``vectors``.
+        Rows by table, with ``signatures``, ``postings`` and, if they are kept, ``vectors``.
     files : dict
         Name to ``bytes`` and ``blake2b`` (32 bytes, hexadecimal).
     """
@@ -62,7 +62,7 @@ class Manifest:
     files: dict[str, dict[str, Any]]
 
     def write(self, folder: Path) -> None:
-        """Write it and sync it."""
+        """Write the file and sync it."""
         with open(folder / MANIFEST, "xb") as file:
             file.write(orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2) + b"\n")
             file.flush()
@@ -70,7 +70,7 @@ class Manifest:
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """Size and checksum of a file, which is synced."""
+    """Sync a file and return its size and checksum."""
     with open(path, "rb", opener=open_given) as file:
         sync_file(file.fileno())
         digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32))
@@ -83,11 +83,11 @@ def read_manifest(folder: Path) -> Manifest:
     Raises
     ------
     InputError
-        There is no export.
+        The directory holds no export.
     FormatError
-        It was written in a form that this version does not know.
+        The export has a format that this version does not read.
     DamageError
-        It is not what was written.
+        The file is not what was written.
     """
     path = folder / MANIFEST
     try:
@@ -96,28 +96,29 @@ def read_manifest(folder: Path) -> Manifest:
     except OSError as error:
         raise InputError(
             f"there is no export at {folder}: {path}: {error.strerror}",
-            hint=system_hint(error) or "give the directory that lshdb export made",
+            hint=system_hint(error) or "name a directory that lshdb export wrote",
         ) from error
     except ValueError as error:
-        raise _damage(path, f"is no JSON: {error}") from error
+        raise _damage(path, f"is not JSON: {error}") from error
     number = found.get("export_format") if isinstance(found, dict) else None
     if type(number) is not int:
-        raise _damage(path, "names no export_format")
+        raise _damage(path, "has no export_format")
     if number not in (TEXT_FORMAT, METRIC_FORMAT):
         raise FormatError(
-            f"the export {folder} has format {number}; this version reads up to {METRIC_FORMAT}",
+            f"the export {folder} has format {number}, but this version reads up to "
+            f"{METRIC_FORMAT}",
             hint="import it with the lshdb version that wrote it"
             if number < TEXT_FORMAT
-            else "it was written by a newer lshdb; install that",
+            else "install a newer lshdb, which wrote it",
         )
     try:
         manifest = Manifest(**found)
     except TypeError as error:
-        raise _damage(path, f"lacks or garbles what an export says: {error}") from error
+        raise _damage(path, f"has missing or invalid entries: {error}") from error
     parts = (manifest.index, manifest.parameters, manifest.counts, manifest.files)
     is_good = manifest.tables in ("jsonl", "parquet") and all(isinstance(p, dict) for p in parts)
     if not is_good or any(type(manifest.counts.get(name)) is not int for name in _COUNTED):
-        raise _damage(path, "lacks or garbles what an export says")
+        raise _damage(path, "has missing or invalid entries")
     return manifest
 
 
@@ -127,7 +128,7 @@ def verify_files(folder: Path, manifest: Manifest, names: list[str]) -> None:
     Raises
     ------
     DamageError
-        One is missing or is not what was written; names it.
+        A file is missing or is not what was written; the error names it.
     """
     for name in names:
         written = manifest.files.get(name)
@@ -144,9 +145,9 @@ def verify_files(folder: Path, manifest: Manifest, names: list[str]) -> None:
         for what in ("bytes", "blake2b"):
             if found[what] != written.get(what):
                 raise _damage(
-                    folder / name, f"has {what} {found[what]}; written was {written.get(what)}"
+                    folder / name, f"has {what} {found[what]}, expected {written.get(what)}"
                 )
 
 
 def _damage(path: Path, what: str) -> DamageError:
-    return DamageError(f"{path} {what}", hint="export the index again, or take another copy")
+    return DamageError(f"{path} {what}", hint="export the index again, or use another copy")

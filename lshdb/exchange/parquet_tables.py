@@ -1,4 +1,4 @@
-"""Tables of an export as Parquet files, by pyarrow, which is an extra: ``lshdb[parquet]``."""
+"""Tables of an export as Parquet files, with pyarrow from the extra ``lshdb[parquet]``."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _BATCH_POSTINGS = 65_536
 
 
 def _modules() -> tuple[Any, Any]:
-    """pyarrow and its Parquet module.
+    """Import pyarrow and its Parquet module.
 
     Raises
     ------
     LshdbError
-        It is not installed.
+        pyarrow cannot be loaded.
     """
     try:
         return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise LshdbError(
             f"Parquet files need pyarrow, which cannot be loaded: {error}",
-            hint="pip install 'lshdb[parquet]', or use --format jsonl",
+            hint="pip install 'lshdb[parquet]', or pass --format jsonl",
         ) from error
 
 
 def write_table(path: Path, table: Table, rows: Iterable[Sequence[Any]]) -> int:
-    """Write rows as they come, a row group at a time; how many there were."""
+    """Write rows as they come, one row group at a time, and return their number."""
     arrow, parquet = _modules()
     schema = _schema(arrow, table)
     count = 0
@@ -59,7 +59,7 @@ def write_table(path: Path, table: Table, rows: Iterable[Sequence[Any]]) -> int:
 def write_postings(
     path: Path, blocks: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]
 ) -> int:
-    """Write (bucket keys, signature ids) with band and bucket beside them; how many there were."""
+    """Write bucket keys and signature ids, with their bands and buckets; return their number."""
     arrow, parquet = _modules()
     schema = _schema(arrow, POSTINGS)
     count = 0
@@ -73,12 +73,12 @@ def write_postings(
 
 
 def read_table(path: Path, table: Table) -> Iterator[tuple[Any, ...]]:
-    """Rows as they stand there.
+    """Read the rows, unchanged.
 
     Raises
     ------
     DamageError
-        The file is no such table; names it.
+        The file is not such a table; the error names it.
     """
     count = 0
     for columns in _batches(path, table, _BATCH_ROWS):
@@ -91,12 +91,12 @@ def read_table(path: Path, table: Table) -> Iterator[tuple[Any, ...]]:
 
 
 def read_postings(path: Path) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Bucket keys and signature ids, some at a time.
+    """Read bucket keys and signature ids, some at a time.
 
     Raises
     ------
     DamageError
-        The file is no table of postings; names it.
+        The file is not a table of postings; the error names it.
     """
     for columns in _batches(path, POSTINGS, _BATCH_POSTINGS):
         if any(column.null_count for column in columns):
@@ -106,12 +106,12 @@ def read_postings(path: Path) -> Iterator[tuple[NDArray[np.int64], NDArray[np.in
 
 
 def _batches(path: Path, table: Table, size: int) -> Iterator[list[Any]]:
-    """The columns of a file, so many rows at a time."""
+    """Read the columns of a file, ``size`` rows at a time."""
     arrow, parquet = _modules()
     try:
         with parquet.ParquetFile(str(path)) as file:
             if not file.schema_arrow.equals(_schema(arrow, table)):
-                raise _damage(path, "other columns than an export has")
+                raise _damage(path, "the columns are not those of an export")
             for batch in file.iter_batches(batch_size=size):
                 yield batch.columns
     except (arrow.ArrowException, OSError) as error:
@@ -119,7 +119,7 @@ def _batches(path: Path, table: Table, size: int) -> Iterator[list[Any]]:
 
 
 def _groups(rows: Iterable[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
-    """Rows cut into groups that fit in memory, whatever texts are in them."""
+    """Cut rows into groups that fit in memory, however long their texts are."""
     group: list[Sequence[Any]] = []
     size = 0
     for row in rows:

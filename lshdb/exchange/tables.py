@@ -1,7 +1,7 @@
-"""Which tables an export holds, with which columns; the same for every format.
+"""The tables of an export and their columns, the same for every format.
 
 A row is a tuple of plain values in the order of the columns: hashes as hexadecimal digits, times as
-text. What a column may hold is checked when rows come back.
+text. The values of each column are checked when rows are imported.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: its name, which its file is called after, and its columns."""
+    """A table: its name, which is also its file's name, and its columns."""
 
     name: str
     columns: tuple[Column, ...]
@@ -45,7 +45,7 @@ class Table:
 
 
 def _table(name: str, columns: str) -> Table:
-    """A table whose columns are given as ``name:kind``, with a question mark if optional."""
+    """Build a table from columns written ``name:kind``, with a question mark if optional."""
     pairs = (column.split(":") for column in columns.split())
     return Table(
         name, tuple(Column(one, kind.rstrip("?"), kind.endswith("?")) for one, kind in pairs)
@@ -72,17 +72,17 @@ TABLES = {
         _table("clusters", "signature_id:integer label:integer"),
     )
 }
-"""All but the postings, by name."""
+"""All tables except the postings, by name."""
 
 POSTINGS = _table("postings", "band:integer bucket:integer bucket_key:integer signature_id:integer")
-"""Where they are a table of their own (Parquet)."""
+"""The postings, if they are a table of their own (Parquet)."""
 
 
 def tables_of(metric: object) -> dict[str, Table]:
-    """The tables of an index; documents whose bodies may be weights have a column for those.
+    """Return the tables of an index; documents that may be weights have a column for them.
 
-    It holds JSON, the object with sorted keys whose hash is ``body_hash``, so that a number comes
-    back as it was written.
+    The column holds JSON: the object with sorted keys whose hash is ``body_hash``, so that numbers
+    come back exactly as written.
     """
     if metric != "weighted-jaccard":
         return TABLES
@@ -102,11 +102,11 @@ _KINDS: dict[str, Any] = {
 
 
 def fault_of(table: Table, row: Sequence[Any]) -> str | None:
-    """What is wrong with a row's values, in words; None for a good one."""
+    """Return what is wrong with a row's values, in words; None for a valid row."""
     for column, value in zip(table.columns, row, strict=True):
         if value is None:
             if not column.is_optional:
                 return f"{column.name} is missing"
         elif not _KINDS[column.kind](value):
-            return f"{column.name} is {value!r:.80}; expected: {column.kind}"
+            return f"{column.name} is {value!r:.80}, expected: {column.kind}"
     return None

@@ -201,18 +201,18 @@ def rewrite(folder: Path, name: str, data: bytes) -> None:
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
-        ("documents.jsonl", b'"n_chars":', b'"n_chars":"', r"line 1: no JSON object"),
+        ("documents.jsonl", b'"n_chars":', b'"n_chars":"', r"line 1: not a JSON object"),
         ("documents.jsonl", b'"n_shingles":', b'"n_chars":', r"line 1: n_shingles is missing"),
-        ("documents.jsonl", b'"signature_id":', b'"signature_id":999', r"which is not there"),
-        ("documents.jsonl", b'"text":"', b'"text":"x', r"is not the one exported"),
+        ("documents.jsonl", b'"signature_id":', b'"signature_id":999', r"which is missing"),
+        ("documents.jsonl", b'"text":"', b'"text":"x', r"is not the exported one"),
         ("documents.jsonl", b'"body_hash":"', b'"body_hash":"zz', r"expected: hash"),
-        ("documents.jsonl", b"{", b"\n{", r"line 1: no JSON object"),
-        ("batches.jsonl", b"\n", b"", r"no JSON object"),
-        ("releases.jsonl", b"{", b"[", r"no JSON object"),
+        ("documents.jsonl", b"{", b"\n{", r"line 1: not a JSON object"),
+        ("batches.jsonl", b"\n", b"", r"not a JSON object"),
+        ("releases.jsonl", b"{", b"[", r"not a JSON object"),
         ("signatures.npy", b"<u4", b"<i4", r"holds <i4"),
-        ("signatures.npy", b"NUMPY", b"HUMPY", r"is no \.npy file"),
-        ("signatures.npy", b"<u4", b"|O", r"is no \.npy file"),
-        ("postings.npy", b", 2)", b", 1)", r"is no \.npy file|of shape"),
+        ("signatures.npy", b"NUMPY", b"HUMPY", r"is not a readable \.npy file"),
+        ("signatures.npy", b"<u4", b"|O", r"is not a readable \.npy file"),
+        ("postings.npy", b", 2)", b", 1)", r"is not a readable \.npy file|of shape"),
     ],
 )
 def test_what_cannot_be_is_refused(
@@ -241,16 +241,16 @@ def test_postings_out_of_order(files: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"export_format": 3}, FormatError, "has format 3; this version reads up to 2"),
-        ({"export_format": None}, DamageError, "names no export_format"),
+        ({"export_format": 3}, FormatError, "has format 3, but this version reads up to 2"),
+        ({"export_format": None}, DamageError, "has no export_format"),
         ({"index": {"format": 9}}, FormatError, "index of format 9"),
-        ({"index": {"format": 1}}, DamageError, "lacks or garbles"),
-        ({"tables": "pickle"}, DamageError, "lacks or garbles"),
-        ({"counts": {}}, DamageError, "lacks or garbles"),
+        ({"index": {"format": 1}}, DamageError, "missing or invalid"),
+        ({"tables": "pickle"}, DamageError, "missing or invalid"),
+        ({"counts": {}}, DamageError, "missing or invalid"),
         ({"files": {}}, DamageError, r"does not list documents\.jsonl"),
-        ({"parameters": {"bands": 3}}, DamageError, "lacks or garbles"),
-        ({"edges": {"whatever": 1}}, DamageError, "lacks or garbles"),
-        ({"more": 1}, DamageError, "lacks or garbles"),
+        ({"parameters": {"bands": 3}}, DamageError, "missing or invalid"),
+        ({"edges": {"whatever": 1}}, DamageError, "missing or invalid"),
+        ({"more": 1}, DamageError, "missing or invalid"),
     ],
 )
 def test_manifests_that_say_something_else(
@@ -280,7 +280,7 @@ def test_refusals(make_index: Make, tmp_path: Path) -> None:
     with pytest.raises(IndexExistsError, match="an index at"):
         Index.from_export(tmp_path / "files", index.path)
     (tmp_path / "files" / "index.json").write_text("{")
-    with pytest.raises(DamageError, match="is no JSON"):
+    with pytest.raises(DamageError, match="is not JSON"):
         Index.from_export(tmp_path / "files", tmp_path / "b")
     assert sorted(os.listdir(tmp_path)) == ["a", "files", "there"]
 
@@ -350,7 +350,7 @@ def test_an_array_that_is_cut_while_it_is_read(tmp_path: Path) -> None:
     )
     assert np.array_equal(next(blocks), rows[: len(rows) // 2])
     os.truncate(tmp_path / "a.npy", 5_000_000)
-    with pytest.raises(DamageError, match=r"a\.npy ends before its rows do"):
+    with pytest.raises(DamageError, match=r"a\.npy ends before its last row"):
         next(blocks)
 
 
@@ -379,7 +379,11 @@ def test_weights_that_are_none_are_refused(make_index: Make, tmp_path: Path) -> 
     index.export(tmp_path / "files")
     file, manifest = tmp_path / "files/documents.jsonl", tmp_path / "files/index.json"
     good, said = file.read_bytes(), json.loads(manifest.read_bytes())
-    changes = {'{\\"x\\":2}': "is not the one exported", "[1]": "no JSON object", "{": "no JSON"}
+    changes = {
+        '{\\"x\\":2}': "is not the exported one",
+        "[1]": "not a JSON object",
+        "{": "not a JSON object",
+    }
     for other, message in changes.items():
         file.write_bytes(good.replace(rb"{\"x\":1}", other.encode()))
         assert file.read_bytes() != good

@@ -189,5 +189,5 @@ def test_a_header_of_an_export_that_is_no_python(sound: Path, tmp_path: Path) ->
     said = json.loads(manifest.read_bytes())
     said["files"][file.name]["blake2b"] = hashlib.blake2b(content, digest_size=32).hexdigest()
     manifest.write_text(json.dumps(said))
-    with pytest.raises(DamageError, match=r"no \.npy file"):
+    with pytest.raises(DamageError, match=r"not a readable \.npy file"):
         Index.from_export(tmp_path / "export", tmp_path / "made.lshdb")
