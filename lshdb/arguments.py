@@ -1,4 +1,4 @@
-"""Values that a caller gives, checked: what is no number of the kind asked for is refused."""
+"""Check the arguments of a caller: a value of the wrong kind raises ParameterError."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Item = TypeVar("Item")
 def check_items(
     name: str, value: Iterable[Item], expected: str, *, hint: str | None = None
 ) -> Iterable[Item]:
-    """The value; a ParameterError unless it is an iterable whose items can be what is expected.
+    """Return the value; raise ParameterError unless it is an iterable of items.
 
-    Strings, bytes and mappings are iterables too, of characters, numbers and keys, which nobody
-    means who hands one over.
+    Strings, bytes and mappings are refused. They are iterables too, of characters, numbers and
+    keys, but a caller who passes one does not mean those.
     """
     if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
         raise ParameterError(
@@ -40,17 +40,17 @@ def check_items(
 
 
 def check_key(name: str, value: object) -> str:
-    """The value; a ParameterError unless it is a string, as every key is."""
+    """Return the value; raise ParameterError unless it is a string, as every key is."""
     if not isinstance(value, str):
         raise ParameterError(
             f"{name} is {value!r:.80}, of type {type(value).__name__}; expected a string",
-            hint="keys are strings: str(17) is the key of what came in under the number 17",
+            hint="keys are strings: pass str(17) for a document that was added with the number 17",
         )
     return value
 
 
 def check_whole(name: str, value: object, low: int, *, unit: str = "") -> int:
-    """The value as an int; a ParameterError unless it is a whole number from ``low`` on."""
+    """Return the value as an int; raise ParameterError unless it is whole and at least ``low``."""
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise ParameterError(f"{name} is {value!r:.80}; expected a whole number")
     if value < low:
@@ -59,38 +59,38 @@ def check_whole(name: str, value: object, low: int, *, unit: str = "") -> int:
 
 
 def check_seconds(name: str, value: object) -> float:
-    """The value as a float; a ParameterError unless it is a number from 0 on; infinity is one."""
+    """Return the value as a float; raise ParameterError unless it is at least 0 or infinity."""
     if isinstance(value, Real) and not isinstance(value, bool) and float(value) >= 0.0:
         return float(value)
-    raise ParameterError(f"{name} is {value!r:.80}; expected a number of seconds from 0 on")
+    raise ParameterError(f"{name} is {value!r:.80}; expected a number of seconds, 0 or more")
 
 
 def check_flag(name: str, value: object) -> bool:
-    """The value; a ParameterError unless it is True or False."""
+    """Return the value; raise ParameterError unless it is True or False."""
     if not isinstance(value, bool):
         raise ParameterError(f"{name} is {value!r:.80}; expected True or False")
     return value
 
 
 def plain_number(value: Any) -> Any:
-    """A number of another library, NumPy's scalars say, as Python's own; anything else as it is."""
+    """Convert a number of another library, such as NumPy, to Python's; return others unchanged."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return value
     return int(value) if isinstance(value, Integral) else float(value)
 
 
 def validate_body(body: object) -> str | None:
-    """Say why a body cannot be used.
+    """Return the reason why a body cannot be used.
 
     Parameters
     ----------
     body : str, list of str, tuple of str or set of str
-        A text or ready tokens; anything else is a reason.
+        A text or tokens; anything else gives a reason.
 
     Returns
     -------
     str or None
-        The reason in one line, or None if the body is good. Costs one pass over the text.
+        The reason in one line, or None if the body is valid. Costs one pass over the text.
     """
     if isinstance(body, str):
         position = lone_surrogate(body)
@@ -115,7 +115,7 @@ def validate_body(body: object) -> str | None:
 
 
 def lone_surrogate(text: str) -> int | None:
-    """Index of the first lone surrogate."""
+    """Return the index of the first lone surrogate."""
     if text.isascii():
         return None
     try:

@@ -1,4 +1,4 @@
-"""The array steps that several rooms share."""
+"""Array functions that several rooms share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Integer = TypeVar("_Integer", np.uint64, np.int64)
 
 
 def distinct(values: NDArray[_Integer]) -> NDArray[_Integer]:
-    """Sort, each value once: ``np.unique`` without its import of ``numpy.ma``, 20 ms."""
+    """Return sorted distinct values: ``np.unique`` without its 20 ms import of ``numpy.ma``."""
     ordered = np.sort(values)
     if len(ordered) < 2:
         return ordered
@@ -27,24 +27,24 @@ def distinct(values: NDArray[_Integer]) -> NDArray[_Integer]:
 
 
 _SORTED_AT_ONCE = 1 << 20
-"""Numbers sorted by one call that hears no signal: a tenth of a second."""
+"""Numbers sorted by one call, which no signal interrupts: a tenth of a second."""
 _MOST_PARTS = 64
 
 
 def order_of(values: NDArray[_Integer], *, at_once: int = _SORTED_AT_ONCE) -> NDArray[np.int64]:
-    """As ``np.argsort(values, kind="stable")``, part by part, so that signals are heard.
+    """Sort like ``np.argsort(values, kind="stable")``, in parts, so that signals are handled.
 
     Parameters
     ----------
     values : ndarray
     at_once : int
-        About the size of a part, of which there are at most 64.
+        The approximate size of a part; there are at most 64 parts.
     """
     parts = min(len(values) // at_once + 1, _MOST_PARTS)
     if parts == 1:
         return np.argsort(values, kind="stable")
-    # Chance has a part in where it is cut, so that nobody can choose numbers that are all in one
-    # part, but for equal ones; these are sorted in one pass.
+    # The cuts are random, so that no chosen numbers fall into one part, except equal ones, which
+    # are sorted in one pass.
     sample = np.sort(values[np.random.default_rng().integers(len(values), size=64 * parts)])
     cuts = sample[64::64]
     part_of = np.empty(len(values), dtype=np.uint8)
@@ -61,7 +61,7 @@ def order_of(values: NDArray[_Integer], *, at_once: int = _SORTED_AT_ONCE) -> ND
 
 
 def sorted_texts(texts: Iterable[str], *, at_once: int = _SORTED_AT_ONCE // 4) -> list[str]:
-    """As ``sorted(texts)``, part by part, so that signals are heard."""
+    """Sort like ``sorted(texts)``, in parts, so that signals are handled."""
     unsorted = list(texts)
     if len(unsorted) <= at_once:
         return sorted(unsorted)
@@ -86,10 +86,10 @@ def _count_by_table(rows: NDArray[Any]) -> NDArray[np.uint8]:
 
 _count: Callable[[NDArray[Any]], NDArray[np.uint8]]
 _count = getattr(np, "bitwise_count", _count_by_table)
-"""Set bits of each number, or of each of its bytes; NumPy has a function for it from 2.0 on."""
+"""Set bits of each number, or of each of its bytes; NumPy has a function for it since 2.0."""
 
 
 def count_bits(rows: NDArray[Any]) -> NDArray[np.int64]:
-    """Set bits of each row of unsigned numbers (int64, shape (n,))."""
+    """Count the set bits of each row of unsigned numbers (int64, shape (n,))."""
     counts: NDArray[np.int64] = _count(rows).sum(axis=1, dtype=np.int64)
     return counts

@@ -1,33 +1,33 @@
-"""The tree of errors: every failure a caller may want to tell apart has a class here.
+"""The tree of errors: one class for every failure that a caller may want to distinguish.
 
-Each error says what happened and where, what was expected, and carries a hint: what to do next.
+Each error states what happened, where, and what was expected. Its hint states what to do next.
 Anything that is not an ``LshdbError`` is a bug in lshdb (or the machine is out of memory or disk).
 
     LshdbError
     ├── ParameterError          a parameter has a value that cannot be used
     ├── IndexNotFoundError      there is no index at that path
-    ├── IndexExistsError        there is something at that path already
-    ├── ParameterMismatchError  the index was made with other parameters than asked for
+    ├── IndexExistsError        something exists at that path already
+    ├── ParameterMismatchError  the index was made with other parameters than expected
     ├── FormatError             the index has a format or schema this version does not read
     ├── KeyNotFoundError        no document has that key
     ├── TokenizerError          the index's tokenizer is not installed, or failed
-    ├── TextNotStoredError      the question needs texts and the index was made without them
-    ├── SignaturesElsewhereError   it needs signatures, and they lie on the host that writes
+    ├── TextNotStoredError      the call needs texts, but the index does not store them
+    ├── SignaturesElsewhereError   the call needs signatures, but only the writing host has them
     ├── InputError              a source of documents cannot be read at all
-    │   ├── AllRejectedError    of the documents that were given none was accepted
-    │   ├── ConflictError       a key is there already and the caller asked for an error
+    │   ├── AllRejectedError    every given document was rejected
+    │   ├── ConflictError       a key exists already and the caller asked for an error
     │   └── TooManyRejectedError   more documents were rejected than the caller allows
     ├── QueryError              an SQL statement was refused or failed
     ├── DatabaseError           the database failed while it was being used
     ├── LockedError             another writer holds the index
-    └── DamageError             what is on disk is not what was written
+    └── DamageError             data on disk differs from what was written
 
-What is worth knowing and stops nothing is a warning, which Python's ``warnings`` shows once for
-each place that it comes from, and which its filters turn into errors or leave out:
+A warning is worth knowing and stops nothing. Python's ``warnings`` shows it once for each place
+that it comes from; filters can turn it into an error or hide it:
 
     UserWarning
     └── LshdbWarning
-        ├── RecallWarning       less is asked for than the index was made to find
+        ├── RecallWarning       the threshold is lower than the index was made for
         └── KernelWarning       the compiled kernel does not run, and signing is slow
 """
 
@@ -71,15 +71,15 @@ __all__ = [
 ]
 
 _OF_THE_SYSTEM = {
-    errno.EMFILE: "this process may not open more files: raise the limit, as with ulimit -n 1024",
-    errno.ENFILE: "the system may not open more files: end other programs, or raise its limit",
+    errno.EMFILE: "this process cannot open more files: raise the limit, as with ulimit -n 1024",
+    errno.ENFILE: "the system cannot open more files: end other programs, or raise its limit",
     errno.ENOMEM: "there is not enough memory: end other programs, or raise the limit (ulimit -v)",
-    errno.EIO: "the disk or the way to it failed: see the system's log; then run lshdb check",
+    errno.EIO: "the disk or its connection failed: see the system's log, then run lshdb check",
 }
 
 
 def system_hint(error: OSError) -> str | None:
-    """What to do about an error that says nothing of the file itself; None for any other."""
+    """Return what to do about an error that has nothing to do with the file itself, else None."""
     return _OF_THE_SYSTEM.get(error.errno or 0)
 
 
@@ -109,18 +109,18 @@ class IndexNotFoundError(LshdbError):
 
 
 class IndexExistsError(LshdbError):
-    """An index was to be made where something is already."""
+    """An index cannot be created where something exists already."""
 
 
 class ParameterMismatchError(LshdbError):
-    """Two statements of one parameter differ.
+    """Two values of one parameter differ.
 
     Attributes
     ----------
     name : str
         The parameter.
     stored, given : object
-        What the index says, and what it was compared with.
+        The index's value, and the value that it was compared with.
     """
 
     def __init__(
@@ -145,15 +145,15 @@ class KeyNotFoundError(LshdbError):
 
 
 class TokenizerError(LshdbError):
-    """A tokenizer is not installed, cannot be loaded, failed, or gave what is no token."""
+    """A tokenizer is not installed, cannot be loaded, failed, or returned an invalid token."""
 
 
 class TextNotStoredError(LshdbError):
-    """The question needs the documents' texts and the index was made without them."""
+    """The call needs the documents' texts, but the index does not store them."""
 
 
 class SignaturesElsewhereError(LshdbError):
-    """It needs the signature file, which lies on the host that writes the index, and not here."""
+    """The call needs the signature file, which only the host that writes the index has."""
 
 
 class InputError(LshdbError):
@@ -161,7 +161,7 @@ class InputError(LshdbError):
 
 
 class ConflictError(InputError):
-    """A key is in the index already, and ``on_conflict="error"`` was asked for."""
+    """A key is in the index already, and the call had ``on_conflict="error"``."""
 
     def __init__(self, message: str, *, key: str, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -169,12 +169,12 @@ class ConflictError(InputError):
 
 
 class AllRejectedError(InputError):
-    """Documents were given to an add, and none of them was accepted.
+    """An add rejected every document that it was given.
 
     Attributes
     ----------
     result : AddResult
-        What the add counted; its ``rejections`` are the first hundred, with the reason of each.
+        The add's counts; ``rejections`` holds the first hundred, each with its reason.
     """
 
     def __init__(self, message: str, *, result: AddResult, hint: str | None = None) -> None:
@@ -200,7 +200,7 @@ class LockedError(LshdbError):
     Attributes
     ----------
     pid : int or None
-        The holder's process id, where it could be read.
+        The holder's process id, if it could be read.
     since : str or None
         When the holder took the lock, UTC.
     """
@@ -219,7 +219,7 @@ class LockedError(LshdbError):
 
 
 class DamageError(LshdbError):
-    """What is on disk is not what was written."""
+    """Data on disk differs from what was written."""
 
 
 class LshdbWarning(UserWarning):
@@ -227,22 +227,22 @@ class LshdbWarning(UserWarning):
 
 
 class RecallWarning(LshdbWarning):
-    """A threshold lets in more than the index was made for: it finds few of such pairs."""
+    """The threshold is lower than the index was made for, so it finds few of those pairs."""
 
 
 class KernelWarning(LshdbWarning):
-    """The compiled kernel does not run; the reference gives the same bits, far more slowly."""
+    """The compiled kernel does not run; the reference gives the same bits far more slowly."""
 
     @classmethod
     def without(cls, module: str, error: ImportError) -> KernelWarning:
-        """The warning that says why there is no kernel, and what to do.
+        """Return the warning that explains why there is no kernel and what to do.
 
         Parameters
         ----------
         module : str
-            The file of a module that the kernel lies beside, where it was built.
+            The file of a module in the directory where the kernel would be.
         error : ImportError
-            What came of importing it.
+            The error from importing the kernel.
         """
         folder = os.path.dirname(os.path.abspath(module))
         root = os.path.dirname(os.path.dirname(folder))
@@ -258,9 +258,7 @@ class KernelWarning(LshdbWarning):
         else:
             why = f"lshdb was installed in {root} without its compiled kernel"
         mend = f"pip install -e {root}" if is_checkout else "installing lshdb again"
-        return cls(
-            f"{why}; signing is tens of times slower. With a C compiler there, {mend} builds it"
-        )
+        return cls(f"{why}; signing is tens of times slower. With a C compiler, {mend} builds it")
 
 
 _warned: set[str] = set()
@@ -268,13 +266,13 @@ _warning = threading.Lock()
 
 
 def warn_caller(warning: LshdbWarning, *, once: bool = False) -> None:
-    """Issue a warning at the line that called the library, whatever lies between.
+    """Issue a warning at the line that called the library, however deep the call is.
 
     Parameters
     ----------
     warning : LshdbWarning
     once : bool
-        Once a process, from whichever thread and line it comes.
+        Show it only once per process, from any thread and line.
     """
     if once:
         with _warning:

@@ -1,7 +1,4 @@
-"""Work in threads, ahead of whoever takes the results, which come in order.
-
-The cyclic garbage collector, and when it can only cost time.
-"""
+"""Work ahead in threads with results in order, and pause the garbage collector for a batch."""
 
 from __future__ import annotations
 
@@ -27,12 +24,12 @@ _Result = TypeVar("_Result")
 
 
 def choose_workers(workers: int | None) -> int:
-    """The number of threads asked for, or one a core.
+    """Return the requested number of threads, by default one per core.
 
     Raises
     ------
     ParameterError
-        It is no whole number from 1 on.
+        The number is not a whole number of at least 1.
     """
     if workers is not None:
         return check_whole("workers", workers, 1)
@@ -40,7 +37,7 @@ def choose_workers(workers: int | None) -> int:
 
 
 def in_chunks(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
-    """Lists of ``size`` items; the last one, and one before an error of ``items``, is shorter."""
+    """Yield lists of ``size`` items; the last, or one before an error of ``items``, is shorter."""
     chunk: list[_Item] = []
     try:
         for item in items:
@@ -59,13 +56,13 @@ def in_chunks(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
 def work_ahead(
     work: Callable[[_Item], _Result], items: Iterable[_Item], *, workers: int
 ) -> Iterator[_Result]:
-    """Results of ``work`` for each item, in their order.
+    """Yield the results of ``work`` for each item, in the order of the items.
 
-    With more than one worker, up to twice as many items as workers are taken and worked on before
-    their results are asked for. An error, of the work or of ``items``, comes where its result
-    would; leaving early stops what is being worked on, where that asks (``cancel.py``), waits for
-    it and drops the rest. Where the system gives fewer threads (``ulimit -u``, ``ulimit -v``),
-    or none, the caller's does what is left.
+    With more than one worker, up to twice as many items as workers are processed before their
+    results are needed. An error, of the work or of ``items``, is raised in place of its result.
+    Leaving early stops work in progress if it checks for that (``cancel.py``), waits for it and
+    drops the rest. If the system gives fewer threads (``ulimit -u``, ``ulimit -v``), or none, the
+    caller's thread does the remaining work.
     """
     if workers == 1:
         yield from map(work, items)
@@ -84,13 +81,13 @@ def work_ahead(
                 item = next(iterator)
             except StopIteration:
                 break
-            except Exception as raised:  # whatever the caller's iterator may raise, in its turn
+            except Exception as raised:  # the caller's iterator may raise anything; raised in turn
                 error = raised
                 break
             task = _Task(work, item, stop)
             try:
                 pool.submit(task.run)
-            except RuntimeError:  # no thread can be started; those that there are may still take it
+            except RuntimeError:  # no thread can be started; running ones may still take the work
                 is_short = True
             pending.append(task)
             if len(pending) > 2 * workers:
@@ -105,7 +102,7 @@ def work_ahead(
 
 
 class _Task(Generic[_Item, _Result]):
-    """Work on one item, done once by whoever takes it first."""
+    """Work on one item, done once by the thread that takes it first."""
 
     def __init__(
         self, work: Callable[[_Item], _Result], item: _Item, stop: threading.Event
@@ -129,7 +126,7 @@ class _Task(Generic[_Item, _Result]):
             self._done.set_exception(error)
 
     def result(self, *, is_short: bool) -> _Result:
-        """What came of it; done here and now where there may be no thread that will."""
+        """Return the result; do the work in this thread if no other thread may do it."""
         if is_short:
             self.run()
         return self._done.result()
@@ -137,10 +134,10 @@ class _Task(Generic[_Item, _Result]):
 
 @contextlib.contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the collector for one batch, a second or so; it runs afterwards if it ran before.
+    """Pause the cyclic garbage collector for one batch, about a second, if it was enabled.
 
-    The collector is called for by the number of new objects and passes over all there are. A batch
-    makes some 100,000 and no cycle among them; the passes took a tenth of an add of short texts.
+    The number of new objects triggers the collector, which then visits all objects. A batch makes
+    some 100,000 objects without a cycle; the visits took a tenth of an add of short texts.
     """
     if not gc.isenabled():
         yield

@@ -1,12 +1,13 @@
-"""Tokenizers of the user's own: what one is, and how the one of an index is found again.
+"""The user's own tokenizers, and how an index finds its tokenizer again.
 
-An index of unit ``tokenizer`` records a name and a version. Whoever opens it gives the tokenizer,
-or a distribution that is installed offers it under the entry-point group ``lshdb.tokenizers``: an
-object that is a :class:`Tokenizer`, or a function, whose version is then that of its distribution.
+An index of unit ``tokenizer`` stores a name and a version. The caller passes the tokenizer when
+opening the index, or an installed distribution offers it under the entry-point group
+``lshdb.tokenizers``: as a :class:`Tokenizer`, or as a function, whose version is then that of its
+distribution.
 
-Decided: it is looked for when the first text is to be split, so that an index can be listed,
-counted, checked and asked in SQL where its tokenizer is not installed. What it gives is checked,
-because a signature of something else than strings would not be noticed until nothing is found.
+Decided: the tokenizer is loaded when the first text is split, so that you can list, count, check
+and query an index by SQL without having its tokenizer. Its results are checked, because a signature
+of anything but strings would go unnoticed until a search finds nothing.
 """
 
 from __future__ import annotations
@@ -37,20 +38,20 @@ GROUP = "lshdb.tokenizers"
 
 @dataclass(frozen=True, slots=True)
 class Tokenizer:
-    """A function that cuts texts into tokens, under a name and version that are recorded.
+    """A function that cuts texts into tokens, with the name and version that an index stores.
 
     Parameters
     ----------
     split : callable
-        Text -> iterable of str, the same tokens for the same text at any time; empty ones are
-        dropped. It is given the normalised text, which unless asked otherwise is the text as it is.
+        Text -> iterable of str, always the same tokens for the same text; empty ones are dropped.
+        It receives the normalised text, which by default is the unchanged text.
     name, version : str
-        Without white space. Whoever changes what the function gives changes the version.
+        Without white space. Change the version whenever the function returns other tokens.
 
     Raises
     ------
     ParameterError
-        ``split`` is no function, or a name is empty or holds white space.
+        ``split`` is not a function, or a name or version is empty or holds white space.
     """
 
     split: Callable[[str], Iterable[str]]
@@ -68,17 +69,17 @@ class Tokenizer:
 
     @property
     def recorded(self) -> str:
-        """Name and version, as the parameter ``tokenizer`` holds them."""
+        """Name and version, as stored in the parameter ``tokenizer``."""
         return f"{self.name} {self.version}"
 
 
 def installed_tokenizer(name: str) -> Tokenizer:
-    """The tokenizer of that name which an installed distribution offers.
+    """Load the tokenizer of a name from the installed distribution that offers it.
 
     Raises
     ------
     TokenizerError
-        There is none, or it cannot be loaded.
+        It is not installed, or cannot be loaded.
     """
     from importlib.metadata import entry_points
 
@@ -87,23 +88,23 @@ def installed_tokenizer(name: str) -> Tokenizer:
     if not found:
         there = ", ".join(sorted(offered.names)) or "none"
         raise TokenizerError(
-            f"no tokenizer {name!r} is installed; installed are: {there}",
+            f"no tokenizer {name!r} is installed; the installed ones are: {there}",
             hint=f"install the package that offers {name!r} in the entry-point group {GROUP}, "
             "or open the index from Python with tokenizer=",
         )
     entry = found[0]
     try:
         loaded = entry.load()
-    except (Exception, SystemExit) as error:  # whatever that package does when it is imported
+    except (Exception, SystemExit) as error:  # importing that package may raise anything
         raise TokenizerError(
             f"the tokenizer {name!r} cannot be loaded from {entry.value}: {error}",
-            hint="mend or reinstall the package that offers it",
+            hint="fix or reinstall the package that offers it",
         ) from error
     if isinstance(loaded, Tokenizer):
         if loaded.name != name:
             raise TokenizerError(
                 f"the tokenizer offered as {name!r} calls itself {loaded.name!r}",
-                hint="have the package that offers it use one name for both",
+                hint="use one name for both in the package that offers it",
             )
         return loaded
     version = entry.dist.version if entry.dist is not None else ""
@@ -112,17 +113,17 @@ def installed_tokenizer(name: str) -> Tokenizer:
     except ParameterError as error:
         raise TokenizerError(
             f"the tokenizer {name!r}, offered as {entry.value}, cannot be used: {error.message}",
-            hint="mend the package that offers it",
+            hint="fix the package that offers it",
         ) from error
 
 
 def given_tokenizer(tokenizer: object) -> Tokenizer | None:
-    """What the caller gave as tokenizer: one, the name of an installed one, or None.
+    """Return the caller's tokenizer, given as a tokenizer, an installed one's name, or None.
 
     Raises
     ------
     ParameterError
-        It is none of these.
+        The argument is none of these.
     TokenizerError
         No tokenizer of that name is installed.
     """
@@ -132,20 +133,20 @@ def given_tokenizer(tokenizer: object) -> Tokenizer | None:
         return tokenizer
     raise ParameterError(
         f"tokenizer is {tokenizer!r:.80}; expected a name or an lshdb.Tokenizer",
-        hint="lshdb.Tokenizer(function, name=..., version=...) names what the index is made with",
+        hint="wrap your function: lshdb.Tokenizer(function, name=..., version=...)",
     )
 
 
 class UnsplitTextError(TokenizerError):
-    """The tokenizer is there, and failed on a text: the text may be at fault as well."""
+    """The tokenizer failed on a text; the fault may be the text's."""
 
 
 @contextlib.contextmanager
 def naming_text(documents: Iterable[Document], split: Callable[[Any], object]) -> Iterator[None]:
-    """Find out, where the tokenizer fails on some texts, on which, and say so in its error.
+    """Find the text on which the tokenizer failed, and name it in the error.
 
-    A tokenizer that is not there, or cannot be loaded, is no text's fault; that error stays as it
-    is.
+    If the tokenizer is missing or cannot be loaded, no text is at fault and the error stays
+    unchanged.
     """
     try:
         yield
@@ -160,20 +161,20 @@ def naming_text(documents: Iterable[Document], split: Callable[[Any], object]) -
 
 
 def splitter(recorded: str, given: Tokenizer | None = None) -> Callable[[str], list[str]]:
-    """The function that splits the texts of an index.
+    """Return the function that splits the texts of an index.
 
     Parameters
     ----------
     recorded : str
         The index's parameter ``tokenizer``.
     given : Tokenizer, optional
-        What the caller has; else it is looked for when the first text comes.
+        The caller's tokenizer; without it, the installed one is loaded for the first text.
 
     Returns
     -------
     callable
-        Text -> list of tokens, none empty. It raises TokenizerError where the tokenizer is not
-        installed, fails, or gives what is no token, and ParameterMismatchError where another
+        Text -> list of tokens, none empty. It raises TokenizerError if the tokenizer is not
+        installed, fails, or returns an invalid token, and ParameterMismatchError if another
         version of it is installed.
     """
 
@@ -199,7 +200,7 @@ def _of_index(recorded: str) -> Tokenizer:
     if found.recorded != recorded:
         raise ParameterMismatchError(
             f"the index splits texts with the tokenizer {recorded}, "
-            f"and installed is {found.recorded}",
+            f"but {found.recorded} is installed",
             name="tokenizer",
             stored=recorded,
             given=found.recorded,
@@ -212,10 +213,10 @@ def _tokens(tokenizer: Tokenizer, text: str) -> list[str]:
     try:
         given = tokenizer.split(text)
         tokens = list(given)
-    except (Exception, SystemExit) as error:  # a function of the user's own may raise anything
+    except (Exception, SystemExit) as error:  # the user's function may raise anything
         raise UnsplitTextError(
             f"the tokenizer {tokenizer.recorded} failed: {type(error).__name__}: {error}",
-            hint="mend it under a new version, or leave out the text it cannot split",
+            hint="fix it under a new version, or leave out the text that it cannot split",
         ) from error
     if isinstance(given, str):
         raise _no_token(tokenizer, "one string")
@@ -229,6 +230,6 @@ def _tokens(tokenizer: Tokenizer, text: str) -> list[str]:
 
 def _no_token(tokenizer: Tokenizer, what: str) -> TokenizerError:
     return UnsplitTextError(
-        f"the tokenizer {tokenizer.recorded} gave {what}; expected an iterable of strings",
-        hint="mend it under a new version",
+        f"the tokenizer {tokenizer.recorded} returned {what}; expected an iterable of strings",
+        hint="fix it under a new version",
     )

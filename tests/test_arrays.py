@@ -1,4 +1,4 @@
-"""The array steps that several rooms share."""
+"""The array functions that several rooms share."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_without_any_kernel_the_cause_is_said_once(
     }
     said = (
         f"the compiled kernel is not built in the checkout {checkout}; signing is tens of times "
-        f"slower. With a C compiler there, pip install -e {checkout} builds it\n"
+        f"slower. With a C compiler, pip install -e {checkout} builds it\n"
     )
     done = process("--version", **options)
     assert done.stdout.endswith(b"kernel reference\n") and done.stderr.decode() == said
