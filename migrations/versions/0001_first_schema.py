@@ -120,7 +120,7 @@ def upgrade() -> None:
 
 
 def _make_partitions() -> None:
-    """Postings as Postgres has them: runs are partitions, and those in ``run`` count."""
+    """Create the postings on Postgres: runs are partitions, and only those in ``run`` count."""
     op.create_table(
         "stored_posting",
         sa.Column("run_id", Whole, nullable=False),
@@ -146,7 +146,7 @@ def _make_partitions() -> None:
         "WHERE run_id = ANY(ARRAY(SELECT run_id FROM run)) "
         "AND bucket_key NOT BETWEEN -72057594037927936 AND -1"
     )
-    # Texts are compressed already.
+    # Texts are already compressed.
     op.execute("ALTER TABLE content ALTER body SET STORAGE EXTERNAL")
 
 

@@ -1,4 +1,4 @@
-"""Verified edges and clusters, sizes of buckets, removals."""
+"""Verified edges, clusters, bucket sizes and removals."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -103,7 +103,7 @@ VIEWS = {
 
 
 def _fill() -> None:
-    """Bring the new tables up to what an index of the first schema holds."""
+    """Fill the new tables from the contents of an index of the first schema."""
     connection = op.get_bind()
     tables = connection.exec_driver_sql("SELECT run_id, table_name FROM run").fetchall()
     for run_id, table in tables:

@@ -1,4 +1,4 @@
-"""Checksums of rows; the Unicode version of each batch, and characters that it did not know."""
+"""Checksums of rows; the Unicode version of each batch, and characters it does not assign."""
 
 import zlib
 
@@ -38,7 +38,7 @@ def upgrade() -> None:
             table, sa.Column("checksum", Whole, nullable=False, server_default=sa.text("0"))
         )
         _fill(table)
-    # The view's columns are those that the table had when it was made.
+    # A view keeps the columns that its table had when the view was created.
     op.execute("DROP VIEW new_document")
     op.execute(
         "CREATE VIEW new_document AS SELECT * FROM document "
@@ -47,7 +47,7 @@ def upgrade() -> None:
 
 
 def _fill(table: str) -> None:
-    """Give every row its checksum; in order of the primary key, so many rows at a time."""
+    """Give every row its checksum, in order of the primary key, ``ROWS_AT_ONCE`` at a time."""
     connection = op.get_bind()
     columns = COLUMNS[table].split(", ")
     keys = KEYS.get(table, (columns[0],))

@@ -1,4 +1,4 @@
-"""CRC-32 of vectors, beside that of signatures; exact copies at distance 0 where it is one."""
+"""CRC-32 of vectors, beside that of signatures; exact copies are at distance 0 for distances."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Adds that were begun and have not ended; the last add is the last that changed something."""
+"""Adds that began and have not ended; the last add is the last one that changed something."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -22,7 +22,7 @@ def upgrade() -> None:
     op.execute(
         "CREATE VIEW new_document AS SELECT * FROM document WHERE batch_id >= ("
         "SELECT max(add_id) FROM batch WHERE n_removed = 0 AND (n_added > 0 OR n_replaced > 0 OR "
-        # Not EXISTS, for which Postgres may read all documents; this has to go by the index.
+        # Not EXISTS: Postgres may read all documents for it, but this must use the index.
         "(SELECT min(own.batch_id) FROM document AS own WHERE own.batch_id >= batch.batch_id) "
         "= batch.batch_id))"
     )
