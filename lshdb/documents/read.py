@@ -58,7 +58,7 @@ def read_documents(
         names that begin with a dot, links to directories, and pipes, sockets and devices are
         left out.
     input_format : {"auto", "jsonl", "csv", "tsv", "text", "urls", "npy", "npz", "parquet"}
-        ``auto`` goes by the extension, after ``.gz`` or ``.zst`` is taken off: ``.jsonl`` and
+        ``auto`` goes by the extension, without ``.gz`` or ``.zst``: ``.jsonl`` and
         ``.ndjson``, ``.csv``, ``.tsv`` and ``.tab``, ``.npy``, ``.npz``, ``.parquet``. Any other
         file is one text; its key is its normalised path with slashes. Standard input is JSON
         Lines. The rows of a ``.npy`` are vectors, as are the rows of an ``.npz``'s array
@@ -72,7 +72,7 @@ def read_documents(
         The format that ``auto`` takes for standard input and for a file with an unknown extension.
     key_field, text_field, vector_field : str, optional
         Names of the fields, or columns, that hold the key, the text or weights, and the vector or
-        bits: ``id``, ``text`` (for weights ``weights`` where there is no ``text``) and ``vector``.
+        bits: ``id``, ``text`` (for weights ``weights`` if there is no ``text``) and ``vector``.
     body : {"text", "weights", "vector", "bits"}, optional
         The kind of bodies to read. By default vectors if a ``vector_field`` is given or the
         format holds only vectors, else texts. The numbers of weights, vectors and bits are not

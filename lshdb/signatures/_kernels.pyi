@@ -1,4 +1,4 @@
-"""What the compiled kernel offers; see ``kernel/kernel.h``."""
+"""The functions of the compiled kernel; see ``kernel/kernel.h``."""
 
 from collections.abc import Callable
 

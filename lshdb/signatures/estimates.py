@@ -108,7 +108,7 @@ def tune(
     far : float, optional
         c r: a lower similarity, or a larger distance, than the threshold r. By default twice as
         far: twice the distance, the angle, or 1 - J; if slots are never equal there, halfway to
-        the point where they never are.
+        where they stop being equal.
     documents : int
         n, at least 2.
     sample, **options

@@ -81,7 +81,7 @@ class Family(ABC):
 
     @abstractmethod
     def points(self, contents: Sequence[Any]) -> list[Point]:
-        """Return the points of contents, which are what is compared."""
+        """Return the points of contents, which are compared."""
 
     def size(self, point: Point) -> int:
         """Count the elements of a point; with 0 it has no signature and is similar to nothing."""

@@ -1,4 +1,4 @@
-/* Rows -> bucket keys, and how far two rows agree (signatures/banding.py); how much two sorted sets share. */
+/* Bucket keys of rows, agreement of two rows (signatures/banding.py), common values of two sorted sets. */
 
 #include "hashing.h"
 #include "kernel.h"
@@ -18,7 +18,7 @@ void bucket_keys(const uint32_t *rows, size_t n, size_t num_perm, size_t bands, 
         }
 }
 
-/* Equal slots of two rows, how many of their bands agree, and the first of those or -1. */
+/* Equal slots of two rows, the number of bands that agree, and the first such band or -1. */
 void compare_rows(const Level *level, const uint32_t *left, const uint32_t *right, size_t num_perm,
                   size_t bands, size_t height, int32_t *equal, int32_t *matched, int32_t *first)
 {
@@ -32,7 +32,7 @@ void compare_rows(const Level *level, const uint32_t *left, const uint32_t *righ
         }
 }
 
-/* Up to 32 of the bits in which two rows differ, from one place on. */
+/* Up to 32 of the bits in which two rows differ, starting at one place. */
 static uint64_t differing_bits(const uint32_t *left, const uint32_t *right, size_t start,
                                size_t length)
 {
@@ -43,7 +43,7 @@ static uint64_t differing_bits(const uint32_t *left, const uint32_t *right, size
     return bits >> shift & ((UINT64_C(1) << length) - 1);
 }
 
-/* The same for rows whose slots are single bits, 32 to a word from the least significant one on. */
+/* The same for rows whose slots are single bits, 32 to a word, the least significant first. */
 void compare_bits(const Level *level, const uint32_t *left, const uint32_t *right, size_t words,
                   size_t bands, size_t height, int32_t *equal, int32_t *matched, int32_t *first)
 {
@@ -67,7 +67,7 @@ size_t count_common(const uint64_t *left, size_t n_left, const uint64_t *right, 
 {
     size_t i = 0, j = 0, common = 0, unheard = 0;
     while (i < n_left && j < n_right) {
-        /* A step goes on by one at most on either side: so many steps reach no end before the last. */
+        /* A step advances each side by at most one, so this many steps stay inside both arrays. */
         size_t steps = n_left - i < n_right - j ? n_left - i : n_right - j;
         steps = steps < COUNTED_AT_ONCE ? steps : COUNTED_AT_ONCE;
         for (size_t step = 0; step < steps; step++) {

@@ -1,4 +1,4 @@
-/* Inner loops of families that are no min-hash: the Walsh-Hadamard transform (hyperplanes.py) and
+/* Inner loops of families other than min-hash: the Walsh-Hadamard transform (hyperplanes.py) and
    consistent weighted sampling (weighted.py). */
 
 #include <math.h>
@@ -6,8 +6,8 @@
 #include "hashing.h"
 #include "kernel.h"
 
-/* Adds pairs at distance 1, then 2, 4 and so on: the order is a part of the definition, as it says
-   how sums are rounded. */
+/* Adds pairs at distance 1, then 2, 4 and so on. The order is part of the definition, because it
+   decides how sums are rounded. */
 void walsh_hadamard(double *row, size_t size)
 {
     for (size_t half = 1; half < size; half *= 2)
@@ -29,8 +29,8 @@ static inline double product(uint64_t word)
     return ((double)(uint32_t)(word >> 32) + 0.5) * ((double)(uint32_t)word + 0.5) * 0x1p-64;
 }
 
-/* Most elements are out by c q / S, the lower bound of their a, and most of those by the first terms
-   of c = -ln p instead of c. */
+/* c q / S, the lower bound of a, rules out most elements; the first terms of c = -ln p rule out most
+   of those without computing c. */
 int sample_weights(const uint64_t *hashes, const double *weights, const double *logs, size_t n,
                    uint32_t num_perm, const uint64_t *keys, uint32_t *row, const Listener *listener)
 {
@@ -54,7 +54,7 @@ int sample_weights(const uint64_t *hashes, const double *weights, const double *
                 continue;
             double b = ((double)(mix64(hashes[i] ^ keys[2]) >> 12) + 0.5) * 0x1p-52;
             double r = -log(q), t = floor(logs[i] / r + b), log_a = log(c) - r * (t - b + 1.0);
-            if (log_a < least && fabs(t) < 0x1p62) { /* whatever the weights, no number overflows */
+            if (log_a < least && fabs(t) < 0x1p62) { /* no number overflows, for any weights */
                 least = log_a;
                 bound = exp(log_a) * (1.0 + 1e-9);
                 sampled = hashes[i] + (uint64_t)(int64_t)t * UINT64_C(0x9E3779B97F4A7C15);

@@ -1,4 +1,4 @@
-/* The hashes that everything is made of: MurmurHash3 x64-128 (its low 64 bits), and mix64.
+/* The basic hashes: MurmurHash3 x64-128 (its low 64 bits), and mix64.
 
    Both have a reference in Python: mmh3 for the first, random_numbers.py for the second. */
 
@@ -11,7 +11,7 @@
 #define MIX_FIRST UINT64_C(0xBF58476D1CE4E5B9)
 #define MIX_SECOND UINT64_C(0x94D049BB133111EB)
 
-/* The first step of mix64. It goes through exclusive or: fold(x ^ y) is fold(x) ^ fold(y). */
+/* The first step of mix64. It commutes with exclusive or: fold(x ^ y) is fold(x) ^ fold(y). */
 static inline uint64_t fold(uint64_t z) { return z ^ (z >> 30); }
 
 static inline uint64_t mix_folded(uint64_t z)
@@ -50,7 +50,7 @@ static inline uint64_t final_mix(uint64_t z)
     return z ^ (z >> 33);
 }
 
-/* The low `count` bytes of a word, for any count; no branch, as lengths of shingles are random. */
+/* The low `count` bytes of a word, for any count; without a branch, as shingle lengths are random. */
 static inline uint64_t low_bytes(uint64_t word, size_t count)
 {
     uint64_t mask = ((uint64_t)(count < 8) << (8 * (count & 7))) - 1;
@@ -69,7 +69,7 @@ static inline uint64_t murmur3(const uint8_t *bytes, size_t length, uint32_t see
         h2 ^= rotate(load64(bytes + 8) * c2, 33) * c1;
         h2 = (rotate(h2, 31) + h1) * 5 + 0x38495AB5;
     }
-    /* A rest of nothing adds nothing, so it needs no test. */
+    /* An empty rest adds nothing, so it needs no test. */
     size_t rest = length & 15, second = rest & (0 - (rest >> 3)) & 7;
     h2 ^= rotate(low_bytes(load64(bytes + 8), second) * c2, 33) * c1;
     h1 ^= rotate(low_bytes(load64(bytes), rest) * c1, 31) * c2;

@@ -1,17 +1,17 @@
-/* What the files of the kernel share. The way of the data:
+/* Declarations that the kernel's files share. The way of the data:
 
        normalise.c  text -> normalised text, by the table of code points and a memo of segments
        words.c      text -> words, one blank after each
        shingles.c   tokens -> distinct shingle hashes
-       long_texts.c the same of texts of megabytes, in little memory, to the signature row
+       long_texts.c the same for texts of megabytes, in little memory, up to the signature row
        sketches.c   hashes -> signature row
        families.c   elements with weights -> signature row; the Walsh-Hadamard transform
-       compare.c    rows -> bucket keys; two sets -> what they share
+       compare.c    rows -> bucket keys; two sets -> their common values
        levels.c     the inner loops (lanes.h) for each width of vector, and the choice of one
-       module.c     what Python sees: checks every length, lets go of the interpreter's lock
+       module.c     the Python interface: checks every length, releases the interpreter's lock
 
-   Everything has a reference in Python that gives the same bits, and the definitions stand in
-   docs/format.md; these files say only how they are computed. */
+   Everything has a reference in Python that gives the same bits. docs/format.md has the definitions;
+   these files only compute them. */
 
 #ifndef LSHDB_KERNEL_H
 #define LSHDB_KERNEL_H
@@ -21,7 +21,7 @@
 
 #include "packing.h"
 
-/* Bytes that may be read, and written, past the end of a text in a workspace. */
+/* Bytes past the end of a text in a workspace that may be read and written. */
 #define PADDING 64
 #define MAX_NUM_PERM 4096
 /* Shingles of a long text hashed at a time, unless use_pieces() says otherwise. */
@@ -30,7 +30,7 @@
 enum { UNIT_WORD, UNIT_CHAR, UNIT_BYTE, UNIT_LINE, UNIT_TOKEN, N_UNITS };
 enum { SCHEME_FSS, SCHEME_UNIVERSAL, N_SCHEMES };
 
-/* The instructions that a machine has. Each level gives the same bits. */
+/* A level of instructions of a machine. Every level gives the same bits. */
 typedef struct {
     const char *name;
     size_t lanes; /* 64-bit numbers in a vector */
@@ -51,17 +51,17 @@ typedef struct {
 
 const Level *find_level(const char *name);
 
-/* Tables that are the same for ever: filled once in a process, before anything reads them. */
+/* Constant tables, filled once per process before anything reads them. */
 void fill_classes(void);
 void fill_shuffles(void);
 
-/* A shingle of a bag: where it was met last, and how often. */
+/* A shingle of a bag: its last place, and its count. */
 typedef struct {
     uint32_t last, times;
 } Seen;
 
-/* Whom long work asks now and then whether to stop, between slices of some 10 ms. The secret says only in
-   which part of a long text's work a hash is met. */
+/* Long work asks its listener whether to stop, between slices of some 10 ms. The secret only decides in
+   which part of a long text's work a hash falls. */
 typedef struct {
     int (*hear)(void *context);
     void *context;
@@ -71,49 +71,48 @@ typedef struct {
 
 enum { WORK_DONE = 0, WORK_MEMORY = -1, WORK_STOPPED = -2 };
 
-/* Whether work is to stop; nobody may be there to ask. */
+/* Whether work must stop; there may be no listener. */
 static inline int is_stopped(const Listener *listener)
 {
     return listener && listener->hear(listener->context);
 }
 
 typedef struct {
-    const Level *level; /* chosen once for a call, whatever use_level() does meanwhile */
+    const Level *level; /* chosen once per call; use_level() does not change it meanwhile */
     const Listener *listener;
-    uint8_t *text;  /* tokens, each with its separator behind it, and PADDING */
-    size_t *starts; /* where each token begins; one more for the end of the last one's separator */
+    uint8_t *text;  /* tokens, each followed by its separator, and PADDING */
+    size_t *starts; /* the start of each token; one more for the end of the last one's separator */
     uint64_t *hashes; /* distinct elements, with room for 8 more */
     uint64_t *table;  /* open addressing; a power of two of places, 0 is empty */
-    Seen *seen;       /* of a bag, beside the table */
+    Seen *seen;       /* for a bag, parallel to the table */
     uint64_t *slots;  /* round and value of each slot while sketching */
     size_t text_size, starts_size, hashes_size, table_size, seen_size;
 } Workspace;
 
 void release(Workspace *work);
 
-/* Distinct elements of a text's set or bag into work->hashes; their number, or below 0 WORK_MEMORY or
-   WORK_STOPPED. */
+/* Put the distinct elements of a text's set or bag into work->hashes. Returns their number, or WORK_MEMORY
+   or WORK_STOPPED, which are below 0. */
 ptrdiff_t shingle(Workspace *work, const uint8_t *text, size_t length, int unit, size_t k, int bag);
 
-/* The same for ready tokens: room for so many tokens and bytes, and, once the caller has filled
-   work->text (a blank after each token) and work->starts, their shingles. */
+/* The same for ready tokens: reserve room for tokens and bytes; once the caller has filled work->text
+   (a blank after each token) and work->starts, shingle them. */
 int reserve_tokens(Workspace *work, size_t tokens, size_t bytes);
 int reserve_hashes(Workspace *work, size_t count);
 ptrdiff_t shingle_tokens(Workspace *work, size_t tokens, size_t gap, size_t k, int bag);
 
-/* Hashes of the first `count` shingles, into work->hashes. */
+/* Hash the first `count` shingles into work->hashes. */
 int hash_slices(Workspace *work, size_t count, size_t width, size_t gap);
 
-/* How many hashes two workspaces have in common, which may be put in another order; below 0 as
-   shingle(). */
+/* Count the hashes that two workspaces share, perhaps reordering them; below 0 as in shingle(). */
 ptrdiff_t count_shared(Workspace *left, size_t n_left, Workspace *right, size_t n_right);
 
-/* Sketch n >= 1 hashes, which are changed, and behind which 8 more places may be written: WORK_DONE,
+/* Sketch n >= 1 hashes, which are changed; the 8 places after them may be written. Returns WORK_DONE,
    WORK_MEMORY or WORK_STOPPED. */
 int sketch(Workspace *work, int scheme, uint64_t *hashes, size_t n, uint32_t num_perm,
            const uint64_t *constants, uint32_t *row);
 
-/* The least of each slot of scheme universal, over n hashes and what `row` holds. */
+/* The minimum of each slot of scheme universal, over n hashes and the values in `row`. */
 int take_universal(const Level *level, const Listener *listener, const uint64_t *hashes, size_t n,
                    uint32_t num_perm, const uint64_t *constants, uint32_t *row);
 
@@ -124,15 +123,15 @@ void compare_rows(const Level *level, const uint32_t *left, const uint32_t *righ
 void compare_bits(const Level *level, const uint32_t *left, const uint32_t *right, size_t words,
                   size_t bands, size_t height, int32_t *equal, int32_t *matched, int32_t *first);
 
-/* Values that two sorted arrays share; NOT_COUNTED where the work was stopped. */
+/* Count the values that two sorted arrays share; NOT_COUNTED if the work was stopped. */
 #define NOT_COUNTED SIZE_MAX
 size_t count_common(const uint64_t *left, size_t n_left, const uint64_t *right, size_t n_right,
                     const Listener *listener);
 
-/* The Walsh-Hadamard transform of a row of size numbers, a power of two, in its place. */
+/* The Walsh-Hadamard transform of a row of `size` numbers, a power of two, in place. */
 void walsh_hadamard(double *row, size_t size);
 
-/* Sample n >= 1 elements by their weights and the logarithms of these, with 3 num_perm keys: 0, or
+/* Sample n >= 1 elements by their weights and the logarithms of these, with 3 num_perm keys. Returns 0 or
    WORK_STOPPED. */
 int sample_weights(const uint64_t *hashes, const double *weights, const double *logs, size_t n,
                    uint32_t num_perm, const uint64_t *keys, uint32_t *row,
@@ -141,16 +140,16 @@ int sample_weights(const uint64_t *hashes, const double *weights, const double *
 /* Texts of more than a megabyte (long_texts.c). */
 int is_long(size_t length, const Listener *listener);
 
-/* The set of a long text: its signature row, left alone where there is no shingle, and its size. */
+/* The set of a long text: its signature row, unchanged if there is no shingle, and its size. */
 int sign_long(Workspace *work, const uint8_t *text, size_t length, int unit, size_t k, int scheme,
               uint32_t num_perm, const uint64_t *constants, uint32_t *row, int64_t *found,
               const Listener *listener);
 
-/* The same set's hashes, each once and in no order, in memory that the caller frees. */
+/* The distinct hashes of the same set, in no order, in memory that the caller frees. */
 int shingle_long(Workspace *work, const uint8_t *text, size_t length, int unit, size_t k,
                  uint64_t **hashes, size_t *found, const Listener *listener);
 
-/* The pieces between separators that are not empty, each with one separator after it. */
+/* Write the non-empty pieces between separators, each with one separator after it. */
 size_t split_pieces(uint8_t *out, const uint8_t *text, size_t length, uint8_t separator);
 
 #endif

@@ -9,7 +9,7 @@ typedef int64_t LEVEL(signed_lanes) __attribute__((vector_size(8 * LANES)));
 
 #define LOW_HALF UINT64_C(0xFFFFFFFF)
 
-/* z * constant modulo 2^64, of three products of halves. */
+/* z * constant modulo 2^64, from three products of halves. */
 #define TIMES(z, constant)                                                                         \
     (MULTIPLY(z, all((constant) & LOW_HALF))                                                       \
      + ((MULTIPLY((z) >> 32, all((constant) & LOW_HALF)) + MULTIPLY(z, all((constant) >> 32)))     \
@@ -17,10 +17,10 @@ typedef int64_t LEVEL(signed_lanes) __attribute__((vector_size(8 * LANES)));
 
 #define all(number) ((lanes){0} + (uint64_t)(number))
 
-/* One throw a lane, from z = hash xor key, both folded, so that the first step of mix64 is done. A slot
-   keeps the smallest round and value; there is no branch, as a guess would be wrong half of the
-   time. Where num_perm is a power of two (`shift` is then what is left of 64 bits), the slot is the top
-   bits, which the last step of mix64 does not touch. */
+/* One throw per lane, from z = hash xor key, both folded, so that the first step of mix64 is done. A slot
+   keeps the smallest round and value, without a branch, as the prediction would be wrong half of the
+   time. If num_perm is a power of two (`shift` is then the number of other bits), the slot is the top
+   bits, which the last step of mix64 does not change. */
 #define THROW(z, rank)                                                                             \
     do {                                                                                           \
         z = TIMES(z, MIX_FIRST);                                                                   \
@@ -62,10 +62,10 @@ TARGET static inline void LEVEL(throw)(uint64_t *restrict slots, const uint64_t 
     }
 }
 
-/* Throws of rounds first to last - 1; whether a slot is still empty after them. The hashes are folded. A
-   large set goes a vector of hashes at a time, and reads up to LANES - 1 more than n, which must be
-   repeats; a small one a vector of rounds, so that nothing is wasted on repeats: then last - first
-   must be a multiple of LANES. */
+/* Throw rounds first to last - 1; return whether a slot is still empty. The hashes are folded. A large
+   set is processed one vector of hashes at a time and reads up to LANES - 1 hashes more than n, which
+   must be repeats. A small set is processed one vector of rounds at a time, so that nothing is wasted on
+   repeats; then last - first must be a multiple of LANES. */
 TARGET static int LEVEL(throw_rounds)(uint64_t *slots, const uint64_t *hashes, size_t n,
                                       const uint64_t *keys, size_t first, size_t last,
                                       uint32_t num_perm, int small)
@@ -85,8 +85,8 @@ TARGET static int LEVEL(throw_rounds)(uint64_t *slots, const uint64_t *hashes, s
 
 /* ((a x + b) mod p) mod 2^32 with p = 2^61 - 1, a vector of slots at a time. With a = a1 2^32 + a0 and
    x alike, a x = a1 x1 2^64 + (a0 x1 + a1 x0) 2^32 + a0 x0, and 2^61 is 1 modulo p. No sum here
-   reaches 2^64. After one fold the sum is below 2 p, and the last step takes p off, which in the low half
-   is adding one. num_perm slots of a and b lie apart: a first, then b. */
+   reaches 2^64. After one fold the sum is below 2 p, and the last step subtracts p, which adds one to the
+   low half. The constants are num_perm values of a, then num_perm values of b. */
 TARGET static void LEVEL(universal)(const uint64_t *restrict hashes, size_t n, uint32_t num_perm,
                                     const uint64_t *restrict constants, uint32_t *restrict row)
 {
@@ -115,7 +115,7 @@ TARGET static void LEVEL(universal)(const uint64_t *restrict hashes, size_t n, u
         row[j] = universal_slot(hashes, n, constants[j], constants[num_perm + j]);
 }
 
-/* Hashes of the shingles of `width` tokens, each without the `gap` behind it. */
+/* Hash the shingles of `width` tokens, each without the `gap` after it. */
 TARGET static void LEVEL(hash_shingles)(uint64_t *restrict hashes, const uint8_t *bytes,
                                         const size_t *starts, size_t count, size_t width,
                                         size_t gap)
@@ -133,7 +133,7 @@ TARGET static uint32_t LEVEL(count_equal)(const uint32_t *left, const uint32_t *
     return equal;
 }
 
-/* Bits in which two rows of words differ. */
+/* Count the bits in which two rows of words differ. */
 TARGET static uint32_t LEVEL(count_differing)(const uint32_t *left, const uint32_t *right,
                                               size_t words)
 {

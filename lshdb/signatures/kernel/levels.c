@@ -1,4 +1,4 @@
-/* The levels of instructions: plain C (with what every x86-64 has), AVX2, AVX-512. */
+/* The levels of instructions: plain C (with what every x86-64 offers), AVX2, AVX-512. */
 
 #include "kernel.h"
 #include "hashing.h"
@@ -11,8 +11,8 @@
 
 #define PRIME ((UINT64_C(1) << 61) - 1)
 
-/* Slots of scheme universal that fill no vector, in plain integers of 128 bits. With x below p, a x + b is
-   at most (p - 1) p, so that after one fold it is below 2 p, and taking p off once is enough. */
+/* The slots of scheme universal that do not fill a vector, in plain 128-bit integers. With x below p,
+   a x + b is at most (p - 1) p, so after one fold it is below 2 p, and subtracting p once is enough. */
 static uint32_t universal_slot(const uint64_t *hashes, size_t n, uint64_t a, uint64_t b)
 {
     uint32_t least = UINT32_MAX;
@@ -107,7 +107,7 @@ static const Level avx512 = {
 
 #endif
 
-/* The level of that name, or with NULL the best that this machine has; NULL where it has it not. */
+/* The level of that name, or for NULL the best level of this machine; NULL if the machine lacks it. */
 const Level *find_level(const char *name)
 {
 #ifdef LSHDB_X86

@@ -1,13 +1,13 @@
-/* Long texts -> distinct shingles, and signature rows, in little memory and with an ear to signals.
+/* Distinct shingles and signature rows of long texts, in little memory and open to signals.
 
-   shingles.c keeps of a text where each token begins, all hashes and a table of them: 40 bytes a shingle,
-   which may be one byte of the text. Here a text is walked through piece by piece, several times: each pass
+   shingles.c keeps the start of each token of a text, all hashes and a table of them: 40 bytes per shingle,
+   which may be one byte of the text. This file walks through a text piece by piece, several times. Each pass
    keeps only the hashes of its part, an eighth of them or less, and sorts them. A part is sketched as soon as
-   it is known, as the least of each slot over parts is the least over all. Where so many shingles repeat that
-   few are left, they are sketched as those of any text.
+   it is complete, because the minimum of each slot over the parts is the minimum over all. If repeats leave
+   only few shingles, they are sketched like those of any text.
 
-   Which part a hash is in says a number that nobody knows beforehand, so that no text can be written whose
-   hashes are all in one; and a part that is too large all the same grows. */
+   A secret number decides in which part a hash falls, so that no text can be written whose hashes all fall
+   into one part. A part that is too large nevertheless grows. */
 
 #include <stdlib.h>
 
@@ -20,10 +20,10 @@ enum { LONG = 16, PART = 32, MOST_PARTS = 8 };
 
 int is_long(size_t length, const Listener *listener) { return length > LONG * listener->piece; }
 
-/* A text of tokens in a workspace, and how far its shingles have been hashed. */
+/* A text of tokens in a workspace, and the number of its shingles hashed so far. */
 typedef struct {
     const Listener *listener;
-    size_t count, width, gap; /* of shingles; tokens in each; length of the separator behind it */
+    size_t count, width, gap; /* shingles; tokens in each; length of the separator after it */
     size_t bytes, at, done;
     int unit;
 } Stream;
@@ -61,7 +61,7 @@ static int begin(Stream *stream, Workspace *work, const uint8_t *text, size_t le
 
 static void rewind_stream(Stream *stream) { stream->at = stream->done = 0; }
 
-/* Where the token behind the one at `at` begins. */
+/* The start of the token after the one at `at`. */
 static inline size_t next_token(const Stream *stream, const uint8_t *text, size_t at)
 {
     if (stream->gap) {
@@ -71,12 +71,12 @@ static inline size_t next_token(const Stream *stream, const uint8_t *text, size_
     }
     at++;
     if (stream->unit == UNIT_CHAR)
-        while ((text[at] & 0xC0) == 0x80) /* a zero stands behind the text */
+        while ((text[at] & 0xC0) == 0x80) /* a zero follows the text */
             at++;
     return at;
 }
 
-/* Hash the next shingles into work->hashes: how many, 0 at the end, or below 0 WORK_STOPPED. */
+/* Hash the next shingles into work->hashes. Returns their number, 0 at the end, or WORK_STOPPED (below 0). */
 static ptrdiff_t next_hashes(Stream *stream, Workspace *work)
 {
     size_t many = stream->count - stream->done, at = stream->at, most = stream->listener->piece;
@@ -98,7 +98,7 @@ static ptrdiff_t next_hashes(Stream *stream, Workspace *work)
     return (ptrdiff_t)many;
 }
 
-/* Hashes of one part, with room for 8 more behind them, and as much room to sort them. */
+/* Hashes of one part, with room for 8 more after them, and as much room to sort them. */
 typedef struct {
     uint64_t *hashes, *other;
     size_t n, room;
@@ -117,7 +117,7 @@ static int resize(Part *part, size_t room)
     return WORK_DONE;
 }
 
-/* Sort, byte by byte, and keep each hash once. The time does not depend on what the hashes are. */
+/* Sort byte by byte and keep each hash once. The time does not depend on the hashes. */
 static int sort_distinct(Part *part, const Listener *listener)
 {
     size_t found = 0;
@@ -145,7 +145,7 @@ static int sort_distinct(Part *part, const Listener *listener)
     return WORK_DONE;
 }
 
-/* Collect the distinct hashes of part number `number` of so many. */
+/* Collect the distinct hashes of part `number`. */
 static int collect(Part *part, Stream *stream, Workspace *work, size_t number, size_t parts)
 {
     uint64_t secret = stream->listener->secret;
@@ -173,7 +173,7 @@ static int collect(Part *part, Stream *stream, Workspace *work, size_t number, s
     return sort_distinct(part, stream->listener);
 }
 
-/* Room for one part of so many shingles, and how many parts there are. */
+/* Choose the number of parts, and reserve room for one. */
 static int make_parts(Part *part, const Stream *stream, size_t *parts)
 {
     size_t count = stream->count, piece = stream->listener->piece, least = PART * piece;
@@ -182,7 +182,7 @@ static int make_parts(Part *part, const Stream *stream, size_t *parts)
     return resize(part, room + room / 8 + 2 * piece);
 }
 
-/* A signature row in the making. */
+/* An unfinished signature row. */
 typedef struct {
     const Level *level;
     int scheme;
@@ -192,7 +192,7 @@ typedef struct {
     uint32_t *row;
 } Sketch;
 
-/* Take n hashes, which are changed and behind which 8 more may be written, into a sketch. */
+/* Add n hashes to a sketch; they are changed, and the 8 places after them may be written. */
 static int take_hashes(Sketch *sketch, uint64_t *hashes, size_t n, size_t round,
                        const Listener *listener)
 {
@@ -219,8 +219,8 @@ static int take_hashes(Sketch *sketch, uint64_t *hashes, size_t n, size_t round,
     return WORK_DONE;
 }
 
-/* Fill slots of fss that the first round has left empty, as sketches.c does: by further rounds, and then by
-   the least value. What repeats is thrown again, which makes no difference. */
+/* Fill slots of fss that the first round left empty, as sketches.c does: by further rounds, and then by the
+   minimum. Repeats are thrown again, which makes no difference. */
 static int fill_slots(Sketch *sketch, Stream *stream, Workspace *work)
 {
     uint8_t empty[MAX_NUM_PERM];
@@ -256,7 +256,7 @@ static int fill_slots(Sketch *sketch, Stream *stream, Workspace *work)
     return WORK_DONE;
 }
 
-/* Sketch the parts of a stream one by one; `few` has room for `most` of their hashes, and 8 more. */
+/* Sketch the parts of a stream one by one; `few` has room for `most` hashes and 8 more. */
 static int sketch_parts(Sketch *sketch, Stream *stream, Workspace *work, Part *part, uint64_t *few,
                         size_t most, size_t *count)
 {

@@ -1,5 +1,5 @@
-/* Whether the instructions of x86-64 may be chosen at run time. LSHDB_NO_X86 leaves them out, as on
-   every other machine; a test builds the kernel so. */
+/* Whether x86-64 instructions may be chosen at run time. LSHDB_NO_X86 leaves them out, as on every other
+   machine; a test builds the kernel with it. */
 
 #ifndef LSHDB_MACHINE_H
 #define LSHDB_MACHINE_H

@@ -1,7 +1,6 @@
-/* What Python sees of the kernel. No function takes a pointer from Python without its length being
-   checked here first; those that work long let go of the interpreter's lock. What use_level(),
-   use_pieces() and hear_with() change belongs to one module object, of one interpreter, and a call
-   reads it once. */
+/* The kernel's Python interface. Every pointer from Python has its length checked here first.
+   Functions that work long release the interpreter's lock. What use_level(), use_pieces() and
+   hear_with() set belongs to one module object, of one interpreter, and a call reads it once. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -27,20 +26,20 @@ static const Level *level_of(PyObject *module)
     return atomic_load(&((State *)PyModule_GetState(module))->level);
 }
 
-/* n times m, or -1 where that is no size. */
+/* n times m, or -1 if that is not a valid size. */
 static Py_ssize_t times(Py_ssize_t n, Py_ssize_t m)
 {
     Py_ssize_t product;
     return n < 0 || m < 0 || __builtin_mul_overflow(n, m, &product) ? -1 : product;
 }
 
-/* Whether a buffer holds `count` numbers of `width` bytes, and where such numbers may lie. */
+/* Whether a buffer holds `count` numbers of `width` bytes and is aligned for them. */
 static int is_length(const Py_buffer *buffer, Py_ssize_t count, size_t width, const char *name)
 {
     if (count >= 0 && buffer->len == times(count, (Py_ssize_t)width)) {
         if (!buffer->len || (uintptr_t)buffer->buf % width == 0)
             return 1;
-        PyErr_Format(PyExc_ValueError, "%s does not begin at a multiple of %zu", name, width);
+        PyErr_Format(PyExc_ValueError, "%s must begin at a multiple of %zu", name, width);
         return 0;
     }
     PyErr_Format(PyExc_ValueError, "%s has %zd bytes, expected %zd times %zu", name, buffer->len,
@@ -48,7 +47,7 @@ static int is_length(const Py_buffer *buffer, Py_ssize_t count, size_t width, co
     return 0;
 }
 
-/* The options of a scheme, checked against the constants that come with it. */
+/* Check the options of a scheme against its constants. */
 static int is_scheme(int scheme, Py_ssize_t num_perm, const Py_buffer *constants)
 {
     if (scheme < 0 || scheme >= N_SCHEMES || num_perm < 1 || num_perm > MAX_NUM_PERM) {
@@ -76,8 +75,8 @@ static int is_banding(Py_ssize_t words, Py_ssize_t slots_a_word, Py_ssize_t band
     return 0;
 }
 
-/* Long work without the lock takes it now and then to look for signals, and to call what hear_with() was
-   given, which raises in a thread whose work nobody waits for any more. */
+/* Long work without the lock takes it now and then to check for signals, and to call the function given to
+   hear_with(), which raises in a thread whose result is no longer needed. */
 typedef struct {
     State *state;
     PyThreadState *released;
@@ -130,10 +129,10 @@ static Listener listen_with(Hearing *hearing, PyObject *module)
     return (Listener){hear_signals, hearing, secret, atomic_load(&state->piece)};
 }
 
-/* The exception of work that was not done, unless it has set one itself: NULL. */
+/* Set the exception of work that was not done, unless it has set one itself. Returns NULL. */
 static PyObject *say_why(int undone) { return undone == WORK_STOPPED ? NULL : PyErr_NoMemory(); }
 
-/* Ready tokens of a list or tuple into the workspace: their number, or -1 with an exception set. */
+/* Copy the tokens of a list or tuple into the workspace. Returns their number, or -1 with an exception. */
 static Py_ssize_t take_tokens(Workspace *work, PyObject *tokens, Hearing *hearing)
 {
     Py_ssize_t n = PySequence_Fast_GET_SIZE(tokens), length, bytes = 0;
@@ -158,7 +157,7 @@ static Py_ssize_t take_tokens(Workspace *work, PyObject *tokens, Hearing *hearin
     for (Py_ssize_t i = 0; i < n; i++) {
         if (!(i & 0xFFFF) && hear_with_lock(hearing))
             return -1;
-        const char *token = PyUnicode_AsUTF8AndSize(items[i], &length); /* made above */
+        const char *token = PyUnicode_AsUTF8AndSize(items[i], &length); /* cached above */
         work->starts[i] = written;
         memcpy(work->text + written, token, (size_t)length);
         written += (size_t)length;
@@ -169,7 +168,7 @@ static Py_ssize_t take_tokens(Workspace *work, PyObject *tokens, Hearing *hearin
     return n;
 }
 
-/* What a list of contents becomes. */
+/* The results of a list of contents. */
 typedef struct {
     int unit, bag, scheme;
     Py_ssize_t k, num_perm;
@@ -178,7 +177,7 @@ typedef struct {
     int64_t *counts;
 } Signing;
 
-/* Sign what the workspace holds, content number i. */
+/* Sign the contents of the workspace as content number i. */
 static int sign_found(Workspace *work, const Signing *job, Py_ssize_t i, ptrdiff_t found)
 {
     job->counts[i] = found;
@@ -188,7 +187,7 @@ static int sign_found(Workspace *work, const Signing *job, Py_ssize_t i, ptrdiff
                   job->constants, job->rows + i * job->num_perm);
 }
 
-/* The same of a text. */
+/* Sign a text. */
 static int sign_string(Workspace *work, const Signing *job, Py_ssize_t i, const uint8_t *text,
                        size_t length, const Listener *listener)
 {
@@ -201,7 +200,7 @@ static int sign_string(Workspace *work, const Signing *job, Py_ssize_t i, const 
     return failed ? failed : is_stopped(listener) ? WORK_STOPPED : WORK_DONE;
 }
 
-/* The texts among the contents, all without the lock; 0, or -1 with an exception set. */
+/* Sign the texts among the contents, all without the lock; 0, or -1 with an exception set. */
 static int sign_strings(Workspace *work, const Signing *job, PyObject *contents, Hearing *hearing)
 {
     Py_ssize_t n = PyTuple_GET_SIZE(contents);
@@ -237,15 +236,15 @@ static int sign_strings(Workspace *work, const Signing *job, PyObject *contents,
     return failed ? -1 : 0;
 }
 
-/* The lists of ready tokens among the contents, each copied under the lock and signed without it. */
+/* Sign the lists of tokens among the contents; each is copied under the lock and signed without it. */
 static int sign_lists(Workspace *work, const Signing *job, PyObject *contents, Hearing *hearing)
 {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(contents); i++) {
         PyObject *content = PyTuple_GET_ITEM(contents, i);
         if (PyUnicode_Check(content))
             continue;
-        /* Ours alone: no other thread changes it. What a subclass has for __iter__ is not asked, as a
-           tuple that is filled by Python code can be seen before it is full. */
+        /* A tuple of our own, which no other thread changes. A subclass's __iter__ is not called, because
+           other code could see the tuple before Python code has filled it. */
         PyObject *tokens = PyList_Check(content) ? PyList_AsTuple(content) : Py_NewRef(content);
         Py_ssize_t n = tokens ? take_tokens(work, tokens, hearing) : -1;
         Py_XDECREF(tokens);
@@ -267,8 +266,8 @@ static int sign_lists(Workspace *work, const Signing *job, PyObject *contents, H
 
 PyDoc_STRVAR(sign_contents_doc,
 "sign_contents(contents, unit, k, bag, scheme, num_perm, constants, rows, counts)\n--\n\n"
-"Sign canonical contents, str or lists of str, into rows (n, num_perm) of uint32, and the number\n"
-"of distinct shingles of each into counts (n,) of int64; the row of one without any is left alone.\n"
+"Sign canonical contents, str or lists of str, into rows (n, num_perm) of uint32, and put the number\n"
+"of distinct shingles of each into counts (n,) of int64; a row without shingles stays unchanged.\n"
 "constants is the scheme's 2 * num_perm numbers (uint64).");
 
 static PyObject *py_sign_contents(PyObject *module, PyObject *args)
@@ -301,7 +300,7 @@ static PyObject *py_sign_contents(PyObject *module, PyObject *args)
 
 PyDoc_STRVAR(shingle_text_doc,
 "shingle_text(text, unit, k, bag)\n--\n\n"
-"Distinct shingle hashes of a normalised text: a bytearray of uint64 in native order, unsorted.");
+"Return the distinct shingle hashes of a normalised text: an unsorted bytearray of native uint64.");
 
 static PyObject *py_shingle_text(PyObject *module, PyObject *args)
 {
@@ -342,8 +341,8 @@ static PyObject *py_shingle_text(PyObject *module, PyObject *args)
 
 PyDoc_STRVAR(sketch_doc,
 "sketch(hashes, lengths, scheme, num_perm, constants, rows)\n--\n\n"
-"Sketch sets of hashes, given one after the other (uint64) with the length of each (int64, at\n"
-"least 1), into rows (n, num_perm) of uint32.");
+"Sketch concatenated sets of hashes (uint64), with the length of each (int64, at least 1), into rows\n"
+"(n, num_perm) of uint32.");
 
 static PyObject *py_sketch(PyObject *module, PyObject *args)
 {
@@ -367,8 +366,8 @@ static PyObject *py_sketch(PyObject *module, PyObject *args)
     }
     if (!is_length(&hashes, total, 8, "hashes"))
         return NULL;
-    /* Another thread may change the lengths, and so do the rows if they are the same memory: each is
-       read once, and measured again. */
+    /* Another thread may change the lengths, and so do the rows if they share memory: each length
+       is read once and checked again. */
     int failed = 0, changed = 0;
     Hearing hearing;
     Listener listener = listen_with(&hearing, module);
@@ -397,12 +396,12 @@ static PyObject *py_sketch(PyObject *module, PyObject *args)
     return changed || failed ? NULL : Py_NewRef(Py_None);
 }
 
-/* Between two looks at signals. */
+/* Items between two checks for signals. */
 #define ROWS_AT_ONCE 1024
 
 PyDoc_STRVAR(bucket_keys_doc,
 "bucket_keys(rows, num_perm, bands, height, keys)\n--\n\n"
-"Bucket keys of signature rows (n, num_perm), uint32, into keys (n, bands), int64.");
+"Compute the bucket keys of signature rows (n, num_perm), uint32, into keys (n, bands), int64.");
 
 static PyObject *py_bucket_keys(PyObject *module, PyObject *args)
 {
@@ -432,7 +431,7 @@ static PyObject *py_bucket_keys(PyObject *module, PyObject *args)
 
 PyDoc_STRVAR(count_common_doc,
 "count_common(left, right)\n--\n\n"
-"Number of values that two sorted arrays of distinct uint64 share.");
+"Return the number of values that two sorted arrays of distinct uint64 share.");
 
 static PyObject *py_count_common(PyObject *module, PyObject *args)
 {
@@ -453,13 +452,13 @@ static PyObject *py_count_common(PyObject *module, PyObject *args)
 PyDoc_STRVAR(compare_rows_doc,
 "compare_rows(left_rows, left, right_rows, right, num_perm, bands, height, equal, matched, first)\n"
 "--\n\n"
-"Compare row left[i] of left_rows with row right[i] of right_rows (int64, of uint32 rows): the\n"
+"Compare row left[i] of left_rows with row right[i] of right_rows (int64; uint32 rows): the\n"
 "number of equal slots, of bands that agree, and the first of them or -1 (int32 each).");
 
 PyDoc_STRVAR(compare_bits_doc,
 "compare_bits(left_rows, left, right_rows, right, words, bands, height, equal, matched, first)\n"
 "--\n\n"
-"The same for rows of so many words whose slots are single bits.");
+"Do the same for rows of `words` words whose slots are single bits.");
 
 typedef void Comparison(const Level *level, const uint32_t *left, const uint32_t *right,
                         size_t words, size_t bands, size_t height, int32_t *equal, int32_t *matched,
@@ -517,7 +516,7 @@ static PyObject *py_compare_bits(PyObject *module, PyObject *args)
 
 PyDoc_STRVAR(compare_texts_doc,
 "compare_texts(left, right, unit, k, bag)\n--\n\n"
-"Numbers of shingles that two normalised texts have in common, and that each has: their Jaccard\n"
+"Return the numbers of shingles that two normalised texts share, and that each has. Their Jaccard\n"
 "similarity is common / (left + right - common).");
 
 static PyObject *py_compare_texts(PyObject *module, PyObject *args)
@@ -554,10 +553,10 @@ static PyObject *py_compare_texts(PyObject *module, PyObject *args)
 
 PyDoc_STRVAR(normalise_doc,
 "normalise(texts, fold, table, fill, memo, segment)\n--\n\n"
-"NFKC, letter case folded if fold, white space collapsed, of each text: a list, with None for each\n"
-"text that is better normalised as a whole. table (1114112 of uint64) says what becomes of a code\n"
-"point; fill(block) fills in 256 of its entries when they are met first. segment(text) normalises\n"
-"characters that need their neighbours, and memo (131072 of uint64) keeps what it returned.");
+"Apply NFKC to each text, fold case if fold, and collapse white space. Returns a list, with None for\n"
+"each text that is better normalised as a whole. table (1114112 of uint64) holds the result of each\n"
+"code point; fill(block) fills 256 of its entries on first use. segment(text) normalises characters\n"
+"that need their neighbours, and memo (131072 of uint64) keeps its results.");
 
 static PyObject *normalise_ascii(Normaliser *work, PyObject *text, int fold)
 {
@@ -578,7 +577,7 @@ static PyObject *normalise_ascii(Normaliser *work, PyObject *text, int fold)
     return result;
 }
 
-/* What Python makes of the code points that the texts hold. */
+/* The table and functions with Python's results for the code points of the texts. */
 typedef struct {
     uint64_t *table;
     PyObject *fill;
@@ -659,8 +658,8 @@ static PyObject *py_normalise(PyObject *module, PyObject *args)
     folding.memo = memo.buf;
     kept = PyList_AsTuple(texts); /* fill may run other threads */
     Py_ssize_t n = kept ? PyTuple_GET_SIZE(kept) : 0, i = 0;
-    /* Results are kept where nobody sees them until all are there: fill runs Python code, which may
-       ask the garbage collector for every list, and one with empty places ends the process. */
+    /* Results stay invisible until they are complete: fill runs Python code, which may ask the garbage
+       collector for every list, and a list with empty places ends the process. */
     done = PyMem_Calloc((size_t)n + 1, sizeof *done);
     if (!done)
         PyErr_NoMemory();
@@ -697,7 +696,7 @@ static PyObject *py_normalise(PyObject *module, PyObject *args)
 
 PyDoc_STRVAR(walsh_hadamard_doc,
 "walsh_hadamard(rows, size)\n--\n\n"
-"The Walsh-Hadamard transform of each row (float64, shape (n, size)), in its place; size is a power\n"
+"Apply the Walsh-Hadamard transform to each row (float64, shape (n, size)) in place; size is a power\n"
 "of two.");
 
 static PyObject *py_walsh_hadamard(PyObject *module, PyObject *args)
@@ -707,7 +706,7 @@ static PyObject *py_walsh_hadamard(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "w*n", &rows, &size))
         return NULL;
     if (size < 1 || size & (size - 1)) {
-        PyErr_SetString(PyExc_ValueError, "size is no power of two");
+        PyErr_SetString(PyExc_ValueError, "size is not a power of two");
         return NULL;
     }
     if (!is_length(&rows, rows.len / 8 / size * size, 8, "rows"))
@@ -726,8 +725,8 @@ static PyObject *py_walsh_hadamard(PyObject *module, PyObject *args)
 
 PyDoc_STRVAR(sample_weights_doc,
 "sample_weights(hashes, weights, logs, lengths, num_perm, keys, rows)\n--\n\n"
-"Sample weighted sets, given one after the other by hashes (uint64), weights and the logarithms of\n"
-"these (float64) with the length of each (int64, at least 1), into rows (n, num_perm) of uint32.\n"
+"Sample concatenated weighted sets: hashes (uint64), weights and their logarithms (float64), with the\n"
+"length of each (int64, at least 1), into rows (n, num_perm) of uint32.\n"
 "keys is 3 * num_perm numbers (uint64).");
 
 static PyObject *py_sample_weights(PyObject *module, PyObject *args)
@@ -760,7 +759,7 @@ static PyObject *py_sample_weights(PyObject *module, PyObject *args)
     int stopped = 0;
     hearing.released = PyEval_SaveThread();
     for (Py_ssize_t i = 0; i < n && begin >= 0 && !stopped; i++) {
-        /* Read once: another thread may change it, and so do the rows in the same memory. */
+        /* Read once: another thread may change it, and so do rows in the same memory. */
         int64_t count = ((volatile const int64_t *)counts)[i];
         if (count < 1 || count > total - begin) {
             begin = -1;
@@ -784,8 +783,8 @@ static PyObject *py_sample_weights(PyObject *module, PyObject *args)
 
 PyDoc_STRVAR(use_level_doc,
 "use_level(name=None)\n--\n\n"
-"Use the instructions of that name (plain, avx2, avx512), or with None the best that the machine\n"
-"has; returns the name. ValueError where the machine does not have them.");
+"Use the instructions of that name (plain, avx2, avx512), or for None the best of this machine, and\n"
+"return the name. Raises ValueError if the machine does not have them.");
 
 static PyObject *py_use_level(PyObject *module, PyObject *args)
 {
@@ -794,7 +793,7 @@ static PyObject *py_use_level(PyObject *module, PyObject *args)
         return NULL;
     const Level *found = find_level(name);
     if (!found) {
-        PyErr_Format(PyExc_ValueError, "this machine has no instructions %s", name);
+        PyErr_Format(PyExc_ValueError, "this machine does not have the instructions %s", name);
         return NULL;
     }
     atomic_store(&((State *)PyModule_GetState(module))->level, found);
@@ -803,8 +802,8 @@ static PyObject *py_use_level(PyObject *module, PyObject *args)
 
 PyDoc_STRVAR(use_pieces_doc,
 "use_pieces(shingles=0)\n--\n\n"
-"Work through long texts so many shingles at a time, and take those for long that have more than 16\n"
-"times as many bytes; 0 is as it was, 65536. Results do not depend on it; tests try small ones.");
+"Process long texts this many shingles at a time; a text of more than 16 times as many bytes is long.\n"
+"0 restores the default, 65536. Results do not depend on it; tests try small numbers.");
 
 static PyObject *py_use_pieces(PyObject *module, PyObject *args)
 {
@@ -822,8 +821,8 @@ static PyObject *py_use_pieces(PyObject *module, PyObject *args)
 
 PyDoc_STRVAR(hear_with_doc,
 "hear_with(asked)\n--\n\n"
-"Call asked() with no argument about every tenth of a second of long work, in the thread that works,\n"
-"beside looking at signals; where it raises the work ends with its exception. None: call nothing.");
+"Call asked() without arguments about every tenth of a second of long work, in the working thread, in\n"
+"addition to checking for signals. If it raises, the work ends with its exception. None: no call.");
 
 static PyObject *py_hear_with(PyObject *module, PyObject *asked)
 {
@@ -852,8 +851,8 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* The tables are one for all interpreters of a process, whose threads may read them as soon as one of
-   them has the module. */
+/* All interpreters of a process share the tables; their threads may read them as soon as one of them has
+   the module. */
 static void fill_tables(void)
 {
     fill_classes();

@@ -1,11 +1,11 @@
-/* Text -> normalised text (shingling/normalise.py).
+/* Normalise texts (shingling/normalise.py).
 
-   NFKC and case folding change most characters without regard to their neighbours: what becomes of each is
-   read from a table that Python fills, 256 code points at a time, from its own Unicode data
-   (folding.py). Any other character (a combining mark, say) is normalised together with its neighbours: from
-   the last place before it where a text may be cut to the next one behind it. Python normalises such a
-   segment when it is met first, and a memo of fixed size keeps what became of it. A text with very long
-   segments, or with very many that the memo does not hold, is left to Python as a whole. */
+   NFKC and case folding change most characters independently of their neighbours. Their results come from a
+   table that Python fills, 256 code points at a time, from its own Unicode data (folding.py). Any other
+   character (such as a combining mark) is normalised together with its neighbours: from the last place
+   before it where the text may be cut to the next such place after it. Python normalises such a segment when
+   it first occurs, and a memo of fixed size keeps the result. A text with very long segments, or with very
+   many that the memo does not hold, is left to Python as a whole. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,9 +29,9 @@ void fill_shuffles(void)
     }
 }
 
-/* An entry of the table: a length in the low byte, and so many bytes of UTF-8 above it. That of a combining
-   mark has ENTRY_MARK added to its length, of at most 4, and its combining class in the top byte. Before an
-   ENTRY_APART a text may be cut, as before a letter or white space, but what becomes of it is not here. */
+/* An entry of the table: a length in the low byte, and that many bytes of UTF-8 above it. A combining mark
+   has ENTRY_MARK added to its length, of at most 4, and its combining class in the top byte. A text may be
+   cut before an ENTRY_APART, as before a letter or white space, but its result is not in the table. */
 enum {
     ENTRY_UNKNOWN = 0,
     LONGEST_PIECE = 7,
@@ -41,10 +41,10 @@ enum {
     ENTRY_MARK = 16,
 };
 
-/* Characters between two looks at the room that is left. */
+/* Characters between two checks of the remaining room. */
 #define STRIDE 32
 
-/* What str.split() takes for white space, in ASCII. */
+/* The white space of str.split(), in ASCII. */
 static inline int is_space(uint8_t byte)
 {
     return byte == ' ' || (uint8_t)(byte - 9) < 5 || (uint8_t)(byte - 0x1C) < 4;
@@ -63,7 +63,7 @@ static inline void take_spaces(Place *place, uint8_t *out, const uint8_t *text, 
     }
 }
 
-/* White space collapsed and none at the ends; capitals made small if `fold`. */
+/* Collapse white space, strip the ends, and turn capitals into small letters if `fold`. */
 size_t collapse_plain(uint8_t *out, const uint8_t *text, size_t length, int fold)
 {
     Place place = {0};
@@ -97,7 +97,7 @@ AVX2 size_t collapse_avx2(uint8_t *out, const uint8_t *text, size_t length, int 
     return place.written - (place.written > 0 && !place.inside);
 }
 
-/* Take the next 32 characters, of 1 or 2 bytes each, if all are ASCII; whether they were. */
+/* Take the next 32 characters, of 1 or 2 bytes each, if all are ASCII; return whether they were. */
 AVX2 int take_ascii_avx2(Place *place, uint8_t *out, const void *points, int width, size_t length,
                          int fold)
 {
@@ -134,7 +134,7 @@ static inline uint32_t point_at(const void *points, int width, size_t i)
                         : ((const uint32_t *)points)[i];
 }
 
-/* Take characters to `end` by the table. DONE, or why it stopped at place->read. */
+/* Take characters up to `end` by the table. Returns DONE, or why it stopped at place->read. */
 static inline int take_points(Place *place, uint8_t *out, const void *points, int width, size_t end,
                               const uint64_t *table)
 {
@@ -146,7 +146,7 @@ static inline int take_points(Place *place, uint8_t *out, const void *points, in
         uint64_t entry = table[point];
         size_t length = entry & 0xFF;
         if (length - 1 >= ENTRY_SPACE) {
-            /* A mark in order: its class is not below that of a mark before it. */
+            /* A mark in order: its class is not below that of the mark before it. */
             if (length - ENTRY_MARK - 1 < LONGEST_PIECE && entry >> 56 >= class) {
                 store64(out + written, entry >> 8);
                 written += length - ENTRY_MARK;
@@ -167,8 +167,8 @@ static inline int take_points(Place *place, uint8_t *out, const void *points, in
     return stopped;
 }
 
-/* What became of a segment: its characters, zeros behind them, and the normalised UTF-8. No segment is all
-   zeros, as U+0000 normalises alone. Whatever the memory of the memo holds, no length in it is trusted. */
+/* The result of a segment: its characters, padded with zeros, and the normalised UTF-8. No segment is all
+   zeros, as U+0000 normalises alone. No length in the memo's memory is trusted, whatever it holds. */
 enum { MEMO_POINTS = 6, MEMO_BYTES = 39, MEMO_WAYS = 4 };
 
 typedef struct {
@@ -209,7 +209,7 @@ static inline int make_room(Normaliser *work, size_t more, size_t left)
     return 1;
 }
 
-/* Put the normalised segment behind what is there, and go on behind the segment. */
+/* Append the normalised segment and continue after it. */
 static inline void put_segment(Normaliser *work, const uint8_t *bytes, size_t length)
 {
     Place *place = &work->place;
@@ -241,8 +241,8 @@ int normalise_segment(Normaliser *work, const void *points, int width, size_t le
     return 1;
 }
 
-/* Find the segment about the character where the work stands, take back what is written of it, and put
-   what the memo holds for it. */
+/* Find the segment around the current character, take back what was written of it, and write the memo's
+   result for it. */
 static inline int take_segment(Normaliser *work, const void *points, int width, size_t length,
                                const uint64_t *table, void *memo)
 {
@@ -251,7 +251,7 @@ static inline int take_segment(Normaliser *work, const void *points, int width, 
     uint64_t entry = table[point_at(points, width, start)];
     while ((entry & 0xFF) != ENTRY_APART && start) {
         uint32_t point = point_at(points, width, start - 1);
-        /* Of ASCII, which may not be in the table yet, each becomes one byte. */
+        /* ASCII may not be in the table yet; each character becomes one byte. */
         entry = point >= 0x80 ? table[point] : is_space((uint8_t)point) ? ENTRY_SPACE : 1;
         size_t size = entry & 0xFF;
         if (size == ENTRY_SPACE)
@@ -278,7 +278,7 @@ static inline int take_segment(Normaliser *work, const void *points, int width, 
             break;
         end++;
     }
-    if (back > place->written) /* the table is another one now */
+    if (back > place->written) /* the table has changed since */
         return NORMALISE_COMPLEX;
     work->start = start;
     work->end = end;

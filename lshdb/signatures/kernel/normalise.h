@@ -1,4 +1,4 @@
-/* Text -> normalised text; see normalise.c. */
+/* Normalise texts; see normalise.c. */
 
 #ifndef LSHDB_NORMALISE_H
 #define LSHDB_NORMALISE_H
@@ -12,7 +12,7 @@
 /* Code points, each with an entry in the table. */
 #define TABLE_POINTS 0x110000
 
-/* Segments that the memo holds at most, in sets of four, and its size in words of 8 bytes: 1 MiB. */
+/* The most segments that the memo holds, in sets of four, and its size in words of 8 bytes: 1 MiB. */
 #define MEMO_SETS 4096
 #define MEMO_WORDS (MEMO_SETS * 4 * 8)
 
@@ -25,8 +25,8 @@
 
 enum { NORMALISE_DONE, NORMALISE_FILL, NORMALISE_SEGMENT, NORMALISE_COMPLEX, NORMALISE_MEMORY };
 
-/* The normalised UTF-8 of a text so far; where the character is whose part of the table is to be filled, or
-   the segment that is to be normalised; how many segments were. */
+/* The normalised UTF-8 of a text so far; the character whose part of the table must be filled, or the
+   segment that must be normalised; the number of segments that the memo did not hold. */
 typedef struct {
     const Level *level;
     uint8_t *bytes;
@@ -35,13 +35,13 @@ typedef struct {
     size_t unknown, start, end, misses;
 } Normaliser;
 
-/* Normalise from where the work stands to the end of `points`, characters of so many bytes each. NORMALISE_FILL
-   stops at a character whose part of the table is to be filled first, NORMALISE_SEGMENT at a segment that
-   is to be normalised first, NORMALISE_COMPLEX where the whole text is to be normalised otherwise. */
+/* Continue to the end of `points`, characters of `width` bytes each. Returns NORMALISE_FILL at a character
+   whose part of the table must be filled first, NORMALISE_SEGMENT at a segment that must be normalised first,
+   and NORMALISE_COMPLEX if the whole text must be normalised by Python. */
 int normalise_points(Normaliser *work, const void *points, int width, size_t length, int fold,
                      const uint64_t *table, void *memo);
 
-/* Take what became of the segment, white space collapsed, and remember it; 0 if there is no memory. */
+/* Append the result of the segment, with white space collapsed, and remember it; 0 without memory. */
 int normalise_segment(Normaliser *work, const void *points, int width, size_t length, void *memo,
                       const uint8_t *bytes, size_t size);
 

@@ -1,9 +1,9 @@
-/* Dropping bytes from a text: those that do not count, but for the first one after a run of those that
-   do, which becomes a blank. So words are cut out of a text (words.c), and white space is collapsed
-   (normalise.c).
+/* Drop bytes from a text: those that do not count, except the first one after a run of those that do,
+   which becomes a blank. words.c cuts words out of a text in this way, and normalise.c collapses white
+   space.
 
-   With AVX2 that is done 32 bytes at a time: a mask says which bytes stay, and a table of shuffles
-   closes the gaps, 8 bytes at a time. The plain versions have no branch on the data either. */
+   AVX2 handles 32 bytes at a time: a mask marks the bytes that stay, and a table of shuffles closes the
+   gaps, 8 bytes at a time. The plain versions do not branch on the data either. */
 
 #ifndef LSHDB_PACKING_H
 #define LSHDB_PACKING_H
@@ -13,8 +13,8 @@
 
 #include "machine.h"
 
-/* Where a pass over a text stands: bytes (characters) read, bytes written, whether the last one was of a
-   word, and the combining class of the last one. */
+/* The state of a pass over a text: bytes (characters) read, bytes written, whether the last one belonged
+   to a word, and the combining class of the last one. */
 typedef struct {
     size_t read, written, inside;
     uint64_t class;
@@ -26,7 +26,7 @@ typedef struct {
 
 #define AVX2 __attribute__((target("avx2,popcnt,bmi")))
 
-/* For each set of 8 bytes that stay, which ones they are; filled at import. */
+/* For each mask of 8 bytes, the places of the bytes that stay; filled at import. */
 extern uint8_t shuffles[256][8];
 
 AVX2 static inline __m256i between(__m256i bytes, char low, char high)

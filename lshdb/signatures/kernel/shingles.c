@@ -1,6 +1,6 @@
-/* Tokens -> the distinct hashes of a text's shingles (shingles.py).
+/* Distinct hashes of a text's shingles (shingles.py).
 
-   A shingle of k tokens is one range of the text that words.c has written, hashed in place. */
+   A shingle of k tokens is one range of the text that words.c wrote, hashed in place. */
 
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@ void release(Workspace *work)
     free(work->slots);
 }
 
-/* At least `needed` elements of `width` bytes at *array, whose contents may be lost; 0 or -1. */
+/* Reserve at least `needed` elements of `width` bytes at *array, whose contents may be lost; 0 or -1. */
 static int reserve(void *array, size_t *size, size_t needed, size_t width)
 {
     void **pointer = array;
@@ -34,8 +34,8 @@ static int reserve(void *array, size_t *size, size_t needed, size_t width)
     return 0;
 }
 
-/* Places of the table for a text of `count` shingles: few meet in a table a quarter full, but a large
-   one should stay in the cache. */
+/* Places of the table for a text of `count` shingles: few collide in a table a quarter full, but a large
+   table should stay in the cache. */
 static size_t table_places(size_t count)
 {
     size_t places = 64, wanted = count < 2048 ? 4 * count : 2 * count;
@@ -44,7 +44,7 @@ static size_t table_places(size_t count)
     return places;
 }
 
-/* The pieces between separators that are not empty, each with one separator after it. */
+/* Write the non-empty pieces between separators, each with one separator after it. */
 size_t split_pieces(uint8_t *out, const uint8_t *text, size_t length, uint8_t separator)
 {
     size_t written = 0;
@@ -79,13 +79,13 @@ int reserve_tokens(Workspace *work, size_t tokens, size_t bytes)
            || reserve(&work->starts, &work->starts_size, tokens + 16, sizeof *work->starts);
 }
 
-/* Room for `count` hashes, and the 8 more that sketch() may write. */
+/* Reserve room for `count` hashes, and the 8 more that sketch() may write. */
 int reserve_hashes(Workspace *work, size_t count)
 {
     return reserve(&work->hashes, &work->hashes_size, count + 8, sizeof *work->hashes);
 }
 
-/* Items between two looks at signals. */
+/* Items between two checks for signals. */
 #define AT_ONCE ((size_t)1 << 18)
 
 static inline int is_stopped_at(const Workspace *work, size_t i)
@@ -93,7 +93,7 @@ static inline int is_stopped_at(const Workspace *work, size_t i)
     return !(i & (AT_ONCE - 1)) && i && is_stopped(work->listener);
 }
 
-/* Write the tokens of a text and mark where they begin; their number, or -1 without memory. */
+/* Write the tokens of a text and mark where they begin. Returns their number, or -1 without memory. */
 static ptrdiff_t split(Workspace *work, const uint8_t *text, size_t length, int unit)
 {
     if (reserve_tokens(work, length, 2 * length))
@@ -128,11 +128,11 @@ static ptrdiff_t split(Workspace *work, const uint8_t *text, size_t length, int 
 #define FURTHEST 128
 #define FAR SIZE_MAX
 
-/* Place of a hash in the table, or the empty place where it belongs. The hash itself is as good as
-   random, unless somebody has chosen words whose hashes meet: each would pass all before it. So one that
-   is further than FURTHEST from where it belongs gets FAR, and the caller gives the table up for a sort,
-   which takes the same time whatever the hashes are. (In a table half full 1 random hash in 10^10 is so
-   far.) Zero, which marks an empty place, cannot be stored: the caller keeps it apart. */
+/* Find the place of a hash in the table, or the empty place where it belongs. A hash is as good as random,
+   unless the words were chosen so that their hashes collide: each would then pass all before it. So a hash
+   further than FURTHEST from its own place gets FAR, and the caller replaces the table by a sort, whose time
+   does not depend on the hashes. (In a table half full, 1 random hash in 10^10 is that far.) Zero marks an
+   empty place and cannot be stored: the caller keeps it apart. */
 static inline size_t find(const uint64_t *table, size_t places, uint64_t hash)
 {
     size_t place = hash & (places - 1);
@@ -173,8 +173,8 @@ static int sort_items(const Workspace *work, uint64_t *items, uint64_t *other, s
     return WORK_DONE;
 }
 
-/* Keep each of n hashes once, in ascending order; their number, or WORK_STOPPED. The table has 2 n places or
-   more. */
+/* Keep each of n hashes once, in ascending order. Returns their number, or WORK_STOPPED. The table has at
+   least 2 n places. */
 static ptrdiff_t sort_distinct(Workspace *work, size_t n)
 {
     uint64_t *hashes = work->hashes;
@@ -206,7 +206,7 @@ static int clear_table(Workspace *work, size_t places)
     return WORK_DONE;
 }
 
-/* Keep each hash once; their number, or WORK_STOPPED. */
+/* Keep each hash once. Returns their number, or WORK_STOPPED. */
 static ptrdiff_t keep_distinct(Workspace *work, size_t places, size_t count)
 {
     uint64_t *hashes = work->hashes, *table = work->table;
@@ -223,14 +223,14 @@ static ptrdiff_t keep_distinct(Workspace *work, size_t places, size_t count)
             return sort_distinct(work, found + count - i);
         }
         size_t fresh = hash ? !table[place] : !zeros++;
-        table[place] = hash; /* zero is put where zero was */
+        table[place] = hash; /* a hash of zero leaves the place empty */
         hashes[found] = hash;
         found += fresh;
     }
     return (ptrdiff_t)found;
 }
 
-/* The shingles of a text: `width` tokens each, without the `gap` behind the last one. */
+/* The shingles of a text: `width` tokens each, without the `gap` after the last one. */
 typedef struct {
     size_t count, width, gap;
 } Shingles;
@@ -240,7 +240,7 @@ static inline size_t shingle_length(const Workspace *work, const Shingles *all, 
     return work->starts[i + all->width] - all->gap - work->starts[i];
 }
 
-/* The order of the i-th and the j-th shingle, by length and then by bytes: below 0, 0 or above. */
+/* Compare the i-th and the j-th shingle, by length and then by bytes: below 0, 0 or above. */
 static int compare_shingles(const Workspace *work, const Shingles *all, size_t i, size_t j)
 {
     size_t left = shingle_length(work, all, i), right = shingle_length(work, all, j);
@@ -249,8 +249,8 @@ static int compare_shingles(const Workspace *work, const Shingles *all, size_t i
     return memcmp(work->text + work->starts[i], work->text + work->starts[j], left);
 }
 
-/* The same with no order, and without a call: most shingles of a bag are a few bytes. Reads up to 7 bytes
-   past the end. */
+/* Test two shingles for equality, without a call: most shingles of a bag are a few bytes. Reads up to 7
+   bytes past the end. */
 static inline int is_same_shingle(const Workspace *work, const Shingles *all, size_t i, size_t j)
 {
     const uint8_t *left = work->text + work->starts[i], *right = work->text + work->starts[j];
@@ -269,8 +269,8 @@ static inline void hash_repetition(Workspace *work, const Shingles *all, size_t 
         murmur3(work->text + work->starts[i], shingle_length(work, all, i), (uint32_t)times);
 }
 
-/* Sort the numbers of n shingles by their bytes, stably; `other` has room for as many. Returns where
-   they are then: at numbers or at other; NULL where the work was stopped. */
+/* Sort the numbers of n shingles by their bytes, stably; `other` has the same room. Returns the array that
+   holds them then, numbers or other, or NULL if the work was stopped. */
 static uint64_t *sort_by_bytes(const Workspace *work, const Shingles *all, uint64_t *numbers,
                                uint64_t *other, size_t n)
 {
@@ -295,8 +295,8 @@ static uint64_t *sort_by_bytes(const Workspace *work, const Shingles *all, uint6
     return numbers;
 }
 
-/* As hash_repetitions(), by sorting: for shingles whose hashes meet in the table or are the same. The
-   table and what is beside it have 2 places or more for each shingle. */
+/* Like hash_repetitions(), but by sorting, for shingles whose hashes collide in the table or are equal. The
+   table and `seen` have at least 2 places for each shingle. */
 static int sort_repetitions(Workspace *work, const Shingles *all)
 {
     uint64_t *items = work->table, *other = (uint64_t *)work->seen;
@@ -331,8 +331,8 @@ static int sort_repetitions(Workspace *work, const Shingles *all)
     return WORK_DONE;
 }
 
-/* Hash the i-th repetition of a shingle again, with seed i, so that it is an element of its own. Of two
-   shingles that have one hash, which only words chosen for it have, each is counted by itself. */
+/* Hash the i-th repetition of a shingle again, with seed i, so that it is an element of its own. Two
+   shingles with one hash, which only chosen words have, are counted separately. */
 static int hash_repetitions(Workspace *work, size_t places, const Shingles *all)
 {
     uint64_t *table = work->table;
@@ -360,7 +360,7 @@ static int hash_repetitions(Workspace *work, size_t places, const Shingles *all)
     return WORK_DONE;
 }
 
-/* Bytes hashed, and shingles, between two looks at signals. */
+/* Bytes hashed, and shingles, between two checks for signals. */
 #define BYTES_AT_ONCE ((size_t)1 << 28)
 
 int hash_slices(Workspace *work, size_t count, size_t width, size_t gap)
@@ -368,7 +368,7 @@ int hash_slices(Workspace *work, size_t count, size_t width, size_t gap)
     for (size_t done = 0, many; done < count; done += many) {
         const size_t *starts = work->starts + done;
         many = count - done < AT_ONCE ? count - done : AT_ONCE;
-        /* Every byte is in `width` shingles at most. */
+        /* Every byte is in at most `width` shingles. */
         while (many > 1 && starts[many + width - 1] - starts[0] > BYTES_AT_ONCE / width)
             many /= 2;
         if (done && is_stopped(work->listener))
@@ -378,7 +378,7 @@ int hash_slices(Workspace *work, size_t count, size_t width, size_t gap)
     return WORK_DONE;
 }
 
-/* `gap` is the length of the separator behind a shingle, which is not part of it. */
+/* `gap` is the length of the separator after a shingle, which is not part of it. */
 ptrdiff_t shingle_tokens(Workspace *work, size_t tokens, size_t gap, size_t k, int bag)
 {
     size_t width = tokens > k ? k : tokens, count = tokens - width + 1;
@@ -387,7 +387,7 @@ ptrdiff_t shingle_tokens(Workspace *work, size_t tokens, size_t gap, size_t k, i
         || reserve(&work->table, &work->table_size, places, sizeof *work->table)
         || (bag && reserve(&work->seen, &work->seen_size, places, sizeof *work->seen)))
         return -1;
-    /* All hashes first: they do not wait for each other, and looking up would make them. */
+    /* All hashes first: they are independent of one another, and look-ups in between would stall them. */
     if (hash_slices(work, count, width, gap)
         || (bag && hash_repetitions(work, places, &(Shingles){count, width, gap})))
         return WORK_STOPPED;

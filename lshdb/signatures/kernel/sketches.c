@@ -1,22 +1,22 @@
-/* Hashes -> signature row, by scheme fss (fss.py) or universal (universal.py).
+/* Signature rows of hashes, by scheme fss (fss.py) or universal (universal.py).
 
-   fss: throws are made in rounds, and a value carries its round above its 32 bits, so that the order of the
-   throws makes no difference, nor do rounds past the one that fills the last slot. */
+   fss: throws are made in rounds, and a value carries its round above its 32 bits. So neither the order of
+   the throws nor rounds past the one that fills the last slot make a difference. */
 
 #include <stdlib.h>
 
 #include "hashing.h"
 #include "kernel.h"
 
-/* Sets below this are thrown a vector of rounds at a time, others a vector of elements. */
+/* Sets smaller than this are thrown one vector of rounds at a time, others one vector of elements. */
 #define SMALL 24
 
-/* Throws before the first look for empty slots, and between looks. To fill K slots takes K log K, 5.4 K
-   for 128 slots. */
+/* Throws before the first check for empty slots, and between checks. Filling K slots takes K log K throws,
+   5.4 K for 128 slots. */
 #define FIRST_THROWS(num_perm) (4 * (size_t)(num_perm))
 #define MORE_THROWS(num_perm) ((size_t)(num_perm) / 2)
 
-/* Hashes times slots between two looks at signals. */
+/* Hashes times slots between two checks for signals. */
 #define UNIVERSAL_STEPS ((size_t)1 << 24)
 
 static int sketch_fss(Workspace *work, uint64_t *hashes, size_t n, uint32_t num_perm,

@@ -1,4 +1,4 @@
-/* Text -> words with one blank after each (shingling/units.py), and the marks where they begin. */
+/* Cut a text into words with one blank after each (shingling/units.py), and mark where they begin. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -26,7 +26,7 @@ static const uint32_t spaceless_ranges[][2] = {
 
 enum { CLASS_NONE = 1, CLASS_WORD, CLASS_SINGLE };
 
-/* Classes of the code points below 0x20000, filled once at import, then only read. */
+/* Classes of the code points below 0x20000; filled once at import, then only read. */
 static uint8_t classes[0x20000];
 
 static int is_spaceless(uint32_t point)
@@ -69,10 +69,10 @@ static inline uint32_t point_of(const uint8_t *bytes, size_t width)
                               | (bytes[2] & 0x3Fu) << 6 | (bytes[3] & 0x3Fu);
 }
 
-/* Characters until `end` is reached or passed. A byte of ASCII goes without a branch on what it is. A word
-   takes at most a byte of out for a byte of text, and a single character a blank more than its 3 or 4
-   bytes: 2 * length + 1 bytes hold all. (The place is kept in variables: for all that C knows, writing a
-   byte might change it.) */
+/* Take characters until `end` is reached or passed. ASCII is handled without a branch on the byte. A word
+   takes at most one byte of `out` per byte of text, and a single character takes a blank more than its 3 or
+   4 bytes, so 2 * length + 1 bytes hold everything. (The place is kept in variables: for all that C knows,
+   writing a byte might change it.) */
 static inline void take_words(Place *place, uint8_t *out, const uint8_t *text, size_t end)
 {
     size_t i = place->read, written = place->written, inside = place->inside;
@@ -116,8 +116,8 @@ size_t split_words_plain(uint8_t *out, const uint8_t *text, size_t length)
     return end_words(&place, out);
 }
 
-/* starts[i] is where token i begins; each token ends in a separator, and starts[n] is behind the last
-   one. Returns n. Up to 8 numbers more than that are written. */
+/* starts[i] is the start of token i; each token ends in a separator, and starts[n] is after the last one.
+   Returns n. Up to 8 more numbers are written. */
 size_t mark_starts_plain(size_t *starts, const uint8_t *text, size_t length, uint8_t separator)
 {
     size_t found = 0;
@@ -145,7 +145,7 @@ AVX2 size_t split_words_avx2(uint8_t *out, const uint8_t *text, size_t length)
     while (place.read + 32 <= length) {
         __m256i bytes = _mm256_loadu_si256((const __m256i *)(text + place.read));
         uint32_t wide = (uint32_t)_mm256_movemask_epi8(bytes);
-        if (wide) /* as far as the last character that is not ASCII, at least */
+        if (wide) /* at least as far as the last character that is not ASCII */
             take_words(&place, out, text, place.read + 32 - (size_t)__builtin_clz(wide));
         else
             put(&place, out, bytes, words_of(bytes));
@@ -154,7 +154,7 @@ AVX2 size_t split_words_avx2(uint8_t *out, const uint8_t *text, size_t length)
     return end_words(&place, out);
 }
 
-/* Reads up to 31 bytes past the end, and writes up to 8 numbers too many: callers keep room. */
+/* Reads up to 31 bytes past the end and writes up to 8 numbers too many; callers keep room for that. */
 AVX2 size_t mark_starts_avx2(size_t *starts, const uint8_t *text, size_t length, uint8_t separator)
 {
     const __m256i wanted = _mm256_set1_epi8((char)separator);
@@ -166,7 +166,7 @@ AVX2 size_t mark_starts_avx2(size_t *starts, const uint8_t *text, size_t length,
         if (length - i < 32)
             mask &= (UINT32_C(1) << (length - i)) - 1;
         size_t many = (size_t)__builtin_popcount(mask);
-        /* Eight at a time, whether there are as many or not: only few words are so short. */
+        /* Always eight at a time: there are rarely more, as few words are that short. */
         for (size_t done = 0; done < many; done += 8)
             for (size_t j = 0; j < 8; j++) {
                 next[done + j] = i + (size_t)_tzcnt_u32(mask) + 1;

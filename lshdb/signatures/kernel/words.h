@@ -1,4 +1,4 @@
-/* Text -> words, at each level of instructions; see words.c. */
+/* Cut texts into words, at each level of instructions; see words.c. */
 
 #ifndef LSHDB_WORDS_H
 #define LSHDB_WORDS_H
