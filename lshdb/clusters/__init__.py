@@ -1,1 +1,1 @@
-"""Verified pairs -> clusters, and the questions that are answered from them."""
+"""Verified pairs -> clusters, and the questions that they answer."""

@@ -1,17 +1,17 @@
-"""A graph folded by the clusters of its nodes: links between those that clusters are called after.
+"""A graph folded by the clusters of its nodes: links between the documents that name clusters.
 
     file of links    -> sums of (source, target), sorted, on disk
     a round          -> every node looked up by its key, some thousand at a time: a document of a
-                        cluster becomes the one that the cluster is called after
+                        cluster becomes the document that names the cluster
                      -> sums again, of fewer links
 
-Where nodes are hosts and documents their links, a round makes other hosts alike: two that link to
-two mirrors link to one host now. So the rounds after the first make documents of the links as they
-have become, in an index of their own that is gone with the round, until one merges nothing.
+If nodes are hosts and their documents are their links, a round makes other hosts alike: two that
+linked to two mirrors now link to one host. So each later round makes documents of the links as they
+have become, in a temporary index, until a round merges nothing.
 
 Decided: everything that grows with the graph is on disk (``disksort/sorted_rows.py``); memory
-holds some thousand keys, and the links of one host where hosts are documents. A node that was
-replaced has no link any longer, so that no later round replaces it again.
+holds some thousand keys and, if hosts are documents, the links of one host. A replaced node has no
+link any more, so no later round replaces it again.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ class Contraction(Iterator[tuple[str, str, int]]):
     """A contracted graph: its links, sorted by source and target, by code points.
 
     An iterator of (source, target, count), and a context manager. It lies in temporary files that
-    are gone when it is closed, or nobody holds it any longer.
+    are removed when it is closed or freed.
 
     Attributes
     ----------
     n_read : int
         Lines of the file that hold a link.
     rejected : int
-        Lines that hold none.
+        Lines that do not hold a link.
     merged : tuple of int
-        How many nodes each round replaced; of a contraction that was repeated until nothing changed
-        the last number is 0.
+        How many nodes each round replaced; if rounds were repeated until nothing changed, the last
+        number is 0.
     """
 
     def __init__(self, n_read: int, rejected: int) -> None:
@@ -81,7 +81,7 @@ class Contraction(Iterator[tuple[str, str, int]]):
 
     @property
     def mapping(self) -> Iterator[tuple[str, str]]:
-        """(node, what it became in the end) of every node that was replaced, sorted by node."""
+        """Yield (node, its final replacement) for every replaced node, sorted by node."""
         return ((node, last) for node, last, _ in self._replaced)
 
     def __next__(self) -> tuple[str, str, int]:
@@ -90,7 +90,7 @@ class Contraction(Iterator[tuple[str, str, int]]):
         return next(self._rows)
 
     def close(self) -> None:
-        """Drop the temporary files; nothing is left to be given."""
+        """Remove the temporary files; no links are left to read."""
         self._close()
 
     def __enter__(self) -> Contraction:
@@ -105,7 +105,7 @@ class Contraction(Iterator[tuple[str, str, int]]):
         self.close()
 
     def _hold(self, links: Sums, replaced: Scratch) -> None:
-        """Take over what a round has made, in place of what the one before had."""
+        """Keep what a round has made, instead of the result of the one before."""
         self._files.close()
         self._links = self._files.enter_context(links)
         self._replaced = self._files.enter_context(replaced)
@@ -127,7 +127,7 @@ def contract_links(
     Parameters
     ----------
     params : IndexParams
-        Those of the index, and of the indexes that later rounds make.
+        Parameters of the index, and of the indexes that later rounds make.
     threshold : float
         Lowest level of an edge.
     linked : callable
@@ -159,7 +159,7 @@ def _check_sets(params: IndexParams) -> None:
         kind = "bags" if params.bag else "sets"
         of_texts = f"{kind} of shingles of unit {params.unit}, k {params.k}"
         raise ParameterError(
-            "repeat takes the links of a host for its document, a set of single tokens; this index "
+            "repeat takes the links of a host as its document, a set of single tokens; this index "
             f"compares {f'bodies by {params.metric}' if is_dense else of_texts}",
             hint="make the index with --unit token --k 1, and give each host its links as tokens",
         )
@@ -188,7 +188,7 @@ def _read(
 
 
 def _fold(result: Contraction, snapshot: Snapshot, labels: Labels, drop_loops: bool) -> None:
-    """One round: every node of the links becomes its representative."""
+    """Do one round: replace every node of the links by its representative."""
     before = result._replaced.count()
     with ExitStack() as unless_done:
         links, replaced = Sums(), Scratch()
@@ -214,7 +214,7 @@ def _fold(result: Contraction, snapshot: Snapshot, labels: Labels, drop_loops: b
 
 
 def _representatives(snapshot: Snapshot, labels: Labels, nodes: set[str]) -> dict[str, str]:
-    """What nodes become, for those that become another one."""
+    """Return the replacements of the nodes that are replaced."""
     signatures = snapshot.signatures_of_keys(nodes)
     found, doc_ids = labels(distinct(np.array(list(signatures.values()), dtype=np.int64)))
     keys = snapshot.keys_of(distinct(doc_ids))
@@ -225,7 +225,7 @@ def _representatives(snapshot: Snapshot, labels: Labels, nodes: set[str]) -> dic
         }
     except KeyError as error:
         raise DamageError(
-            f"a cluster is called after document {error}, which is not there",
+            f"a cluster is named after document {error}, which does not exist",
             hint="run lshdb check",
         ) from error
     return {
@@ -239,7 +239,7 @@ def _representatives(snapshot: Snapshot, labels: Labels, nodes: set[str]) -> dic
 def _clustered(
     links: Sums, params: IndexParams, state: EdgeState, threshold: float
 ) -> Iterator[Snapshot]:
-    """An index of the sources by their targets, with its clusters, for as long as it is asked."""
+    """Open a temporary index of the sources by their targets, with its clusters."""
     from lshdb.clusters.update import NO_CAP, update_clusters
     from lshdb.ingest.add import add_documents
     from lshdb.signatures.families import family_of
@@ -278,7 +278,7 @@ def _clustered(
 
 
 def _hosts(links: Sums) -> Iterator[Document]:
-    """A document for each source with a link that is no loop: its targets, sorted."""
+    """Yield a document for each source with a link that is not a loop: its targets, sorted."""
     for source, rows in itertools.groupby(links, key=itemgetter(0)):
         targets = [target for _, target, _ in rows if target != source]
         if targets:

@@ -1,17 +1,16 @@
-"""Stored edges -> which documents to keep, and which of those each dropped one repeats.
+"""Edges -> which documents to keep, and which kept document each dropped one repeats.
 
-The documents are gone through in order of preference: one that nothing kept before repeats is kept,
-and everything verified to be similar to it is dropped for it. So no dropped document is unlike the
-one that stands for it, however long the chain of similar documents is, and no two that are kept are
-a verified pair.
+Documents are visited in order of preference: one that repeats no kept document is kept, and
+everything verified to be similar to it is dropped for it. So every dropped document is similar to
+the one that stands for it, however long the chain, and no two kept documents are a verified pair.
 
-Pairs that meet in large buckets alone may not be stored. So what would be kept is looked up in its
-large buckets (``missed_pairs.py``); a pair found there counts as the stored ones do, and the choice
-is made again, until nothing is found. What has once been compared is not compared again.
+Pairs that meet only in large buckets may not be stored. So the documents to be kept are looked up
+in their large buckets (``missed_pairs.py``); a pair found there counts as the stored ones do, and
+the choice is made again, until nothing is found. No pair is compared twice.
 
-All copies of a document have the same edges, so the choice is one between signatures, each spoken
-for by the most preferred of its documents. Memory grows with the documents that have a
-near-duplicate, by some sixty bytes each.
+All copies of a document have the same edges, so the choice is between signatures, each represented
+by its most preferred document. Memory grows with the documents that have a near-duplicate, by some
+sixty bytes each.
 """
 
 from __future__ import annotations
@@ -41,23 +40,23 @@ _DOCUMENTS = 10_000
 
 Ids = NDArray[np.int64]
 FieldValues = Callable[[Ids], list[object]]
-"""Values by which documents are compared, for some doc_ids; None for one that has none."""
+"""Values by which documents are compared, for some doc_ids; None for a document without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether to keep a document, and why not.
+    """Whether to keep a document, and if not, why.
 
     Attributes
     ----------
     key : str
     keep : bool
     kept_key : str or None
-        The document that is kept in its place; None where it is kept itself.
+        The document that is kept instead; None if this one is kept.
     similarity : float or None
         How similar the two are.
     method : str or None
-        What gave the similarity.
+        How the similarity was found.
     """
 
     key: str
@@ -79,8 +78,8 @@ class Decisions:
         doc_id of the document that is kept instead.
     similarities : ndarray of float64, shape (n,)
     unchecked : PairCount or None
-        Pairs of what is kept that may be near-duplicates all the same, because there were too many
-        pairs to compare in their large buckets; None where all were compared.
+        Kept pairs that may still be near-duplicates, because their large buckets had too many pairs
+        to compare; None if all were compared.
     """
 
     doc_ids: Ids
@@ -89,7 +88,7 @@ class Decisions:
     unchecked: PairCount | None = None
 
     def dropped(self, doc_ids: Ids) -> NDArray[np.bool_]:
-        """Which of some documents are to be dropped."""
+        """Return which of some documents are to be dropped."""
         if not len(self.doc_ids):
             return np.zeros(len(doc_ids), dtype=bool)
         places = np.minimum(np.searchsorted(self.doc_ids, doc_ids), len(self.doc_ids) - 1)
@@ -106,23 +105,23 @@ def decide(
     values: FieldValues | None = None,
     unlinked: Unlinked | None = None,
 ) -> Decisions:
-    """Choose.
+    """Decide which documents to drop.
 
     Parameters
     ----------
     snapshot : Snapshot
-        With edges down to the threshold at least.
+        With edges at least down to the threshold.
     threshold : float
     keep : str
         ``first``, ``last``, ``longest``, ``shortest``; or ``field:NAME`` for the document with the
         largest value of a column of ``document``, ``field:-NAME`` for the smallest. Equals, and
-        documents without a value, come in the order in which they came in.
+        documents without a value, are taken oldest first.
     since : int, optional
-        Drop only documents of this batch or later ones, and only for documents before it.
+        Drop only documents from this batch on, and only for documents before it.
     values : callable, optional
-        Values of the field, where it is no column.
+        Values of the field, if it is not a column.
     unlinked : Unlinked, optional
-        Looks for pairs that are not stored.
+        Finds pairs that are not stored.
 
     Raises
     ------
@@ -148,12 +147,12 @@ def decide(
 def _choose(
     snapshot: Snapshot, edges: Edges, preference: Callable[[Ids], Ids], since: int | None
 ) -> tuple[Decisions, Ids]:
-    """The choice by some edges, and the signatures of which all documents are dropped."""
+    """Choose by some edges; also return the signatures whose documents are all dropped."""
     nodes = distinct(np.concatenate([edges.left, edges.right]))
     doc_ids, signature_ids, batch_ids = _involved(snapshot, nodes)
     ranks = preference(doc_ids)
     if since is not None:
-        # What is older comes before all that is new, and is never dropped itself.
+        # Older documents come before all new ones, and are never dropped.
         ranks = np.where(batch_ids < since, ranks, ranks + len(ranks))
     speakers = np.lexsort((ranks, signature_ids))
     speakers = speakers[np.flatnonzero(np.diff(signature_ids[speakers], prepend=-1))]
@@ -180,7 +179,7 @@ def _choose(
 def decisions(
     snapshot: Snapshot, chosen: Decisions, method: str, *, only: str = "all"
 ) -> Iterator[Decision]:
-    """Spell the choice out for every document, in the order in which they came in.
+    """Yield the decision for every document, oldest first.
 
     Parameters
     ----------
@@ -205,7 +204,7 @@ def decisions(
 
 
 def _involved(snapshot: Snapshot, nodes: Ids) -> tuple[Ids, Ids, Ids]:
-    """Documents that have a copy or an edge: doc_ids (sorted), signature ids, batch ids."""
+    """Return documents with a copy or an edge: doc_ids (sorted), signature ids, batch ids."""
     shared = np.fromiter(snapshot.shared_signatures(), dtype=np.int64)
     wanted = np.union1d(nodes, shared)
     found = [np.empty((3, 0), dtype=np.int64)]
@@ -228,7 +227,7 @@ def _nearest_old(
     right: Ids,
     similarities: NDArray[np.float64],
 ) -> tuple[Ids, Ids]:
-    """For each signature without an old document the most similar one that has some, or itself."""
+    """Return for each signature without old documents the most similar one with some, or itself."""
     one = np.searchsorted(ids, np.concatenate([left, right]))
     other = np.searchsorted(ids, np.concatenate([right, left]))
     both = np.concatenate([similarities, similarities])
@@ -242,7 +241,7 @@ def _nearest_old(
 
 
 def _preference(snapshot: Snapshot, keep: str, values: FieldValues | None) -> Callable[[Ids], Ids]:
-    """From sorted doc_ids to their ranks, 0 for the most preferred."""
+    """Return a function from sorted doc_ids to their ranks, 0 for the most preferred."""
     if keep == "first":
         return lambda doc_ids: np.arange(len(doc_ids))
     if keep == "last":
@@ -262,7 +261,7 @@ def _preference(snapshot: Snapshot, keep: str, values: FieldValues | None) -> Ca
             raise ParameterError(
                 f"keep is {keep!r}, and documents have no field {name!r}; "
                 f"expected one of {', '.join(_COLUMNS)}",
-                hint="fields of the input are known where a file is filtered",
+                hint="fields of the input are known only when a file is filtered",
             )
 
         def values(doc_ids: Ids) -> list[object]:
@@ -272,7 +271,7 @@ def _preference(snapshot: Snapshot, keep: str, values: FieldValues | None) -> Ca
 
 
 def _ranked(found: list[object], descending: bool) -> Ids:
-    """Ranks by value, numbers before texts before nothing; equals in the order given."""
+    """Return ranks by value: numbers before texts before nothing; equals in the order given."""
     numbers = [i for i, value in enumerate(found) if isinstance(value, int | float)]
     texts = [i for i, value in enumerate(found) if isinstance(value, str)]
     none = [i for i, value in enumerate(found) if not isinstance(value, int | float | str)]

@@ -1,4 +1,4 @@
-"""A file without the lines whose documents are to be dropped: what survives, byte for byte."""
+"""A file without the lines whose documents are to be dropped, byte for byte."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _FIELDS_NAMED = 10
 
 @dataclass(slots=True)
 class FilterCounts:
-    """What became of the lines of a file; complete when all have been given.
+    """What became of the lines of a file; complete when all have been read.
 
     Attributes
     ----------
     kept, dropped : int
         Lines.
     unknown : int
-        Of those kept, how many hold no document of the index.
+        Kept lines without a document in the index.
     too_long : int
-        Of those unknown, how many were over the limit and not looked into.
+        Unknown lines that were over the limit and not parsed.
     """
 
     kept: int = 0
@@ -49,9 +49,9 @@ class FilterCounts:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether less than one line in a hundred holds a document of the index.
+        """Whether less than one line in a hundred has its document in the index.
 
-        Then it may not be the file that was meant.
+        Then it may not be the intended file.
         """
         return 99 * (self.kept + self.dropped - self.unknown) < self.unknown
 
@@ -64,7 +64,7 @@ class Survivors(Iterator[bytes]):
     counts : FilterCounts
         Complete when the last line has been given.
     state, unchecked
-        As of :class:`~lshdb.groups.StoredAnswer`.
+        As in :class:`~lshdb.groups.StoredAnswer`.
     """
 
     def __init__(self, lines: Iterator[bytes], counts: FilterCounts) -> None:
@@ -86,17 +86,17 @@ def surviving_lines(
     limit: int,
     counts: FilterCounts,
 ) -> Iterator[bytes]:
-    """The lines of a JSON Lines file whose documents are kept, as they lie.
+    """Yield the lines of a JSON Lines file whose documents are kept, unchanged.
 
-    A line that holds no document of the index is kept: nothing says that it repeats anything. So
-    is a line over the limit, which could be no document. But a file of which no line holds one is
-    not the file that is meant: of a file that can be read twice all lines are looked at before the
-    first is given, up to one that does, and of a stream the first thousand.
+    A line without a document in the index is kept, because nothing shows that it repeats anything.
+    So is a line over the limit, which cannot be a document. But a file without any line in the
+    index is not the intended one. So lines are read up to the first one in the index before the
+    first is given: all of a file that can be read twice, the first thousand of a stream.
 
     Raises
     ------
     InputError
-        No line holds a document of the index, or the file cannot be read to its end.
+        No line has a document in the index, or the file cannot be read to its end.
     """
     chunks = _some_lines(path, limit)
     if os.path.isfile(path):
@@ -129,9 +129,9 @@ def _require_documents(
     *,
     is_all: bool,
 ) -> None:
-    """Refuse lines of which none holds a document of the index, and say why that is.
+    """Refuse lines of which none has a document in the index, and say why.
 
-    An empty file is nothing to refuse. Lines are taken up to the first that holds a document.
+    An empty file is accepted. Lines are read up to the first one with a document.
 
     Raises
     ------
@@ -158,8 +158,8 @@ def _require_documents(
     if record is None:
         look = look or is_delimited(head)
         raise InputError(
-            f"{name} is no JSON Lines file" + (f"; it looks like {look.what}" if look else ""),
-            hint=look.advice if look else "expected one JSON object a line, as they were added",
+            f"{name} is not a JSON Lines file" + (f"; it looks like {look.what}" if look else ""),
+            hint=look.advice if look else "expected one JSON object per line, as they were added",
         )
     lines = f"{n_lines:,} lines" if is_all else f"first {n_lines:,} lines"
     if example is None:
@@ -169,14 +169,14 @@ def _require_documents(
             hint=f"name the field with --key-field; the first object has {fields or 'no field'}",
         )
     raise InputError(
-        f"none of the {lines} of {name} holds a document of the index; a key is {example!r:.100}",
+        f"none of the {lines} of {name} has a document in the index; a key is {example!r:.100}",
         hint="check that the file was added to this index, and --key-field"
-        + ("" if is_all else "; of a file, unlike a stream, all lines are looked at"),
+        + ("" if is_all else "; only a file, not a stream, is searched to its end"),
     )
 
 
 def _some_lines(path: str | os.PathLike[str], limit: int) -> Iterator[list[RawLine]]:
-    """Lines to be looked up together: so many, or so many bytes."""
+    """Yield lines to be looked up together, limited by number and bytes."""
     chunk: list[RawLine] = []
     size = 0
     for line in read_raw_lines(path, limit=limit):
@@ -192,7 +192,7 @@ def _some_lines(path: str | os.PathLike[str], limit: int) -> Iterator[list[RawLi
 def field_values(
     snapshot: Snapshot, path: str | os.PathLike[str], keep: str, *, key_field: str, limit: int
 ) -> Callable[[NDArray[np.int64]], list[object]] | None:
-    """Values of the field that ``keep`` names, by doc_id; None where it names none.
+    """Return values of the field that ``keep`` names, by doc_id; None if it names none.
 
     The first line of a key counts.
     """
@@ -200,7 +200,7 @@ def field_values(
         return None
     if os.fspath(path) == "-":
         raise ParameterError(
-            "standard input can be read only once, and choosing by a field takes two passes",
+            "standard input can be read only once, but choosing by a field takes two passes",
             hint="write it to a file first",
         )
     field = keep.removeprefix("field:").removeprefix("-")

@@ -1,13 +1,12 @@
 """Documents that would be kept -> near-duplicate pairs of them that large buckets hide.
 
-Large buckets are linked through leaders and not compared, so the stored pairs may lack some. Most
-of what lies in such a bucket is dropped for something else, so comparing those that are left is
-cheap: each pair of them that shares a large bucket is compared by signature, and verified as the
-stored ones were.
+The documents of large buckets are joined through leaders, so the stored pairs may lack some. Most
+documents of such a bucket are dropped for another one, so comparing the rest is cheap: each pair of
+them that shares a large bucket is compared by signature, and verified as the stored ones were.
 
-Boilerplate makes buckets in which thousands of unlike documents are left, where that would be
-quadratic. So buckets are taken from the smallest on until ``MOST_PAIRS`` pairs are compared, some
-seconds. How many pairs the others hide is estimated (``loss.py``), for whoever asked to be told.
+Boilerplate makes buckets in which thousands of unlike documents remain; comparing those would be
+quadratic. So buckets are taken from the smallest on until ``MOST_PAIRS`` pairs are compared, which
+takes some seconds. How many pairs the others hide is estimated (``loss.py``) if the caller asks.
 """
 
 from __future__ import annotations
@@ -49,26 +48,26 @@ Ids = NDArray[np.int64]
 
 @dataclass(slots=True)
 class _Plan:
-    """Which large buckets are compared, and which are too many."""
+    """Which large buckets to compare, and which have too many pairs."""
 
     compared: Ids
     sampled: Ids
 
 
 class Unlinked:
-    """Looks for near-duplicates among documents that are to be kept.
+    """Finds near-duplicates among documents that are to be kept.
 
     Parameters
     ----------
     snapshot : Snapshot
     family : Family
     state : EdgeState
-        Of the stored pairs.
+        State of the stored pairs.
     threshold : float
         At least that of the state.
     since : int, optional
-        Only pairs of a signature that documents of this batch or later ones alone have, and one
-        that an older document has.
+        Only pairs of a signature whose documents are all of this batch or later, and one that an
+        older document has.
     """
 
     def __init__(
@@ -88,7 +87,7 @@ class Unlinked:
         self._counts = counts
         there = counts.held > 0
         there[state.n_signatures :] = False
-        # A pair has one signature of those to be kept that are asked about, and one of the others.
+        # A pair has one signature to be kept that is asked about, and one of the others.
         self._asked = there if since is None else there & (counts.held == counts.new)
         self._other = there if since is None else there & (counts.held > counts.new)
         self._is_same = since is None
@@ -96,9 +95,9 @@ class Unlinked:
         self._plan: _Plan | None = None
 
     def among(self, gone: Ids) -> Edges:
-        """Pairs at the threshold among all signatures but some, each once.
+        """Return pairs at the threshold among all signatures except some, each once.
 
-        Signatures that were there before and are there again are compared with each other no more.
+        Signatures that were compared with each other before are not compared again.
         """
         asked, other = self._left(gone)
         fresh = asked & ~self._checked
@@ -135,12 +134,12 @@ class Unlinked:
         )
 
     def unchecked(self, gone: Ids) -> PairCount | None:
-        """Near-duplicate pairs of what is left in the buckets that were not compared."""
+        """Estimate near-duplicate pairs of the rest in the buckets that were not compared."""
         if self._plan is None or not len(self._plan.sampled):
             return None
         asked, other = (each.astype(np.int64) for each in self._left(gone))
         if self._is_same:
-            counts = DocumentCounts(asked, asked)  # of copies one is kept
+            counts = DocumentCounts(asked, asked)  # one of several copies is kept
         else:
             held, new = self._counts.held, self._counts.new
             counts = DocumentCounts(other * (held - new), asked * new)
@@ -152,12 +151,12 @@ class Unlinked:
             self._snapshot, self._family, frame,
             threshold=self._threshold, method=self._state.method, found_by="another bucket",
         )  # fmt: skip
-        if found is None:  # nothing is here to look at: no pair, or all of them
+        if found is None:  # there is nothing to compare: no pair, or all of them
             return PairCount(0.0, 0.0, float(frame.columns()[2].sum()), False, 0)
         return found
 
     def _keys_of(self, compared: Ids, fresh: NDArray[np.bool_]) -> Ids:
-        """The large buckets to be compared; of few signatures, those that they are in."""
+        """Return the large buckets to compare; for few signatures, only their own buckets."""
         ids = np.flatnonzero(fresh)
         if len(ids) > _BUCKETS:
             return compared
@@ -172,7 +171,7 @@ class Unlinked:
         return asked, other
 
     def _planned(self, most: int, asked: NDArray[np.bool_], other: NDArray[np.bool_]) -> _Plan:
-        """Large buckets by the pairs that are left in them, the smallest first."""
+        """Sort large buckets by the pairs that are left in them, the smallest first."""
         keys, pairs = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
         bands = self._family.params.bands
         for buckets in survey(self._snapshot, bands=bands, above=most):
@@ -196,7 +195,7 @@ class Unlinked:
         other: NDArray[np.bool_],
         fresh: NDArray[np.bool_],
     ) -> Iterator[tuple[Ids, Ids]]:
-        """Pairs in some buckets, of which one was not compared before; each once a bucket."""
+        """Yield pairs in some buckets with a signature not compared before, once per bucket."""
         held: list[tuple[Ids, Ids]] = []
         size = 0
         for start in range(0, len(keys), _BUCKETS):
@@ -220,7 +219,7 @@ class Unlinked:
     def _pairs_of_fresh(
         self, buckets: Buckets, other: NDArray[np.bool_], fresh: NDArray[np.bool_]
     ) -> Iterator[tuple[Ids, Ids]]:
-        """The pairs of those that were not compared before, one of them at a time."""
+        """Yield the pairs of those not compared before, one signature at a time."""
         ends = np.cumsum(buckets.sizes)
         for begin, end in zip((ends - buckets.sizes).tolist(), ends.tolist(), strict=True):
             inside = buckets.members[begin:end]
@@ -233,7 +232,7 @@ class Unlinked:
                 yield np.minimum(ones, rest), np.maximum(ones, rest)
 
     def _suffice(self, left: Ids, right: Ids) -> Edges:
-        """Those of some pairs whose signatures are enough alike, and that do share a bucket."""
+        """Keep the pairs whose signatures are similar enough and that do share a bucket."""
         params = self._family.params
         rows, places = self._snapshot.signatures.among(np.concatenate([left, right]))
         agreement = compare_rows(rows, places[: len(left)], rows, places[len(left) :], **params.cut)

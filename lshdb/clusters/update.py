@@ -1,17 +1,17 @@
-"""Keeping verified edges and clusters, and bringing them up to date at the cost of what changed.
+"""Keeping edges and clusters, and updating them at the cost of what changed.
 
     new signatures                  -> their verified pairs -> table edge
     ends of new edges, signatures that gained or lost a document
-                                    -> the clusters they are in: these are cut and joined anew
-                                       from their edges; all others stay as they lie
+                                    -> their clusters, which are cut and joined again from their
+                                       edges; all others stay as they are
 
-The first time, and when a lower threshold, another method or another cap is asked for, everything
-is done from the beginning. Clusters at a *higher* threshold need no new pass: they are made of the
+The first time, and when you ask for a lower threshold, another method or another cap, everything is
+done from the beginning. Clusters at a *higher* threshold need no new pass: they are made from the
 edges that suffice.
 
-Decided: edges are found when clusters are asked for and not by ``add``, so that a night's add costs
-no more than it must; the question takes the writer lock for as long as there is something to
-bring up to date, and is plain reading otherwise. All of one update is one transaction.
+Decided: edges are found when you ask for clusters, not by ``add``, so a nightly add costs no more
+than it must. The question takes the writer lock while there is something to update, and only reads
+otherwise. All of one update is one transaction.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from lshdb.storage.transactions.writer import Writer
 __all__ = ["MAX_BUCKET", "NO_CAP", "is_current", "update_clusters"]
 
 MAX_BUCKET = 1000
-"""Larger buckets are linked and not paired, unless another number is asked for."""
+"""Larger buckets are joined through leaders, not compared, unless you ask for another number."""
 NO_CAP = "none"
-"""Asks for all buckets to be paired."""
+"""Asks to compare the pairs of all buckets."""
 
 Ids = NDArray[np.int64]
 
 
 def is_current(snapshot: Snapshot, wanted: EdgeState) -> bool:
-    """Whether the stored edges cover all that is in, as far down as is wanted."""
+    """Return whether the stored edges cover the whole index, down to the wanted threshold."""
     state = snapshot.edges.state()
     return state is not None and _serves(state, wanted) and not _is_behind(snapshot, state)
 
@@ -65,28 +65,28 @@ def update_clusters(
     workers: int = 1,
     on_loss: Callable[[EdgeState, Loss], None] | None = None,
 ) -> EdgeState:
-    """Bring edges and clusters up to date, if they are not, and say what they cover.
+    """Update edges and clusters if they are not current, and return what they cover.
 
     Parameters
     ----------
     store : Store
     family : Family
     threshold : float
-        At least down to it.
+        Covers pairs at least down to it.
     method : {"signature", "exact"}
     max_bucket : int or "none", optional
-        As it was, or ``MAX_BUCKET``, if it is not given; "none" pairs buckets of any size.
+        By default as before, or ``MAX_BUCKET``; "none" compares buckets of any size.
     lock_timeout : float
         Seconds to wait for another writer.
     memory, workers : int
         See :func:`~lshdb.search.verified_pairs.find_links`.
     on_loss : callable, optional
-        Told what large buckets cost, where that has been worked out.
+        Receives what large buckets cost, if that was estimated.
 
     Raises
     ------
     LockedError, DatabaseError, LshdbError
-        Nothing was changed; also where they are not up to date and may not be written to.
+        Nothing was changed; also if they are not current and may not be written to.
     """
     with store.reading() as snapshot:
         state = snapshot.edges.state()
@@ -101,12 +101,12 @@ def update_clusters(
                 raise
             raise LshdbError(
                 f"{error.message}, and its clusters are not up to date",
-                hint="ask with --no-update (update=False) for what was found before, or have "
-                "someone who may write there run lshdb clusters",
+                hint="use --no-update (update=False) for what was found before, or ask a user who "
+                "may write there to run lshdb clusters",
             ) from error
         transaction = exits.enter_context(writer.transaction())
-        # Whoever held the lock before may have changed what is there. Pairs are read by a
-        # transaction of their own, which under the lock sees the same state.
+        # The last holder of the lock may have changed the index. Pairs are read by a separate
+        # transaction, which under the lock sees the same state.
         with store.reading() as snapshot:
             state = snapshot.edges.state()
             wanted = _wanted(state, threshold, method, max_bucket)
@@ -174,7 +174,7 @@ class _Update:
         self.loss: Loss | None = None
 
     def from_scratch(self) -> EdgeState:
-        """All edges and all clusters."""
+        """Make all edges and all clusters."""
         self._find(None)
         ends = [np.empty((2, 0), dtype=np.int64)]
         for edges in self._tables.edges(self._wanted.threshold):
@@ -184,7 +184,7 @@ class _Update:
         return self._reached(self._wanted)
 
     def catch_up(self, state: EdgeState) -> EdgeState:
-        """The edges of new signatures, and the clusters that are touched."""
+        """Add the edges of new signatures, and update the clusters that are touched."""
         tables, snapshot = self._tables, self._snapshot
         changed = snapshot.new_signatures(state.batch_id + 1)
         new = changed[changed >= state.n_signatures]
@@ -193,10 +193,10 @@ class _Update:
         touched = [changed, released]
         if len(dead):
             if state.hot_buckets:
-                # What hung together by a leader that is gone is to find another one.
+                # Documents joined through a leader that is gone must find another one.
                 new = np.union1d(new, self._neighbours(dead))
-            # The labels of what hung on it must be known before its edges are dropped; its own
-            # label is that of its cluster.
+            # Find the labels of what was joined to it before its edges are dropped; its own label
+            # is that of its cluster.
             tables.drop_edges_of(dead)
         touched += self._find(new)
         self._recluster(np.unique(np.concatenate(touched)))
@@ -207,7 +207,7 @@ class _Update:
         return np.setdiff1d(members, self._tables.dead())
 
     def _find(self, new: Ids | None) -> list[Ids]:
-        """Find edges and write them down; their ends."""
+        """Find edges and store them; return their ends."""
         if new is not None and not len(new):
             return []
         found = find_links(
@@ -230,7 +230,7 @@ class _Update:
         return ends
 
     def _recluster(self, touched: Ids) -> None:
-        """Cut and join anew the clusters in which some signatures are, or now come to be."""
+        """Cut and join again the clusters that hold some signatures, or come to hold them."""
         tables = self._tables
         labels = tables.labels_of(touched)
         members = np.union1d(tables.members_of(labels), touched)
@@ -242,7 +242,7 @@ class _Update:
         self._cluster(left, right, members)
 
     def _cluster(self, left: Ids, right: Ids, members: Ids | None) -> None:
-        """Write the clusters of some signatures, or of all."""
+        """Store the clusters of some signatures, or of all."""
         nodes, roots = connect(left, right)
         ids, firsts, counts = [], [], []
         for held in self._snapshot.edges.holders(members):
@@ -253,7 +253,7 @@ class _Update:
         if not ids:
             return
         signature_ids, first = np.concatenate(ids), np.concatenate(firsts)
-        # What is in no edge is a component of its own: copies of one document.
+        # A signature without an edge is its own component: copies of one document.
         root = signature_ids.copy()
         linked = contains(nodes, signature_ids)
         root[linked] = roots[np.searchsorted(nodes, signature_ids[linked])]

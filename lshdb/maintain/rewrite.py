@@ -191,7 +191,7 @@ class _Rewriting:
             self._transaction.runs.replace(columns.in_order())
 
     def _kept(self, columns: KeyColumns) -> Iterator[NDArray[np.uint32]]:
-        """The rows that stay, whose keys are put into the columns on the way."""
+        """Yield the rows that stay, whose keys are put into the columns on the way."""
         bands = self._params.bands
         # Columns are in the order of their keys as signed numbers: band 128 is the lowest.
         order = np.argsort(np.array([*range(bands), CONTENT_BAND], dtype=np.uint8).view(np.int8))
@@ -207,7 +207,7 @@ class _Rewriting:
             yield kept
 
     def _kept_vectors(self) -> Iterator[NDArray[Any]]:
-        """The vectors of the rows that stay."""
+        """Yield the vectors of the rows that stay."""
         seen = 0
         for vectors in verified_rows(self._snapshot, self._snapshot.vector_file):
             stays = self._contents[seen : seen + len(vectors)] != 0

@@ -1,1 +1,1 @@
-"""Questions to an index: query, pairs, verification, clusters."""
+"""Questions to an index: query, nearest, pairs, join, explain and SQL; how pairs are verified."""

@@ -1,18 +1,18 @@
 """Postings -> candidate pairs of signatures, a block at a time.
 
-Buckets with more than one posting come from SQL, grouped and in order of bucket key; or, where only
-some signatures are asked about and their rows are at hand, those signatures' buckets are looked up
-by key, at a cost that grows with what is asked and not with the index. Signatures that no document
-has any longer are left out.
+Buckets with several postings come from SQL, grouped and in order of bucket key. If only some
+signatures are asked about and their rows are at hand, their buckets are looked up by key instead,
+at a cost that grows with the question and not with the index. Signatures that no document has any
+more are left out.
 
-A bucket of m signatures makes m (m - 1) / 2 pairs. What becomes of one with more than ``most``:
+A bucket of m signatures makes m (m - 1) / 2 pairs. One with more than ``most`` signatures is
 
 left out
-    for ``pairs``: none of its pairs is a candidate through it, and all that is counted;
-linked
-    for clusters, where it matters only that what belongs together hangs together: its members are
-    compared with a leader, those that are like it are linked to it, the others choose a leader
-    among themselves, and so on, ``LEADERS`` times at most. That is linear in m.
+    for ``pairs``: none of its pairs is a candidate through it, and all of them are counted;
+joined through leaders
+    for clusters, which need only enough pairs to connect similar documents. Its members are
+    compared with a leader and paired with it if they are similar; the others choose a leader among
+    themselves, and so on, at most ``LEADERS`` times. That is linear in m.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
 BLOCK_PAIRS = 16_384
 LEADERS = 32
 _COMPARED = 16_384
-"""So many members are compared with their leader at a time, which bounds the memory for rows."""
+"""Members that are compared with their leader at a time, which bounds the memory for rows."""
 _PROBE_SIGNATURES = 2_000
 PART_SIGNATURES = 65_536
 """Postings of a band that are grouped at a time, on average: some 50 ms and 4 MB."""
@@ -58,7 +58,7 @@ _Part = TypeVar("_Part")
 
 
 class LargeBuckets(Protocol):
-    """What keeps buckets that are too large (``loss.py``)."""
+    """Collects buckets that are too large (``loss.py``)."""
 
     def add(self, buckets: Buckets) -> None:
         """Add some buckets."""
@@ -66,19 +66,19 @@ class LargeBuckets(Protocol):
 
 @dataclass(slots=True)
 class LeftOut:
-    """What was not compared, because its bucket was too large; complete when the search is.
+    """What was not compared because its bucket was too large; complete when the search is.
 
     Attributes
     ----------
     max_bucket : int or None
         The largest bucket whose pairs are all candidates.
     buckets : int
-        Buckets that were larger.
+        Number of larger buckets.
     pairs : int
-        Pairs of signatures in them that were not compared there; one that shares several such
-        buckets counts in each, and another bucket may have brought it all the same.
+        Pairs of signatures in them that were not compared there. A pair that shares several such
+        buckets counts in each, and another bucket may still have brought it.
     copy_groups, copy_pairs : int
-        Groups of more than ``max_bucket`` exact copies, and the pairs within them; ``pairs`` alone
+        Groups of more than ``max_bucket`` exact copies, and the pairs within them; only ``pairs``
         leaves them out.
     """
 
@@ -88,7 +88,7 @@ class LeftOut:
     copy_groups: int = 0
     copy_pairs: int = 0
     large: LargeBuckets | None = field(default=None, compare=False, repr=False)
-    """Takes down the buckets that are larger, where somebody wants to know."""
+    """Collects the larger buckets if somebody wants to know them."""
 
     def count(self, buckets: Buckets, n_new: Ids, n_compared: int = 0) -> None:
         """Count buckets that are too large.
@@ -97,9 +97,9 @@ class LeftOut:
         ----------
         buckets : Buckets
         n_new : ndarray of int64, shape (n,)
-            Signatures in each of which a pair must have one.
+            Number of signatures in each of which a pair must have one.
         n_compared : int
-            Pairs in them that were compared all the same.
+            Pairs in them that were still compared.
         """
         old = buckets.sizes - n_new
         pairs = buckets.sizes * (buckets.sizes - 1) // 2 - old * (old - 1) // 2
@@ -118,8 +118,8 @@ class Candidates:
     left, right : ndarray of int64, shape (n,)
         Signature ids, left below right.
     bands : ndarray of int64, shape (n,)
-        Band of the bucket; -1 where the pair is to be taken whatever its first band, because it
-        comes from a bucket that was linked.
+        Band of the bucket; -1 if the pair counts whatever its first band, because its bucket was
+        joined through leaders.
     """
 
     left: Ids
@@ -138,7 +138,7 @@ def candidates(
     row_source: RowSource | None,
     workers: int = 1,
 ) -> Iterator[Candidates]:
-    """Candidate pairs, in blocks; a pair comes once for each bucket that it shares.
+    """Yield candidate pairs, in blocks; a pair comes once for each bucket that it shares.
 
     Parameters
     ----------
@@ -150,12 +150,12 @@ def candidates(
     most : int, optional
         The largest bucket of which all pairs are candidates; larger ones are left out.
     like : float, optional
-        Link larger buckets by pairs of which that share of slots is equal, instead.
+        Join larger buckets through leaders instead, by pairs with this share of equal slots.
     left_out : LeftOut
         Filled on the way.
     row_source : callable, optional
-        Gives the rows of some that are new, by a snapshot of their state. None has to know them:
-        then all buckets are read.
+        Gives the rows of some new signatures, by a snapshot of their state. Without it all buckets
+        are read.
     workers : int
         Threads that read buckets ahead.
     """
@@ -194,7 +194,7 @@ class _Gathered:
         self.size = 0
 
     def add(self, piece: tuple[Ids, Ids, Ids]) -> bool:
-        """Add a piece; whether there is a block now."""
+        """Add a piece; return whether there is a block now."""
         self._pieces.append(piece)
         self.size += len(piece[0])
         return self.size >= BLOCK_PAIRS
@@ -206,7 +206,7 @@ class _Gathered:
 
 
 def _all_buckets(snapshot: Snapshot, params: IndexParams, workers: int) -> Iterator[Buckets]:
-    """All shared buckets, a range of keys at a time."""
+    """Yield all shared buckets, a range of keys at a time."""
     parts = 1 + snapshot.n_signatures // PART_SIGNATURES
     ranges = key_ranges(bands=params.bands, parts=parts)
     yield from _read_ahead(
@@ -215,7 +215,7 @@ def _all_buckets(snapshot: Snapshot, params: IndexParams, workers: int) -> Itera
 
 
 def _holding(buckets: Buckets, new: Ids) -> Buckets:
-    """The buckets that hold one of some signatures."""
+    """Return the buckets that hold one of some signatures."""
     if not len(buckets.keys):
         return buckets
     starts = np.cumsum(buckets.sizes) - buckets.sizes
@@ -226,9 +226,9 @@ def _holding(buckets: Buckets, new: Ids) -> Buckets:
 def _buckets_of(
     snapshot: Snapshot, params: IndexParams, new: Ids, row_source: RowSource, workers: int
 ) -> Iterator[Buckets]:
-    """The shared buckets that hold one of some signatures, looked up some at a time.
+    """Yield the shared buckets that hold one of some signatures, looked up some at a time.
 
-    A bucket with signatures of several look-ups is given at the first of them alone.
+    A bucket with signatures of several look-ups is given only at the first of them.
     """
 
     def read(reader: Snapshot, start: int) -> Buckets:
@@ -250,10 +250,10 @@ def _read_ahead(
     parts: Iterable[_Part],
     workers: int,
 ) -> Iterator[Buckets]:
-    """Read buckets part by part; with several workers in threads, each by a snapshot of its own.
+    """Read buckets part by part; several workers are threads, each with its own snapshot.
 
-    SQLite's threads get into each other's way at its allocator, so one worker stays behind to
-    verify what is read.
+    SQLite's threads obstruct each other at its allocator, so one worker stays behind to verify what
+    is read.
     """
     with snapshot.twins(workers - 1) as twins:
         idle: SimpleQueue[Snapshot] = SimpleQueue()
@@ -271,7 +271,7 @@ def _read_ahead(
 
 
 def contains(values: Ids, wanted: Ids) -> NDArray[np.bool_]:
-    """Which of ``wanted`` are among ``values``, which are sorted."""
+    """Return which of ``wanted`` are among ``values``, which are sorted."""
     if not len(values):
         return np.zeros(len(wanted), dtype=bool)
     places = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
@@ -280,7 +280,7 @@ def contains(values: Ids, wanted: Ids) -> NDArray[np.bool_]:
 
 
 def living(buckets: Buckets, dead: Ids) -> Buckets:
-    """The same buckets without the signatures that no document has."""
+    """Return the same buckets without the signatures that no document has."""
     if not len(dead):
         return buckets
     alive = ~contains(dead, buckets.members)
@@ -292,9 +292,9 @@ def living(buckets: Buckets, dead: Ids) -> Buckets:
 
 
 def pairs_of_buckets(buckets: Buckets, new: Ids | None) -> Iterator[tuple[Ids, Ids, Ids]]:
-    """Pairs of the buckets' members: (left ids, right ids, band).
+    """Yield pairs of the buckets' members: (left ids, right ids, band).
 
-    Buckets of one size are paired together, in one step; a very large one is given piece by piece.
+    Buckets of one size are paired in one step; a very large one is given piece by piece.
     """
     bands = bands_of(buckets.keys)
     starts = np.cumsum(buckets.sizes) - buckets.sizes
@@ -313,7 +313,7 @@ def pairs_of_buckets(buckets: Buckets, new: Ids | None) -> Iterator[tuple[Ids, I
 
 
 def _pairs_of_rows(members: Ids) -> Iterator[tuple[Ids, Ids, Ids]]:
-    """Pairs within each row: (left, right, row number); one left column a time in a long row."""
+    """Yield pairs within each row: (left, right, row number); in a long row column by column."""
     size = members.shape[1]
     numbers = np.arange(len(members))
     if size * size <= BLOCK_PAIRS:
@@ -328,7 +328,7 @@ def _pairs_of_rows(members: Ids) -> Iterator[tuple[Ids, Ids, Ids]]:
 
 
 def _count_new(buckets: Buckets, new: Ids | None) -> Ids:
-    """How many signatures of each bucket are among some."""
+    """Return how many signatures of each bucket are new."""
     if new is None:
         return buckets.sizes
     starts = np.cumsum(buckets.sizes) - buckets.sizes
@@ -344,7 +344,7 @@ def _linked(
     like: float,
     left_out: LeftOut,
 ) -> Iterator[Candidates]:
-    """Link the buckets that are too large, and count them."""
+    """Join the buckets that are too large through leaders, and count them."""
     n_new = _count_new(hot, new)
     ends = np.cumsum(hot.sizes)
     for place, end in enumerate(ends.tolist()):
@@ -363,7 +363,7 @@ def _linked(
 def _links(
     snapshot: Snapshot, params: IndexParams, members: Ids, like: float
 ) -> Iterator[tuple[Ids, Ids]]:
-    """Pairs (leader, member) of the members that are like their leader by signature."""
+    """Yield pairs (leader, member) of the members whose signatures are like their leader's."""
     signatures = snapshot.signatures
     for _ in range(LEADERS):
         if len(members) < 2:

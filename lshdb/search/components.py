@@ -1,6 +1,6 @@
-"""Pairs -> what hangs together: connected components, and components cut by representatives.
+"""Pairs -> connected components, and components cut by representatives.
 
-Both work on arrays, in memory that grows with the pairs and not with what is in none of them.
+Both work on arrays, in memory that grows with the pairs, not with the nodes outside them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Ids = NDArray[np.int64]
 
 
 def component_roots(left: Ids, right: Ids) -> Ids:
-    """The component of each pair: the smallest id in it.
+    """Return the component of each pair: the smallest id in it.
 
     Parameters
     ----------
@@ -34,12 +34,12 @@ def component_roots(left: Ids, right: Ids) -> Ids:
 
 
 def connect(left: Ids, right: Ids) -> tuple[Ids, Ids]:
-    """Connected components of pairs.
+    """Find the connected components of pairs.
 
-    Each node points to a smaller one of its component, the pointers are halved until they are
+    Each node points to a smaller one of its component. The pointers are halved until they are
     stars, and stars that a pair joins are hooked together, the larger root below the smaller
-    (Shiloach and Vishkin, 1982, in rounds over whole arrays). O((n + m) log m) for n pairs
-    of m nodes, nearly always in a handful of rounds.
+    (Shiloach and Vishkin, 1982, in rounds over whole arrays). O((n + m) log m) for n pairs of m
+    nodes, nearly always in a handful of rounds.
 
     Parameters
     ----------
@@ -71,9 +71,9 @@ def connect(left: Ids, right: Ids) -> tuple[Ids, Ids]:
 def represent(order: Ids, left: Ids, right: Ids) -> tuple[Ids, Ids, Ids]:
     """Choose representatives so that every node is one, or is paired with its own.
 
-    In the given order, a node that has no representative yet becomes one, and all nodes paired with
-    it that have none yet are given to it. So no two representatives are a pair, and a chain
-    a - b - c of pairs a-b and b-c is cut between b and c.
+    In the given order, a node without a representative becomes one, and all nodes paired with it
+    that have none yet are given to it. So no two representatives are a pair, and a chain a - b - c
+    of pairs a-b and b-c is cut between b and c.
 
     Parameters
     ----------
@@ -87,21 +87,21 @@ def represent(order: Ids, left: Ids, right: Ids) -> tuple[Ids, Ids, Ids]:
     nodes : ndarray of int64, shape (m,)
         Sorted.
     representatives : ndarray of int64, shape (m,)
-        That of each node; itself for a representative.
+        The representative of each node; itself for a representative.
     pairs : ndarray of int64, shape (m,)
-        By which pair it was given to it, counted in ``left``; -1 for a representative.
+        The pair by which it was given to it, as a place in ``left``; -1 for a representative.
 
     Raises
     ------
     DamageError
-        A pair is of a node with itself, or with one that is not in the order.
+        A pair joins a node with itself, or with one that is not in the order.
     """
     m, n = len(order), len(left)
     by_id = np.argsort(order)
     nodes = order[by_id]
-    # From here on a node is its place in the order: the smaller, the more it is preferred.
+    # From here on a node is its place in the order: the smaller, the more preferred.
     if not (contains(nodes, left) & contains(nodes, right) & (left != right)).all():
-        # Stored pairs are of two signatures that documents have; others would go on for ever.
+        # Stored pairs are of two signatures that documents have; others would loop for ever.
         raise DamageError(
             "a stored edge joins a signature with itself, or with one that no document has",
             hint="run lshdb check, and restore the index from a copy",
@@ -120,10 +120,10 @@ def represent(order: Ids, left: Ids, right: Ids) -> tuple[Ids, Ids, Ids]:
 
 
 def _independent(m: int, ends: Ids, others: Ids) -> NDArray[np.bool_]:
-    """Which of m nodes the greedy choice in order takes, given each pair both ways round.
+    """Return which of m nodes the greedy choice in order takes, given each pair both ways round.
 
-    In rounds over whole arrays: a node is taken as soon as no neighbour before it is undecided,
-    which gives what going through them one by one would (Blelloch, Fineman and Shun, 2012).
+    In rounds over whole arrays: a node is taken as soon as no neighbour before it is undecided.
+    That gives the same result as going through them in turn (Blelloch, Fineman and Shun, 2012).
     """
     chosen = np.zeros(m, dtype=bool)
     undecided = np.ones(m, dtype=bool)

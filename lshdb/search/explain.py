@@ -1,11 +1,9 @@
-"""Two documents -> why they are a near-duplicate pair, or why they are none.
+"""Why two documents are a near-duplicate pair or not, and what is stored about one document.
 
-Everything that ``pairs`` and ``query`` decide by is taken apart for one pair: which bands of the
-signatures agree, what the slots estimate, what the texts' shingles say, and which shingles those
-are. Nothing is looked up in the postings: a pair shares a bucket where the slots of a band agree.
-Where the signature file lies on another host, texts are signed anew.
-
-One document with all that is stored of it.
+``explain`` shows all that ``pairs`` and ``query`` decide by: which bands of the signatures agree,
+what the slots estimate, what the texts' shingles say, and which shingles those are. It does not
+read the postings: a pair shares a bucket if the slots of a band agree. If the signature file lies
+on another host, texts are signed again.
 """
 
 from __future__ import annotations
@@ -31,39 +29,39 @@ __all__ = ["Explanation", "ShownDocument", "explain_pair", "show_document"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What :meth:`lshdb.Index.explain` gives.
+    """The result of :meth:`lshdb.Index.explain`.
 
     Attributes
     ----------
     key1 : str
     key2 : str or None
-        None where a text was given.
+        None if a text was given.
     threshold : float
-        The index's own, by which the pair is judged; minus it where it is a distance.
+        The index's own, by which the pair is judged; minus it if it is a distance.
     exact : float or None
-        Similarity of the two, or minus their distance; 0 where one of them has no shingle. None
-        where texts, or vectors, are not stored, unless they are known to be copies or empty.
+        Similarity of the two, or minus their distance; 0 if one of them has no shingle. None if
+        texts, or vectors, are not stored, unless they are known to be copies or empty.
     estimate : float or None
-        What the fraction of equal slots, equal_slots / num_perm, says of it; for sets that fraction
-        itself. None where one has no shingle, and so no signature.
+        Estimate from the fraction of equal slots, equal_slots / num_perm; for sets that fraction
+        itself. None if one has no shingle, and so no signature.
     equal_slots, num_perm : int
     matched_bands : tuple of int
-        Bands that agree in all slots, counted from 0. One suffices to make the pair a candidate.
+        Bands that agree in all slots, counted from 0. One makes the pair a candidate.
     bands, rows : int
         Of the index.
     recall : float
-        Probability that this index finds a pair of that similarity, before it is known which bands
-        agree: ``params.recall_at(similarity)``.
+        Probability that this index finds a pair of that similarity, whatever bands agree here:
+        ``params.recall_at(similarity)``.
     are_copies : bool
         Whether both have the same normalised content, and so one signature.
     is_found : bool
-        Whether the index finds the pair at its threshold: a candidate, and similar enough by the
-        signatures and, where there are texts, by these. A document is no pair with itself.
+        Whether the index finds the pair at its threshold: it is a candidate, and similar enough by
+        the signatures and, if stored, the texts. A document does not form a pair with itself.
     shared, only1, only2 : tuple of str or None
-        Shingles of both, of the first alone, of the second alone, each once, or in a bag as often
-        as it counts; in the order of the first document, and of the second. As
-        :func:`lshdb.shingling.shingle_texts` gives them. None where texts are not stored, and for
-        vectors.
+        Shingles of both, of the first only, of the second only, each once, or in a bag as often as
+        it counts; in the order of the first document, and of the second. As
+        :func:`lshdb.shingling.shingle_texts` gives them. None for vectors, and if texts are not
+        stored.
     """
 
     key1: str
@@ -85,12 +83,12 @@ class Explanation:
 
     @property
     def similarity(self) -> float:
-        """The exact similarity where it is known, else the estimate."""
+        """The exact similarity if it is known, else the estimate."""
         return self.exact if self.exact is not None else self.estimate or 0.0
 
     @property
     def method(self) -> str:
-        """What gave the similarity: ``exact`` or ``signature``."""
+        """The source of the similarity: ``exact`` or ``signature``."""
         return "signature" if self.exact is None else "exact"
 
     @property
@@ -106,7 +104,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One of the two: signature row, None where it is empty; content, None where none is stored."""
+    """One of the two: signature row, None if empty; content, None if not stored."""
 
     content_hash: bytes
     row: NDArray[np.uint32] | None
@@ -120,7 +118,7 @@ def explain_pair(
     key2: str | None,
     body: Any,
 ) -> Explanation:
-    """Compare a document with another one, or where ``key2`` is None with a body.
+    """Compare a document with another one or, if ``key2`` is None, with a body.
 
     Parameters
     ----------
@@ -191,7 +189,7 @@ def explain_pair(
 
 
 def _stored(snapshot: Snapshot, family: Family, key: str) -> _Side:
-    """A document of the index."""
+    """Return a document of the index."""
     document, params = snapshot.document(key), family.params
     number = document.signature_id
     if number is not None and not 0 <= number < snapshot.n_signatures:
@@ -219,7 +217,7 @@ def _stored(snapshot: Snapshot, family: Family, key: str) -> _Side:
 
 
 def _given(family: Family, body: Any) -> _Side:
-    """A body that is in no index."""
+    """Return a body that is not in any index."""
     reason = family.refusal(body)
     if reason is not None:
         raise InputError(f"the text to compare with cannot be used: {reason}")
@@ -231,7 +229,7 @@ def _given(family: Family, body: Any) -> _Side:
 def _elements(
     family: Family, left: Any, right: Any
 ) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None, tuple[str, ...] | None]:
-    """Elements of both contents, of the left alone, of the right alone, where there are such."""
+    """Return the elements of both contents, of the left only, of the right only, if known."""
     one = None if left is None else family.elements(left)
     other = None if right is None else family.elements(right)
     return (None, None, None) if one is None or other is None else _split(one, other)
@@ -240,7 +238,7 @@ def _elements(
 def _split(
     left: list[str], right: list[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Elements of both, of the left alone, of the right alone, by how often each has them."""
+    """Split elements into those of both, of the left only, of the right only, with counts."""
     one, other = Counter(left), Counter(right)
     shared, only1, only2 = (
         tuple(counts.elements()) for counts in (one & other, one - other, other - one)
@@ -250,14 +248,14 @@ def _split(
 
 @dataclass(frozen=True, slots=True)
 class ShownDocument:
-    """What :meth:`lshdb.Index.show` gives.
+    """The result of :meth:`lshdb.Index.show`.
 
     Attributes
     ----------
     document : StoredDocument
     body : str, list of str, frozenset of str, dict, ndarray or None
         The text, the tokens in order or as a set, the weights, or the vector (bits packed, the
-        first the most significant of byte 0); None where they are not stored.
+        first the most significant of byte 0); None if not stored.
     copies : tuple of str
         Keys of the documents with the same normalised content.
     params : IndexParams
@@ -270,7 +268,7 @@ class ShownDocument:
 
     @property
     def plain_body(self) -> Any:
-        """The body as JSON can have it, and ``lshdb add`` reads it.
+        """The body in a form for JSON that ``lshdb add`` reads.
 
         A vector as a list, bits as hexadecimal digits, a set as ``{"set": [...]}``, sorted.
         """
@@ -280,7 +278,7 @@ class ShownDocument:
 
 
 def show_document(snapshot: Snapshot, params: IndexParams, key: str) -> ShownDocument:
-    """Look the document up, its text or vector, and the documents with its signature."""
+    """Look up the document, its text or vector, and the documents with its signature."""
     document = snapshot.document(key)
     others: tuple[str, ...] = ()
     if document.signature_id is not None:

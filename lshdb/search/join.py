@@ -1,17 +1,17 @@
 """Postings of two indexes -> near-duplicate pairs across them, streamed.
 
-Both are read in order of bucket key, in blocks, and merged: where both have a bucket, each of its
-signatures here makes a candidate pair with each of its signatures there. As in ``pairs.py`` a pair
-that shares several buckets is given in the first band in which its rows agree, so each comes once
+Both are read in order of bucket key, in blocks, and merged: if both have a bucket, each of its
+signatures here makes a candidate pair with each of its signatures there. As in ``pairs.py``, a pair
+that shares several buckets is taken in the first band in which its rows agree. So each comes once
 and nothing has to be remembered, and texts are read only for pairs that pass the signatures.
 
-Where one index is much smaller than the other, its buckets are looked up there instead: the cost
-then grows with the smaller one alone.
+If one index is much smaller than the other, its buckets are looked up there instead: the cost then
+grows with the smaller one only.
 
 Decided: the content band is left out. Documents with one content have one signature in both
 indexes, so they meet in band 0 like any other pair.
 
-Memory: a block of postings and a cache of shingles of each index, and the signature ids of the
+Memory: a block of postings and a cache of shingles for each index, and the signature ids of the
 largest bucket.
 """
 
@@ -41,7 +41,7 @@ _BLOCK_PAIRS = 16_384
 _EXACT_PAIRS = 256
 _CACHE_BYTES = 64 * 2**20
 _LOOKUP_COST = 4
-"""Time of looking a key up in one run, in times of reading one posting in order.
+"""Time to look a key up in one run, relative to reading one posting in order.
 
 Measured as 1.3 with 100,000 documents and everything in memory; more where pages must be read.
 """
@@ -53,37 +53,38 @@ Ids = NDArray[np.int64]
 def join_stores(
     here: Store, there: Store, family: Family, *, threshold: float, verify: str | None
 ) -> Iterator[Pair]:
-    """All pairs of a document here and one there, at or above the threshold, each once.
+    """Yield all pairs of a document here and one there, at or above the threshold, each once.
 
     Parameters
     ----------
     here, there : Store
-        With equal parameters, but for threshold, recall and whether texts are stored; may be one.
+        With equal parameters, except threshold, recall and whether texts are stored; may be one
+        index.
     family : Family
         Of those parameters.
     threshold : float
         Does not apply to method ``none``.
     verify : {"none", "signature", "exact"}, optional
-        Exact by default where both store texts, else signature.
+        By default exact if both store texts, else signature.
 
     Returns
     -------
     iterator of Pair
-        ``key1`` is here, ``key2`` there. Sees both as they are when the first pair is asked for.
+        ``key1`` is here, ``key2`` there. Sees both as of the request for the first pair.
 
     Raises
     ------
     ParameterMismatchError
-        A parameter that has to be equal is not; names both values.
+        A parameter that must be equal differs; the error names both values.
     ParameterError, TextNotStoredError
-        There is no such method, or it needs texts that one of the two has not.
+        There is no such method, or it needs texts that one of the two does not store.
     """
     check_equal(
         (here.directory.path, here.params),
         (there.directory.path, there.params),
         may_differ=_MAY_DIFFER,
         hint="only indexes that were made with the same parameters can be joined; "
-        "threshold, recall and stored texts may differ where bands and rows are equal",
+        "threshold, recall and stored texts may differ if bands and rows are equal",
     )
     method = _method(verify, here, there)
     for store in (here, there):
@@ -92,7 +93,7 @@ def join_stores(
 
 
 def _method(verify: str | None, here: Store, there: Store) -> str:
-    """The method asked for, or the best that both have."""
+    """Return the method asked for, or the best that both have."""
     without = next((each for each in (here, there) if not each.params.store_text), None)
     if without is None:
         return choose_method(verify, here.params)
@@ -116,7 +117,7 @@ def _join(
 
 
 def _common_buckets(here: Snapshot, there: Snapshot) -> Iterator[tuple[Buckets, Buckets]]:
-    """The buckets of both whose keys both have, block by block: by merging, or by look-ups."""
+    """Yield buckets with a key in both, block by block: by merging, or by look-ups."""
     if _is_small_beside(here, there):
         yield from _looked_up(here, there)
     elif _is_small_beside(there, here):
@@ -127,7 +128,7 @@ def _common_buckets(here: Snapshot, there: Snapshot) -> Iterator[tuple[Buckets, 
 
 
 def _is_small_beside(few: Snapshot, many: Snapshot) -> bool:
-    """Whether looking all buckets of one up in the other is faster than reading the other."""
+    """Return whether looking up all buckets of one is faster than reading the other."""
     lookups = few.n_signatures * len(many.run_tables)
     return bool(lookups * _LOOKUP_COST < many.n_signatures)
 
@@ -142,7 +143,7 @@ def _looked_up(few: Snapshot, many: Snapshot) -> Iterator[tuple[Buckets, Buckets
 
 
 def _common(here: Iterator[Buckets], there: Iterator[Buckets]) -> Iterator[tuple[Buckets, Buckets]]:
-    """The buckets of both whose keys both have, block by block, from two streams in order."""
+    """Yield buckets with a key in both, block by block, from two streams in order."""
     left, right = next(here, None), next(there, None)
     while left is not None and right is not None:
         _, mine, theirs = np.intersect1d(
@@ -150,7 +151,7 @@ def _common(here: Iterator[Buckets], there: Iterator[Buckets]) -> Iterator[tuple
         )
         if len(mine):
             yield left.chosen(mine), right.chosen(theirs)
-        # Whichever ends first has nothing more to meet in what the other has up to there.
+        # The block that ends first has nothing more to meet in the other one up to there.
         last, its_last = left.keys[-1], right.keys[-1]
         if last <= its_last:
             left = next(here, None)
@@ -159,10 +160,10 @@ def _common(here: Iterator[Buckets], there: Iterator[Buckets]) -> Iterator[tuple
 
 
 def _candidates(mine: Buckets, theirs: Buckets) -> Iterator[tuple[Ids, Ids, Ids]]:
-    """Each member of a bucket here with each there, some at a time: (left ids, right ids, band).
+    """Yield each member of a bucket here with each there, in parts: (left ids, right ids, band).
 
-    Bucket i of ``mine`` and bucket i of ``theirs`` have one key. Pairs are numbered through, so
-    that a very large bucket is cut like any other number of them.
+    Bucket i of ``mine`` and bucket i of ``theirs`` have one key. Pairs are numbered throughout, so
+    a very large bucket is cut like any other number of pairs.
     """
     bands = bands_of(mine.keys)
     counts = mine.sizes * theirs.sizes
@@ -187,7 +188,7 @@ class _Found:
 
 
 class _Verifier:
-    """Candidate pairs of signatures of two indexes -> those that hold, with similarity."""
+    """Candidate pairs of signatures of two indexes -> verified pairs, with similarity."""
 
     def __init__(
         self,
@@ -243,12 +244,12 @@ class _Verifier:
         return _Found(found.left[keep], found.right[keep], levels[keep])
 
     def _of(self, number: int, ids: set[int]) -> dict[int, Point]:
-        """Points of one index's signatures; none where all documents of one were replaced."""
+        """Return points of one index's signatures; fewer if documents were all replaced."""
         return self._points[number].get(list(self._snapshots[number].documents_of_signatures(ids)))
 
 
 def _documents(here: Snapshot, there: Snapshot, found: _Found, method: str) -> Iterator[Pair]:
-    """Pairs of signatures -> pairs of the documents that have them."""
+    """Turn pairs of signatures into pairs of the documents that have them."""
     mine = here.documents_of_signatures(np.unique(found.left).tolist())
     theirs = there.documents_of_signatures(np.unique(found.right).tolist())
     for one, other, similarity in zip(

@@ -1,23 +1,23 @@
-"""How many pairs a cap on buckets loses: counted where that is quick, else estimated.
+"""How many pairs a cap on buckets loses: counted if that is quick, else estimated.
 
-A pair is lost where it is a pair at the threshold, shares a bucket, and shares none that was
-compared. How many there are cannot be told from bands as if they were independent: near-duplicates
-meet in the large buckets of every band at once. So pairs of the large buckets are looked at:
+A pair is lost if it is at the threshold, shares a bucket, and shares none that was compared. The
+number of such pairs does not follow from independent bands: near-duplicates meet in the large
+buckets of every band at once. So pairs of the large buckets are compared:
 
-* all of them, each once, where there are at most ``COUNTED``;
-* otherwise a sample. A pair of documents is drawn from a bucket that is drawn in proportion to the
-  pairs of documents in it; a pair that lies in h large buckets is drawn h times as often, and is
+* all of them, each once, if there are at most ``COUNTED``;
+* otherwise a sample. A pair of documents is drawn from a bucket, and a bucket in proportion to the
+  pairs of documents in it. A pair that lies in h large buckets is drawn h times as often, and is
   counted as 1 / h (Hansen and Hurwitz, 1943). Buckets are sampled by classes of size, so that a few
   very large ones do not hide the many others.
 
-A pair passes by its signatures first, and is verified exactly where the search does that. So up to
-``DRAWN`` pairs are drawn, and the texts of about ``VERIFIED`` are read. Draws follow from the seed:
-the same question about the same index has the same answer.
+A pair must first pass by its signatures; then it is verified exactly if the search does so. So up
+to ``DRAWN`` pairs are drawn, and the texts of about ``VERIFIED`` are read. Draws follow from the
+seed: the same question about the same index has the same answer.
 
-What is counted are pairs of documents, copies included. The interval is that of Fay and Feuer
-(Statistics in Medicine 16, 1997) for weighted counts, for 99 %: it has an upper end although no
-sampled pair was lost. Where large buckets hold too many postings to read, some of them are drawn,
-and the unit that is counted is a bucket and not a pair.
+Pairs of documents are counted, copies included. The interval is that of Fay and Feuer (Statistics
+in Medicine 16, 1997) for weighted counts, for 99 %: it has an upper end even if no sampled pair was
+lost. If large buckets hold too many postings to read, some of them are drawn, and the unit that is
+counted is a bucket instead of a pair.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ COUNTED = 400_000
 DRAWN = 240_000
 VERIFIED = 2_000
 _CHARACTERS = 64 * 2**20
-"""Of texts that are read for a sample, about."""
+"""Texts that are read for a sample, about."""
 _READ = 1_000_000
 """Postings of large buckets that are read for a sample, about."""
 _FEWEST_BUCKETS = 50
 _KEYS = 5_000
 _FIRST_DRAWS, _MOST_DRAWS = 1_024, 16_384
 _Z = 2.5758293035489004
-"""Of the normal distribution 99 % lie within so many standard deviations."""
+"""99 % of the normal distribution lie within this many standard deviations."""
 _MEMORY = 64 * 2**20
 
 Ids = NDArray[np.int64]
@@ -82,7 +82,7 @@ class PairCount:
     is_exact : bool
         Whether it was counted.
     n_sampled : int
-        Pairs that were drawn for it; 0 where it was counted.
+        Pairs that were drawn for it; 0 if it was counted.
     """
 
     value: float
@@ -92,7 +92,7 @@ class PairCount:
     n_sampled: int
 
     def __add__(self, counted: int) -> PairCount:
-        """The same with some more that were counted."""
+        """Return the sum with some more that were counted."""
         ends = (self.value + counted, self.low + counted, self.high + counted)
         return PairCount(*ends, self.is_exact, self.n_sampled)
 
@@ -106,13 +106,12 @@ class Loss:
     pairs : float
         Near-duplicate pairs of documents that are not found, and would be without the cap.
     share, low, high : float
-        The same as a share of all that would be found without the cap, and the ends of the interval
-        that holds it with a probability of 99 %. ``low`` and ``high`` are ``share`` where it was
-        counted.
+        The same as a share of all that would be found without the cap, and the ends of its 99 %
+        interval. ``low`` and ``high`` equal ``share`` if it was counted.
     is_exact : bool
-        Whether all pairs of the large buckets were looked at, or a sample.
+        Whether all pairs of the large buckets were compared, rather than a sample.
     n_sampled : int
-        Pairs that were drawn; 0 where all were counted.
+        Pairs that were drawn; 0 if all were counted.
     """
 
     pairs: float
@@ -124,7 +123,7 @@ class Loss:
 
 
 def loss_of(lost: PairCount, found: PairCount) -> Loss:
-    """The loss where so many pairs are lost and so many found."""
+    """Return the loss for a number of lost pairs and one of found pairs."""
 
     def share(one: float, other: float) -> float:
         return one / (one + other) if one else 0.0
@@ -146,9 +145,9 @@ class DocumentCounts:
     Attributes
     ----------
     held : ndarray of int64, shape (n_signatures,)
-        All of them.
+        All documents.
     new : ndarray of int64, shape (n_signatures,)
-        Those of which a pair must have one; ``held`` itself where that is any. Those that are not
+        Documents of which a pair must have one; ``held`` itself if any will do. Those that are not
         among ``held`` make pairs with those that are.
     """
 
@@ -157,7 +156,7 @@ class DocumentCounts:
 
     @classmethod
     def of(cls, snapshot: Snapshot, *, since: int | None = None) -> DocumentCounts:
-        """Those of an index; with ``since``, documents of that batch or later ones are new."""
+        """Count those of an index; with ``since``, documents from that batch on are new."""
         held = np.ones(snapshot.n_signatures, dtype=np.int64)
         held[snapshot.edges.dead()] = 0
         ids, counts = snapshot.copy_counts()
@@ -170,7 +169,7 @@ class DocumentCounts:
         return cls(held, new)
 
     def pairs(self, left: Ids, right: Ids) -> Ids:
-        """Pairs of documents that pairs of signatures stand for."""
+        """Return how many pairs of documents each pair of signatures stands for."""
         all_pairs: Ids = self.held[left] * self.held[right]
         if self.new is self.held:
             return all_pairs
@@ -178,18 +177,18 @@ class DocumentCounts:
         return all_pairs - old[left] * old[right]
 
     def pairs_of_copies(self, *, most: int | None = None) -> int:
-        """Pairs of documents with one signature, in groups of no more than ``most``."""
+        """Count pairs of documents with one signature, in groups of no more than ``most``."""
         groups = self.held if most is None else self.held[self.held <= most]
         return int((groups * (groups - 1) // 2).sum())
 
 
 class PairFrame:
-    """Buckets to draw pairs from: their keys, sizes, and how many pairs each makes.
+    """Buckets to draw pairs from: their keys, sizes, and the number of pairs in each.
 
     Parameters
     ----------
     counts : DocumentCounts
-        A signature without a document there takes no part.
+        A signature without a document in it takes no part.
     """
 
     def __init__(self, counts: DocumentCounts) -> None:
@@ -197,7 +196,7 @@ class PairFrame:
         self._columns: list[tuple[Ids, Ids, NDArray[np.float64]]] = []
 
     def add(self, buckets: Buckets) -> None:
-        """Add some buckets; those in which there is no pair only say that they were added."""
+        """Add some buckets; those without a pair only count as added."""
         buckets = buckets.chosen(np.flatnonzero(buckets.sizes > 0))
         if not len(buckets.keys):
             return
@@ -210,7 +209,7 @@ class PairFrame:
         self._columns.append((buckets.keys, sizes, masses))
 
     def columns(self) -> tuple[Ids, Ids, NDArray[np.float64]]:
-        """(keys, sizes, masses), in order of key."""
+        """Return (keys, sizes, masses), in order of key."""
         if not self._columns:
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
         keys, sizes, masses = (np.concatenate(each) for each in zip(*self._columns, strict=True))
@@ -221,7 +220,7 @@ class PairFrame:
 def survey(
     snapshot: Snapshot, *, bands: int, above: int = 1, large: PairFrame | None = None
 ) -> Iterator[Buckets]:
-    """All buckets of more than ``above`` living signatures, in one pass over the postings.
+    """Yield all buckets of more than ``above`` living signatures, in one pass over the postings.
 
     Parameters
     ----------
@@ -229,7 +228,7 @@ def survey(
     bands : int
     above : int
     large : PairFrame, optional
-        They are added to it on the way.
+        Takes these buckets on the way.
     """
     dead = snapshot.edges.dead()
     parts = 1 + snapshot.n_signatures // PART_SIGNATURES
@@ -251,7 +250,7 @@ def lost_by(
     method: str,
     seed: int = 0,
 ) -> PairCount | None:
-    """Pairs of documents that a search for pairs left out, groups of copies among them."""
+    """Estimate pairs of documents that a search left out, with those in groups of copies."""
     lost = estimate_pairs(
         snapshot, family, large,
         threshold=threshold, method=method, found_by="another bucket", seed=seed,
@@ -268,25 +267,25 @@ def stored_loss(
     tables: EdgeTables | None = None,
     seed: int = 0,
 ) -> Loss | None:
-    """What the stored pairs lack because large buckets were linked and not compared.
+    """Estimate what the stored pairs lack because large buckets were joined through leaders.
 
     Parameters
     ----------
     snapshot : Snapshot
     family : Family
     state : EdgeState
-        Of those pairs; what came in later is left out of account.
+        State of those pairs; later documents are ignored.
     threshold : float
         At least that of the state.
     tables : EdgeTables, optional
-        Where the pairs are, if they are not committed yet.
+        Tables of the pairs, if they are not committed yet.
     seed : int
 
     Returns
     -------
     Loss or None
-        None where there are neither rows nor texts to look at. One pass over the postings and over
-        the stored pairs.
+        None if there are neither rows nor texts to compare. One pass over the postings and over the
+        stored pairs.
     """
     if state.max_bucket is None:
         return Loss(0.0, 0.0, 0.0, 0.0, True, 0)
@@ -318,7 +317,7 @@ def estimate_pairs(
     found_by: EdgeTables | str,
     seed: int = 0,
 ) -> PairCount | None:
-    """How many pairs of documents at the threshold lie in some buckets and are not found.
+    """Estimate the pairs of documents at the threshold in some buckets that are not found.
 
     Parameters
     ----------
@@ -331,12 +330,12 @@ def estimate_pairs(
     found_by : EdgeTables or {"another bucket", "nothing"}
         A pair is found if it is stored, or shares a bucket that is not in the frame, or never.
     seed : int
-        Another one draws other pairs.
+        Another seed draws other pairs.
 
     Returns
     -------
     PairCount or None
-        None where there are neither rows nor texts to look at.
+        None if there are neither rows nor texts to compare.
     """
     if not snapshot.has_signatures and not family.params.keeps_texts:
         return None
@@ -364,7 +363,7 @@ class _Search:
         self._threshold = threshold
         self._method = method
         self._found_by = found_by
-        # Those that texts are not read for cost their signatures alone.
+        # Pairs whose texts are not read cost only their signatures.
         self._most_kept = VERIFIED if method == "exact" else 10 * VERIFIED
         self._random = np.random.default_rng([seed, family.params.seed])
 
@@ -380,7 +379,7 @@ class _Search:
     # All pairs
 
     def _counted(self, some: Ids) -> PairCount:
-        """Look at all pairs, and draw only from those that take reading texts."""
+        """Compare all pairs by signature, and draw only from those whose texts must be read."""
         names = [np.empty(0, dtype=np.uint64)]
         for start in range(0, len(some), _KEYS):
             buckets = self._read(self._keys[some[start : start + _KEYS]])
@@ -395,7 +394,7 @@ class _Search:
         if len(left) <= self._most_verified(left, right):
             value = float(weights[self._are_pairs(left, right)].sum())
             return PairCount(value, value, value, True, 0)
-        # In proportion to the pairs of documents, so that each draw stands for as many.
+        # In proportion to the pairs of documents, so that each draw stands for the same number.
         n = self._most_verified(left, right)
         places = np.searchsorted(np.cumsum(weights), self._random.random(n) * weights.sum())
         n_hits = int(self._are_pairs(left[places], right[places]).sum())
@@ -418,7 +417,7 @@ class _Search:
         return PairCount(value, low, min(high, float(self._masses[some].sum())), False, n_sampled)
 
     def _stratum(self, places: Ids, n_strata: int) -> tuple[NDArray[np.float64], float, int]:
-        """Weights of what was hit, the largest that there could be, and the number of draws."""
+        """Return weights of the hits, the largest possible weight, and the number of draws."""
         draws = _Draws(self, places, _READ // n_strata)
         n_wanted = max(self._most_kept // n_strata, 200)
         n_most = DRAWN // n_strata if self._snapshot.has_signatures else n_wanted
@@ -460,7 +459,7 @@ class _Search:
     # Pairs
 
     def _screened(self, left: Ids, right: Ids) -> tuple[NDArray[np.bool_], Ids]:
-        """Which pairs may be lost, by their signatures; and in how many buckets each of them is."""
+        """Return which pairs their signatures let pass, and in how many buckets each is."""
         keep = np.zeros(len(left), dtype=bool)
         shared = [np.empty(0, dtype=np.int64)]
         for start in range(0, len(left), _MOST_DRAWS):
@@ -500,7 +499,7 @@ class _Search:
         return rows, np.searchsorted(wanted, ids)
 
     def _are_pairs(self, left: Ids, right: Ids) -> NDArray[np.bool_]:
-        """Which pairs that passed their signatures are at the threshold."""
+        """Return which pairs that passed their signatures are at the threshold."""
         if self._method != "exact" or not len(left):
             return np.ones(len(left), dtype=bool)
         drawn = _named(left, right)
@@ -514,7 +513,7 @@ class _Search:
         return result
 
     def _most_verified(self, left: Ids, right: Ids) -> int:
-        """How many of some pairs may be verified, by what their texts take."""
+        """Return how many of some pairs may be verified, by the cost of their texts."""
         if self._method != "exact":
             return len(left)
         if self._params.keeps_vectors or not len(left):
@@ -524,7 +523,7 @@ class _Search:
         return int(min(VERIFIED, max(100, _CHARACTERS / (2 * length + 1))))
 
     def _read(self, keys: Ids) -> Buckets:
-        """Some buckets, with the signatures that take part."""
+        """Return some buckets, with the signatures that take part."""
         there = (self._counts.held > 0) | (self._counts.new > 0)
         return with_members(self._snapshot.postings.grouped_of(keys), there)
 
@@ -532,7 +531,7 @@ class _Search:
 class _Draws:
     """Pairs of documents drawn from some buckets.
 
-    All of the buckets are read where they are small together; a draw is then a pair. Otherwise some
+    If the buckets are small together, all of them are read, and a draw is a pair. Otherwise some
     buckets are drawn, and pairs are taken from each of them in turn: a draw is a bucket.
     """
 
@@ -556,11 +555,11 @@ class _Draws:
         self._held = np.cumsum(search._counts.held[self._members])
 
     def n_of_unit(self, n: int) -> int:
-        """Pairs that were taken from each unit after so many draws."""
+        """Return the pairs taken from each unit after this many draws."""
         return 1 if self._picked is None else n // len(self._picked)
 
     def take(self, n_before: int) -> tuple[Ids, Ids, Ids]:
-        """(left, right, unit) of the next draws; left and right may be one signature."""
+        """Return (left, right, unit) of the next draws; left and right may be one signature."""
         if self._picked is None:
             n = min(_MOST_DRAWS, max(_FIRST_DRAWS, n_before))
             units = n_before + np.arange(n)
@@ -573,7 +572,7 @@ class _Draws:
         return np.minimum(one, other), np.maximum(one, other), units
 
     def _places(self, sums: Ids, buckets: Ids) -> Ids:
-        """A document of each bucket, as the place of its signature."""
+        """Draw a document of each bucket; return the place of its signature."""
         last = sums[self._ends[buckets] - 1]
         starts = self._ends[buckets - 1]
         before = np.where(buckets > 0, sums[starts - 1], 0)
@@ -583,7 +582,7 @@ class _Draws:
 
 
 def with_members(buckets: Buckets, wanted: NDArray[np.bool_]) -> Buckets:
-    """The same buckets without the signatures that are not wanted (bool, shape (n_signatures,))."""
+    """Return the buckets with only the wanted signatures (bool, shape (n_signatures,))."""
     if not len(buckets.keys):
         return buckets
     kept = wanted[buckets.members]
@@ -593,7 +592,7 @@ def with_members(buckets: Buckets, wanted: NDArray[np.bool_]) -> Buckets:
 
 
 def _named(left: Ids, right: Ids) -> NDArray[np.uint64]:
-    """A number for each pair."""
+    """Return a number for each pair."""
     return left.astype(np.uint64) << np.uint64(32) | right.astype(np.uint64)
 
 
@@ -603,10 +602,10 @@ def _ends(names: NDArray[np.uint64]) -> tuple[Ids, Ids]:
 
 
 def _interval(weights: NDArray[np.float64], largest: float) -> tuple[float, float, float]:
-    """A sum of weighted counts with the ends of its interval.
+    """Return a sum of weighted counts with the ends of its interval.
 
-    Quantiles of chi squared are those of Wilson and Hilferty (1931), which are within one percent
-    at the upper end and too low, hence safe, at the lower.
+    Quantiles of chi squared are those of Wilson and Hilferty (1931): within one percent at the
+    upper end; too low, hence safe, at the lower.
     """
     value, variance = float(weights.sum()), float((weights**2).sum())
     low = 0.0

@@ -1,29 +1,27 @@
 """A query -> its nearest documents: bucket by bucket, until one as near would have been found.
 
-The query's own buckets are looked into first, then those next to them, the likeliest first.
-Candidates are compared in order of equal slots and, where originals are stored,
-exactly. What is known then is the level of the worst answer that is still wanted; the search goes
-on until the probability that a document of that level would have been met by now reaches the recall
-asked for. The truly nearest are at least as similar as that, so each of them is found with that
-probability, over the random choice of the hash functions: of the neighbourhood of the query nothing
-has to be known beforehand.
+The query's own buckets come first, then those next to them, the likeliest first. Candidates are
+compared in order of equal slots and, if originals are stored, exactly. That gives the level of the
+worst answer still wanted. The search goes on until the probability that a document of that level
+would have been met reaches the wanted recall. The truly nearest are at least as similar, so each of
+them is found with that probability, over the random choice of the hash functions: nothing need be
+known about the query's neighbourhood beforehand.
 
-The probe rule of the c-approximate r-range query (Indyk, Motwani, STOC 1998; Datar and others,
-SoCG 2004) is the other way to end: after so many candidates were compared, far ones included.
+The search can also end by the probe rule of the c-approximate r-range query (Indyk, Motwani, STOC
+1998; Datar and others, SoCG 2004): after a number of compared candidates, far ones included.
 
-A query's row -> its own buckets and those next to them, in order of how likely they help.
-
-A point that is similar to the query and not in one of its buckets mostly misses it by a slot or
-two: a bit whose projection was near 0, a projection near the border of its piece. Given the query,
-the probability of every value of a slot in a point at some level is known exactly
-(``Family.alternatives``), slots are independent, and so is what the buckets of a band hold: they
-exclude each other. So the probability that some buckets hold the point is
+The order of the buckets (:class:`Probes`): a point that is similar to the query and not in one of
+its buckets mostly misses it by a slot or two: a bit whose projection was near 0, a projection near
+the border of its piece. Given the query, the probability of every value of a slot in a point at
+some level is known exactly (``Family.alternatives``). Slots are independent, and so are bands; the
+buckets of one band exclude each other. So the probability that some buckets hold the point is
 
     1 - product over bands of (1 - sum over the band's buckets of the bucket's probability)
 
-Buckets are taken in order of their probability at one level, a perturbed one of a band where slots
-lie near a border before one of a band where they do not (Lv, Josephson, Wang, Charikar, Li,
-"Multi-probe LSH", VLDB 2007, with the conditional probability in place of their score).
+Buckets are taken in order of their probability at one level. So a perturbed bucket of a band whose
+slots lie near a border comes before one of a band whose slots do not (Lv, Josephson, Wang,
+Charikar, Li, "Multi-probe LSH", VLDB 2007, with the conditional probability instead of their
+score).
 
 Limits: in each band single changes of a slot, the 48 likeliest, pairs of the 16 likeliest, triples
 of the 10 and fours of the 7 likeliest: some 300 buckets a band.
@@ -53,9 +51,9 @@ __all__ = ["Answer", "NearestSearch", "Probes"]
 
 
 _LIKELIEST = (48, 16, 10, 7)
-"""Of so many changes sets of one, of two, of three and of four are made."""
+"""From this many of the likeliest changes, sets of one, two, three and four are made."""
 _LEAST = 1e-300
-"""Stands for a probability of 0, whose logarithm there is none of."""
+"""Stands for a probability of 0, which has no logarithm."""
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -70,14 +68,14 @@ class Probes:
     row : ndarray of uint32, shape (1, row_words)
         Signature of the query.
     point : Point or None
-        The query, where it is known.
+        The query, if it is known.
     level : float
-        Of the points that are looked for.
+        Level of the points that are looked for.
 
     Attributes
     ----------
     n : int
-        How many there are: the query's own alone, where the family knows none next to them.
+        Number of buckets: only the query's own if the family knows none next to them.
     """
 
     def __init__(
@@ -112,18 +110,18 @@ class Probes:
         self._of_band, self._sets = np.divmod(order, len(self._sets_of_changes))
 
     def _ratios(self, alternatives: Alternatives) -> Floats:
-        """Probability of each change of a band over that of no change (bands, rows * m)."""
+        """Return the probability of each change of a band over that of no change."""
         used = self._bands * self._rows
         same = np.maximum(alternatives.same[:used], _LEAST)
         ratios: Floats = (alternatives.others[:used] / same[:, None]).reshape(self._bands, -1)
         return ratios
 
     def _log_probabilities(self, alternatives: Alternatives) -> Floats:
-        """Logarithm of the probability of each set of changes of each band (bands, sets)."""
+        """Return the log probability of each set of changes of each band (bands, sets)."""
         used = self._bands * self._rows
         same = np.log(np.maximum(alternatives.same[:used], _LEAST)).reshape(self._bands, -1)
         chosen = np.take_along_axis(self._ratios(alternatives), self._changes, axis=1)
-        # The place past the last change stands for none, and costs nothing.
+        # The place past the last change stands for no change, and costs nothing.
         chosen = np.pad(np.log(np.maximum(chosen, _LEAST)), ((0, 0), (0, 1)))
         logs: Floats = same.sum(axis=1)[:, None] + np.zeros(len(self._sets_of_changes))
         for places in self._sets_of_changes.T:
@@ -134,7 +132,7 @@ class Probes:
         return logs
 
     def _clashing(self, m: int) -> NDArray[np.bool_]:
-        """Sets that change one slot twice (bands, sets)."""
+        """Return which sets change one slot twice (bands, sets)."""
         n_changes = self._changes.shape[1]
         slots = np.pad(self._changes // m, ((0, 0), (0, 1)))
         clashes = np.zeros((self._bands, len(self._sets_of_changes)), dtype=bool)
@@ -143,7 +141,7 @@ class Probes:
         return clashes
 
     def keys(self, first: int, last: int) -> Ids:
-        """Bucket keys of some of them, from one place in their order up to another (int64)."""
+        """Return the bucket keys from one place in their order up to another (int64)."""
         params = self._family.params
         if last <= self._bands:
             own: Ids = bucket_keys(self._row, **params.cut)[0, self._of_band[first:last]]
@@ -166,7 +164,7 @@ class Probes:
         return keys_of_bands(words, bands)
 
     def recall(self, level: float, counts: list[int]) -> list[float]:
-        """Probability that the first buckets hold a point at a level, for several numbers of them.
+        """Return the probability that the first buckets hold a point at a level, per count.
 
         Parameters
         ----------
@@ -184,7 +182,7 @@ class Probes:
             return [params.recall_at(params.curve.value(level))] * len(counts)
         bands, sets = self._of_band[: counts[-1]], self._sets[: counts[-1]]
         each = np.exp(self._log_probabilities(alternatives)[bands, sets])
-        # Between two of the counts, which band has how much more.
+        # Between two counts: which band has how much more.
         parts = np.searchsorted(counts, np.arange(len(bands)), side="right")
         cells = len(counts) * self._bands
         sums = np.bincount(parts * self._bands + bands, each, minlength=cells)[:cells]
@@ -195,7 +193,7 @@ class Probes:
 
 @functools.cache
 def _sets(n_changes: int) -> Ids:
-    """Sets of changes, of none, one, two, ... of them (int64, (sets, 4)).
+    """Return sets of none, one, two, ... changes (int64, (sets, 4)).
 
     Each change is its place among the likeliest; the rest of a row is ``n_changes``.
     """
@@ -212,9 +210,9 @@ def _sets(n_changes: int) -> Ids:
 
 
 _FIRST_CHECKED, _MOST_CHECKED = 64, 1024
-"""Candidates whose originals are read together: few at first, which tell what is near."""
+"""Candidates whose originals are read together: at first few, which show what is near."""
 _MORE = 2.0
-"""By so much the number of buckets grows before what was found is looked at again."""
+"""Factor by which the number of buckets grows before the answers are checked again."""
 
 
 class Answer(list[Hit]):
@@ -229,10 +227,10 @@ class Answer(list[Hit]):
     left : int
         Candidates that were met and not compared, because of the probe limit.
     recall : float or None
-        Probability with which a document exactly as similar as the last hit was to be found; one
-        that is more similar is found more likely; where there are fewer hits than were asked for,
-        one at the threshold. None where there are fewer and no threshold, and where the probe limit
-        left candidates out, which may be as similar.
+        Probability of finding a document exactly as similar as the last hit, or, if there are fewer
+        hits than wanted, one at the threshold; more similar ones are found more likely. None if
+        there are fewer and no threshold, or if the probe limit left out candidates, which may be as
+        similar.
     """
 
     def __init__(
@@ -260,7 +258,7 @@ class _Found:
 
 
 class NearestSearch:
-    """Nearest documents from one snapshot.
+    """Finds nearest documents in one snapshot.
 
     Parameters
     ----------
@@ -268,14 +266,14 @@ class NearestSearch:
         With its signature file.
     family : Family
     top : int or None
-        Most answers; with None the threshold decides.
+        Most answers; None to let the threshold decide.
     threshold : float or None
         Lowest level of an answer; None for any.
     recall : float or None
-        Go on until a document as similar as the worst wanted answer is found so likely; None for
-        the query's own buckets alone.
+        Go on until a document as similar as the worst wanted answer is found with this
+        probability; None to use only the query's own buckets.
     limit : int or None
-        Most candidates that are compared.
+        Most candidates to compare.
     method : {"signature", "exact"}
     """
 
@@ -302,7 +300,7 @@ class NearestSearch:
         self._dead = snapshot.edges.dead()
 
     def search(self, signatures: NDArray[np.uint32], points: Sequence[Point]) -> list[list[Hit]]:
-        """The nearest documents of each query.
+        """Return the nearest documents of each query.
 
         Parameters
         ----------
@@ -315,15 +313,15 @@ class NearestSearch:
     def near(
         self, row: NDArray[np.uint32], point: Point | None, *, leave_out: int | None = None
     ) -> Answer:
-        """The nearest documents of one query.
+        """Return the nearest documents of one query.
 
         Parameters
         ----------
         row : ndarray of uint32, shape (1, row_words)
         point : Point or None
-            The query itself; without it nothing is known of the buckets next to its own.
+            The query itself; without it nothing is known about the buckets next to its own.
         leave_out : int, optional
-            doc_id of the document that asks, where it is one of the index.
+            doc_id of the document that asks, if it is in the index.
         """
         probes = Probes(self._family, row, point, max(self._params.level, self._threshold))
         found = _Found([], leave_out)
@@ -346,7 +344,7 @@ class NearestSearch:
         )
 
     def search_key(self, key: str) -> Answer:
-        """The nearest documents of one of the index, which is left out itself.
+        """Return the nearest documents of a document in the index, without itself.
 
         Raises
         ------
@@ -362,7 +360,7 @@ class NearestSearch:
         return self.near(row, point, leave_out=document.doc_id)
 
     def _next(self, probes: Probes, done: int, found: _Found) -> int:
-        """How many buckets are to be looked into before what is found is looked at again."""
+        """Return how many buckets to look into before the answers are checked again."""
         if self._recall is None or done >= probes.n:
             return done
         worst, most = self._worst(found), min(probes.n, math.ceil(done * _MORE))
@@ -374,7 +372,7 @@ class NearestSearch:
         return reached[0] if reached else most
 
     def _worst(self, found: _Found) -> float:
-        """The level that an answer has to have to be wanted still."""
+        """Return the level from which on an answer is still wanted."""
         if self._top is None or len(found.hits) < self._top:
             return self._threshold
         return found.hits[-1].similarity
@@ -386,7 +384,7 @@ class NearestSearch:
         point: Point | None,
         candidates: Ids,
     ) -> None:
-        """Compare candidates, the most promising first, and take those that belong to it."""
+        """Compare candidates, the most promising first, and take those that are answers."""
         if self._limit is not None and found.checked + len(candidates) > self._limit:
             found.left = found.checked + len(candidates) - self._limit
             candidates = candidates[: self._limit - found.checked]
@@ -413,7 +411,7 @@ class NearestSearch:
     def _take(
         self, found: _Found, point: Point | None, candidates: Ids, shares: NDArray[np.float64]
     ) -> None:
-        """Take those of some candidates that are among the nearest now."""
+        """Take those of some candidates that are now among the nearest."""
         ids = candidates.tolist()
         if not ids:
             return

@@ -16,7 +16,7 @@ __all__ = ["Points", "TextPoints", "VectorPoints", "points_of"]
 
 _CACHE_BYTES = 128 * 2**20
 _ARRAY_BYTES = 256
-"""What an array and its place in a dictionary take beside its elements."""
+"""Memory of an array and its place in a dictionary, besides its elements."""
 _PREPARED = 512
 _GROUP_CHARACTERS = 4 * 2**20
 
@@ -25,15 +25,15 @@ class Points(ABC):
     """Points by signature id."""
 
     def prepare(self, signature_ids: list[int]) -> None:
-        """Get some ready together, where that is faster than one by one.
+        """Get some ready together if that is faster than one by one.
 
-        Those that are asked for first should come first.
+        Give those that you will ask for first, first.
         """
         return
 
     @abstractmethod
     def get(self, signature_ids: list[int]) -> dict[int, Point]:
-        """The points of some signatures, each of which a document has.
+        """Return the points of some signatures, each of which a document has.
 
         Raises
         ------
@@ -43,7 +43,7 @@ class Points(ABC):
 
 
 def points_of(snapshot: Snapshot, family: Family, *, most_bytes: int = _CACHE_BYTES) -> Points:
-    """The points of an index.
+    """Return the points of an index.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class VectorPoints(Points):
         self._snapshot = snapshot
 
     def get(self, signature_ids: list[int]) -> dict[int, Point]:
-        """Rows by signature id."""
+        """Return rows by signature id."""
         rows = self._snapshot.vectors[np.array(signature_ids, dtype=np.int64)]
         return dict(zip(signature_ids, rows, strict=True))
 
@@ -80,7 +80,7 @@ class TextPoints(Points):
     family : Family
         Of the same parameters.
     most_bytes : int
-        Memory for the points; those of the request at hand are kept whatever they take.
+        Memory for the points; those of the present request are kept whatever they take.
     """
 
     def __init__(
@@ -97,9 +97,9 @@ class TextPoints(Points):
         self._points: OrderedDict[int, Point] = OrderedDict()
 
     def prepare(self, signature_ids: list[int]) -> None:
-        """Get some ready together, which is faster than one by one, in half of the memory at most.
+        """Get some ready together, which is faster than one by one, in at most half the memory.
 
-        Those that are asked for first should come first.
+        Give those that you will ask for first, first.
         """
         missing = [each for each in signature_ids[:_PREPARED] if each not in self._points]
         room = self._most_bytes // 2
@@ -112,7 +112,7 @@ class TextPoints(Points):
         self._drop_oldest(len(signature_ids))
 
     def get(self, signature_ids: list[int]) -> dict[int, Point]:
-        """Points by signature id; one text is read and shingled for each miss.
+        """Return points by signature id; each miss reads and shingles one text.
 
         Raises
         ------
@@ -158,7 +158,7 @@ def _memory(point: Point) -> int:
 def _first(
     stored: Iterator[tuple[int, str | list[str] | frozenset[str]]], most: int
 ) -> Iterator[tuple[int, str | list[str] | frozenset[str]]]:
-    """Take from an iterator until it has given so many characters."""
+    """Take from an iterator until it has given this many characters."""
     for signature_id, body in stored:
         yield signature_id, body
         most -= len(body) if isinstance(body, str) else sum(map(len, body))

@@ -1,4 +1,4 @@
-"""Statements of the user's own, read-only for real."""
+"""Statements of the user, on a connection that can only read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SqlResult:
     ----------
     columns : tuple of str
     rows : iterator of tuple
-        Streamed; the connection closes when it is exhausted or dropped.
+        Streamed; the connection closes when they are exhausted or dropped.
     """
 
     columns: tuple[str, ...]
@@ -80,7 +80,7 @@ def _rows(
     timeout: float | None,
     database: Database,
 ) -> Iterator[tuple[Any, ...]]:
-    """The rows, after one empty one: only a generator that has begun closes what it holds."""
+    """Yield the rows, after one empty one: only a started generator closes what it holds."""
     try:
         yield ()
         yield from rows
@@ -89,7 +89,7 @@ def _rows(
             raise database.translation(error) from error
         raise QueryError(
             f"the statement failed: {database.said(error)}",
-            hint="look at what it computes; only reading is possible, as far as your role may",
+            hint="check what it computes; it can only read, and only what your role may read",
         ) from error
     except TimedOut as error:
         raise _timed_out(timeout) from error
@@ -99,6 +99,6 @@ def _rows(
 
 def _timed_out(timeout: float | None) -> QueryError:
     return QueryError(
-        f"the statement was stopped: it has worked for longer than {timeout:g} s",
+        f"the statement was stopped: it worked for longer than {timeout:g} s",
         hint="give it more time, or look up postings by bucket_key and documents by key",
     )

@@ -1,9 +1,9 @@
-"""Candidate pairs -> verified pairs: by bands matched, by signature, or exactly.
+"""Candidate pairs -> levels and verified pairs: by bands matched, by signature, or exactly.
 
 A pair carries its level (``params/curves.py``) and the method that gave it:
 
 ``none``
-    unverified; the level is what the bands say: m of b bands agree, each with probability p^r, so
+    unverified; the level follows from the bands: m of b bands agree, each with probability p^r, so
     (m / b)^(1/r) estimates p, the probability of an equal slot, and p the level. Without the
     signature file m is the number of buckets shared.
 ``signature``
@@ -12,16 +12,14 @@ A pair carries its level (``params/curves.py``) and the method that gave it:
 ``exact``
     the metric of the two texts, or vectors. Exact copies have its best level by their content hash.
 
-Before texts are read, pairs whose estimate is too low for the threshold are dropped: four and a
-half standard deviations and two slots below it. That loses fewer than one pair in ten thousand of
+Before texts are read, pairs whose estimate is too low for the threshold are dropped: those four and
+a half standard deviations and two slots below it. That loses fewer than one pair in ten thousand of
 those at the threshold, for every threshold and number of slots (a test adds up the binomial tail).
-Where the signature file lies on another host nothing is dropped, and each candidate's text is read.
 
-Signature rows from stored texts, where the signature file lies on another host.
-
-A row is what its text and the parameters make it. Where this interpreter knows another version of
-Unicode than the one that signed, a text with characters that one of the two does not assign may get
-another row; ``document.n_unassigned`` counts those.
+If the signature file lies on another host, nothing is dropped: each candidate's text is read, and
+signature rows are made again from stored texts. A row follows from its text and the parameters. But
+if this interpreter's version of Unicode differs from that of signing, a text with characters that
+only one of the two assigns may get another row; ``document.n_unassigned`` counts those.
 """
 
 from __future__ import annotations
@@ -56,14 +54,14 @@ _SLACK = 4.5
 
 
 def choose_method(verify: str | None, params: IndexParams, *, has_signatures: bool = True) -> str:
-    """The method asked for, or the best there is: exact with texts, else signature, else none.
+    """Return the given method, or the best one: exact with texts, else signature, else none.
 
     Parameters
     ----------
     verify : {"none", "signature", "exact"}, optional
     params : IndexParams
     has_signatures : bool
-        Whether the signature rows are here and not on another host.
+        Whether the signature rows are on this host.
 
     Raises
     ------
@@ -72,7 +70,7 @@ def choose_method(verify: str | None, params: IndexParams, *, has_signatures: bo
     TextNotStoredError
         Exact verification of an index without texts.
     SignaturesElsewhereError
-        Verification by signatures, or vectors, that are not here.
+        Verification by signatures, or vectors, that are not on this host.
     """
     is_here = has_signatures or not params.keeps_vectors
     if verify is None:
@@ -98,7 +96,7 @@ def choose_method(verify: str | None, params: IndexParams, *, has_signatures: bo
 
 
 def prefilter(agreement: float, num_perm: int) -> float:
-    """Share of equal slots below which a pair is not worth an exact check.
+    """Return the share of equal slots below which an exact check does not pay.
 
     Parameters
     ----------
@@ -111,9 +109,9 @@ def prefilter(agreement: float, num_perm: int) -> float:
 
 
 def least_share(params: IndexParams, method: str, threshold: float) -> float:
-    """Share of equal slots below which no pair is worth going on with, at a threshold level.
+    """Return the share of equal slots below which no pair can reach a threshold level.
 
-    By signature the level of the share decides, to its last bit; this is a little less.
+    By signature, the level of the share decides, to its last bit; this is a little less.
     """
     agreement = params.curve.probability(threshold)
     return prefilter(agreement, params.num_perm) if method == "exact" else agreement - 1e-7
@@ -122,17 +120,17 @@ def least_share(params: IndexParams, method: str, threshold: float) -> float:
 def band_levels(
     matched: NDArray[np.signedinteger[Any]], params: IndexParams
 ) -> NDArray[np.float64]:
-    """Levels estimated from the number of bands that agree."""
+    """Estimate levels from the number of bands that agree."""
     return params.curve.levels((matched / params.bands) ** (1.0 / params.rows))
 
 
 def estimate(
     agreement: Agreement, params: IndexParams, *, method: str, threshold: float
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Levels by signature, or by bands for ``none``, and which are worth going on with.
+    """Return levels by signature, or by bands for ``none``, and which pairs to go on with.
 
-    For ``signature`` those are the ones at the threshold, for ``exact`` those that a look at the
-    texts may bring there, and for ``none`` all.
+    For ``signature`` those at the threshold, for ``exact`` those that their texts may bring there,
+    and for ``none`` all.
     """
     if method == "none":
         return band_levels(agreement.matched, params), np.ones(len(agreement.matched), bool)
@@ -144,13 +142,13 @@ def estimate(
 
 
 _TEXTS = 64
-"""So many are shingled at a time, which bounds the memory."""
+"""Texts that are shingled at a time, which bounds the memory."""
 
 
 def signed_anew(
     snapshot: Snapshot, family: Family, signature_ids: NDArray[np.int64]
 ) -> NDArray[np.uint32]:
-    """The rows of some signatures, from the texts of documents that have them.
+    """Return the rows of some signatures, from the texts of documents that have them.
 
     Parameters
     ----------
@@ -158,12 +156,12 @@ def signed_anew(
     family : Family
         Of an index with stored texts.
     signature_ids : ndarray of int64, shape (n,)
-        Each of a document that is there.
+        Each of a document that exists.
 
     Returns
     -------
     ndarray of uint32, shape (n, row_words)
-        Reading, shingling and signing each text: some 0.1 ms a KB.
+        Costs reading, shingling and signing each text: some 0.1 ms a KB.
 
     Raises
     ------

@@ -1,19 +1,18 @@
 """Candidate pairs of signatures -> verified pairs of signatures, each once, in bounded memory.
 
-A pair that shares several buckets is taken in the first band in which its signatures agree, or,
-where large buckets are not paired, in the first whose bucket is. That is decided from the two rows
-and those buckets alone, so no pair has to be remembered, and one that shares a bucket only by a
-collision of the bucket's hash is dropped on the way.
+A pair that shares several buckets is taken in the first band in which its signatures agree or, if
+large buckets are not compared, in the first such band with a small bucket (:class:`HotBuckets`
+looks single buckets up by key). The two rows and those buckets decide it, so no pair has to be
+remembered, and one that shares a bucket only by a collision of the bucket's hash is dropped on the
+way.
 
-Where the signature file lies on another host there are no rows. Pairs are then sorted on disk,
-which gives each once, with the number of buckets that it shares.
+If the signature file lies on another host there are no rows. Pairs are then sorted on disk, which
+gives each once, with the number of buckets that it shares.
 
-Pairs that pass their signatures are gathered before texts are read: few at first, so that the first
-answers come at once, then twice as many each time, as memory allows. What is gathered hangs
-together in groups, and is verified group by group, so that each text is read, normalised and
-shingled once for its group however many pairs it is in.
-
-Which buckets are too large: asked for single ones, by their keys.
+Pairs that pass by their signatures are gathered before texts are read: few at first, so that the
+first answers come at once, then twice as many each time, as memory allows. The gathered pairs are
+verified component by component, so that each text is read, normalised and shingled once for its
+component, however many pairs it is in.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class HotBuckets:
     def are_all_before(
         self, left: NDArray[np.uint32], right: NDArray[np.uint32], bands: Ids
     ) -> NDArray[np.bool_]:
-        """Which pairs agree in a band, and in no band before it whose bucket is not too large.
+        """Return which pairs agree in a band, and in no band before it with a small bucket.
 
         Parameters
         ----------
@@ -104,14 +103,14 @@ class HotBuckets:
 
 
 MEMORY = 256 * 2**20
-"""Bytes that a search for pairs may take, beside the interpreter and a small signature file."""
+"""Bytes that a search for pairs may take, besides the interpreter and a small signature file."""
 
 _FIRST_PAIRS = 16_384
 _PAIR_BYTES = 96
-"""Of a gathered pair: two ids and an estimate, and what sorting them by group takes on top."""
+"""Bytes of a gathered pair: two ids and an estimate, and the cost of sorting them by group."""
 _EXACT_PAIRS = 1024
 _SIGNING_COST = 8
-"""Time of reading and signing a text anew, in times of reading the postings of a signature.
+"""Time to read a text and sign it again, relative to reading the postings of a signature.
 
 Measured as 4 for texts of 1 KB in a database that was in memory; texts may be longer than that.
 """
@@ -132,7 +131,7 @@ def find_links(
     memory: int = MEMORY,
     workers: int = 1,
 ) -> Iterator[Edges]:
-    """All pairs of signatures at or above the threshold, each once, as they are found.
+    """Yield all pairs of signatures at or above the threshold, each once, as they are found.
 
     Parameters
     ----------
@@ -147,7 +146,7 @@ def find_links(
     most : int, optional
         The largest bucket of which all pairs are candidates.
     link : bool
-        Whether larger buckets are linked (a pair may then come twice) and not left out.
+        Join larger buckets through leaders instead of leaving them out; a pair may then come twice.
     left_out : LeftOut
         Filled on the way.
     memory : int
@@ -183,7 +182,7 @@ def find_links(
 
 
 def _row_source(snapshot: Snapshot, family: Family, new: Ids) -> RowSource | None:
-    """Where rows of new signatures come from; None where reading all postings is the best way."""
+    """Return where rows of new signatures come from; None if reading all postings is best."""
     if snapshot.has_signatures:
         signatures = snapshot.signatures
         return lambda _, ids: signatures[ids]
@@ -195,7 +194,7 @@ def _row_source(snapshot: Snapshot, family: Family, new: Ids) -> RowSource | Non
 def _by_buckets(
     snapshot: Snapshot, params: IndexParams, blocks: Iterator[Candidates], memory: int
 ) -> Iterator[Edges]:
-    """Candidate pairs -> each of them once, with what the number of shared buckets says.
+    """Turn candidate pairs into single ones, with an estimate from the shared buckets.
 
     All candidates are read before the first is given.
     """
@@ -207,12 +206,11 @@ def _by_buckets(
 
 
 class _SignatureCheck:
-    """Candidate pairs -> those whose first agreeing band this is and whose signatures suffice.
+    """Keeps candidate pairs whose first agreeing band this is and whose signatures suffice.
 
     Near-duplicates share most of their buckets, so a pair comes again and again. The last some
-    hundred thousand pairs that were decided are remembered, each in the one place that its hash
-    gives it, and passed over; one that was overwritten meanwhile is compared again, for the same
-    answer.
+    hundred thousand decided pairs are remembered, each in the one place that its hash gives it, and
+    skipped. A pair that was overwritten meanwhile is compared again, with the same answer.
     """
 
     def __init__(
@@ -283,9 +281,9 @@ def _joined(held: list[Edges]) -> Edges:
 def check_exactly(
     points: Points, family: Family, links: Edges, threshold: float
 ) -> Iterator[Edges]:
-    """The pairs that hold by their texts or vectors, group by group.
+    """Yield the pairs that hold by their texts or vectors, group by group.
 
-    Each text is read once, as long as those of a group fit into the points' memory.
+    Each text is read once, if those of a group fit into the points' memory.
     """
     order = np.lexsort((links.right, links.left, component_roots(links.left, links.right)))
     for start in range(0, len(order), _EXACT_PAIRS):

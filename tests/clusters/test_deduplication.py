@@ -201,9 +201,9 @@ def test_the_lines_that_survive_are_as_they_were(
 @pytest.mark.parametrize(
     ("data", "said", "hint"),
     [
-        (b"id,text\na,w1 w2\nb,w3 w4\n", "is no JSON Lines file; it looks like CSV", "JSON Lines"),
+        (b"id,text\na,w1 w2\nb,w3 w4\n", "is not a JSON Lines file; it looks like CSV", "JSON Lines"),
         (b"PAR1\x15\x04binary\n\x00PAR1", "looks like a Parquet file", "--input parquet"),
-        (bytes(range(256)) * 50, "is no JSON Lines file", "one JSON object a line"),
+        (bytes(range(256)) * 50, "is not a JSON Lines file", "one JSON object per line"),
         (b'[{"id": "a"},\n{"id": "b"}]', "looks like a JSON array of objects", "jq"),
         (b'{\n  "id": "a"\n}\n', "looks like a JSON object", "JSON Lines"),
         (b'{"key": "a", "text": "x"}\n' * 3, "none of the 3 lines of", "'key', 'text'"),

@@ -46,7 +46,7 @@ _MOST_OF_A_KIND = 20
 def check_store(
     store: Store, *, quick: bool, on_note: Callable[[str], None] | None
 ) -> list[Finding]:
-    """All findings of an index, of one state of it; see :meth:`lshdb.Index.check`."""
+    """Return all findings of an index, of one state of it; see :meth:`lshdb.Index.check`."""
     with store.reading() as snapshot:
         snapshot.require_signatures()
         found = list(check_index(snapshot, store.params, quick=quick))
@@ -95,7 +95,7 @@ def check_index(
 
 
 def _limited(kind: str, step: Iterator[Finding]) -> Iterator[Finding]:
-    """The first findings of a step; an error that ends it is one of them."""
+    """Yield the first findings of a step; an error that ends it is one of them."""
     found = 0
     try:
         for finding in step:

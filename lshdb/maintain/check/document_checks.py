@@ -43,7 +43,7 @@ def integrity_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def row_findings(snapshot: Snapshot) -> Iterator[Finding]:
-    """Rows of the large tables whose checksum is not that of their values."""
+    """Yield rows of the large tables whose checksum is not that of their values."""
     for row in snapshot.stream("SELECT * FROM document"):
         found = row_checksum(row[:-1])
         if found != row[-1]:

@@ -61,7 +61,7 @@ class Finding:
 
 
 def counted(n: int, what: str) -> str:
-    """A number with what is counted, in the plural where it is."""
+    """Return a number with what is counted, in the plural where it is."""
     return f"{n:,} {what}{'s' * (n != 1)}"
 
 
@@ -91,7 +91,7 @@ def documents_affected(snapshot: Snapshot, condition: str, parameters: tuple[Any
 
 
 def notes(store: Store, snapshot: Snapshot, *, quick: bool = False) -> Iterator[str]:
-    """A sentence for each; documents are counted unless it has to be quick."""
+    """Yield a sentence for each; documents are counted unless it has to be quick."""
     here = unicodedata.unidata_version
     versions = [
         version for (version,) in snapshot.execute("SELECT DISTINCT unicode_version FROM batch")

@@ -74,7 +74,7 @@ class Evidence:
     # Texts
 
     def texts(self, doc_ids: Sequence[int]) -> dict[int, Text]:
-        """The texts of some documents that can be read and decoded, by doc_id."""
+        """Return the texts of some documents that can be read and decoded, by doc_id."""
         session = self._snapshot.session
         query = f"SELECT doc_id, form, body FROM content WHERE {session.in_list('doc_id')}"
         try:
@@ -99,7 +99,7 @@ class Evidence:
         return max(_UNPROVED_CHARS, length if isinstance(length, int) else 0)
 
     def text_of_copy(self, one: StoredDocument) -> Text | None:
-        """The text of another document that was given the same one."""
+        """Return the text of another document that was given the same one."""
         try:
             doc_ids = self._snapshot.execute(
                 "SELECT doc_id FROM document WHERE signature_id = ? AND body_hash = ?",
@@ -111,7 +111,7 @@ class Evidence:
         return next((text for text in texts.values() if text.body_hash == one.body_hash), None)
 
     def vectors(self, rows: Iterable[tuple[Any, ...]]) -> dict[int, Text]:
-        """The vectors of some documents, by doc_id.
+        """Return the vectors of some documents, by doc_id.
 
         A vector that has its document's hash is proved, whatever the CRC-32 of its block. Where the
         row at hand has not, that of another signature may have, which is posted for the content.
@@ -155,7 +155,7 @@ class Evidence:
     def proved(
         self, values: tuple[Any, ...], checksum: int, key: str | None, text: Text | None
     ) -> StoredDocument | None:
-        """The row that was written, where some values can be found elsewhere; None if not.
+        """Return the row that was written, where some values can be found elsewhere; None if not.
 
         Parameters
         ----------
@@ -266,7 +266,7 @@ def _n_chars(body: str | list[str]) -> int:
 
 
 def _decoded(form: Any, packed: Any, length: Callable[[], int]) -> Text | None:
-    """A stored text; where its form is damaged, the first that it can be read in."""
+    """Return a stored text; where its form is damaged, the first that it can be read in."""
     for likely in (form,) if form in ("text", "tokens") else ("tokens", "text"):
         try:
             body = unpack_body(likely, packed, n_chars=length)

@@ -76,7 +76,7 @@ class History:
             usage.seen_at = min(usage.seen_at, seen_at)
 
     def rows(self, unicode_version: str) -> Iterator[tuple[Any, ...]]:
-        """All batches, from the first to the last that is known of, without gaps."""
+        """Yield all batches, from the first to the last that is known of, without gaps."""
         last = max([*self._rows, *self._usage], default=0)
         started_at = ""
         for batch_id in range(1, last + 1):
@@ -91,7 +91,7 @@ class History:
     def _worked_out(
         self, batch_id: int, started_before: str, unicode_version: str
     ) -> tuple[Any, ...]:
-        """A batch that was its own add, of the documents that have it."""
+        """Return a batch that was its own add, of the documents that have it."""
         usage = self._usage.get(batch_id, _Usage(0, ""))
         started_at = max(usage.seen_at, started_before) or timestamp()
         values = {
@@ -107,7 +107,7 @@ class History:
         return tuple(values[name] for name in _BATCH_COLUMNS[:-1])
 
     def has(self, batch_id: object) -> bool:
-        """Whether there will be a batch of that number."""
+        """Return whether there will be a batch of that number."""
         return batch_id in self._rows
 
     def balance(self, transaction: WriteTransaction, *, there: int, lost: int) -> None:
@@ -228,7 +228,7 @@ class Rebuild:
         self._last_doc_id = max(proved, default=0)
 
     def _chunks(self) -> Iterator[list[Row]]:
-        """Rows of documents, as they are found, in batches whose texts fit in memory."""
+        """Yield rows of documents, as they are found, in batches whose texts fit in memory."""
         chunk: list[Row] = []
         size = 0
         place = _DOCUMENT_COLUMNS.index("n_chars")
@@ -264,7 +264,7 @@ class Rebuild:
         self._last_doc_id = max(self._last_doc_id, *(one.doc_id for one in documents), 0)
 
     def _document(self, row: Row, text: Text | None) -> StoredDocument | None:
-        """The row of a document if it is proved; else it is taken out."""
+        """Return the row of a document if it is proved; else it is taken out."""
         if _is_proved(row):
             return StoredDocument(*row[:-1])
         doc_id, values, checksum = row[0], row[:-1], row[-1]
@@ -303,7 +303,7 @@ class Rebuild:
         self._quarantine.put(one.key, reason, **self._shown(text, is_proved=is_proved), row=row)
 
     def _shown(self, text: Text | None, *, is_proved: bool) -> dict[str, Any]:
-        """The field of the quarantine with a text or a vector, where there is one."""
+        """Return the field of the quarantine with a text or a vector, where there is one."""
         if text is None:
             return {}
         body = plain_tokens(text.body)
