@@ -490,4 +490,4 @@ def test_a_vector_file_left_over_is_removed_by_the_next_writer(make_index: Make)
     ]  # fmt: skip
     notes: list[str] = []
     index.check(on_note=notes.append)
-    assert any("vectors.old.npy is no file of the index" in note for note in notes)
+    assert any("vectors.old.npy is not a file of the index" in note for note in notes)

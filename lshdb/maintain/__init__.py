@@ -1,1 +1,1 @@
-"""Keeping an index in shape: statistics, compaction, other bands, checks and repair."""
+"""Keeping an index in shape: statistics, compaction, other bands, checks, repair, upgrade."""

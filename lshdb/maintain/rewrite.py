@@ -1,17 +1,17 @@
-"""An index written anew from what is in it: without what no document has, or with other bands.
+"""An index written anew from its contents: without unused signatures, or with other bands.
 
-    documents  -> which signatures are still anybody's, and the content keys of those
+    documents  -> which signatures still have a document, and their content keys
     signature rows, each block compared with its CRC-32
                -> the rows that stay, in a new generation of the file; vectors likewise
                -> their bucket keys, in columns on disk, sorted column by column -> one posting run
     documents, edges, clusters -> the same under the new numbers of their signatures
 
-All of it is one transaction: killed at any moment, the index is as it was, and running the same
-command again begins anew. Readers go on with the state that they see. The commit names the new
+All of it is one transaction: killed at any moment, it leaves the index as it was, and the same
+command then begins again. Readers go on with the state that they see. The commit names the new
 generation of the row files, which are synced before; the old one is removed after it.
 
-Nothing is hashed but bands: no text is read. What is written anew is compared with its checksum
-before, for afterwards nothing would tell.
+Only bands are hashed: no text is read. What is written anew is compared with its checksum first,
+because afterwards nothing would show the damage.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from lshdb.storage.transactions.writer import Writer
 __all__ = ["RewriteResult", "compact_store", "reband_index"]
 
 MEMORY = 256 * 2**20
-"""Bytes that sorting may take."""
+"""Memory for sorting, in bytes."""
 _REBAND = frozenset({"threshold", "recall", "bands", "rows"})
 
 Ids = NDArray[np.int64]
@@ -54,11 +54,11 @@ class RewriteResult:
     Attributes
     ----------
     params : IndexParams
-        Of the index, afterwards.
+        Parameters of the index afterwards.
     signatures, dropped : int
-        Signatures that there are, and those that no document had any longer.
+        Signatures in the index, and those dropped because no document had them any more.
     bytes_before, bytes_after : int
-        Files of the index on disk.
+        Bytes of the index's files on disk.
     seconds : float
     """
 
@@ -71,7 +71,7 @@ class RewriteResult:
 
 
 def compact_store(store: Store, *, lock_timeout: float) -> RewriteResult:
-    """Give back the space of what is gone; see :meth:`lshdb.Index.compact`."""
+    """Free the space of what was removed; see :meth:`lshdb.Index.compact`."""
     begun = time.perf_counter()
     with Writer(store, lock_timeout=lock_timeout) as writer:
         result = RewriteResult(store.params, 0, 0, store.bytes_on_disk())
@@ -94,7 +94,7 @@ def reband_index(path: Path, given: Mapping[str, Any], *, lock_timeout: float) -
     """Cut the stored signatures into other bands; see :meth:`lshdb.Index.reband`."""
     if not given:
         raise ParameterError(
-            "nothing says what the bands are to be",
+            "no parameter for the bands is given",
             hint="give a threshold, a recall, or bands and rows",
         )
     begun = time.perf_counter()
@@ -113,7 +113,7 @@ def reband_index(path: Path, given: Mapping[str, Any], *, lock_timeout: float) -
             rewriting.run()
             transaction.edges.clear()
             transaction.name_banding({name: getattr(params, name) for name in sorted(_REBAND)})
-        with contextlib.suppress(OSError):  # it is committed; the next writer does the renaming
+        with contextlib.suppress(OSError):  # it is committed; the next writer renames it
             store.directory.settle_description()
         clear_generations(rewriting.generation)
         writer.vacuum()
@@ -129,16 +129,16 @@ class _Rewriting:
     ----------
     transaction : WriteTransaction
     params : IndexParams
-        Bands are cut by these.
+        Parameters for cutting bands.
     folder : Path
-        For temporary files.
+        Folder for temporary files.
 
     Attributes
     ----------
     dropped : ndarray of int64
         Signatures that no document has, sorted.
     generation : Generation
-        The row files that the index refers to when the transaction is committed.
+        The row files that the index refers to once the transaction is committed.
 
     Raises
     ------
@@ -156,7 +156,7 @@ class _Rewriting:
         self.generation = self._snapshot.generation
 
     def _content_keys(self) -> Ids:
-        """Content bucket key by signature; 0, which is none, where no document has it."""
+        """Return the content bucket key by signature; 0, not a key, if no document has it."""
         keys = np.zeros(self._snapshot.n_signatures, dtype=np.int64)
         for rows in document_rows(self._transaction):
             ids = np.array([row[2] for row in rows], dtype=np.int64)
@@ -191,7 +191,7 @@ class _Rewriting:
             self._transaction.runs.replace(columns.in_order())
 
     def _kept(self, columns: KeyColumns) -> Iterator[NDArray[np.uint32]]:
-        """Yield the rows that stay, whose keys are put into the columns on the way."""
+        """Yield the rows that stay, and put their keys into the columns on the way."""
         bands = self._params.bands
         # Columns are in the order of their keys as signed numbers: band 128 is the lowest.
         order = np.argsort(np.array([*range(bands), CONTENT_BAND], dtype=np.uint8).view(np.int8))

@@ -23,53 +23,53 @@ __all__ = ["IndexStats", "gather_stats"]
 
 @dataclass(frozen=True, slots=True)
 class IndexStats:
-    """What :meth:`lshdb.Index.stats` gives.
+    """The result of :meth:`lshdb.Index.stats`.
 
     Attributes
     ----------
     path, database, uuid, created_at, format, schema, library_version, unicode_version
-        Identity and origin; the database as a path, or as its URL and schema; the versions are
+        Identity and origin; the database as a path, or as its URL and schema. The versions are
         those of the software that made the index.
     params : IndexParams
     documents, empty_documents, exact_copies : int
-        Documents; those without tokens; those whose content another one before them has.
+        All documents; those without tokens; those with the content of an older document.
     signatures, unused_signatures : int
-        Rows of the signature file; those that no document has any longer.
+        Rows of the signature file; those that no document has any more.
     postings, runs, batches : int
     buckets_are_exact : bool
-        Whether the three numbers that follow were counted over all runs of postings. If not, they
-        are lower bounds: each run was counted by itself, and a bucket may lie in several.
+        Whether the next three numbers were counted over all runs of postings. If not, they are
+        lower bounds: each run was counted by itself, and a bucket may lie in several.
     shared_buckets, largest_bucket : int
         Buckets with more than one posting, and the postings of the largest.
     bucket_pairs : int
-        Candidate pairs that the buckets make, before a pair that shares several is taken once.
+        Candidate pairs of the buckets; a pair in several buckets counts in each.
     max_bucket : int or None
-        What was asked about: as for :meth:`lshdb.Index.pairs`.
+        The cap asked about: as for :meth:`lshdb.Index.pairs`.
     buckets_left_out, pairs_left_out : int or None
-        Larger buckets, and the candidate pairs in them; what :meth:`lshdb.Index.pairs` leaves out.
+        Larger buckets, and the candidate pairs in them; :meth:`lshdb.Index.pairs` leaves them out.
     recall_lost : float or None
-        Share of the near-duplicate pairs of documents at the index's threshold that would not be
-        found without them. An estimate from pairs drawn from larger and smaller buckets, or a
-        count: see :class:`lshdb.Loss`.
+        Share of the near-duplicate pairs of documents at the index's threshold that would be lost
+        without them. An estimate from pairs drawn from larger and smaller buckets, or a count: see
+        :class:`lshdb.Loss`.
     recall_lost_low, recall_lost_high : float or None
-        Ends of its interval of 99 %.
+        Ends of its 99 % interval.
     edges_threshold : float or None
-        Down to which similarity, or up to which distance, verified pairs are stored; None where
-        there are none yet.
+        Lowest similarity, or largest distance, of the stored verified pairs (edges); None if there
+        are none yet.
     edges_batch : int or None
-        The last batch that is in them.
+        The last batch that they cover.
     edges_max_bucket : int or None
-        Buckets over that were linked for them, and not compared; None where all were compared.
+        Larger buckets were joined through leaders, not compared; None if all were compared.
     edges_recall_lost : float or None
         Share of the near-duplicate pairs that they lack because of that, as estimated when they
         were found.
     edges, clusters, clustered_documents : int
-        What is stored of them.
+        How many are stored.
     signature_bytes, vector_bytes, database_bytes, log_bytes : int
         Files on disk: signatures, vectors, database, its write-ahead log.
     reclaimable_bytes : int
-        What :meth:`lshdb.Index.compact` would give back at least: signatures that no document has,
-        with their postings, and free pages of the database; not what texts left within pages.
+        What :meth:`lshdb.Index.compact` would free at least: signatures that no document has, with
+        their postings, and free pages of the database; not what texts left within pages.
     kernel : str
         What signs texts in this installation: ``compiled (LEVEL)``, or ``reference``.
     """
@@ -126,8 +126,8 @@ def gather_stats(
 ) -> IndexStats:
     """Read the counts; one pass over an index of ``document`` and over what is clustered.
 
-    Buckets are counted over all runs where that is asked for, and with ``max_bucket``: one pass
-    over the postings.
+    With ``max_bucket``, or if asked for, buckets are counted over all runs: one pass over the
+    postings.
     """
     execute, vectors = snapshot.execute, snapshot.generation.vectors
     identity = execute(
@@ -194,7 +194,7 @@ def gather_stats(
 
 @dataclass(frozen=True, slots=True)
 class _Buckets:
-    """How many buckets with several postings there are."""
+    """How many buckets have several postings."""
 
     shared: int
     largest: int
@@ -203,10 +203,10 @@ class _Buckets:
 
 
 def _as_written(snapshot: Snapshot) -> _Buckets:
-    """What each run of postings counted when it was written: exact where there is one alone.
+    """Return what each run of postings counted when it was written: exact for a single run.
 
-    Of several runs, the largest number of shared buckets that one of them has in a band is no more
-    than the band has; and a bucket makes no fewer pairs than its parts do.
+    With several runs these are lower bounds: a band has at least as many shared buckets as any run
+    has in it, and a bucket makes at least as many pairs as its parts do.
     """
     rows = snapshot.execute(
         "SELECT run_id, band, size, n_buckets FROM bucket_stat WHERE size > 1"
@@ -228,7 +228,7 @@ def _as_written(snapshot: Snapshot) -> _Buckets:
 def _counted(
     snapshot: Snapshot, family: Family, max_bucket: int | None
 ) -> tuple[_Buckets, LeftOut, Loss | None]:
-    """Count all buckets, and what a cap would leave out, with what that would cost."""
+    """Count all buckets, what a cap would leave out, and what that would cost."""
     params = family.params
     left_out = LeftOut(max_bucket)
     shared = largest = pairs = 0

@@ -50,7 +50,7 @@ def test_what_is_no_damage_is_a_note(run: Run, index_path: Path) -> None:
     (index_path / "left.tmp").touch()
     result = run("check", index_path)
     assert result.stdout == "" and "note: " in result.stderr
-    assert "left.tmp is no file of the index" in result.stderr
+    assert "left.tmp is not a file of the index" in result.stderr
 
 
 def test_a_table_has_each_advice_once(run: Run, index_path: Path) -> None:

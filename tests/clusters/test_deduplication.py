@@ -201,7 +201,11 @@ def test_the_lines_that_survive_are_as_they_were(
 @pytest.mark.parametrize(
     ("data", "said", "hint"),
     [
-        (b"id,text\na,w1 w2\nb,w3 w4\n", "is not a JSON Lines file; it looks like CSV", "JSON Lines"),
+        (
+            b"id,text\na,w1 w2\nb,w3 w4\n",
+            "is not a JSON Lines file; it looks like CSV",
+            "JSON Lines",
+        ),
         (b"PAR1\x15\x04binary\n\x00PAR1", "looks like a Parquet file", "--input parquet"),
         (bytes(range(256)) * 50, "is not a JSON Lines file", "one JSON object per line"),
         (b'[{"id": "a"},\n{"id": "b"}]', "looks like a JSON array of objects", "jq"),

@@ -238,7 +238,7 @@ def test_a_mark_of_an_add_that_is_not_there_is_found(index: Index) -> None:
     change(index.path, "INSERT INTO unfinished_add VALUES (99)")
     with Index.open(index.path) as damaged:
         (finding,) = damaged.check(quick=True)
-        assert "add 99 did not end, which is not there" in finding.what
+        assert "add 99 as unfinished, which does not exist" in finding.what
     Index.repair(index.path)
 
 

@@ -78,7 +78,7 @@ def test_every_flipped_bit_of_a_signature_row_is_found(path: Path) -> None:
         ("UPDATE state SET next_doc_id = 1000", "table state, row 1"),
         ("UPDATE document SET signature_id = 999 WHERE key = 'u000'", "has signature 999"),
         ("UPDATE document SET signature_id = NULL WHERE key = 'u000'", "and signature None"),
-        ("UPDATE document SET batch_id = 77 WHERE key = 'u000'", "is of batch 77, which is not"),
+        ("UPDATE document SET batch_id = 77 WHERE key = 'u000'", "names batch 77, which does not"),
         (
             "UPDATE document SET content_hash = CAST('x' AS {bytes}) WHERE key = 'u000'",
             "not in this bucket",
@@ -97,16 +97,19 @@ def test_every_flipped_bit_of_a_signature_row_is_found(path: Path) -> None:
         ("DELETE FROM bucket_stat WHERE band = 3", "band 3: counts 0 buckets of 1"),
         ("UPDATE edge SET similarity = 0.5", "has similarity 0.5"),
         ("UPDATE edge SET signature2 = 100000 + signature2", "expected two of"),
-        ("DELETE FROM cluster_member WHERE signature_id = 1", "has label None; by the edges"),
-        ("UPDATE cluster_member SET label = label + 1", "by the edges it is"),
+        ("DELETE FROM cluster_member WHERE signature_id = 1", "has label None; expected"),
+        ("UPDATE cluster_member SET label = label + 1", ", by the edges"),
         ("INSERT INTO cluster_member VALUES (5000, 1)", "by the edges it is in no cluster"),
-        ("DELETE FROM edge_state", "nothing says of when"),
-        ("INSERT INTO content SELECT 999, form, body FROM content LIMIT 1", "is of no document"),
-        ("UPDATE batch SET n_removed = 1 WHERE batch_id = 1", "by the table batch there are"),
-        ("DELETE FROM document WHERE key = 'u000'", "by the table batch there are"),
-        ("UPDATE run SET n_rows = n_rows + 1", "bands and a content have"),
-        ("UPDATE run SET n_rows = n_rows + 1", "postings; written were"),
-        ("INSERT INTO bucket_stat VALUES (9, 1, 1, 1)", "there is no such run"),
+        ("DELETE FROM edge_state", "nothing tells their age"),
+        (
+            "INSERT INTO content SELECT 999, form, body FROM content LIMIT 1",
+            "the text has no document",
+        ),
+        ("UPDATE batch SET n_removed = 1 WHERE batch_id = 1", "by the table batch"),
+        ("DELETE FROM document WHERE key = 'u000'", "by the table batch"),
+        ("UPDATE run SET n_rows = n_rows + 1", "bands and a content each"),
+        ("UPDATE run SET n_rows = n_rows + 1", "postings; expected"),
+        ("INSERT INTO bucket_stat VALUES (9, 1, 1, 1)", "the run does not exist"),
         ("UPDATE state SET next_doc_id = 3", "and a document has"),
         ("INSERT INTO signature_release VALUES (9, 99, 1)", "names signature 99; there are"),
         (
@@ -130,9 +133,9 @@ def test_changed_rows_are_found(path: Path, statement: str, expected: str) -> No
         ("UPDATE batch SET source = 'x' WHERE batch_id = 1", "table batch, row 1"),
         ("UPDATE state SET next_doc_id = 1000", "table state, row 1"),
         ("UPDATE edge_state SET recall_lost = 0.5", "table edge_state, row 1"),
-        ("UPDATE run SET n_rows = n_rows + 1", "bands and a content have"),
-        ("UPDATE bucket_stat SET n_buckets = n_buckets + 1", "by the table run there are"),
-        ("DELETE FROM document WHERE key = 'u000'", "has 32 rows; by the table batch there are 33"),
+        ("UPDATE run SET n_rows = n_rows + 1", "bands and a content each"),
+        ("UPDATE bucket_stat SET n_buckets = n_buckets + 1", "the table run counts"),
+        ("DELETE FROM document WHERE key = 'u000'", "has 32 rows; expected 33, by the table batch"),
     ],
 )
 def test_a_quick_check_sees_counts_and_small_tables(
@@ -169,7 +172,7 @@ def test_a_run_that_is_not_listed_or_not_there(path: Path) -> None:
         for quick in (True, False):
             found = {one.where: one.what for one in index.check(quick=quick)}
             assert found["table posting_run_99"] == "is not listed in the table run"
-            assert found["table posting_run_98"] == "is listed as a run and not there"
+            assert found["table posting_run_98"] == "is listed as a run but missing"
 
 
 @pytest.mark.fast

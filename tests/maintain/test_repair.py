@@ -263,7 +263,7 @@ def test_a_repair_that_fails_changes_nothing(
 
     with monkeypatch.context() as patch:
         patch.setattr("lshdb.storage.dialects.sqlite.sqlite_database.replace_database", full)
-        with pytest.raises(DatabaseError, match="No space left; it is as it was"):
+        with pytest.raises(DatabaseError, match="No space left; it is unchanged"):
             Index.repair(path)
     after = contents(path)
     after.pop("signatures.1.npy")  # which nothing names
@@ -282,7 +282,7 @@ def test_what_was_rebuilt_is_checked_before_it_takes_the_place(
     monkeypatch.setattr(
         "lshdb.maintain.repair.rebuild.content_keys", lambda hashes: [0] * len(hashes)
     )
-    with pytest.raises(DamageError, match="what was rebuilt is not sound"):
+    with pytest.raises(DamageError, match="the rebuilt index is not sound"):
         Index.repair(path)
     assert contents(path) == before
 

@@ -1,17 +1,21 @@
-"""Is what is on disk what was written? A pass over every file and row, each finding named.
+"""Is what is on disk what was written? Every file and row is read, and each fault is a finding.
 
-Checked: the database's own structure; the header and length of the signature file and the vector
-file, and the CRC-32 of each of their blocks; that every run has the postings it says; that every
-posting is the one its signature has in that band, and that none is missing; that every document's
-signature and text are there, its text or vector has the hash it came with, and no text is nobody's;
-that rows have their checksums and batches count what there is; that bucket sizes are what the runs
-hold; that signatures without a document were released; that edges are between signatures that
-documents have, and clusters what the edges make.
+Checked:
+
+* the database's own structure;
+* header and length of the signature file and the vector file, and the CRC-32 of each block;
+* every run has the postings that it counts; every posting is the one its signature has in that
+  band, and none is missing;
+* every document has its signature and text, its text or vector has the hash it came with, and every
+  text has a document;
+* rows have their checksums, batches count what there is, bucket sizes match the runs;
+* signatures without a document were released; edges join signatures that documents have, and
+  clusters follow from the edges.
 
 Memory: eleven bytes a signature, and some sixty a document in a cluster. Time: everything is read
 once; texts are decompressed.
 
-A quick check (``document_checks.py``) reads headers, counts and small tables alone.
+A quick check (``document_checks.py``) reads only headers, counts and small tables.
 """
 
 from __future__ import annotations
@@ -46,7 +50,7 @@ _MOST_OF_A_KIND = 20
 def check_store(
     store: Store, *, quick: bool, on_note: Callable[[str], None] | None
 ) -> list[Finding]:
-    """Return all findings of an index, of one state of it; see :meth:`lshdb.Index.check`."""
+    """Return all findings about one state of an index; see :meth:`lshdb.Index.check`."""
     with store.reading() as snapshot:
         snapshot.require_signatures()
         found = list(check_index(snapshot, store.params, quick=quick))
@@ -67,10 +71,10 @@ def check_index(
     Parameters
     ----------
     snapshot : Snapshot
-        The state that is checked.
+        The state to check.
     params : IndexParams
     quick : bool
-        Look at headers and counts alone.
+        Check only headers and counts.
     """
     steps: list[tuple[str, Iterator[Finding]]] = [("count", count_findings(snapshot, params))]
     if quick:
@@ -95,7 +99,7 @@ def check_index(
 
 
 def _limited(kind: str, step: Iterator[Finding]) -> Iterator[Finding]:
-    """Yield the first findings of a step; an error that ends it is one of them."""
+    """Yield the first findings of a step; an error that ends the step becomes a finding."""
     found = 0
     try:
         for finding in step:

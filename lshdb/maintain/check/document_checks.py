@@ -1,13 +1,12 @@
-"""The quick check: headers, counts and small tables, at a cost that hardly grows with the index.
+"""Checks of the database, of documents against signatures and texts, and of headers and counts.
 
-Read are header, length and first block of the signature file and the vector file; the tables
+The last (:func:`count_findings`) are most of the quick check, whose cost hardly grows with the
+index. It reads header, length and first block of the signature file and the vector file; the tables
 ``state``, ``batch``, ``unfinished_add``, ``edge_state``, ``run``, ``bucket_stat`` and
-``signature_block``, which have some rows a thousand documents at the most; and how many documents
-there are, by counting them in an index. Not read are signature rows past the first block, postings,
-texts, and the rows of documents and edges: what is damaged there is not found, nor is damage in the
-structure of the database.
-
-The database's structure, rows against checksums, documents against signatures and texts.
+``signature_block``, which have at most some rows per thousand documents; and the number of
+documents, counted in an index. It does not read signature rows past the first block, postings,
+texts, or the rows of documents and edges. So it does not find damage there, or in the structure of
+the database.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _ROWS = 1_000
 
 
 def integrity_findings(snapshot: Snapshot) -> Iterator[Finding]:
-    """What the database says of itself."""
+    """Yield what the database finds wrong with itself."""
     for finding in snapshot.session.structure():
         yield Finding("database", "database", finding, "what is stored there")
 
@@ -47,17 +46,17 @@ def row_findings(snapshot: Snapshot) -> Iterator[Finding]:
     for row in snapshot.stream("SELECT * FROM document"):
         found = row_checksum(row[:-1])
         if found != row[-1]:
-            what = f"CRC-32 of its values is {found:08x}, written was {row[-1]:08x}"
+            what = f"CRC-32 of its values is {found:08x}; expected {row[-1]:08x}"
             yield Finding("document", f"table document, row {row[0]}", what, f"document {row[1]}")
     for row in snapshot.stream("SELECT * FROM edge"):
         found = row_checksum(row[:-1])
         if found != row[-1]:
-            what = f"CRC-32 of its values is {found:08x}, written was {row[-1]:08x}"
+            what = f"CRC-32 of its values is {found:08x}; expected {row[-1]:08x}"
             yield Finding("edge", f"table edge, row {row[0]} to {row[1]}", what, "1 edge")
 
 
 def document_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
-    """Documents without their signature, batch or text, and texts without a document."""
+    """Yield documents without signature, batch or text, and texts without a document."""
     keeps_texts = params.keeps_texts
     batches = {batch_id for (batch_id,) in snapshot.execute("SELECT batch_id FROM batch")}
     rows = snapshot.stream(
@@ -73,7 +72,7 @@ def document_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Findi
         elif signature_id is not None and not 0 <= signature_id < snapshot.n_signatures:
             what = f"has signature {signature_id}; there are {snapshot.n_signatures}"
         elif batch_id not in batches:
-            what = f"is of batch {batch_id}, which is not there"
+            what = f"names batch {batch_id}, which does not exist"
         if what:
             yield Finding("document", f"table document, doc_id {doc_id}", what, affected)
         what = _text_finding(form, packed, body_hash, n_chars) if keeps_texts else ""
@@ -83,12 +82,12 @@ def document_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Findi
     for (doc_id,) in snapshot.stream(
         f"SELECT doc_id FROM content WHERE {missing if keeps_texts else '1 = 1'}"
     ):
-        what = "is of no document" if keeps_texts else "is there, and texts are not stored"
+        what = "has no document" if keeps_texts else "exists, although texts are not stored"
         yield Finding("text", f"table content, doc_id {doc_id}", f"the text {what}", "1 text")
 
 
 def vector_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
-    """Documents whose row of the vector file is not the vector that they came with."""
+    """Yield documents whose row of the vector file is not the vector that they came with."""
     if not params.keeps_vectors:
         return
     file, n = snapshot.vector_file, snapshot.n_signatures
@@ -96,7 +95,7 @@ def vector_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding
         "SELECT key, signature_id, content_hash FROM document WHERE signature_id IS NOT NULL"
     )
     while some := list(itertools.islice(rows, _ROWS)):
-        known = [row for row in some if 0 <= row[1] < n]  # others are said above
+        known = [row for row in some if 0 <= row[1] < n]  # others are found above
         vectors = file.take(np.array([row[1] for row in known], dtype=np.int64))
         for (key, signature_id, content_hash), vector in zip(known, vectors, strict=True):
             if hash_body(*raw_body(vector)) != content_hash:
@@ -106,7 +105,7 @@ def vector_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding
 
 
 def _text_finding(form: str | None, packed: bytes | None, body_hash: bytes, n_chars: object) -> str:
-    """What is wrong with a stored text; empty if nothing is."""
+    """Return what is wrong with a stored text; empty if nothing is."""
     if packed is None or form is None:
         return "the text is missing"
     try:
@@ -117,11 +116,11 @@ def _text_finding(form: str | None, packed: bytes | None, body_hash: bytes, n_ch
 
 
 _SMALL_TABLES = {"state": "state", "batch": "batch", "edge_state": "edge"}
-"""Tables with checksums whose rows are few; what a finding there is called."""
+"""Small tables with checksums, and the kind of a finding there."""
 
 
 def count_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
-    """What headers and counts say that does not go together."""
+    """Yield contradictions between headers and counts."""
     yield from _header_findings(snapshot)
     yield from _block_findings(snapshot)
     yield from _run_findings(snapshot, params)
@@ -139,7 +138,7 @@ def _header_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _block_findings(snapshot: Snapshot) -> Iterator[Finding]:
-    """Checksums cover the committed rows, each once."""
+    """Yield where checksums do not cover each committed row once."""
     expected, n = 0, snapshot.n_signatures
     has_vectors = snapshot.generation.vectors is not None
     for first, count, vector_crc in snapshot.execute(
@@ -168,7 +167,7 @@ def _of_block(first: int, what: str, n: int) -> Finding:
 
 
 def _run_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
-    """Runs are the tables that there are, and hold as many postings as signatures have."""
+    """Yield runs that are not the tables that exist, or lack postings of signatures."""
     listed = {
         table: (run_id, n_rows)
         for run_id, table, n_rows in snapshot.execute("SELECT run_id, table_name, n_rows FROM run")
@@ -177,13 +176,13 @@ def _run_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
     for table in sorted(there - listed.keys()):
         yield Finding("run", f"table {table}", "is not listed in the table run", "its postings")
     for table in sorted(listed.keys() - there):
-        yield Finding("run", f"table {table}", "is listed as a run and not there", "its postings")
+        yield Finding("run", f"table {table}", "is listed as a run but missing", "its postings")
     total = sum(n_rows for _, n_rows in listed.values())
     expected = snapshot.n_signatures * (params.bands + 1)
     if total != expected:
         what = (
-            f"counts {total} postings; {snapshot.n_signatures} signatures of {params.bands} bands "
-            f"and a content have {expected}"
+            f"counts {total} postings; expected {expected} of {snapshot.n_signatures} signatures, "
+            f"for {params.bands} bands and a content each"
         )
         yield Finding("run", "table run", what, counted(abs(total - expected), "posting"))
     by_sizes = dict(
@@ -192,12 +191,12 @@ def _run_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
     for run_id, n_rows in sorted(listed.values()):
         found = by_sizes.pop(run_id, 0)
         if found * (params.bands + 1) != n_rows * params.bands:
-            what = f"counts {found} postings; by the table run there are {n_rows} with contents"
+            what = f"counts {found} postings; the table run counts {n_rows} with contents"
             yield Finding(
                 "bucket size", f"table bucket_stat, run {run_id}", what, "stats and --max-bucket"
             )
     for run_id in by_sizes:
-        what = "there is no such run"
+        what = "the run does not exist"
         yield Finding(
             "bucket size", f"table bucket_stat, run {run_id}", what, "stats and --max-bucket"
         )
@@ -208,21 +207,21 @@ def _small_rows(snapshot: Snapshot) -> Iterator[Finding]:
         for row in snapshot.execute(f"SELECT * FROM {table}"):
             found = row_checksum(row[:-1])
             if found != row[-1]:
-                what = f"CRC-32 of its values is {found:08x}, written was {row[-1]:08x}"
+                what = f"CRC-32 of its values is {found:08x}; expected {row[-1]:08x}"
                 yield Finding(kind, f"table {table}, row {row[0]}", what, f"row {row[0]}")
 
 
 def _unfinished_adds(snapshot: Snapshot) -> Iterator[Finding]:
-    """Adds that are said not to have ended are there."""
+    """Yield unfinished adds that do not exist."""
     for (add_id,) in snapshot.execute(
         "SELECT add_id FROM unfinished_add WHERE add_id NOT IN (SELECT add_id FROM batch)"
     ):
-        what = f"says that add {add_id} did not end, which is not there"
+        what = f"names add {add_id} as unfinished, which does not exist"
         yield Finding("batch", "table unfinished_add", what, "what --since last means")
 
 
 def _document_counts(snapshot: Snapshot) -> Iterator[Finding]:
-    """What batches brought and took away is what there is."""
+    """Yield where batches do not add up to the documents that there are."""
     (expected,) = snapshot.execute(
         "SELECT coalesce(sum(n_added - n_removed), 0) FROM batch"
     ).fetchone()
@@ -231,7 +230,7 @@ def _document_counts(snapshot: Snapshot) -> Iterator[Finding]:
         yield Finding(
             "count",
             "table document",
-            f"has {found} rows; by the table batch there are {expected}",
+            f"has {found} rows; expected {expected}, by the table batch",
             counted(abs(found - expected), "document"),
         )
     (last,) = snapshot.execute("SELECT max(doc_id) FROM document").fetchone()

@@ -1,4 +1,4 @@
-"""What was worked out from the rest: bucket sizes, edges, clusters."""
+"""Checks of what follows from the rest: bucket sizes, edges, clusters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["bucket_findings", "cluster_findings", "edge_findings", "release_find
 
 
 def bucket_findings(snapshot: Snapshot) -> Iterator[Finding]:
-    """Bucket sizes that are not those of the runs."""
+    """Yield bucket sizes that are not those of the runs."""
     for run_id, table in snapshot.execute("SELECT run_id, table_name FROM run").fetchall():
         sizes = snapshot.session.run_tables.bucket_sizes(run_table(table))
         counted = dict(_sizes(snapshot.execute(sizes)))
@@ -44,7 +44,7 @@ def _sizes(rows: Iterable[tuple[int, int, int]]) -> Iterator[tuple[tuple[int, in
 
 
 def release_findings(snapshot: Snapshot) -> Iterator[Finding]:
-    """Signatures that no document has and no release names; questions would stumble over them."""
+    """Yield signatures that no document has and no release names; questions would trip on them."""
     n = snapshot.n_signatures
     explained = _held_or_released(snapshot, -(2**63))
     for one in np.flatnonzero(~explained).tolist():
@@ -60,7 +60,7 @@ def release_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def edge_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
-    """Edges that cannot be, and those of signatures that no document has."""
+    """Yield impossible edges, and those of signatures that no document has."""
     state, n = snapshot.edges.state(), snapshot.n_signatures
     best = params.curve.best
     lowest = best + 1.0 if state is None else state.threshold
@@ -97,8 +97,8 @@ def edge_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
 
 
 def _held_or_released(snapshot: Snapshot, release_id: int) -> NDArray[np.bool_]:
-    """Signatures that may be in edges: held by a document, or left since the edges were found."""
-    # Asked of the file, which must be as long: a count that is damaged may be any number.
+    """Return which signatures may be in edges: held by a document, or left since then."""
+    # By the file's length, which must match: a damaged count may be any number.
     found = np.zeros(len(snapshot.signature_file.rows(snapshot.n_signatures)), dtype=bool)
     for held in snapshot.edges.holders():
         ids = held.signature_ids
@@ -109,13 +109,13 @@ def _held_or_released(snapshot: Snapshot, release_id: int) -> NDArray[np.bool_]:
 
 
 def cluster_findings(snapshot: Snapshot) -> Iterator[Finding]:
-    """Clusters that are up to date are those that the edges make."""
+    """Yield where current clusters do not follow from the edges."""
     state = snapshot.edges.state()
     (last,) = snapshot.execute("SELECT max(batch_id) FROM batch").fetchone()
     if state is None:
         members = snapshot.execute("SELECT count(*) FROM cluster_member").fetchone()[0]
         if members:
-            what = f"holds {members} rows and nothing says of when"
+            what = f"holds {members} rows, and nothing tells their age"
             yield Finding("cluster", "table cluster_member", what, counted(members, "row"))
         return
     if last is not None and last > state.batch_id:
@@ -128,7 +128,7 @@ def cluster_findings(snapshot: Snapshot) -> Iterator[Finding]:
     for signature_id, label in clusters_of_edges(snapshot, state.threshold):
         found = stored.pop(signature_id, None)
         if found != label:
-            what = f"has label {found}; by the edges it is {label}"
+            what = f"has label {found}; expected {label}, by the edges"
             yield _of_cluster(snapshot, signature_id, what)
     for signature_id, label in stored.items():
         what = f"has label {label}; by the edges it is in no cluster"

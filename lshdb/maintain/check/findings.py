@@ -1,6 +1,7 @@
-"""What a check says: a finding names what is wrong, where, what it affects and what to do.
+"""The results of a check: findings, which are damage, and notes, which are not.
 
-What is worth knowing of an index and no damage: other versions of Unicode, files left over.
+A finding names what is wrong, where, what it affects and what to do. A note tells what else is
+worth knowing: other versions of Unicode, files left over.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ __all__ = ["Finding", "counted", "documents_affected", "notes"]
 _KEYS_NAMED = 3
 _REPAIR = "run lshdb check --repair, or restore the index from a copy"
 _ADVICE = {
-    "database": f"{_REPAIR}; find out what the disk has, as others of its files may be damaged",
+    "database": f"{_REPAIR}; check the disk, as others of its files may be damaged",
     "signatures": f"{_REPAIR}; rows are made again from texts, or proved by their postings",
     "vectors": f"{_REPAIR}; documents whose vector cannot be proved are moved into a file",
-    "document": f"{_REPAIR}; what cannot be proved is moved into a file",
+    "document": f"{_REPAIR}; documents that cannot be proved are moved into a file",
     "text": f"{_REPAIR}; documents without their text are moved into a file",
-    "edge": f"{_REPAIR}; edges are found again when clusters are asked for",
-    "cluster": f"{_REPAIR}; clusters are found again when they are asked for",
+    "edge": f"{_REPAIR}; edges are found again when you ask for clusters",
+    "cluster": f"{_REPAIR}; clusters are found again when you ask for them",
 }
-"""By kind; for others ``_REPAIR``."""
+"""Advice by kind; ``_REPAIR`` for other kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Finding:
     what : str
         What was found and what was expected.
     affected : str
-        Keys of documents, or how many there are of what; what cannot be trusted.
+        Keys of documents, or a number of things: what cannot be trusted.
     """
 
     kind: str
@@ -61,18 +62,18 @@ class Finding:
 
 
 def counted(n: int, what: str) -> str:
-    """Return a number with what is counted, in the plural where it is."""
+    """Return a number with its noun, in the plural where needed."""
     return f"{n:,} {what}{'s' * (n != 1)}"
 
 
 def documents_affected(snapshot: Snapshot, condition: str, parameters: tuple[Any, ...]) -> str:
-    """Number and first keys of the documents under a condition on the table ``document``.
+    """Return number and first keys of the documents under a condition on the table ``document``.
 
     Parameters
     ----------
     snapshot : Snapshot
     condition : str
-        For ``WHERE``; one that an index answers.
+        For ``WHERE``; one that an index of the table answers.
     parameters : tuple
     """
     try:
@@ -91,7 +92,7 @@ def documents_affected(snapshot: Snapshot, condition: str, parameters: tuple[Any
 
 
 def notes(store: Store, snapshot: Snapshot, *, quick: bool = False) -> Iterator[str]:
-    """Yield a sentence for each; documents are counted unless it has to be quick."""
+    """Yield the notes, one sentence each; a quick check does not count documents."""
     here = unicodedata.unidata_version
     versions = [
         version for (version,) in snapshot.execute("SELECT DISTINCT unicode_version FROM batch")
@@ -109,7 +110,7 @@ def notes(store: Store, snapshot: Snapshot, *, quick: bool = False) -> Iterator[
     own |= set(store.database.file_names)
     for entry in sorted(store.directory.path.iterdir()):
         if entry.name not in own:
-            yield f"{entry} is no file of the index; nothing reads it"
+            yield f"{entry} is not a file of the index; nothing reads it"
 
 
 def _unassigned(snapshot: Snapshot) -> Iterator[str]:

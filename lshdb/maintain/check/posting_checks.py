@@ -22,13 +22,13 @@ _CHUNK = 100_000
 
 
 def block_findings(snapshot: Snapshot, *, first_only: bool = False) -> Iterator[Finding]:
-    """Blocks of rows, of signatures and of vectors, whose CRC-32 is not the one written.
+    """Yield blocks of rows, of signatures and of vectors, whose CRC-32 is wrong.
 
     Parameters
     ----------
     snapshot : Snapshot
     first_only : bool
-        Look at the first block alone, which tells a file from another index's.
+        Check only the first block, which shows whether the file is another index's.
     """
     which = "WHERE first_row = 0" if first_only else "ORDER BY first_row"
     for file in snapshot.generation.files:
@@ -44,20 +44,20 @@ def _file_findings(
     for first, count, crc in blocks:
         end = first + count
         if crc is None or not 0 <= first < end <= snapshot.n_signatures:
-            continue  # which document_checks.py says
+            continue  # document_checks.py reports it
         found = file.block_crc(first, count)
         if found != crc:
             yield Finding(
                 f"{file.layout.kind}s",
                 f"{file.path.name}, rows {first} to {end - 1}, "
                 f"bytes {HEADER_BYTES + first * size} to {HEADER_BYTES + end * size - 1}",
-                f"CRC-32 is {found:08x}, written was {crc:08x}",
+                f"CRC-32 is {found:08x}; expected {crc:08x}",
                 documents_affected(snapshot, "signature_id BETWEEN ? AND ?", (first, end - 1)),
             )
 
 
 def run_findings(snapshot: Snapshot) -> Iterator[Finding]:
-    """Runs that have not the postings that were written."""
+    """Yield runs without the postings that were written."""
     runs = 0
     for table, n_rows in snapshot.execute("SELECT table_name, n_rows FROM run").fetchall():
         (found, contents) = snapshot.execute(
@@ -66,7 +66,7 @@ def run_findings(snapshot: Snapshot) -> Iterator[Finding]:
         ).fetchone()
         runs += found - contents
         if found != n_rows:
-            what = f"holds {found} postings; written were {n_rows}"
+            what = f"holds {found} postings; expected {n_rows}"
             yield Finding("run", f"table {table}", what, counted(abs(found - n_rows), "posting"))
     (view,) = snapshot.execute("SELECT count(*) FROM posting").fetchone()
     if view != runs:
@@ -75,7 +75,7 @@ def run_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def posting_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
-    """Postings that are not the ones of their signatures, and signatures without all of theirs."""
+    """Yield postings that are not those of their signatures, and signatures that lack some."""
     n = snapshot.n_signatures
     signatures = snapshot.signature_file.rows(n)
     content = _content_keys(snapshot)
@@ -93,7 +93,7 @@ def posting_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Findin
             np.add.at(counts, ids, 1)
             expected = _expected_keys(signatures[ids], keys, content[ids], params)
             for key, one in flat[~outside][keys != expected].tolist():
-                what = f"signature {one} is not in this bucket by its row"
+                what = f"by its row, signature {one} is not in this bucket"
                 affected = documents_affected(snapshot, "signature_id = ?", (one,))
                 yield Finding("posting", _place(table, key, one), what, affected)
     for one in np.flatnonzero(counts != params.bands + 1).tolist():
@@ -110,7 +110,7 @@ def _place(table: str, key: int, signature_id: int) -> str:
 
 
 def _content_keys(snapshot: Snapshot) -> NDArray[np.int64]:
-    """Content bucket key by signature; 0, which is none, where no document has it any longer."""
+    """Return the content bucket key by signature; 0, which is not a key, if no document has it."""
     keys = np.zeros(snapshot.n_signatures, dtype=np.int64)
     rows = snapshot.stream(
         "SELECT signature_id, content_hash FROM document WHERE signature_id IS NOT NULL "
@@ -130,7 +130,7 @@ def _expected_keys(
     content: NDArray[np.int64],
     params: IndexParams,
 ) -> NDArray[np.int64]:
-    """The key each posting should have, by its band; its own where nothing says otherwise."""
+    """Return the key that each posting should have, by its band; its own if that is unknown."""
     band = (keys >> 56) & 255
     of_slots = bucket_keys(rows, **params.cut)
     inside = band < params.bands

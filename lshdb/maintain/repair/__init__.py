@@ -1,19 +1,19 @@
-"""A damaged index -> a sound one, made of all that can be proved; the rest goes into a file.
+"""A damaged index -> a sound one, made from all that can be proved; the rest goes into a file.
 
-Decided: what is damaged is not mended where it lies. The index is built anew beside itself, of
+Decided: damage is not mended in place. The index is built again beside itself, from
 
-    documents     rows whose CRC-32 is right, or is right once values are worked out from the text
+    documents     rows whose CRC-32 is right, or is right once values are computed from the text
     texts         that have the hash in such a row; or those of a copy of the document
     vectors       that have the hash in such a row, whether or not their block's CRC-32 is right
     signatures    rows of blocks whose CRC-32 is right, or that the text or vector gives again, or,
-                  where those are not stored, that all their postings vouch for
+                  if those are not stored, that all their postings prove
     batches       rows whose CRC-32 is right; others are worked out from the documents
-    postings, bucket sizes and copies' links    worked out from those
+    postings, also of the content band, and bucket sizes    computed from those
     edges and clusters    left out: they are found again when somebody asks
 
-and checked in full. Only then it takes the old one's place, in one transaction of the database
-whose row files are another generation. So a repair that is killed or fails changes nothing, and
-readers go on meanwhile. It takes the room of a second index, and its write-ahead log.
+and checked in full. Only then it replaces the old one, in one transaction of the database whose row
+files are another generation. So a repair that is killed or fails changes nothing, and readers go on
+meanwhile. It needs space for a second index and its write-ahead log.
 
 ``evidence.py`` proves documents, ``rebuild.py`` batches, ``quarantine.py`` writes what is lost.
 """
@@ -60,9 +60,9 @@ class RepairResult:
     Attributes
     ----------
     findings : list of Finding
-        Of a full check before it; empty, then nothing was changed.
+        Findings of a full check before it; if there are none, nothing was changed.
     documents : int
-        Documents that are there, and proved.
+        Documents in the index, all proved.
     signed : int
         Signatures that were made again from texts or vectors.
     vouched : int
@@ -70,9 +70,9 @@ class RepairResult:
     batches : list of int
         Batches whose figures had to be worked out.
     lost : list of str
-        Keys of the documents that are out of the index; ``?`` for one whose key is not known.
+        Keys of the documents that are out of the index; ``?`` for an unknown key.
     quarantine : Path or None
-        The file with what is known of them.
+        The file with what is known about them.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -89,8 +89,8 @@ def repair_store(
 ) -> RepairResult:
     """Repair an index; see :meth:`lshdb.Index.repair`."""
     with _said(store), store.reading() as snapshot:
-        # A host with no signature file at all is not the one that writes. There a file that was
-        # lost is damage, once something of its name is there.
+        # A host without any signature file is not the one that writes. If a file with such a name
+        # is there, a lost file is damage.
         if not any(store.directory.path.glob("signatures*.npy")):
             snapshot.require_signatures()
     lock = WriterLock(store.directory.lock, lock_timeout)
@@ -141,7 +141,7 @@ def _remove_rebuilt(aside: Path, uuid: str) -> None:
     Raises
     ------
     LshdbError
-        There is something else, which is left as it is.
+            There is something else, which is left unchanged.
     """
     if not os.path.lexists(aside):
         return
@@ -154,22 +154,22 @@ def _remove_rebuilt(aside: Path, uuid: str) -> None:
             elif names and IndexDirectory(aside).read_description().uuid != uuid:
                 why = "it is another index"
             else:
-                # The description last: as long as there is anything else it says whose that is.
+                # The description goes last: until then it tells whose the rest is.
                 for name in sorted(names, key=lambda name: name == "index.toml"):
                     os.unlink(name, dir_fd=folder)
     except (LshdbError, OSError) as error:
         why = str(error)
     if why is not None:
         raise LshdbError(
-            f"the index is rebuilt in {aside}, and that is there already, and lshdb did not make "
-            f"it: {why}; nothing was changed",
+            f"the index is rebuilt in {aside}, which exists already and was not made by lshdb: "
+            f"{why}; nothing was changed",
             hint="move it away",
         )
     aside.rmdir()
 
 
 def _state(store: Store, snapshot: Snapshot) -> tuple[dict[str, Any], Generation]:
-    """Columns of the new table ``state``, and the row files that there are."""
+    """Return columns of the new table ``state``, and the existing row files."""
     row = snapshot.execute(f"SELECT {_STATE} FROM state").fetchone()
     found = dict(zip(_STATE.split(", "), row, strict=True))
     is_sound = state_is_sound(snapshot.session)
@@ -185,21 +185,21 @@ def _state(store: Store, snapshot: Snapshot) -> tuple[dict[str, Any], Generation
 
 
 def _prove(aside: Path) -> None:
-    """Check what was made, in full, before it takes the old one's place."""
+    """Check in full what was made, before it replaces the old index."""
     with contextlib.closing(Store.open(aside)) as made, made.reading() as snapshot:
         finding = next(check_index(snapshot, made.params), None)
     if finding is not None:
         raise DamageError(
-            f"what was rebuilt is not sound: {finding.where}: {finding.what}; nothing was changed",
+            f"the rebuilt index is not sound: {finding.where}: {finding.what}; nothing was changed",
             hint="restore the index from a copy",
         )
 
 
 def _publish(store: Store, made: Store, old: Generation, lock_timeout: float) -> None:
-    """Put what was made in the place of what was there.
+    """Replace the old index by the new one.
 
-    The new row files are there, and synced, before the database names them, and the old ones until
-    nothing names them any more.
+    The new row files are in place and synced before the database names them; the old ones stay
+    until nothing names them.
     """
     for file in old.following().files:
         os.replace(made.directory.path / file.path.name, file.path)
@@ -217,12 +217,12 @@ def _errors(store: Store) -> tuple[type[Exception], ...]:
 
 @contextlib.contextmanager
 def _said(store: Store) -> Iterator[None]:
-    """Turn what the disk and the database say into our error."""
+    """Translate errors of the disk and the database into ours."""
     try:
         yield
     except _errors(store) as error:
         why = getattr(error, "strerror", None) or error
         raise DatabaseError(
-            f"repairing the index {store.path} failed: {why}; it is as it was",
-            hint="check the free space, of which a second index is needed, and the permissions",
+            f"repairing the index {store.path} failed: {why}; it is unchanged",
+            hint="check the permissions, and the free space: it needs room for a second index",
         ) from error

@@ -36,12 +36,12 @@ class Text(NamedTuple):
 
 
 class Evidence:
-    """Looks for proof of what a damaged index holds, in all the places where it is held.
+    """Finds proof of what a damaged index holds, in all the places that hold it.
 
     Parameters
     ----------
     snapshot : Snapshot
-        Of the damaged index; any of its tables may fail to be read.
+        State of the damaged index; reading any of its tables may fail.
     params : IndexParams
     family : Family
     generation : Generation
@@ -91,7 +91,7 @@ class Evidence:
         return {doc_id: text for doc_id, text in found if text is not None}
 
     def _length(self, doc_id: int) -> int:
-        """How long a text may be, in characters; the document's row may be damaged itself."""
+        """Return the longest possible text, in characters; the document's row may be damaged."""
         try:
             length = self._snapshot.n_chars_of(doc_id)
         except LshdbError:
@@ -99,7 +99,7 @@ class Evidence:
         return max(_UNPROVED_CHARS, length if isinstance(length, int) else 0)
 
     def text_of_copy(self, one: StoredDocument) -> Text | None:
-        """Return the text of another document that was given the same one."""
+        """Return the text of another document that came with the same text."""
         try:
             doc_ids = self._snapshot.execute(
                 "SELECT doc_id FROM document WHERE signature_id = ? AND body_hash = ?",
@@ -113,13 +113,13 @@ class Evidence:
     def vectors(self, rows: Iterable[tuple[Any, ...]]) -> dict[int, Text]:
         """Return the vectors of some documents, by doc_id.
 
-        A vector that has its document's hash is proved, whatever the CRC-32 of its block. Where the
-        row at hand has not, that of another signature may have, which is posted for the content.
+        A vector that has its document's hash is proved, whatever the CRC-32 of its block. If the
+        document's own row does not have it, another signature posted for the content may.
 
         Parameters
         ----------
         rows : iterable of tuple
-            Rows of ``document`` as they are found.
+            Rows of ``document`` as found.
         """
         found = {}
         for doc_id, _, signature_id, content_hash, *_ in rows:
@@ -133,7 +133,7 @@ class Evidence:
         return found
 
     def _vector_at(self, signature_id: object) -> Text | None:
-        """A row of the vector file, if it can be a vector; without a number, bits all unset."""
+        """Return a row of the vector file if it can be a vector; without a number, no bits set."""
         if self._vectors is None:
             return None
         layout = self._vectors.layout
@@ -155,22 +155,22 @@ class Evidence:
     def proved(
         self, values: tuple[Any, ...], checksum: int, key: str | None, text: Text | None
     ) -> StoredDocument | None:
-        """Return the row that was written, where some values can be found elsewhere; None if not.
+        """Return the row as written, if missing values can be found elsewhere; else None.
 
         Parameters
         ----------
         values : tuple
-            Of the row as it is found.
+            Values of the row as found.
         checksum : int
-            That of the row as it was written.
+            Checksum of the row as written.
         key : str or None
-            What the index of keys has for it.
+            The key in the index of keys.
         text : Text or None
 
         Returns
         -------
         StoredDocument or None
-            Its checksum is right.
+            With the right checksum.
         """
         found = StoredDocument(*values)
         content_hash = found.content_hash
@@ -199,7 +199,7 @@ class Evidence:
         return None
 
     def _signatures_with(self, content_hash: object) -> list[int]:
-        """Signatures that may be of a content, by the postings of the content band."""
+        """Return signatures that may have a content, by the postings of the content band."""
         if not isinstance(content_hash, bytes) or len(content_hash) != 16:
             return []
         try:
@@ -213,14 +213,14 @@ class Evidence:
     def signatures(
         self, documents: Iterable[StoredDocument], texts: dict[int, Text]
     ) -> dict[int, NDArray[np.uint32]]:
-        """Rows of signatures whose block is damaged, by old signature id; those that are proved.
+        """Return the rows of signatures in damaged blocks that are proved, by old signature id.
 
         Parameters
         ----------
         documents : iterable of StoredDocument
             One for each such signature, proved.
         texts : dict
-            Their texts or vectors by doc_id, proved; none where those are not stored.
+            Their texts or vectors by doc_id, proved; empty if those are not stored.
         """
         found: dict[int, NDArray[np.uint32]] = {}
         readable = []
@@ -243,7 +243,7 @@ class Evidence:
         return found
 
     def _vouch(self, one: StoredDocument, found: dict[int, NDArray[np.uint32]]) -> None:
-        """Take a row as it lies if every slot of it is in a band, and every band has its posting.
+        """Take a row as it is if every slot of it is in a band, and every band has its posting.
 
         A bucket key is a hash of 56 bits of the band's slots: a row that differs is not taken.
         """
@@ -266,7 +266,7 @@ def _n_chars(body: str | list[str]) -> int:
 
 
 def _decoded(form: Any, packed: Any, length: Callable[[], int]) -> Text | None:
-    """Return a stored text; where its form is damaged, the first that it can be read in."""
+    """Return a stored text; if its form is damaged, in the first form that can be read."""
     for likely in (form,) if form in ("text", "tokens") else ("tokens", "text"):
         try:
             body = unpack_body(likely, packed, n_chars=length)

@@ -1,7 +1,7 @@
-"""The file with what could not be kept: JSON Lines, made when there is something to write.
+"""The file with documents that could not be kept: JSON Lines, made when the first is written.
 
-A line has ``id`` and, where it is proved, ``text`` or ``vector``: fields of ``lshdb add``, which
-puts such a document back. ``reason`` says why it is out; ``unproved_text``, ``unproved_vector`` and
+A line has ``id`` and, if it is proved, ``text`` or ``vector``: fields of ``lshdb add``, which puts
+such a document back. ``reason`` says why it is out; ``unproved_text``, ``unproved_vector`` and
 ``row`` are what was found of the rest, as it was found.
 """
 
@@ -31,9 +31,9 @@ class Quarantine:
     Attributes
     ----------
     keys : list of str
-        Of the documents in it; ``?`` where the key is not known.
+        Keys of the documents in it; ``?`` for an unknown key.
     path : Path or None
-        None without any.
+        None while there are none.
     """
 
     def __init__(self, index: Path) -> None:
@@ -59,7 +59,7 @@ class Quarantine:
             self.path.unlink(missing_ok=True)
 
     def put(self, key: str | None, reason: str, **known: Any) -> None:
-        """Write down one document.
+        """Write one document.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ class Quarantine:
         self.keys.append(key if key is not None else "?")
 
     def keep(self) -> None:
-        """Make it durable: what is in it is about to leave the index."""
+        """Make the file durable: its documents are about to leave the index."""
         if self._file is not None:
             self._file.flush()
             sync_file(self._file.fileno())

@@ -1,6 +1,6 @@
-"""All that is proved of a damaged index, put into a new one, a batch of documents at a time.
+"""Building a new index from all that is proved of a damaged one, a batch of documents at a time.
 
-The table ``batch`` of a repaired index: rows that are proved, and others worked out.
+Rows of the table ``batch`` that are proved are kept; others are worked out (:class:`History`).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _BATCH_COLUMNS = BATCH_COLUMNS.split(", ")
 
 @dataclass(slots=True)
 class _Usage:
-    """What documents say of a batch: how many have it, and when the first of them came in."""
+    """What documents tell about a batch: how many have it, and when the first of them came in."""
 
     documents: int
     seen_at: str
 
 
 class History:
-    """The batches, as far as they are proved, and what documents say of the others.
+    """The batches that are proved, and what documents tell about the others.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class History:
         self.rebuilt: list[int] = []
 
     def unfinished_adds(self) -> list[int]:
-        """Adds that did not end, of those that there will be."""
+        """Return the adds that did not end, among those that the new index will have."""
         return [add_id for add_id in self._unfinished if self.has(add_id)]
 
     def count(self, batch_id: int, seen_at: str) -> None:
@@ -76,7 +76,7 @@ class History:
             usage.seen_at = min(usage.seen_at, seen_at)
 
     def rows(self, unicode_version: str) -> Iterator[tuple[Any, ...]]:
-        """Yield all batches, from the first to the last that is known of, without gaps."""
+        """Yield all batches from the first to the last known one, without gaps."""
         last = max([*self._rows, *self._usage], default=0)
         started_at = ""
         for batch_id in range(1, last + 1):
@@ -91,7 +91,7 @@ class History:
     def _worked_out(
         self, batch_id: int, started_before: str, unicode_version: str
     ) -> tuple[Any, ...]:
-        """Return a batch that was its own add, of the documents that have it."""
+        """Return a batch as an add of its own, from the documents that have it."""
         usage = self._usage.get(batch_id, _Usage(0, ""))
         started_at = max(usage.seen_at, started_before) or timestamp()
         values = {
@@ -111,9 +111,9 @@ class History:
         return batch_id in self._rows
 
     def balance(self, transaction: WriteTransaction, *, there: int, lost: int) -> None:
-        """Make the counts of batches those of the documents that are there.
+        """Make the counts of batches add up to the documents that there are.
 
-        A batch that was worked out takes what is missing; what was lost is a removal of its own.
+        A batch that was worked out takes what is missing; lost documents become a removal.
         """
         added, removed = (_BATCH_COLUMNS.index(name) for name in ("n_added", "n_removed"))
         counted = sum(row[added] - row[removed] for row in self._rows.values())
@@ -144,11 +144,11 @@ class Rebuild:
     Parameters
     ----------
     snapshot : Snapshot
-        Of the damaged index.
+        State of the damaged index.
     params : IndexParams
     family : Family
     generation : Generation
-        Of the damaged index; files may be missing.
+        Row files of the damaged index; some may be missing.
     quarantine : Quarantine
         Takes what is not proved.
     workers : int
@@ -157,7 +157,7 @@ class Rebuild:
     Attributes
     ----------
     documents : int
-        Put into the new index.
+        Number of documents put into the new index.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class Rebuild:
         self._sound = sound_rows(snapshot.session, self._file)
         self._new_ids = np.full(len(self._sound), -1, dtype=np.int64)
         self._keys: dict[int, str] = {}
-        """By doc_id, those of the documents whose row is not proved, from the index of keys."""
+        """Keys by doc_id, from the index of keys, for documents whose row is not proved."""
         self._last_doc_id = 0
 
     def build(self, writer: Writer, *, next_doc_id: int) -> None:
@@ -189,9 +189,9 @@ class Rebuild:
         Parameters
         ----------
         writer : Writer
-            Of the empty index.
+            Writer of the empty index.
         next_doc_id : int
-            At least; what the old one said, if that is proved.
+            The least next doc_id: that of the old index, if it is proved.
         """
         self._survey()
         with writer.transaction() as transaction:
@@ -213,7 +213,7 @@ class Rebuild:
         writer.tidy()
 
     def _survey(self) -> None:
-        """Look at all rows of documents: which batches they have, and which are not proved."""
+        """Read all rows of documents: which batches they have, and which are not proved."""
         proved = []
         for row in salvaged(self._snapshot.session, "document", *_DOCUMENT_COLUMNS):
             if _is_proved(row):
@@ -228,7 +228,7 @@ class Rebuild:
         self._last_doc_id = max(proved, default=0)
 
     def _chunks(self) -> Iterator[list[Row]]:
-        """Yield rows of documents, as they are found, in batches whose texts fit in memory."""
+        """Yield rows of documents, as found, in batches whose texts fit in memory."""
         chunk: list[Row] = []
         size = 0
         place = _DOCUMENT_COLUMNS.index("n_chars")
@@ -242,7 +242,7 @@ class Rebuild:
             yield chunk
 
     def _take(self, transaction: WriteTransaction, rows: list[Row]) -> None:
-        """Put those of some documents in that are proved."""
+        """Put in those of some documents that are proved."""
         if self._params.keeps_vectors:
             texts = self.evidence.vectors(rows)
         else:
@@ -264,7 +264,7 @@ class Rebuild:
         self._last_doc_id = max(self._last_doc_id, *(one.doc_id for one in documents), 0)
 
     def _document(self, row: Row, text: Text | None) -> StoredDocument | None:
-        """Return the row of a document if it is proved; else it is taken out."""
+        """Return the row of a document if it is proved; else take the document out."""
         if _is_proved(row):
             return StoredDocument(*row[:-1])
         doc_id, values, checksum = row[0], row[:-1], row[-1]
@@ -284,7 +284,7 @@ class Rebuild:
         return None
 
     def _has_text(self, one: StoredDocument, texts: dict[int, Text]) -> bool:
-        """Whether a document's text or vector is there, or with a copy; else it is taken out."""
+        """Return whether a text or vector is there, or in a copy; else take the document out."""
         text = texts.get(one.doc_id)
         if text is not None and text.body_hash == one.body_hash:
             return True
@@ -303,7 +303,7 @@ class Rebuild:
         self._quarantine.put(one.key, reason, **self._shown(text, is_proved=is_proved), row=row)
 
     def _shown(self, text: Text | None, *, is_proved: bool) -> dict[str, Any]:
-        """Return the field of the quarantine with a text or a vector, where there is one."""
+        """Return the quarantine's field for a text or a vector, if there is one."""
         if text is None:
             return {}
         body = plain_tokens(text.body)
@@ -312,7 +312,7 @@ class Rebuild:
         return {self._what if is_proved else f"unproved_{self._what}": body}
 
     def _new_id(self, one: StoredDocument) -> int | None:
-        """Number of a document's signature in the new index; None where it is not there yet."""
+        """Return a document's signature id in the new index; None if it is not there yet."""
         old = one.signature_id
         if old is None or old >= len(self._new_ids) or self._new_ids[old] < 0:
             return None
@@ -324,7 +324,7 @@ class Rebuild:
         documents: list[StoredDocument],
         texts: dict[int, Text],
     ) -> list[StoredDocument]:
-        """Write the signatures that are not there yet; those documents that have one or need none.
+        """Write new signatures; return the documents that have one or need none.
 
         Documents with one content have one signature, as before.
         """
@@ -356,13 +356,13 @@ class Rebuild:
         firsts: dict[int, StoredDocument],
         texts: dict[int, Text],
     ) -> None:
-        """Append rows, in the order of the documents that they come with, and their postings."""
+        """Append rows in the order of their documents, and their postings."""
         olds = [old for old in firsts if old in rows]
         if not olds:
             return
         first = transaction.snapshot.n_signatures
         ids = np.arange(first, first + len(olds), dtype=np.int64)
-        more = max(olds) + 1 - len(self._new_ids)  # where the file was cut
+        more = max(olds) + 1 - len(self._new_ids)  # if the file was cut
         if more > 0:
             self._new_ids = np.append(self._new_ids, np.full(more, -1, dtype=np.int64))
         self._new_ids[olds] = ids
@@ -380,7 +380,7 @@ class Rebuild:
         )
 
     def _take_out_the_rest(self) -> None:
-        """Write down what is left of documents whose row cannot be read: a key, or a text."""
+        """Put out the rest of documents whose row cannot be read: a key, or a text."""
         rest = dict(sorted(self._keys.items()))
         for doc_id, key in rest.items():
             text = self.evidence.texts([doc_id]).get(doc_id)
