@@ -27,11 +27,11 @@ def command(
     verify: str | None,
     output_format: str | None,
 ) -> None:
-    """List all near-duplicate pairs of a document of INDEX_A and one of INDEX_B, in any order.
+    """List all near-duplicate pairs of a document of INDEX_A and one of INDEX_B.
 
     Both must have been made with the same parameters; only threshold, recall and whether texts are
     stored may differ. The threshold is that of INDEX_A unless you give --threshold. Pairs are
-    written as they are found, the key in INDEX_A first.
+    written as they are found, in no particular order, the key in INDEX_A first.
 
     \b
     lshdb join tonight.lshdb archive.lshdb

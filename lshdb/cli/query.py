@@ -191,7 +191,7 @@ class _Effort:
         if self._short:
             where = f"in {self._short:,}{of_many} " if of_many else ""
             note(
-                f"recall {self._wanted:g} was not reached {where}with the buckets that there are: "
+                f"recall {self._wanted:g} was not reached {where}with the existing buckets: "
                 "a document exactly as similar as the last one listed was found with "
                 f"probability {self._least:.4f}{' in the worst case' if of_many else ''}, nearer "
                 "ones more likely; an index with more bands, or fewer rows, reaches more"

@@ -15,7 +15,7 @@ from lshdb.cli._output import print_record
 __all__ = ["command", "readable_size"]
 
 _PAYS = 5
-"""A compaction, which writes the index anew, pays if it frees at least one part in this many."""
+"""A compaction rewrites the index; it pays if it frees at least one part in this many."""
 
 
 @click.command("stats", cls=Command)

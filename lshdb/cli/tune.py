@@ -99,7 +99,7 @@ def _shown(found: Tuning) -> dict[str, str]:
         "near": f"{what} {found.near:g}",
         "far": f"{what} {found.far:g}",
         "documents": n,
-        "p1": f"{found.p1:.6f}, that a slot is equal at {what} {found.near:g}",
+        "p1": f"{found.p1:.6f}, probability of an equal slot at {what} {found.near:g}",
         "p2": f"{found.p2:.6f}, at {found.far:g}",
         "rho": f"{found.rho:.4f} = ln(1 / p1) / ln(1 / p2); tables grow as n^rho",
         "k": f"{found.k} rows leave one far document of {n} in a table",
@@ -109,7 +109,7 @@ def _shown(found: Tuning) -> dict[str, str]:
         "probe_limit": f"{found.probe_limit:,} candidates, twice the tables",
         "near_found": f"{found.near_found:.6f}, with bands and rows as above",
         "far_found": f"{found.far_found:.3g}",
-        "most_candidates": f"{found.most_candidates:,.0f} of a query, if all {n} are that far",
+        "most_candidates": f"{found.most_candidates:,.0f} per query, if all {n} are that far",
         "add_seconds": f"about {found.add_seconds:,.0f} s to add them",
         "query_seconds": f"about {found.query_seconds * 1e3:,.2f} ms per query",
     }

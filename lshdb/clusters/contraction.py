@@ -81,7 +81,7 @@ class Contraction(Iterator[tuple[str, str, int]]):
 
     @property
     def mapping(self) -> Iterator[tuple[str, str]]:
-        """Yield (node, its final replacement) for every replaced node, sorted by node."""
+        """Every replaced node with its final replacement, sorted by node."""
         return ((node, last) for node, last, _ in self._replaced)
 
     def __next__(self) -> tuple[str, str, int]:

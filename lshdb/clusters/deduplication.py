@@ -126,7 +126,7 @@ def decide(
     Raises
     ------
     ParameterError
-        There is no such way to choose.
+        ``keep`` is unknown.
     """
     preference = _preference(snapshot, keep, values)
     edges = stored_edges(snapshot, threshold)

@@ -1,4 +1,4 @@
-"""An index written anew from its contents: without unused signatures, or with other bands.
+"""Rewriting an index from its contents: without unused signatures, or with other bands.
 
     documents  -> which signatures still have a document, and their content keys
     signature rows, each block compared with its CRC-32
@@ -10,7 +10,7 @@ All of it is one transaction: killed at any moment, it leaves the index as it wa
 command then begins again. Readers go on with the state that they see. The commit names the new
 generation of the row files, which are synced before; the old one is removed after it.
 
-Only bands are hashed: no text is read. What is written anew is compared with its checksum first,
+Only bands are hashed: no text is read. What is rewritten is compared with its checksum first,
 because afterwards nothing would show the damage.
 """
 
@@ -164,7 +164,7 @@ class _Rewriting:
         return keys
 
     def run(self) -> None:
-        """Write the index anew.
+        """Rewrite the index.
 
         Raises
         ------

@@ -9,7 +9,7 @@ Decided: damage is not mended in place. The index is built again beside itself, 
                   if those are not stored, that all their postings prove
     batches       rows whose CRC-32 is right; others are worked out from the documents
     postings, also of the content band, and bucket sizes    computed from those
-    edges and clusters    left out: they are found again when somebody asks
+    edges and clusters    left out: they are found again when you ask for clusters
 
 and checked in full. Only then it replaces the old one, in one transaction of the database whose row
 files are another generation. So a repair that is killed or fails changes nothing, and readers go on

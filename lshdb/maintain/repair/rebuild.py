@@ -91,7 +91,7 @@ class History:
     def _worked_out(
         self, batch_id: int, started_before: str, unicode_version: str
     ) -> tuple[Any, ...]:
-        """Return a batch as an add of its own, from the documents that have it."""
+        """Return a batch as a separate add, from the documents that have it."""
         usage = self._usage.get(batch_id, _Usage(0, ""))
         started_at = max(usage.seen_at, started_before) or timestamp()
         values = {

@@ -4,10 +4,10 @@ If vectors are kept they lie in a second file, row by row beside the signatures:
 belongs to ``signatures.npy``, ``vectors.1.npy`` to ``signatures.1.npy``. So the one name in the
 committed state refers to both, and both are written together.
 
-Rows below the committed count never change. To lose rows, a file is written anew under the next
-name, and the commit that refers to it makes it the index's. Files with other names come from a
-writer that was killed before its commit, or before it could remove what its commit had replaced;
-the next writer removes them.
+Rows below the committed count never change. To lose rows, a file is rewritten under the next name,
+and the commit that refers to it makes it the index's. Files with other names come from a writer
+that was killed before its commit, or before it could remove what its commit had replaced; the next
+writer removes them.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ class PostgresDatabase(Database):
         return PostgresReader(self, self._connect("reading", _READING))
 
     def open_guarded(self, timeout: float | None) -> GuardedReader:
-        """Open a connection for a statement of the user's own."""
+        """Open a connection for a statement of the user."""
         from lshdb.storage.dialects.postgresql.postgres_guard import PostgresGuardedReader
 
         return PostgresGuardedReader(self._connect("reading", _GUARDED), timeout)

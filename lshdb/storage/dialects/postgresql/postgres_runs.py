@@ -27,11 +27,11 @@ two things hold:
 
 1. Every transaction that was open after the merge's commit has ended. They are noted by their
    virtual numbers, which ``pg_locks`` shows to everybody; once none of them is left, no snapshot
-   is older than the merge. Those of the server itself do not count, as they look into no run:
-   after a large add it is vacuuming the new partitions, and has no role then.
+   is older than the merge. The server's own do not count, because they look into no run: after a
+   large add it vacuums the new partitions, and those transactions have no role.
 2. Nobody has the table open: dropping a partition locks the whole of ``stored_posting`` against
-   everybody. The lock is taken only if it is free at that moment, so that neither a reader waits
-   for long nor the writer at all.
+   everybody. The lock is taken only if it is free at that moment, so no reader waits for long,
+   and the writer not at all.
 
 If one of them does not hold, the partition stays and the next writer asks again. It costs its room
 on disk, and about 5 us per query, because a plan opens all partitions before it prunes them.

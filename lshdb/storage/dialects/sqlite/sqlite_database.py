@@ -300,7 +300,7 @@ class SqliteDatabase(Database):
         empty_log(driver)
 
     def vacuum(self, connection: Connection) -> None:
-        """Write the database anew without free pages; readers go on with the old ones meanwhile.
+        """Rewrite the database without free pages; readers go on with the old ones meanwhile.
 
         The next checkpoint shortens the file; it waits for no reader.
         """
