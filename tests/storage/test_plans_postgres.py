@@ -1,4 +1,4 @@
-"""The README's questions in SQL are index look-ups on Postgres, as any session asks them.
+"""The questions of docs/guides/sql.md are index look-ups on Postgres, as any session asks them.
 
 A table may be read from end to end once where the question is about all of it: postings by
 signature, or all buckets; twice where new documents meet old ones, as the server cannot know how
@@ -17,8 +17,8 @@ import pytest
 
 from lshdb import Index
 from tests.conftest import edited, make_text
+from tests.docs.blocks import block
 from tests.postgres import PostgresUrl, fresh_schema
-from tests.test_readme import block
 
 
 def documents(n: int) -> list[tuple[str, str]]:
@@ -75,8 +75,8 @@ def scans(session: psycopg.Connection[Any], statement: str) -> Counter[str]:
 
 
 @pytest.mark.parametrize("name", ["largest", "sharing", "sizes", "new", "clusters", "neighbors"])
-def test_a_question_of_the_readme(name: str, session: psycopg.Connection[Any]) -> None:
-    statement = block(f"sql: {name}").strip().rstrip(";").replace("group_concat", "string_agg")
+def test_a_question_of_the_guide(name: str, session: psycopg.Connection[Any]) -> None:
+    statement = block("sql", name).text.strip().rstrip(";").replace("group_concat", "string_agg")
     read = scans(session, statement)
     runs = {table: n for table, n in read.items() if table.startswith("posting_run_")}
     allowed = {"largest": 1, "sharing": 1, "sizes": 1, "new": 2, "clusters": 0, "neighbors": 0}[

@@ -1,16 +1,15 @@
-"""docs/families.md names every family, shows a picture of each metric, and tells what tune says."""
+"""docs/families.md names every family and shows a picture of each metric."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from lshdb.params.metrics import METRICS
-from tests.test_readme import run
+from tests.docs.blocks import ROOT
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = ROOT / "docs"
 PAGE = (DOCS / "families.md").read_text()
 
 
@@ -33,11 +32,3 @@ def test_every_metric_has_a_section_and_a_picture(metric: str) -> None:
     assert title in sections
     assert f"![{metric}](families/{metric}.svg)" in PAGE
     assert (DOCS / "families" / f"{metric}.svg").read_text().startswith("<?xml")
-
-
-def test_tune_says_what_the_page_says(tmp_path: Path) -> None:
-    command = re.search(r"^    (lshdb tune --.*)$", PAGE, re.M)
-    expected = re.search(r"<!-- tune -->\n```\n(.*?)```", PAGE, re.DOTALL)
-    assert command and expected
-    given = run(f"{command[1]} --format table", tmp_path)
-    assert given.startswith(expected[1]), given

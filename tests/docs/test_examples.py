@@ -1,0 +1,188 @@
+"""Every example in README.md and docs/ is run and gives what stands there."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import psycopg
+import pytest
+
+from lshdb import Index
+from lshdb.cli import cli
+from tests.cli.conftest import environment
+from tests.conftest import family_corpus
+from tests.docs.blocks import KINDS, PAGES, ROOT, RUN, Block, blocks, groups
+from tests.postgres import PostgresUrl
+
+ALL = [found for path in PAGES for found in blocks(path)]
+
+
+def named(found: list[Block]) -> str:
+    return f"{found[0].page}: {found[0].name}"
+
+
+def test_every_example_is_run_or_says_why_not() -> None:
+    wrong = [str(b) for b in ALL if b.language in RUN and b.kind not in KINDS - {"output"}]
+    assert not wrong, f"say above each what it is, as tests/docs/blocks.py describes: {wrong}"
+    nameless = [str(b) for b in ALL if b.kind and not b.name]
+    assert not nameless
+    unknown = [str(b) for b in ALL if b.kind and b.kind not in KINDS]
+    assert not unknown
+    assert sum(b.kind.startswith("session") for b in ALL) >= 9
+    assert sum(b.kind == "sql" for b in ALL) >= 6
+
+
+def test_no_comment_stands_alone() -> None:
+    """A comment that is not right above its block would leave it out."""
+    for path in PAGES:
+        page = path.read_text()
+        marks = re.findall(r"^[ ]*<!-- (?:session|python|sql|not run|output)\b", page, re.MULTILINE)
+        found = blocks(path)
+        assert len(marks) == sum(bool(b.kind) + bool(b.output) for b in found), path
+
+
+# Sessions
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with ``lshdb`` and ``python`` for the shell, which are those of the tests."""
+    folder = tmp_path_factory.mktemp("bin")
+    for name, module in (("lshdb", "-m lshdb"), ("python", "")):
+        (folder / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def run(command: str, folder: Path, program: Path, **extra: str) -> str:
+    """What a command prints, on either output, by ``sh``."""
+    path = f"{program}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    done = subprocess.run(
+        ["sh", "-c", command],
+        env=environment(PATH=path, **extra),
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return done.stdout
+
+
+def matches(expected: str, given: str) -> bool:
+    """Equal, where ``...`` in what is expected stands for anything within a line."""
+    pattern = re.escape(expected.rstrip()).replace(re.escape("..."), "[^\n]*")
+    return re.fullmatch(pattern, given.rstrip()) is not None
+
+
+def hold_session(session: str, folder: Path, program: Path, **environment: str) -> None:
+    steps = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", session, re.MULTILINE)
+    assert session.startswith("$ ")
+    assert "".join(f"$ {command}\n{expected}" for command, expected in steps) == session
+    for command, expected in steps:
+        if re.fullmatch(r"cat [\w.-]+", command):
+            file = folder / command.removeprefix("cat ")
+            if not file.exists():
+                file.write_text(expected)
+        given = run(command, folder, program, **environment)
+        assert matches(expected, given), f"$ {command}\n{given}"
+
+
+@pytest.mark.parametrize("found", list(groups("session")), ids=named)
+def test_session(found: list[Block], tmp_path: Path, program: Path) -> None:
+    for part in found:
+        hold_session(part.text, tmp_path, program)
+
+
+@pytest.mark.parametrize("found", list(groups("session in postgres")), ids=named)
+def test_session_in_postgres(
+    found: list[Block],
+    tmp_path: Path,
+    program: Path,
+    postgres_url: PostgresUrl,
+    postgres_schema: str,
+) -> None:
+    """With the page's service file, and a schema of another name."""
+    settings = psycopg.conninfo.conninfo_to_dict(postgres_url.psycopg)
+    lines = [f"{name}={value}" for name, value in settings.items()]
+    (tmp_path / "services").write_text("\n".join(["[press]", *lines, ""]))
+    for part in found:
+        (schema,) = set(re.findall(r"--schema (\w+)", part.text))
+        session = part.text.replace(schema, postgres_schema)
+        hold_session(session, tmp_path, program, PGSERVICEFILE=str(tmp_path / "services"))
+
+
+# Python
+
+
+@pytest.mark.parametrize("found", list(groups("python")), ids=named)
+def test_python(found: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "__main__"}
+    for part in found:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile("\n" * part.line + part.text, part.page, "exec"), names)
+        assert matches(part.output, printed.getvalue()), f"{part}\n{printed.getvalue()}"
+    for value in names.values():
+        if isinstance(value, Index):
+            value.close()
+
+
+# SQL
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    corpus = family_corpus(7)
+    with Index.create(tmp_path_factory.mktemp("sql") / "x.lshdb", threshold=0.5) as index:
+        index.add([("mon-1", corpus[0][1] + " and more"), *corpus[:60]])
+        index.add(corpus[60:])
+        assert list(index.clusters())
+        yield index
+
+
+@pytest.mark.parametrize("found", list(groups("sql")), ids=named)
+def test_sql(found: list[Block], index: Index) -> None:
+    for part in found:
+        statement = part.text
+        if "postgres" in index.stats().database:
+            statement = statement.replace("group_concat", "string_agg")
+        assert list(index.sql(statement).rows), part
+
+
+# Commands that are only named
+
+
+def commands_named() -> Iterator[tuple[str, str]]:
+    """Lines of shell code that call lshdb, outside of sessions."""
+    for path in PAGES:
+        page = path.relative_to(ROOT).as_posix()
+        code = [b.text for b in blocks(path) if b.language in {"sh", "bash"}]
+        code += re.findall(r"(?<=\n\n)(?:    .*\n)+", path.read_text())
+        for line in "\n".join(code).replace("\\\n", " ").splitlines():
+            for command in re.split(r"\|\||&&|[|;{}()]", line):
+                if re.match(r"\s*lshdb [a-z]", command):
+                    yield page, command.strip()
+
+
+@pytest.mark.parametrize(("page", "command"), list(commands_named()))
+def test_commands_that_are_named_exist(page: str, command: str) -> None:
+    """Their options, too; what they would do is not tried."""
+    words = shlex.split(command, comments=True)
+    words = [word for word in words if not re.fullmatch(r"\d?>&?\S*|<.*", word)]
+    group = click.Context(cli, info_name="lshdb", **cli.context_settings)
+    made = cli.get_command(group, words[1])
+    assert made is not None, command
+    context = click.Context(made, info_name=words[1], parent=group)
+    made.make_parser(context).parse_args(list(words[2:]))

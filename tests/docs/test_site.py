@@ -1,0 +1,54 @@
+"""What MkDocs is given: every page is in the navigation, and the reference names everything."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import lshdb
+from lshdb.cli import COMMANDS
+from tests.docs.blocks import PAGES, ROOT
+
+
+@pytest.fixture(scope="module")
+def hooks() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("hooks", ROOT / "docs" / "hooks.py")
+    assert spec is not None and spec.loader is not None
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module  # type: ignore[no-any-return]
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text().split("\nnav:\n")[1]
+    named = re.findall(r"([\w/.-]+\.md)$", navigation, re.MULTILINE)
+    there = [path.relative_to(ROOT / "docs").as_posix() for path in PAGES[1:]]
+    assert sorted(named) == sorted(there)
+
+
+def test_every_command_and_option_is_in_the_reference(hooks: ModuleType) -> None:
+    page = hooks.commands()
+    for name in COMMANDS:
+        assert f"\n## lshdb {name}\n" in page
+        assert f"[`lshdb {name}`](#lshdb-{name})" in page
+    assert page.count("| `-h, --help` |") == len(COMMANDS)
+    assert "\b" not in page
+    assert page.count("```") % 2 == 0
+
+
+def test_every_public_name_is_in_the_reference(hooks: ModuleType) -> None:
+    given = re.findall(r"^::: lshdb\.(\w+)$", hooks.names(), re.MULTILINE)
+    assert sorted(given) == sorted(set(lshdb.__all__) - {"__version__"})
+    assert len(given) == len(set(given))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_and_pictures_of_a_page_are_there(path: Any) -> None:
+    """MkDocs looks at its own pages; README.md is none of them."""
+    page = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
+    for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page):
+        assert (path.parent / target).exists(), target
