@@ -401,8 +401,8 @@ class Index(Upkeep):
                 f"{first.source}: {first.reason}"
                 + (f"; nor was any of the other {n - 1:,} inputs accepted" if n > 1 else ""),
                 result=result,
-                hint="the error's result.rejections has the reason of each; see docs/input.md for "
-                "what is accepted",
+                hint="the error's result.rejections has the reason of each; see lshdb guide input "
+                "for what is accepted",
             )
         return result
 

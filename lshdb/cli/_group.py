@@ -51,6 +51,7 @@ COMMANDS = {
     "import": "Make an index from an export.",
     "upgrade": "Bring the schema of an older index up to date.",
     "demo": "Index Python's standard library and show what is alike.",
+    "guide": "Show a page of the documentation.",
 }
 """Every command with its one line of help, in the order in which help lists them.
 

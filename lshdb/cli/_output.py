@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ __all__ = [
     "print_listing",
     "print_record",
     "say",
+    "show_markdown",
     "table_width",
     "tsv_file",
 ]
@@ -165,6 +167,24 @@ def print_record(
             for item in (value if isinstance(value, tuple) else (value,))
         )
         print_listing([Column("field"), Column("value")], rows, output_format)
+
+
+def show_markdown(text: str) -> None:
+    """Write a page: as it is, or drawn and in the pager where somebody looks at it.
+
+    Comments for the tests of the examples are left out.
+    """
+    text = re.sub(r"^<!-- .*? -->\n", "", text, flags=re.MULTILINE)
+    if not is_terminal(sys.stdout):
+        say(text.rstrip("\n"))
+        return
+    import click
+
+    from lshdb.cli._markdown import draw_markdown
+
+    flush_output()
+    drawn = draw_markdown(text, width=table_width() or 80, styled=_is_bold())
+    click.echo_via_pager(drawn, color=_is_bold())
 
 
 @contextlib.contextmanager

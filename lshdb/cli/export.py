@@ -28,8 +28,8 @@ def command(index_path: str, path: str, *, tables: str) -> None:
 
     Writes documents with their texts, batches, signatures, postings, edges and clusters. That is
     all that lshdb import needs to make the index again, and other engines need to join the
-    postings; docs/export.md describes the files. Others may write INDEX meanwhile. DIR is complete
-    and synced when the command ends; if the command is killed before, DIR does not exist.
+    postings; see lshdb guide export for the files. Others may write INDEX meanwhile. DIR is
+    complete and synced when the command ends; if the command is killed before, DIR does not exist.
 
     \b
     lshdb export news.lshdb news-export

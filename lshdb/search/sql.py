@@ -59,8 +59,8 @@ def run_sql(
             raise store.database.translation(error) from error
         raise QueryError(
             f"the statement was refused: {store.database.said(error)}",
-            hint="one SELECT (or WITH ... SELECT) is run, read-only; the tables and views are in "
-            "docs/format.md",
+            hint="one SELECT (or WITH ... SELECT) is run, read-only; see lshdb guide format for "
+            "the tables and views",
         ) from error
     except TimedOut as error:
         reader.close()

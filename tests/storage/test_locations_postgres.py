@@ -247,7 +247,7 @@ def test_a_role_that_may_not_make_a_schema(
     place = {"database": as_role(postgres_url, role), "schema": "given"}
     with pytest.raises(DatabaseError, match="permission denied for database") as caught:
         Index.create(tmp_path / "x.lshdb", **place)
-    assert "docs/postgres.md" in (caught.value.hint or "")
+    assert "lshdb guide postgres" in (caught.value.hint or "")
     admin("CREATE SCHEMA {}", "given")
     before = everything(postgres_url)
     with pytest.raises(DatabaseError, match="permission denied for schema given"):

@@ -68,9 +68,8 @@ class OutlyingFile(RowFile):
             raise SignaturesElsewhereError(
                 f"this needs the signatures, and {self.path} is not there: it lies on the host "
                 "that writes the index",
-                hint="run it on that host; docs/elsewhere.md lists what works without the "
-                "signatures: query and pairs with --verify none or exact, show, sql, stats and "
-                "others",
+                hint="run it on that host; query and pairs with --verify none or exact, show, sql, "
+                "stats and others work without the signatures: see lshdb guide elsewhere",
             ) from error
 
     def is_here(self) -> bool:

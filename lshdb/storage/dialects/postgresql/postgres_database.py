@@ -408,22 +408,22 @@ def _check_name(schema: str) -> None:
 
 
 _PRIVILEGES = (
-    "ask the owner for the privileges that docs/postgres.md lists: CREATE on the database to make "
-    "an index, USAGE on its schema and SELECT on its tables to read it, all on them to write"
+    "ask the owner for the privileges that lshdb guide postgres lists: CREATE on the database to "
+    "make an index, USAGE on its schema and SELECT on its tables to read it, all on them to write"
 )
 _HINTS = {
     "42P01": "check URL and schema in index.toml, and that your role may use the schema "
-    "(docs/postgres.md); or restore it from a copy",
+    "(see lshdb guide postgres); or restore it from a copy",
     "25006": "to write, use the primary server and a role whose transactions are not read-only"
     " (default_transaction_read_only)",
     "42501": _PRIVILEGES,
     "53": "see what the server has run out of: disk, memory or connections (max_connections)",
-    "57014": "it was cancelled, or the role's statement_timeout ended it; docs/postgres.md lists "
-    "the settings that a role needs",
+    "57014": "it was cancelled, or the role's statement_timeout ended it; see lshdb guide postgres "
+    "for the settings that a role needs",
     "57P": "the server was stopped or has ended the connection: run the command again",
     "08": "the connection was lost: run the command again when the server answers",
-    "25P03": "the role's idle_in_transaction_session_timeout ended it; docs/postgres.md lists the "
-    "settings that a role needs",
+    "25P03": "the role's idle_in_transaction_session_timeout ended it; see lshdb guide postgres "
+    "for the settings that a role needs",
 }
 
 

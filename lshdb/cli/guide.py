@@ -1,0 +1,72 @@
+"""``lshdb guide``: the pages of the documentation, for everybody who has installed lshdb.
+
+Hints name these pages, so they must be there without a checkout and without a network: the wheel
+holds them in ``lshdb/_docs``, and a checkout has them in ``docs/``. What the site makes from the
+code (commands, Python names, changes) is left out, as is ``docs/decisions``.
+"""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+import click
+
+import lshdb
+from lshdb import LshdbError
+from lshdb.cli._options import Command
+from lshdb.cli._output import Column, print_listing, show_markdown
+
+__all__ = ["command", "pages"]
+
+_GENERATED = frozenset({"index", "cli", "python", "changelog"})
+_ROOMS = (".", "guides", "concepts", "reference")
+
+
+@click.command("guide", cls=Command)
+@click.argument("page", required=False)
+def command(page: str | None) -> None:
+    """Show PAGE of the documentation, or list the pages.
+
+    On a terminal the page is shown in your pager; elsewhere it is written as Markdown.
+
+    \b
+    lshdb guide
+    lshdb guide tutorial
+    lshdb guide input > input.md
+    """
+    found = pages()
+    if page is None:
+        rows = [(name, _title(path)) for name, path in found.items()]
+        print_listing([Column("page"), Column("title", "prose")], rows, None)
+        return
+    if page not in found:
+        close = difflib.get_close_matches(page, found, n=1)
+        meant = f"; did you mean {close[0]}?" if close else ""
+        raise click.BadParameter(
+            f"there is no page {page!r}{meant} (lshdb guide lists the pages)", param_hint="PAGE"
+        )
+    show_markdown(found[page].read_text(encoding="utf-8"))
+
+
+def pages() -> dict[str, Path]:
+    """Pages by name: the tutorial, the guides, the concepts, and what one looks up."""
+    package = Path(lshdb.__file__).resolve().parent
+    for folder in (package / "_docs", package.parent / "docs"):
+        if (folder / "tutorial.md").is_file():
+            break
+    else:
+        raise LshdbError(
+            f"the pages are missing: they are neither in {package / '_docs'} nor in "
+            f"{package.parent / 'docs'}",
+            hint="install lshdb again",
+        )
+    found = [path for room in _ROOMS for path in sorted((folder / room).glob("*.md"))]
+    order = {"tutorial": 0, "guides": 1, "concepts": 2}
+    found.sort(key=lambda path: order.get(path.stem, order.get(path.parent.name, 3)))
+    return {path.stem: path for path in found if path.stem not in _GENERATED}
+
+
+def _title(path: Path) -> str:
+    with path.open(encoding="utf-8") as file:
+        return file.readline().removeprefix("#").strip()
