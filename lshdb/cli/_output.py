@@ -16,7 +16,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
 from lshdb.cli._cells import csv_line, harmless, harmless_json, json_line, text_of, tsv_line
@@ -169,10 +169,15 @@ def print_record(
         print_listing([Column("field"), Column("value")], rows, output_format)
 
 
-def show_markdown(text: str) -> None:
+def show_markdown(text: str, pages: Container[str]) -> None:
     """Write a page: as it is, or drawn and in the pager where somebody looks at it.
 
-    Comments for the tests of the examples are left out.
+    Parameters
+    ----------
+    text : str
+        Comments in it, which are for the tests of the examples, are left out.
+    pages : container of str
+        The pages that a link may be shown as.
     """
     text = re.sub(r"^<!-- .*? -->\n", "", text, flags=re.MULTILINE)
     if not is_terminal(sys.stdout):
@@ -183,7 +188,7 @@ def show_markdown(text: str) -> None:
     from lshdb.cli._markdown import draw_markdown
 
     flush_output()
-    drawn = draw_markdown(text, width=table_width() or 80, styled=_is_bold())
+    drawn = draw_markdown(text, pages=pages, width=table_width() or 80, styled=_is_bold())
     click.echo_via_pager(drawn, color=_is_bold())
 
 

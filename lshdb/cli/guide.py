@@ -46,7 +46,7 @@ def command(page: str | None) -> None:
         raise click.BadParameter(
             f"there is no page {page!r}{meant} (lshdb guide lists the pages)", param_hint="PAGE"
         )
-    show_markdown(found[page].read_text(encoding="utf-8"))
+    show_markdown(found[page].read_text(encoding="utf-8"), found)
 
 
 def pages() -> dict[str, Path]:
