@@ -17,7 +17,7 @@ import click
 import lshdb
 from lshdb.cli import cli
 
-__all__ = ["commands", "names", "on_page_markdown"]
+__all__ = ["commands", "names", "on_page_content", "on_page_markdown"]
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
@@ -26,6 +26,11 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
         if mark in markdown:
             markdown = markdown.replace(mark, make())
     return markdown
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Leave out the roles of docstrings (``:meth:``), which are reStructuredText's."""
+    return re.sub(r":(?:meth|class|func|data|attr|mod|exc):(?=<code>)", "", html)
 
 
 def names() -> str:

@@ -326,7 +326,7 @@ ALSO_REFUSES = {
     "pairs": ["{there}", "--verify", "signature"],
 }
 MAKES_ONE = {"init", "import", "demo"}
-NEEDS_NONE = {"tune"}
+NEEDS_NONE = {"tune", "guide"}
 
 
 @pytest.fixture
