@@ -4,7 +4,9 @@
 
 ``s-curve.svg``: the probability that the bands of the default index find a pair, and the share of
 pairs that an index really found at twenty similarities. ``bands.svg``: the curve at four choices of
-bands and rows, all from 128 slots. ``steps.svg``: two documents on their way to a verified pair.
+bands and rows, all from 128 slots. ``thresholds.svg``: the curves that are chosen for five
+thresholds. ``edits.svg``: how similar two texts are of which one word differs, by their length.
+``steps.svg``: two documents on their way to a verified pair.
 
 The files hold no font and no background, and their colours are read on white and on black. Needs
 nothing but lshdb; writes the same bytes from the same figures.
@@ -74,9 +76,18 @@ def measured(threshold: float, pairs: int) -> list[tuple[float, float, float]]:
 
 
 class Drawing:
-    """A plot of probabilities over similarities, both from 0 to 1."""
+    """A plot of what goes from 0 to 1, mostly over similarities.
 
-    def __init__(self, title: str, across: str, up: str) -> None:
+    Parameters
+    ----------
+    title, across, up : str
+        Of the picture and of its two axes.
+    most : float
+        The end of the horizontal axis.
+    """
+
+    def __init__(self, title: str, across: str, up: str, most: float = 1.0) -> None:
+        self._most = most
         self._parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
             f'width="{WIDTH}" height="{HEIGHT}" role="img" font-family="sans-serif" '
@@ -85,12 +96,12 @@ class Drawing:
         ]
         for tenth in range(0, 11, 2):
             value = tenth / 10
-            x, y = self.place((value, value))
-            self.line([(value, 0.0), (value, 1.0)], GREY, 0.3)
-            self.line([(0.0, value), (1.0, value)], GREY, 0.3)
+            x, y = self.place((value * most, value))
+            self.line([(value * most, 0.0), (value * most, 1.0)], GREY, 0.3)
+            self.line([(0.0, value), (most, value)], GREY, 0.3)
             self._parts.append(
                 f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">'
-                f"{value:g}</text>"
+                f"{value * most:g}</text>"
                 f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>'
             )
         self._parts.append(
@@ -99,10 +110,9 @@ class Drawing:
             f'<text x="{LEFT}" y="{TOP - 10}">{up}</text>'
         )
 
-    @staticmethod
-    def place(point: Point) -> Point:
+    def place(self, point: Point) -> Point:
         return (
-            LEFT + point[0] * (WIDTH - LEFT - RIGHT),
+            LEFT + point[0] / self._most * (WIDTH - LEFT - RIGHT),
             HEIGHT - BOTTOM - point[1] * (HEIGHT - TOP - BOTTOM),
         )
 
@@ -174,6 +184,51 @@ def draw_bands() -> str:
     return drawing.svg()
 
 
+def draw_thresholds() -> str:
+    """The curves that an index takes for five thresholds, and where these lie."""
+    drawing = Drawing(
+        "The S-curve that is chosen for a threshold",
+        "Jaccard similarity of the pair",
+        "probability that an index with this threshold finds the pair",
+    )
+    colours = (RED, ORANGE, GREEN, BLUE, GREY)
+    for number, colour in enumerate(colours):
+        threshold = 0.5 + number / 10
+        params = IndexParams.choose(threshold=threshold)
+        drawing.line(curve(params.bands, params.rows), colour)
+        drawing.point((threshold, params.recall_at(threshold)), colour)
+        text = f"{threshold:g}: {params.bands} x {params.rows}"
+        drawing.text((0.02, 0.92 - number * 0.09), text, colour)
+    return drawing.svg()
+
+
+def similarity_after_edit(words: int, k: int) -> float:
+    """Jaccard similarity of two texts of distinct words of which the one in the middle differs."""
+    one = [str(number) for number in range(words)]
+    other = [*one[: words // 2], "another", *one[words // 2 + 1 :]]
+    first, second = ({tuple(t[i : i + k]) for i in range(words - k + 1)} for t in (one, other))
+    return len(first & second) / len(first | second)
+
+
+def draw_edits() -> str:
+    """What one changed word does to texts of 10 to 200 words."""
+    drawing = Drawing(
+        "How similar two texts are that differ in one word",
+        "words of the text",
+        "Jaccard similarity after one changed word",
+        most=200.0,
+    )
+    choices = ((1, GREY), (2, GREEN), (3, BLUE), (5, ORANGE), (8, RED))
+    for number, (k, colour) in enumerate(choices):
+        lengths = range(max(10, k), 201)
+        drawing.line([(n, similarity_after_edit(n, k)) for n in lengths], colour)
+        text = f"{k} word{'s' * (k > 1)} a shingle"
+        drawing.text((150.0, 0.44 - number * 0.09), text, colour)
+    drawing.line([(0.0, 0.8), (200.0, 0.8)], GREY, 0.8)
+    drawing.text((150.0, 0.73), "threshold 0.8", GREY)
+    return drawing.svg()
+
+
 def draw_steps() -> str:
     """Two documents, their signatures by band, the bucket that they share, and the pair."""
     rows, bands, side = 3, 4, 18
@@ -237,6 +292,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     drawn = {
         "s-curve.svg": draw_s_curve(measured(0.8, options.pairs), params),
         "bands.svg": draw_bands(),
+        "thresholds.svg": draw_thresholds(),
+        "edits.svg": draw_edits(),
         "steps.svg": draw_steps(),
     }
     for name, svg in drawn.items():
