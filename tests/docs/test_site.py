@@ -52,3 +52,12 @@ def test_links_and_pictures_of_a_page_are_there(path: Any) -> None:
     page = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
     for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page):
         assert (path.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_files_that_a_page_names_are_there(path: Any) -> None:
+    page = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
+    named = re.findall(r"`(?:python |bash )?((?:tests|benchmarks|lshdb|migrations)/[\w./-]+)", page)
+    in_the_wheel = ("lshdb/_docs", "lshdb/_migrations")
+    missing = [name for name in named if not (ROOT / name).exists()]
+    assert not [name for name in missing if not name.startswith(in_the_wheel)]
