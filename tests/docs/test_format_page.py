@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 
-from lshdb.banding import bucket_keys, content_keys
 from lshdb.shingling import SPACELESS_RANGES, canonical_content, shingle_hashes
 from lshdb.signatures import sign
+from lshdb.signatures.banding import bucket_keys, content_keys
 from tests.docs.blocks import ROOT
 
 

@@ -17,14 +17,14 @@ from tests.docs.blocks import block
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     """An index of several runs, the last add in two batches."""
-    monkeypatch.setattr("lshdb.storage.runs.RUN_ROWS", 1)
-    monkeypatch.setattr("lshdb.storage.writing.FAN_IN", 100)
+    monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 1)
+    monkeypatch.setattr("lshdb.storage.transactions.writer.FAN_IN", 100)
     corpus = family_corpus(7)
     index = Index.create(tmp_path / "x.lshdb", threshold=0.5)
     index.add([("mon-1", corpus[0][1] + " and more"), *corpus[:60]])
     index.add(corpus[60:100])
     index.add(corpus[60:100])
-    monkeypatch.setattr("lshdb.adding.BATCH_DOCUMENTS", 40)
+    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 40)
     index.add([*corpus[100:], ("new", corpus[3][1])])
     yield index
     index.close()
