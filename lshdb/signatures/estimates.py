@@ -131,7 +131,7 @@ def tune(
         side = "above" if params.kind.is_distance else "below"
         raise ParameterError(
             f"far is {far:g}; expected a value {side} the threshold {params.threshold:g}, at which "
-            "slots are equal less often, but sometimes",
+            "slots are equal less often but not never",
             hint="pass as --far a value at which documents need not be found",
         )
     k = max(1, math.ceil(math.log(documents) / math.log(1.0 / p2)))

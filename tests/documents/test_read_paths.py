@@ -188,7 +188,7 @@ def test_a_read_that_fails_midway_keeps_what_came_before(read: Read) -> None:
 
     documents, rejected = read("-", stdin=Failing(LINE * 5))
     assert len(documents) == 1
-    reason = "reading failed: Input/output error, at about line 2"
+    reason = "cannot be read further: Input/output error, at about line 2"
     assert rejected == [Rejected("<stdin>:2", reason)]
 
 

@@ -259,7 +259,7 @@ def _scattered_blocks(
             try:
                 content = read_at(descriptor, n * size, place)
             except OSError as error:
-                reason = f"reading failed: {system_reason(error)}"
+                reason = f"cannot be read further: {system_reason(error)}"
                 raise BrokenSourceError(f"{reason}, in row {first:,}") from error
             if len(content) != n * size:
                 raise _ended(data, f"in column {column:,}", header)

@@ -367,7 +367,7 @@ def _with_format(source: Source, input_format: str, fallback: str | None) -> Sou
 def _unseekable(source: Source, compression: str) -> str | None:
     """Return why a file whose format is read from its end cannot be read that way."""
     if compression:
-        return f"is compressed, but this format is read from its end: decompress the .{compression}"
+        return "is compressed, but this format is read from its end: decompress it first"
     if not source.is_regular:
         return "is a pipe, but this format is read from its end: write it to a file first"
     return None

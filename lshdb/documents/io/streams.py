@@ -262,7 +262,7 @@ class _Reader:
             if data is None:
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         except OSError as error:
-            raise BrokenSourceError(f"reading failed: {system_reason(error)}") from error
+            raise BrokenSourceError(f"cannot be read further: {system_reason(error)}") from error
         if data:
             self._progress.read(len(data))
         return data
