@@ -13,7 +13,7 @@ element x to u = mix64(x xor k_i). If i < K its slot is floor(high32(u) * K / 2^
 value is low32(u). The first round that reaches a slot decides it, and within the round the smallest
 value. The value is stored, 32 bits.
 
-A module of its own, as every scheme has one.
+A file of its own, as every scheme has one.
 """
 
 from __future__ import annotations

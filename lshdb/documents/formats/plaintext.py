@@ -3,7 +3,7 @@
 Decided: a file that is not UTF-8 is rejected; no encoding is guessed. Line ends stay unchanged.
 This is the only format that holds a whole file, so it reads no further than the limit.
 
-A file of its own: every format has one.
+A file of its own, as every format has one.
 """
 
 from __future__ import annotations

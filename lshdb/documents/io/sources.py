@@ -37,7 +37,6 @@ from fnmatch import fnmatch
 from lshdb.documents.document import BrokenSourceError
 from lshdb.documents.formats.recognition import HEAD, Look, by_name, look_at
 from lshdb.documents.io.progress import Progress
-from lshdb.documents.io.streams import chunks_of, load_arrow, load_decompressor, open_source
 from lshdb.documents.printable import printable, system_reason
 from lshdb.errors import InputError, ParameterError
 
@@ -269,6 +268,8 @@ def _refuse_other_formats(source: Source) -> None:
     ------
     InputError
     """
+    from lshdb.documents.io.streams import chunks_of, open_source
+
     try:
         with open_source(source) as file, closing(chunks_of(source, file, Progress(None, 0))) as it:
             look = source.look(next(it, b""))
@@ -380,6 +381,8 @@ def _require_decoders(sources: list[Source]) -> None:
             needed.setdefault(source.compression, source)
             needed.setdefault(source.input_format, source)
     if "zst" in needed:
+        from lshdb.documents.io.streams import load_decompressor
+
         try:
             load_decompressor("zst")
         except ImportError as error:
@@ -388,6 +391,8 @@ def _require_decoders(sources: list[Source]) -> None:
                 hint="pip install backports.zstd",
             ) from error
     if "parquet" in needed:
+        from lshdb.documents.io.streams import load_arrow
+
         try:
             load_arrow()
         except ImportError as error:
