@@ -1,6 +1,6 @@
 """Bringing an index made by an older version up to date.
 
-A separate file, because it opens an index that no store can open yet.
+A file of its own: it opens an index that no store can open yet.
 """
 
 from __future__ import annotations
