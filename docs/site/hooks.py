@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 import lshdb
-from lshdb.cli import cli
+from lshdb.cli._group import COMMANDS, cli
 
 __all__ = ["commands", "names", "on_page_content", "on_page_markdown"]
 
@@ -61,7 +61,7 @@ def commands() -> str:
     lines = ["| command | what it does |", "|---|---|"]
     for name, command in made.items():
         if command is not None:
-            lines.append(f"| [`lshdb {name}`](#lshdb-{name}) | {command.short_help} |")
+            lines.append(f"| [`lshdb {name}`](#lshdb-{name}) | {COMMANDS[name]} |")
     for name, command in made.items():
         if command is not None:
             lines += ["", *_section(name, command, group)]

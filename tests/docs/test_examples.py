@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from lshdb import Index
-from lshdb.cli import cli
+from lshdb.cli._group import cli
 from tests.cli.conftest import environment
 from tests.conftest import family_corpus
 from tests.docs.blocks import KINDS, PAGES, ROOT, RUN, Block, blocks, groups

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import lshdb
-from lshdb.cli import COMMANDS
+from lshdb.cli._group import COMMANDS
 from tests.docs.blocks import PAGES, ROOT
 
 

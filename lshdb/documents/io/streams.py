@@ -4,10 +4,12 @@ Decided: this module drives the decoders itself. ``gzip.open`` and ``zstd.open``
 they have decoded when they meet damage. Every step here is bounded: a chunk that expands a
 millionfold comes out in pieces of ``CHUNK`` bytes.
 
-If compressed data is corrupt, the data decoded before the damage counts. A decoder loses what it
-had decoded in the step that fails, at most 64 KiB of compressed data. A flipped bit in a gzip file
-may show only at the check sum that ends the member; the data between the two has been yielded by
-then.
+If compressed data is corrupt, all data before the damage counts. A decoder loses what it had
+decoded in the step that fails. So a corrupt file is opened once more, decoded up to that step, and
+fed on byte by byte until it fails at the very byte. That costs a second pass over a file that is
+damaged anyway, and nothing for good ones. A pipe cannot be opened twice: it loses what the step
+held, at most 64 KiB of compressed data. A flipped bit in a gzip file may show only at the check sum
+that ends the member; the data between the two has been yielded by then.
 
 A file is one or more gzip members, or Zstandard frames, one after another. Zeros after a gzip
 member are padding; anything else there is damage. An empty file counts as truncated. The decoder
@@ -218,7 +220,17 @@ def chunks_of(source: Source, file: BinaryIO, progress: Progress) -> Generator[b
         while chunk := reader():
             yield chunk
         return
-    yield from decompressed(source.compression, reader)
+    given = 0
+    try:
+        for chunk in decompressed(source.compression, reader):
+            given += len(chunk)
+            yield chunk
+        return
+    except DamagedDataError as error:
+        damage = error
+    if source.is_regular:
+        yield from _up_to_damage(source, start=reader.last_start, given=given)
+    raise damage
 
 
 class Watched(io.RawIOBase):
@@ -248,13 +260,15 @@ class Watched(io.RawIOBase):
 
 
 class _Reader:
-    """Reads a file in steps and counts the bytes."""
+    """Reads a file in steps, counts, and remembers where the last step began."""
 
     def __init__(self, file: BinaryIO, step: int, progress: Progress) -> None:
         # A pipe's buffered reader waits for a full step; read1 returns what is there.
         self._read: Callable[[int], bytes | None] = getattr(file, "read1", file.read)
         self._step = step
         self._progress = progress
+        self._position = 0
+        self.last_start = 0
 
     def __call__(self) -> bytes:
         try:
@@ -262,7 +276,40 @@ class _Reader:
             if data is None:
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         except OSError as error:
-            raise BrokenSourceError(f"cannot be read further: {system_reason(error)}") from error
+            raise BrokenSourceError(f"cannot be read on: {system_reason(error)}") from error
         if data:
+            self.last_start = self._position
+            self._position += len(data)
             self._progress.read(len(data))
         return data
+
+
+def _up_to_damage(source: Source, *, start: int, given: int) -> Iterator[bytes]:
+    """What a corrupt file holds before its damage, beyond the first ``given`` bytes."""
+    try:
+        with open_source(source) as file:
+            reader = _Reader(file, _COMPRESSED_CHUNK, Progress(None, 0))
+            for chunk in decompressed(source.compression, _bytewise(reader, start)):
+                fresh = chunk[given:] if given else chunk
+                given = max(given - len(chunk), 0)
+                if fresh:
+                    yield fresh
+    except BrokenSourceError:
+        return  # the damage itself, which the caller reports
+
+
+def _bytewise(reader: _Reader, start: int) -> Callable[[], bytes]:
+    """Read in whole steps before the offset ``start``, in single bytes from there."""
+
+    def pieces() -> Iterator[bytes]:
+        position = 0
+        while data := reader():
+            whole = max(min(start - position, len(data)), 0)
+            if whole:
+                yield data[:whole]
+            for i in range(whole, len(data)):
+                yield data[i : i + 1]
+            position += len(data)
+
+    iterator = pieces()
+    return lambda: next(iterator, b"")
