@@ -21,12 +21,13 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from lshdb import Index, IndexParams, candidate_probability
+from lshdb import Index, candidate_probability, choose_bands
 
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 28, 44
 GREY, BLUE, ORANGE, GREEN, RED = "#7d8590", "#2f81f7", "#db6d28", "#2da44e", "#e5534b"
 TOKENS = 120
+RECALL, NUM_PERM = 0.99, 128  # the defaults of an index
 
 Point = tuple[float, float]
 
@@ -144,22 +145,23 @@ def curve(bands: int, rows: int) -> list[Point]:
     return [(s / 200, candidate_probability(s / 200, bands, rows)) for s in range(201)]
 
 
-def draw_s_curve(points: Sequence[tuple[float, float, float]], params: IndexParams) -> str:
+def draw_s_curve(points: Sequence[tuple[float, float, float]], threshold: float) -> str:
     """The curve of an index, and what it found."""
+    bands, rows = choose_bands(threshold, RECALL, NUM_PERM)
     drawing = Drawing(
-        f"How surely {params.bands} bands of {params.rows} rows find a pair",
+        f"How surely {bands} bands of {rows} rows find a pair",
         "Jaccard similarity of the pair",
         "probability that the index finds the pair",
     )
-    drawing.line(curve(params.bands, params.rows), BLUE)
+    drawing.line(curve(bands, rows), BLUE)
     for similarity, share, error in points:
         drawing.point((similarity, share), ORANGE, error)
-    at = (params.threshold, params.recall_at(params.threshold))
-    drawing.line([(params.threshold, 0.0), at], GREEN, 1.2)
+    at = (threshold, candidate_probability(threshold, bands, rows))
+    drawing.line([(threshold, 0.0), at], GREEN, 1.2)
     drawing.point(at, GREEN)
-    drawing.text((0.02, 0.90), f"curve: 1 - (1 - s^{params.rows})^{params.bands}", BLUE)
+    drawing.text((0.02, 0.90), f"curve: 1 - (1 - s^{rows})^{bands}", BLUE)
     drawing.text((0.02, 0.81), "points: measured, with two standard errors", ORANGE)
-    drawing.text((0.79, 0.06), f"threshold {params.threshold:g}", GREEN, "end")
+    drawing.text((0.79, 0.06), f"threshold {threshold:g}", GREEN, "end")
     drawing.text((0.79, 0.15), f"found {at[1]:.4f}", GREEN, "end")
     return drawing.svg()
 
@@ -194,10 +196,10 @@ def draw_thresholds() -> str:
     colours = (RED, ORANGE, GREEN, BLUE, GREY)
     for number, colour in enumerate(colours):
         threshold = 0.5 + number / 10
-        params = IndexParams.choose(threshold=threshold)
-        drawing.line(curve(params.bands, params.rows), colour)
-        drawing.point((threshold, params.recall_at(threshold)), colour)
-        text = f"{threshold:g}: {params.bands} x {params.rows}"
+        bands, rows = choose_bands(threshold, RECALL, NUM_PERM)
+        drawing.line(curve(bands, rows), colour)
+        drawing.point((threshold, candidate_probability(threshold, bands, rows)), colour)
+        text = f"{threshold:g}: {bands} x {rows}"
         drawing.text((0.02, 0.92 - number * 0.09), text, colour)
     return drawing.svg()
 
@@ -288,9 +290,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--pairs", type=int, default=1000, help="measured at each similarity")
     options = parser.parse_args(arguments)
-    params = IndexParams.choose(threshold=0.8)
     drawn = {
-        "s-curve.svg": draw_s_curve(measured(0.8, options.pairs), params),
+        "s-curve.svg": draw_s_curve(measured(0.8, options.pairs), 0.8),
         "bands.svg": draw_bands(),
         "thresholds.svg": draw_thresholds(),
         "edits.svg": draw_edits(),
