@@ -1,4 +1,8 @@
-"""A page of the documentation as a terminal shows it, drawn by rich."""
+"""A page of the documentation as a terminal shows it, drawn by rich.
+
+A module of its own because only ``lshdb guide`` on a terminal needs it: every command imports
+``_output.py``, and none should pay for this.
+"""
 
 from __future__ import annotations
 
