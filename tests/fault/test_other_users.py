@@ -333,7 +333,7 @@ def test_an_index_of_an_older_version(
         if not where.may_write and where.seen == where.folder:
             (said,) = set(found.values())
             assert said.startswith("DatabaseError: cannot read the database ")
-            assert f"you may not write to {path}, and " in said
+            assert f"you may not write to {path}, so " in said
             assert all(f"index.db{suffix}" in said for suffix in missing)
         else:
             assert found == before
