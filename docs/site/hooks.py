@@ -61,7 +61,7 @@ def commands() -> str:
     lines = ["| command | what it does |", "|---|---|"]
     for name, command in made.items():
         if command is not None:
-            lines.append(f"| [`lshdb {name}`](#lshdb-{name}) | {command.get_short_help_str(200)} |")
+            lines.append(f"| [`lshdb {name}`](#lshdb-{name}) | {COMMANDS[name]} |")
     for name, command in made.items():
         if command is not None:
             lines += ["", *_section(name, command, group)]

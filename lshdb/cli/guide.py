@@ -19,7 +19,7 @@ from lshdb.cli._output import Column, print_listing, show_markdown
 
 __all__ = ["command", "pages"]
 
-_GENERATED = frozenset({"index", "cli", "python", "changelog"})
+_GENERATED = frozenset({"index", "cli", "python", "changelog", "releasing"})
 _ROOMS = (".", "guides", "concepts", "reference")
 
 
