@@ -142,6 +142,7 @@ def watched(stages: Stages) -> Iterator[None]:
     from lshdb import Index
     from lshdb.documents.formats import jsonl
     from lshdb.ingest import add as adding
+    from lshdb.ingest.pipeline import Run
     from lshdb.signatures.sets import SetFamily
     from lshdb.storage.dialects.sqlite import SqliteDatabase
     from lshdb.storage.dialects.sqlite.sqlite_runs import SqliteRunTables
@@ -159,19 +160,20 @@ def watched(stages: Stages) -> Iterator[None]:
     documents = "document rows"
     functions: list[tuple[Any, str, str]] = [
         (jsonl, "validate_key", checking),
-        (adding.Addition, "_classify", classifying),
+        (adding, "hash_bodies", classifying),
+        (Run, "_classify", classifying),
         (Snapshot, "documents_of_keys", classifying),
         (SetFamily, "contents", "normalising"),
-        (adding.Addition, "_hash_contents", "hashing contents"),
-        (adding.Addition, "_share_signatures", knowing),
+        (adding, "hash_contents", "hashing contents"),
+        (Run, "_share", knowing),
         (Snapshot, "signatures_of_contents", knowing),
         (adding, "sign_in_threads", "signing"),
-        (adding.Addition, "_add_signatures", banding),
+        (Run, "_write_signatures", banding),
         (PostingRuns, "add", banding),
         (WriteTransaction, "append_signatures", synced),
         (RowFile, "append", synced),
         (SqliteRunTables, "insert", "posting rows"),
-        (adding.Addition, "_write_documents", documents),
+        (Run, "_write_documents", documents),
         (WriteTransaction, "insert_documents", documents),
         (WriteTransaction, "put_bodies", "content rows"),
         (adding, "pack_body", "compressing texts"),

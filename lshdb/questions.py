@@ -23,6 +23,7 @@ from lshdb.search.verification import choose_method
 from lshdb.signatures.banding import bucket_keys
 from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
+from lshdb.storage.transactions.query_answer import QuerySnapshot
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.threads import choose_workers
 
@@ -100,8 +101,11 @@ class Questions:
             if recall is not None or probe_limit is not False:
                 with self._nearest(*asked, recall, probe_limit) as nearest:
                     return nearest.search_key(key)
-            with self._searcher(self._store.reading(), *asked) as searcher:
-                return _query_key(searcher, key)
+            with (
+                self._store.reading() as snapshot,
+                self._searcher(contextlib.nullcontext(snapshot), *asked) as searcher,
+            ):
+                return _query_key(searcher, snapshot, key)
         points = self._maker.points([body])
         signatures = self._maker.signatures(points) if self._maker.size(points[0]) else None
         if recall is not None or probe_limit is not False:
@@ -225,7 +229,7 @@ class Questions:
     @contextlib.contextmanager
     def _searcher(
         self,
-        reading: AbstractContextManager[Snapshot],
+        reading: AbstractContextManager[QuerySnapshot],
         top: int | None,
         level: float | None,
         verify: str | None,
@@ -324,8 +328,8 @@ class Questions:
         return bucket_keys(signatures, **self.params.cut)
 
 
-def _query_key(searcher: Searcher, key: str) -> list[Hit]:
-    document = searcher.snapshot.document(key)
+def _query_key(searcher: Searcher, snapshot: Snapshot, key: str) -> list[Hit]:
+    document = snapshot.document(key)
     if document.signature_id is None:
         return []
     return searcher.search_stored(document.signature_id, leave_out=document.doc_id)

@@ -1,1 +1,10 @@
-"""Sorted sets on disk, larger than memory."""
+"""Sorted sets on disk, larger than memory.
+
+    sorted_rows.py    pairs of texts, of any length: by SQLite, in a temporary database
+    pair_counts.py    pairs of numbers, each many times: sorted runs of distinct pairs, merged
+    sorted_keys.py    numbers in columns, each once: a column at a time is read back and sorted
+
+They stay three. A column of keys needs no runs and no merge, two passes over 8 bytes a key; pairs
+of numbers come up to once a band, so they are counted before they go to disk; and texts of any
+length take the comparison and the pages of a database.
+"""

@@ -26,6 +26,7 @@ from lshdb.storage.place.creation import Creation
 from lshdb.storage.store import Store
 from lshdb.storage.tables.bodies import Body, raw_body, unpack_body
 from lshdb.storage.tables.records import verified_row
+from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot, verified_rows
 
 __all__ = ["FORMATS", "export_store"]
@@ -46,7 +47,7 @@ def export_store(
     creation = Creation(path, what="export")
     try:
         with creation.filling(DatabasePlace()), store.reading() as snapshot:
-            _write(store, snapshot, creation.aside, tables, on_progress)
+            _write(store, snapshot, creation.aside, tables, callers_function(on_progress))
         creation.settle(keep_lock=False)
     except BaseException:
         creation.abandon()

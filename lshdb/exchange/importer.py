@@ -33,6 +33,7 @@ from lshdb.storage.store import Store
 from lshdb.storage.tables import load as loading
 from lshdb.storage.tables.bodies import hash_body, raw_body
 from lshdb.storage.tables.edges import EdgeState
+from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.writer import Writer
 from lshdb.threads import collector_paused
@@ -122,7 +123,7 @@ def import_export(
         Writer(store, lock_timeout=0.0) as writer,
     ):
         _load_rows(writer, source.row_blocks(params))
-        _load_documents(writer, source, params, on_progress)
+        _load_documents(writer, source, params, callers_function(on_progress))
         with writer.transaction() as transaction:
             loading.load_releases(transaction, source.rows("releases"))
             for rows in _cut(source.rows("edges")):

@@ -1,8 +1,8 @@
-"""Documents -> committed batches: the way of every document into the index.
+"""Documents -> batches: the way of every document into the index.
 
 The stream of documents is cut into batches that fit in memory; what is no document is reported on
-the way. Each batch is classified, its contents are normalised, hashed and signed, and it becomes
-one commit (``ingest/pipeline.py``).
+the way. The bodies of a batch are hashed; those that are new are normalised, hashed and signed when
+the batch is committed (``pipeline.py``).
 
 All documents of one add carry the same time, later than that of any add before, which is how a key
 that comes twice in one add is told from one that was there before, in whichever batches they fall.
@@ -11,34 +11,35 @@ that comes twice in one add is told from one that was there before, in whichever
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lshdb.arguments import check_items
-from lshdb.documents import Document, Given, Rejected, given_document, validate_key
+from lshdb.documents import Given, Rejected, given_document, validate_key
 from lshdb.errors import TooManyRejectedError
-from lshdb.ingest.pipeline import AddResult, Change, Committer, LastBatch, check_on_conflict
+from lshdb.ingest.batch import Batch, Contents, hash_bodies, hash_contents
+from lshdb.ingest.pipeline import AddResult, Run, Source, check_on_conflict, commit_batches
 from lshdb.ingest.sign import sign_in_threads
 from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
-from lshdb.storage.tables.bodies import hash_body, pack_body, raw_body
-from lshdb.storage.tables.records import StoredDocument
-from lshdb.storage.transactions.changes import WriteTransaction
+from lshdb.storage.tables.bodies import pack_body
+from lshdb.storage.transactions.diagnosis import callers_function, callers_items
 from lshdb.storage.transactions.writer import Writer
 from lshdb.threads import choose_workers
-from lshdb.tokenizers import naming_text
 
-__all__ = ["AddResult", "Addition", "add_documents", "in_batches"]
+__all__ = ["AddResult", "Rejections", "add_documents", "in_batches", "source_of_bodies"]
 
 BATCH_DOCUMENTS = 40_000
 BATCH_CHARACTERS = 32 * 2**20
 _REJECTIONS_KEPT = 100
 _CONVERTED = 256
 """Vectors that are brought into the index's type together."""
+
+Times = Callable[[Any], tuple[str, str]]
+"""When a document first and last came in."""
 
 
 def add_documents(
@@ -63,40 +64,109 @@ def add_documents(
     workers = choose_workers(workers)
     begun = time.perf_counter()
     result = AddResult()
+    rejections = Rejections(result, on_reject=on_reject, max_errors=max_errors)
+    batches = in_batches(callers_items(items), family, rejections.add)
+    bodies = source_of_bodies(source, batches, family, rejections, workers=workers)
     with Writer(store, lock_timeout=lock_timeout) as writer:
-        run = Addition(
-            writer,
-            family,
-            result,
-            source=source,
-            on_conflict=on_conflict,
-            workers=workers,
-        )
-        run.max_errors = max_errors
-        run.on_reject = on_reject
-        run.take(in_batches(items, family, run.reject), begun=begun, on_commit=on_commit)
+        run = Run(writer, family.params, result, on_conflict=on_conflict)
+        commit_batches(run, [bodies], on_commit=callers_function(on_commit))
     result.seconds = time.perf_counter() - begun
     return result
 
 
+def source_of_bodies(
+    name: str, batches: Iterable[Batch], family: Family, rejections: Rejections, *, workers: int
+) -> Source:
+    """The source whose documents are signed as they come in, by a family and on some threads."""
+    params = family.params
+    is_ordered = params.k > 1 or params.unit == "url" or not params.keeps_texts
+    return Source(
+        name,
+        batches,
+        sign=lambda contents: sign_in_threads(contents, family, workers=workers),
+        vectors=np.stack,
+        pack=pack_body,
+        contents=partial(hash_contents, family),
+        is_same=None if is_ordered else _has_same_tokens,
+        on_repeat=rejections.add_repeat,
+    )
+
+
+class Rejections:
+    """What of an input is rejected: counted, and reported to the caller.
+
+    Parameters
+    ----------
+    result : AddResult
+        Counted up.
+    on_reject : callable, optional
+        Called with each.
+    max_errors : int, optional
+        So many are allowed.
+    """
+
+    def __init__(
+        self,
+        result: AddResult,
+        *,
+        on_reject: Callable[[Rejected], None] | None,
+        max_errors: int | None,
+    ) -> None:
+        self._result = result
+        self._on_reject = callers_function(on_reject)
+        self._max_errors = max_errors
+
+    def add(self, rejection: Rejected) -> None:
+        """Count and report one rejected input.
+
+        Raises
+        ------
+        TooManyRejectedError
+            That was one more than max_errors.
+        """
+        result = self._result
+        result.rejected += 1
+        if len(result.rejections) < _REJECTIONS_KEPT:
+            result.rejections.append(rejection)
+        if self._on_reject is not None:
+            self._on_reject(rejection)
+        if self._max_errors is not None and result.rejected > self._max_errors:
+            raise TooManyRejectedError(
+                f"{result.rejected} inputs were rejected and {self._max_errors} are allowed; "
+                f"stopped at {rejection.source}, with {result.documents} documents committed "
+                "before",
+                hint="mend the input, or allow more with --max-errors; "
+                "adding it again leaves what is in unchanged",
+            )
+
+    def add_repeat(self, key: str, source: str) -> None:
+        """The same of a document whose key came before."""
+        reason = f"the key {key!r} came before in this input; the first one counts"
+        self.add(Rejected(source or f"key {key!r}", reason))
+
+
 def in_batches(
-    items: Iterable[Given], family: Family, reject: Callable[[Rejected], None]
-) -> Iterator[list[Document]]:
+    items: Iterable[Given],
+    family: Family,
+    reject: Callable[[Rejected], None],
+    *,
+    times: Times | None = None,
+) -> Iterator[Batch]:
     """Cut a stream into batches that fit in memory, without what is unusable, which is reported.
 
     Vectors and bits come out as their contents: in another form they are the same, and a list of
     numbers takes eight times the memory. A full batch is given out when one more item has come, so
     that the last batch is known to be the last.
     """
-    batch: list[Document] = []
+    is_dense = family.params.kind.is_dense
+    batch = Batch()
     characters = done = 0
     is_full = False
-    is_dense = family.params.kind.is_dense
     try:
         for item in items:
             if is_full:
-                yield batch
-                batch, characters, done, is_full = [], 0, 0, False
+                yield _completed(batch, family)
+                batch, characters, done, is_full = Batch(), 0, 0, False
             if isinstance(item, Rejected):
                 reject(item)
                 continue
@@ -105,142 +175,52 @@ def in_batches(
             if reason is not None:
                 reject(Rejected(document.source or f"key {document.key!r}"[:200], reason))
                 continue
-            batch.append(document)
+            bodies = batch.bodies
+            bodies.append(document.body)
+            batch.keys.append(document.key)
+            batch.sources.append(document.source)
+            if times is not None:
+                batch.times.append(times(document))
             characters += _weight(document.body)
-            full = len(batch) >= BATCH_DOCUMENTS or characters >= BATCH_CHARACTERS
-            if is_dense and (full or len(batch) - done >= _CONVERTED):
-                batch[done:] = _with_contents(batch[done:], family)
-                done = len(batch)
-            is_full = full
+            is_full = len(bodies) >= BATCH_DOCUMENTS or characters >= BATCH_CHARACTERS
+            if is_dense and (is_full or len(bodies) - done >= _CONVERTED):
+                bodies[done:] = family.contents(bodies[done:])
+                done = len(bodies)
     except Exception:
         if is_full:
-            yield batch  # whatever became of the items after it
+            yield _completed(batch, family)  # whatever became of the items after it
         raise
-    if batch:
+    if batch.keys:
         if is_dense:
-            batch[done:] = _with_contents(batch[done:], family)
-        yield LastBatch(batch)
+            batch.bodies[done:] = family.contents(batch.bodies[done:])
+        batch.is_last = True
+        yield _completed(batch, family)
 
 
-def _with_contents(documents: list[Document], family: Family) -> list[Document]:
-    contents = family.contents([document.body for document in documents])
-    return [
-        Document(one.key, content, one.source)
-        if type(one) is Document  # six times faster than replacing
-        else replace(one, body=content)
-        for one, content in zip(documents, contents, strict=True)
-    ]
+def _completed(batch: Batch, family: Family) -> Batch:
+    """The batch with the columns that follow from its bodies."""
+    params = family.params
+    forms, raw_bodies, hashes = hash_bodies(batch.bodies)
+    batch.body_hashes = hashes
+    if params.kind.is_dense:  # whose bodies are their contents
+        batch.sizes = [params.dim] * len(hashes)
+        batch.contents = Contents(batch.bodies, hashes, [0] * len(hashes))
+    else:
+        batch.sizes = [_n_chars(body) for body in batch.bodies]
+    if params.keeps_texts:
+        batch.forms, batch.raw_bodies = forms, raw_bodies
+    return batch
 
 
-class Addition(Committer):
-    """One call of add."""
+def _has_same_tokens(body: Any, stored: Callable[[], Any]) -> bool:
+    """Whether single tokens, which are compared without their order, differ in it alone.
 
-    def __init__(
-        self,
-        writer: Writer,
-        family: Family,
-        result: AddResult,
-        *,
-        source: str,
-        on_conflict: str,
-        workers: int,
-        after: str = "",
-    ) -> None:
-        super().__init__(
-            writer, family.params, result, source=source, on_conflict=on_conflict, after=after
-        )
-        self.family = family
-        self.workers = workers
-        self.max_errors: int | None = None
-        self.on_reject: Callable[[Rejected], None] | None = None
-        self._seen: set[str] = set()
-
-    def reject(self, rejection: Rejected) -> None:
-        """Count and report one rejected input.
-
-        Raises
-        ------
-        TooManyRejectedError
-            That was one more than max_errors.
-        """
-        self.result.rejected += 1
-        if len(self.result.rejections) < _REJECTIONS_KEPT:
-            self.result.rejections.append(rejection)
-        if self.on_reject is not None:
-            self.on_reject(rejection)
-        if self.max_errors is not None and self.result.rejected > self.max_errors:
-            raise TooManyRejectedError(
-                f"{self.result.rejected} inputs were rejected and {self.max_errors} are allowed; "
-                f"stopped at {rejection.source}, with {self.result.documents} documents committed "
-                "before",
-                hint="mend the input, or allow more with --max-errors; "
-                "adding it again leaves what is in unchanged",
-            )
-
-    def _write(self, transaction: WriteTransaction, items: Sequence[Document]) -> dict[str, int]:
-        self._seen.clear()
-        return super()._write(transaction, items)
-
-    def _is_same(
-        self, transaction: WriteTransaction, item: Document, before: StoredDocument
-    ) -> bool:
-        """Whether single tokens, which are compared without their order, differ in it alone.
-
-        So an index does not grow by a set that comes in as a list, in a new order each night.
-        """
-        is_ordered = self.params.k > 1 or self.params.unit == "url" or not self.params.keeps_texts
-        if is_ordered or not isinstance(item.body, list | tuple):
-            return False
-        body = transaction.snapshot.body(before.doc_id)
-        return isinstance(body, list) and sorted(body) == sorted(item.body)
-
-    def _repeats(self, item: Document, before: StoredDocument | None) -> bool:
-        """Whether the key came before in this input; that is a rejection."""
-        came = item.key in self._seen or (
-            before is not None and before.last_seen_at == self.started_at
-        )
-        self._seen.add(item.key)
-        if came and not self.is_again:
-            self.reject(
-                Rejected(
-                    item.source or f"key {item.key!r}",
-                    f"the key {item.key!r} came before in this input; the first one counts",
-                )
-            )
-        return came
-
-    def _change(self, item: Document) -> Change:
-        form, raw = raw_body(item.body)
-        return Change(
-            item.key,
-            item.source,
-            self.params.dim or _n_chars(item.body),
-            hash_body(form, raw),
-            form,
-            raw,
-            self.started_at,
-            self.started_at,
-            item,
-        )
-
-    def _hash_contents(self, changes: list[Change]) -> None:
-        if self.params.kind.is_dense:  # whose bodies are their contents
-            for change in changes:
-                change.content, change.content_hash = change.content.body, change.body_hash
-            return
-        documents = [change.content for change in changes]
-        with naming_text(documents, self.family.content):
-            contents = self.family.contents([each.body for each in documents])
-        for change, content in zip(changes, contents, strict=True):
-            change.content = content
-            change.n_unassigned = self.family.n_unassigned(content)
-            change.content_hash = hash_body(*raw_body(change.content))
-
-    def _sign(self, contents: list[Any]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        return sign_in_threads(contents, self.family, workers=self.workers)
-
-    def _packed(self, change: Change) -> bytes:
-        return pack_body(change.body)
+    So an index does not grow by a set that comes in as a list, in a new order each night.
+    """
+    if not isinstance(body, list | tuple):
+        return False
+    before = stored()
+    return isinstance(before, list) and sorted(before) == sorted(body)
 
 
 def _weight(body: Any) -> int:

@@ -21,11 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, ParameterError, TextNotStoredError
-from lshdb.ingest.pipeline import AddResult, Change, Committer, LastBatch, check_on_conflict
+from lshdb.ingest.batch import Batch, Contents
+from lshdb.ingest.pipeline import AddResult, Run, Source, check_on_conflict, commit_batches
 from lshdb.params.comparison import check_equal
 from lshdb.params.index_params import IndexParams
 from lshdb.storage.store import Store
 from lshdb.storage.tables.records import WholeDocument
+from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot, verified_rows
 from lshdb.storage.transactions.writer import Writer
 
@@ -54,11 +56,15 @@ def merge_stores(
     begun = time.perf_counter()
     result = AddResult()
     with Writer(into, lock_timeout=lock_timeout) as writer, contextlib.ExitStack() as opened:
+        snapshots = [opened.enter_context(other.reading()) for other in others]
         sources = [
-            (other.directory.path, opened.enter_context(other.reading())) for other in others
+            _source(other.directory.path, snapshot, into.params, is_last=number == len(others))
+            for number, (other, snapshot) in enumerate(zip(others, snapshots, strict=True), 1)
         ]
-        run = _Merge(writer, into.params, result, sources, on_conflict=on_conflict)
-        run.take(run.batches(), begun=begun, on_commit=on_commit)
+        lasts = [snapshot.last_batch() for snapshot in snapshots]
+        after = max((last.started_at for last in lasts if last), default="")
+        run = Run(writer, into.params, result, on_conflict=on_conflict, after=after)
+        commit_batches(run, sources, on_commit=callers_function(on_commit))
     result.seconds = time.perf_counter() - begun
     return result
 
@@ -86,75 +92,65 @@ def _check(into: Store, other: Store) -> None:
     other.require_signatures()
 
 
-class _Merge(Committer):
-    """One call of merge: of the index that is being read, and of all that are read in turn."""
+def _source(path: Path, snapshot: Snapshot, params: IndexParams, *, is_last: bool) -> Source:
+    """The documents of one index, signed by the rows that they have there.
 
-    def __init__(
-        self,
-        writer: Writer,
-        params: IndexParams,
-        result: AddResult,
-        sources: Sequence[tuple[Path, Snapshot]],
-        *,
-        on_conflict: str,
-    ) -> None:
-        lasts = [snapshot.last_batch() for _, snapshot in sources]
-        after = max((last.started_at for last in lasts if last), default="")
-        super().__init__(writer, params, result, source="", on_conflict=on_conflict, after=after)
-        self._sources = sources
-        self._reading: Snapshot
+    Contents are pairs of a signature's number there, None without one, and its shingles.
+    """
 
-    def batches(self) -> Iterator[list[WholeDocument]]:
-        """The documents of all, one index after the other, in batches that fit in memory."""
-        for number, (path, snapshot) in enumerate(self._sources, 1):
-            for file in snapshot.generation.files[: 1 + self.params.keeps_vectors]:
-                for _ in verified_rows(snapshot, file):
-                    pass
-            self.source, self._reading = str(path), snapshot
-            batch: list[WholeDocument] = []
-            size, vector_bytes = 0, 0
-            if self.params.keeps_vectors:
-                vector_bytes = snapshot.vector_file.row_bytes
-            for document in snapshot.whole_documents():
-                if len(batch) >= BATCH_DOCUMENTS or size >= BATCH_BYTES:
-                    yield batch
-                    batch, size = [], 0
-                batch.append(document)
-                size += len(document.body or b"") + vector_bytes
-            if batch:
-                yield LastBatch(batch) if number == len(self._sources) else batch
-
-    def _change(self, item: WholeDocument) -> Change:
-        if self.params.keeps_texts and (item.form is None or item.body is None):
-            raise DamageError(
-                f"the text of {item.key!r} is missing in {self.source}", hint="run lshdb check"
-            )
-        return Change(
-            item.key,
-            item.source,
-            item.n_chars,
-            item.body_hash,
-            item.form or "",
-            item.body or b"",
-            item.added_at,
-            item.last_seen_at,
-            (item.signature_id, item.n_shingles),
-            item.content_hash,
-            n_unassigned=item.n_unassigned,
-        )
-
-    def _sign(
-        self, contents: list[tuple[int | None, int]]
+    def sign(
+        contents: list[tuple[int | None, int]],
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """The rows of those signatures; zeros where there is none."""
-        rows = np.zeros((len(contents), self.params.row_words), dtype=np.uint32)
+        rows = np.zeros((len(contents), params.row_words), dtype=np.uint32)
         ids = np.array([-1 if one is None else one for one, _ in contents], dtype=np.int64)
-        rows[ids >= 0] = self._reading.signatures[ids[ids >= 0]]
+        rows[ids >= 0] = snapshot.signatures[ids[ids >= 0]]
         return rows, np.array([count for _, count in contents], dtype=np.int64)
 
-    def _vectors(self, contents: list[tuple[int | None, int]]) -> NDArray[Any]:
-        """The vectors of those signatures."""
-        return self._reading.vectors[np.array([one for one, _ in contents], dtype=np.int64)]
+    def vectors(contents: list[tuple[int | None, int]]) -> NDArray[Any]:
+        return snapshot.vectors[np.array([one for one, _ in contents], dtype=np.int64)]
 
-    def _packed(self, change: Change) -> bytes:
-        return change.body
+    batches = _batches(path, snapshot, params, is_last=is_last)
+    return Source(str(path), batches, sign=sign, vectors=vectors, pack=lambda packed: packed)
+
+
+def _batches(
+    path: Path, snapshot: Snapshot, params: IndexParams, *, is_last: bool
+) -> Iterator[Batch]:
+    """The documents of one index in batches that fit in memory, once its rows are compared."""
+    for file in snapshot.generation.files[: 1 + params.keeps_vectors]:
+        for _ in verified_rows(snapshot, file):
+            pass
+    vector_bytes = snapshot.vector_file.row_bytes if params.keeps_vectors else 0
+    documents: list[WholeDocument] = []
+    size = 0
+    for document in snapshot.whole_documents():
+        if len(documents) >= BATCH_DOCUMENTS or size >= BATCH_BYTES:
+            yield _batch_of(documents)
+            documents, size = [], 0
+        if params.keeps_texts and (document.form is None or document.body is None):
+            raise DamageError(
+                f"the text of {document.key!r} is missing in {path}", hint="run lshdb check"
+            )
+        documents.append(document)
+        size += len(document.body or b"") + vector_bytes
+    if documents:
+        yield _batch_of(documents, is_last=is_last)
+
+
+def _batch_of(documents: list[WholeDocument], *, is_last: bool = False) -> Batch:
+    return Batch(
+        keys=[one.key for one in documents],
+        sources=[one.source for one in documents],
+        bodies=[None] * len(documents),
+        sizes=[one.n_chars for one in documents],
+        body_hashes=[one.body_hash for one in documents],
+        forms=[one.form or "" for one in documents],
+        raw_bodies=[one.body or b"" for one in documents],
+        times=[(one.added_at, one.last_seen_at) for one in documents],
+        contents=Contents(
+            [(one.signature_id, one.n_shingles) for one in documents],
+            [one.content_hash for one in documents],
+            [one.n_unassigned for one in documents],
+        ),
+        is_last=is_last,
+    )

@@ -1,8 +1,8 @@
-"""Changes -> committed batches: what every way into an index has in common.
+"""Batches -> commits: what every way into an index has in common.
 
-Documents come in with a body that is yet to be signed (``ingest/add.py``), with stored texts that
-are signed anew (``ingest/reindex.py``), or with signatures that another index has already
-(``ingest/merge.py``). Each batch of them is one commit:
+A :class:`Source` gives batches of documents, as columns, and says how they are signed: documents
+that come in (``add.py``), stored texts that are signed anew (``reindex.py``), or the documents of
+another index with the signatures that they have there (``merge.py``). Each batch is one commit:
 
     classify   against the index by key: new, replaced, unchanged
     share      a content that a document has already shares its signature
@@ -11,13 +11,6 @@ are signed anew (``ingest/reindex.py``), or with signatures that another index h
     (storage/transactions/writer.py)
 
 All batches of one run carry the same time, later than that of any before.
-
-Which contents one add has posted: what tells a new content without looking it up in every run.
-
-While an add goes on its batches leave run after run, which are merged at its end. Looking each
-content of a batch up in all of them costs more with every batch: half of the time of the last tenth
-of 5 million documents. So an add remembers the bucket keys that it has posted in a Bloom filter
-(Bloom, 1970), in a fixed 16 MiB. A key that is not in it can only be in a run from before the add.
 """
 
 from __future__ import annotations
@@ -25,9 +18,9 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,77 +28,22 @@ from numpy.typing import NDArray
 
 from lshdb.documents import Rejected
 from lshdb.errors import ConflictError, ParameterError
+from lshdb.ingest.batch import Batch, Contents
+from lshdb.ingest.written_keys import WrittenKeys
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.banding import bucket_keys, content_keys
 from lshdb.storage.tables.records import StoredDocument, timestamp, timestamp_after
 from lshdb.storage.transactions.changes import WriteTransaction
+from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.writer import Writer
 from lshdb.threads import collector_paused
 
-__all__ = ["AddResult", "Change", "Committer", "LastBatch", "PostedContents", "check_on_conflict"]
-
-
-_BITS = 27
-_HASHES = 3
-"""With 2^27 bits: 1 in 1,000 wrongly suspected after 5 million keys, 3 in 100 after 20 million."""
-
-
-class PostedContents:
-    """The content keys that an add has posted, and the runs that were there before it.
-
-    Parameters
-    ----------
-    runs : sequence of str
-        Tables of the runs as the add begins.
-    bits : int
-        The filter has 2^bits bits.
-    """
-
-    def __init__(self, runs: Sequence[str], *, bits: int = _BITS) -> None:
-        self._bits = bits
-        self._words: NDArray[np.uint8] | None = None
-        self._runs = tuple(runs)
-
-    def remember(self, keys: NDArray[np.int64]) -> None:
-        """Note keys whose postings are being written."""
-        if self._words is None:
-            self._words = np.zeros(2**self._bits // 8, dtype=np.uint8)
-        for places in self._places(keys):
-            np.bitwise_or.at(self._words, places >> 3, _bit(places))
-
-    def suspected(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which keys may have been remembered; those that have been are among them."""
-        if self._words is None:
-            return np.zeros(len(keys), dtype=bool)
-        found = np.ones(len(keys), dtype=bool)
-        for places in self._places(keys):
-            found &= (self._words[places >> 3] & _bit(places)) != 0
-        return found
-
-    def runs_before(self, runs: Sequence[str]) -> list[str]:
-        """The runs to look an unsuspected key up in, of those that there are.
-
-        Where one from before was merged with others since, it has to be all of them from then on.
-        """
-        if not set(self._runs) <= set(runs):
-            self._runs = tuple(runs)
-            self._words = None
-        return list(self._runs)
-
-    def _places(self, keys: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Bits of a key: it is 56 bits of a hash already, below the number of its band."""
-        first = keys & (2**28 - 1)
-        step = keys >> 28 & (2**28 - 1) | 1
-        mask = 2**self._bits - 1
-        return [(first + number * step) & mask for number in range(_HASHES)]
-
-
-def _bit(places: NDArray[np.int64]) -> NDArray[np.uint8]:
-    bits: NDArray[np.uint8] = np.left_shift(1, places & 7).astype(np.uint8)
-    return bits
-
+__all__ = ["AddResult", "Run", "Source", "check_on_conflict", "commit_batches"]
 
 logger = logging.getLogger("lshdb")
+
+Seen = dict[str, list[StoredDocument]]
+"""Unchanged documents by the time at which they last came in."""
 
 
 @dataclass(slots=True)
@@ -147,64 +85,131 @@ class AddResult:
         return self.added + self.replaced + self.unchanged
 
 
-@dataclass(slots=True)
-class Change:
-    """One document that will be written: what comes in, what was there, and what it will be.
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where batches come from, and what depends on that.
 
     Attributes
     ----------
-    key, source, n_chars, body_hash, form : as the columns of ``document`` and ``content``
-    body : bytes
-        What :meth:`Committer._packed` makes the stored text of.
-    added_at, last_seen_at : str
-        When it first and last came in, as far as what comes in knows.
-    content : object
-        What :meth:`Committer._sign` signs; let go of afterwards.
-    content_hash : bytes
-    before : StoredDocument or None
-        The document that had the key.
-    n_unassigned : int or None
-        As the column.
-    n_shingles, signature_id, is_copy
-        Known once contents have been looked up.
+    name : str
+        Recorded with the batches.
+    batches : iterable of Batch
+        Taken as they are committed.
+    sign : callable
+        Values of contents that the index does not have -> their signature rows (uint32, shape
+        (n, row_words)) and numbers of shingles (int64, shape (n,)). A row without shingles is not
+        written.
+    vectors : callable
+        The same values -> their rows of the vector file; called where vectors are kept.
+    pack : callable
+        Raw body -> what the table ``content`` holds.
+    contents : callable, optional
+        Batch, places -> the contents of those documents; where batches do not have them.
+    is_same : callable, optional
+        Body as it was given, function that reads the stored body -> whether the two are the same
+        although their hashes differ.
+    on_repeat : callable, optional
+        Told the key and the source of a document whose key came before in this run. Such a document
+        is left out. Without it, such a document replaces the one before.
     """
 
-    key: str
-    source: str
-    n_chars: int
-    body_hash: bytes
-    form: str
-    body: bytes
-    added_at: str
-    last_seen_at: str
-    content: Any = None
-    content_hash: bytes = b""
-    before: StoredDocument | None = None
-    n_shingles: int = 0
-    n_unassigned: int | None = 0
-    signature_id: int | None = None
-    is_copy: bool = False
-
-
-class LastBatch(list[Any]):
-    """A batch after which none comes: its commit records that the run has ended."""
+    name: str
+    batches: Iterable[Batch]
+    sign: Callable[[list[Any]], tuple[NDArray[np.uint32], NDArray[np.int64]]]
+    vectors: Callable[[list[Any]], NDArray[Any]]
+    pack: Callable[[bytes], bytes]
+    contents: Callable[[Batch, Sequence[int]], Contents] | None = None
+    is_same: Callable[[Any, Callable[[], Any]], bool] | None = None
+    on_repeat: Callable[[str, str], None] | None = None
 
 
 def check_on_conflict(on_conflict: str) -> None:
-    """Refuse what is no way to deal with a key that is there.
-
-    Raises
-    ------
-    ParameterError
-    """
+    """Raise ParameterError if there is no such way to deal with a key that is there."""
     if on_conflict not in ("replace", "skip", "error"):
         raise ParameterError(
             f'on_conflict is {on_conflict!r}; expected "replace", "skip" or "error"'
         )
 
 
-class Committer(ABC):
-    """One run of changes, under the writer's lock: its time, its counts, and its batches.
+def commit_batches(
+    run: Run, sources: Sequence[Source], *, on_commit: Callable[[AddResult], None] | None
+) -> None:
+    """Commit the batches of all sources, one after the other, and merge runs of postings.
+
+    Parameters
+    ----------
+    run : Run
+    sources : sequence of Source
+        At least one; the last batch of the last one ends the run.
+    on_commit : callable, optional
+        Called after each commit with the counts so far.
+    """
+    for source in sources:
+        for batch in source.batches:
+            run.commit(source, batch)
+            if on_commit is not None:
+                on_commit(run.result)
+            run.writer.limit_runs()
+    run.finish(sources[-1])
+    run.writer.tidy()
+
+
+@dataclass(slots=True)
+class _Classified:
+    """What becomes of the documents of a batch.
+
+    A document that an unfinished add brought, and that comes in again as it is, belongs to the run
+    that brings it again: what ``--since last`` means is then the whole of that input.
+
+    Attributes
+    ----------
+    places : list of int
+        Documents that will be written.
+    before : list of StoredDocument or None
+        The documents that have their keys now.
+    seen_again : dict
+        Unchanged documents that came in later than the index knew.
+    resumed : dict
+        Unchanged documents of unfinished adds.
+    n_unchanged : int
+    """
+
+    places: list[int] = field(default_factory=list)
+    before: list[StoredDocument | None] = field(default_factory=list)
+    seen_again: Seen = field(default_factory=dict)
+    resumed: Seen = field(default_factory=dict)
+    n_unchanged: int = 0
+
+
+@dataclass(slots=True)
+class _Shared:
+    """The signatures of the documents that will be written.
+
+    Attributes
+    ----------
+    content_hashes : list of bytes
+    n_unassigned : sequence of int or None
+    digests : list of bytes
+        Hashes of the contents that need a new signature, in the order of their ids.
+    parts : list of ndarray
+        Their signature rows, and their vectors where those are kept.
+    signature_ids : list of int or None
+    n_shingles : list of int
+    n_copies : int
+        How many documents share the signature of an identical content.
+    """
+
+    content_hashes: list[bytes]
+    n_unassigned: Sequence[int | None]
+    digests: list[bytes]
+    parts: list[NDArray[Any]]
+    signature_ids: list[int | None] = field(default_factory=list)
+    n_shingles: list[int] = field(default_factory=list)
+    n_copies: int = 0
+
+
+class Run:
+    """One add, merge or reindex under the writer's lock: its time, its counts, and its batches.
 
     Parameters
     ----------
@@ -212,17 +217,10 @@ class Committer(ABC):
     params : IndexParams
     result : AddResult
         Counted up with every commit.
-    source : str
-        Recorded with the batches.
     on_conflict : {"replace", "skip", "error"}
         What becomes of a key that is there with another text.
     after : str
         A time that the run's is to be later than, beside those of all batches before.
-
-    Attributes
-    ----------
-    is_again : bool
-        The batch is being written once more, and what is to be said of it has been said.
     """
 
     def __init__(
@@ -231,106 +229,42 @@ class Committer(ABC):
         params: IndexParams,
         result: AddResult,
         *,
-        source: str,
         on_conflict: str,
         after: str = "",
     ) -> None:
         self.writer = writer
         self.params = params
         self.result = result
-        self.source = source
         self.on_conflict = on_conflict
-        self.rejected_before = 0
-        self.is_again = False
-        self._has_ended = False
-        with writer.transaction() as transaction:
-            last = transaction.snapshot.last_batch()
-            self.posted = PostedContents(transaction.snapshot.run_tables)
-            self.started_at = timestamp_after(max(after, last.started_at if last else "") or None)
         self.add_id: int | None = None
+        self._begun = time.perf_counter()
+        self._began_at = timestamp()
+        self._after = after
+        self._started_at = ""
+        self._written: WrittenKeys
+        self._rejected_before = 0
+        self._has_ended = False
+        self._is_again = False
 
-    @abstractmethod
-    def _change(self, item: Any) -> Change:
-        """What comes in of one item; called for each in turn."""
-
-    @abstractmethod
-    def _sign(self, contents: list[Any]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Signature rows and numbers of shingles of contents that the index has not."""
-
-    def _vectors(self, contents: list[Any]) -> NDArray[Any]:
-        """The rows of the vector file of contents that have been signed: those contents."""
-        return np.stack(contents)
-
-    @abstractmethod
-    def _packed(self, change: Change) -> bytes:
-        """The body as the table ``content`` holds it."""
-
-    def _is_same(self, transaction: WriteTransaction, item: Any, before: StoredDocument) -> bool:
-        """Whether an item whose hash differs is what the document was given as nevertheless."""
-        return False
-
-    def _repeats(self, item: Any, before: StoredDocument | None) -> bool:
-        """Whether the key came before in this run, in an earlier batch or in this one."""
-        return False
-
-    def _hash_contents(self, changes: list[Change]) -> None:
-        """Give changes their contents and hashes, where :meth:`_change` did not."""
-        return
-
-    # What is common
-
-    def take(
-        self,
-        batches: Iterable[Sequence[Any]],
-        *,
-        begun: float,
-        on_commit: Callable[[AddResult], None] | None,
-    ) -> None:
-        """Commit batch after batch, and merge runs.
-
-        Parameters
-        ----------
-        batches : iterable
-            Taken as they are committed.
-        begun : float
-            Reading of ``time.perf_counter`` from which on time counts.
-        on_commit : callable, optional
-            Called after each commit with the counts so far.
-        """
-        for batch in batches:
-            self.commit(batch)
-            self.result.seconds = time.perf_counter() - begun
-            if on_commit is not None:
-                on_commit(self.result)
-            self.writer.limit_runs()
-        self.finish()
-        self.writer.tidy()
-
-    def commit(self, items: Sequence[Any]) -> None:
+    def commit(self, source: Source, batch: Batch) -> None:
         """Write one batch."""
-        self.is_again = False
-
-        def work(transaction: WriteTransaction) -> dict[str, int]:
-            try:
-                return self._write(transaction, items)
-            finally:
-                self.is_again = True
-
+        self._is_again = False
         with collector_paused():
-            counts = self.writer.run(work)
-        self.rejected_before = self.result.rejected
-        self.add_id = self.add_id or counts["batch_id"]
+            counts = self.writer.run(partial(self._write, source, batch))
         result = self.result
+        self._rejected_before = result.rejected
+        self.add_id = self.add_id or counts["batch_id"]
         result.added += counts["n_added"]
         result.replaced += counts["n_replaced"]
         result.unchanged += counts["n_unchanged"]
         result.copies += counts["n_copies"]
         result.resumed += counts["n_resumed"]
         result.batches.append(counts["batch_id"])
-        self._has_ended = isinstance(items, LastBatch)
-        logger.info("batch %d: %d documents committed", counts["batch_id"], len(items))
+        result.seconds = time.perf_counter() - self._begun
+        self._has_ended = batch.is_last
+        logger.info("batch %d: %d documents committed", counts["batch_id"], len(batch.keys))
 
-    def finish(self) -> None:
+    def finish(self, source: Source) -> None:
         """Record that the run has ended, unless its last commit did.
 
         Rejections that came after the last batch, or that nothing came at all, are a batch of
@@ -339,201 +273,207 @@ class Committer(ABC):
         """
         if self.writer.is_making and not self.result.documents:
             return
-        if self.result.rejected > self.rejected_before or not self.result.batches:
-            self.commit(LastBatch())
+        if self.result.rejected > self._rejected_before or not self.result.batches:
+            self.commit(source, Batch(is_last=True))
         elif not self._has_ended and (add_id := self.add_id) is not None:
             self.writer.run(lambda transaction: transaction.end_add(add_id))
             self._has_ended = True
 
-    def _write(self, transaction: WriteTransaction, items: Sequence[Any]) -> dict[str, int]:
-        changes, seen_again, resumed, unchanged = self._classify(transaction, items)
-        self._hash_contents(changes)
-        digests, parts = self._share_signatures(transaction, changes)
-        batch_id = transaction.open_batch(
-            started_at=self.started_at, source=self.source, add_id=self.add_id
+    def _write(self, source: Source, batch: Batch, transaction: WriteTransaction) -> dict[str, int]:
+        if self.add_id is None:
+            self._begin(transaction.snapshot)
+        try:
+            found = self._classify(transaction.snapshot, source, batch)
+        finally:
+            self._is_again = True  # and what is to be said of its documents has been said
+        # Contents are let go of before documents are written: they are as large as the batch.
+        shared = self._share(
+            transaction.snapshot, source, _contents(source, batch, found.places), found.before
         )
-        self._add_signatures(transaction, digests, parts)
-        self._write_documents(transaction, changes, batch_id)
-        for seen_at, some in seen_again.items():
+        batch_id = transaction.open_batch(
+            started_at=self._started_at, source=source.name, add_id=self.add_id
+        )
+        self._write_signatures(transaction, shared)
+        self._write_documents(transaction, source, batch, found, shared, batch_id)
+        for seen_at, some in found.seen_again.items():
             transaction.touch_documents(some, seen_at)
-        for seen_at, some in resumed.items():
+        for seen_at, some in found.resumed.items():
             transaction.touch_documents(some, seen_at, batch_id=batch_id)
-        add_id = self.add_id or batch_id
-        if isinstance(items, LastBatch):
-            transaction.end_add(add_id)
+        if batch.is_last:
+            transaction.end_add(self.add_id or batch_id)
         else:
-            transaction.begin_add(add_id)
+            transaction.begin_add(self.add_id or batch_id)
+        n_added = found.before.count(None)
         counts = {
-            "n_added": sum(change.before is None for change in changes),
-            "n_replaced": sum(change.before is not None for change in changes),
-            "n_unchanged": unchanged,
-            "n_copies": sum(change.is_copy for change in changes),
-            "n_rejected": self.result.rejected - self.rejected_before,
+            "n_added": n_added,
+            "n_replaced": len(found.places) - n_added,
+            "n_unchanged": found.n_unchanged,
+            "n_copies": shared.n_copies,
+            "n_rejected": self.result.rejected - self._rejected_before,
         }
         transaction.update_batch(batch_id, {**counts, "finished_at": timestamp()})
-        return {**counts, "batch_id": batch_id, "n_resumed": sum(map(len, resumed.values()))}
+        return {**counts, "batch_id": batch_id, "n_resumed": sum(map(len, found.resumed.values()))}
 
-    def _classify(
-        self, transaction: WriteTransaction, items: Sequence[Any]
-    ) -> tuple[list[Change], dict[str, list[StoredDocument]], dict[str, list[StoredDocument]], int]:
-        """Sort a batch into what is to be written and what is unchanged.
+    def _begin(self, snapshot: Snapshot) -> None:
+        """See what was there before the first batch."""
+        last = snapshot.last_batch()
+        earlier = max(self._after, last.started_at if last else "")
+        self._started_at = timestamp_after(earlier or None, self._began_at)
+        self._written = WrittenKeys(snapshot.run_tables)
 
-        A document that an unfinished add brought, and that comes in again as it is, belongs to the
-        run that brings it again: what ``--since last`` means is then the whole of that input.
-
-        Returns
-        -------
-        changes : list of Change
-        seen_again : dict
-            Unchanged documents that came in later than the index knew, by time.
-        resumed : dict
-            Unchanged documents of unfinished adds, by the time at which they last came in.
-        unchanged : int
-            How many documents are.
-        """
-        known = transaction.snapshot.documents_of_keys(item.key for item in items)
-        changes: list[Change] = []
-        seen_again: dict[str, list[StoredDocument]] = {}
-        resumed: dict[str, list[StoredDocument]] = {}
-        unfinished = transaction.snapshot.unfinished_batches(but=self.add_id)
-        unchanged = 0
-        for item in items:
-            before = known.get(item.key)
-            if self._repeats(item, before):
-                continue
-            change = self._change(item)
+    def _classify(self, snapshot: Snapshot, source: Source, batch: Batch) -> _Classified:
+        """Sort a batch into what is to be written and what is unchanged."""
+        known = snapshot.documents_of_keys(batch.keys)
+        unfinished = snapshot.unfinished_batches(but=self.add_id)
+        found = _Classified()
+        if not known and len(set(batch.keys)) == len(batch.keys):
+            found.places = list(range(len(batch.keys)))
+            found.before = [None] * len(batch.keys)
+            return found
+        met: set[str] = set()
+        for place, key in enumerate(batch.keys):
+            before = known.get(key)
+            if source.on_repeat is not None:
+                if key in met or (before and before.last_seen_at == self._started_at):
+                    if not self._is_again:
+                        source.on_repeat(key, batch.sources[place])
+                    continue
+                met.add(key)
             if before is not None:
-                is_same = before.body_hash == change.body_hash or self._is_same(
-                    transaction, item, before
+                is_same = before.body_hash == batch.body_hashes[place] or _is_same(
+                    snapshot, source, batch.bodies[place], before
                 )
                 if is_same or self.on_conflict == "skip":
-                    unchanged += 1
+                    found.n_unchanged += 1
+                    seen_at = batch.times[place][1] if batch.times else self._started_at
                     if is_same and before.batch_id in unfinished:
-                        seen_at = max(before.last_seen_at, change.last_seen_at)
-                        resumed.setdefault(seen_at, []).append(before)
-                    elif before.last_seen_at < change.last_seen_at:
-                        seen_again.setdefault(change.last_seen_at, []).append(before)
+                        seen_at = max(before.last_seen_at, seen_at)
+                        found.resumed.setdefault(seen_at, []).append(before)
+                    elif before.last_seen_at < seen_at:
+                        found.seen_again.setdefault(seen_at, []).append(before)
                     continue
                 if self.on_conflict == "error":
                     raise ConflictError(
-                        f"the key {item.key!r} is in the index already, with another text "
-                        f"({item.source or 'no source named'})",
-                        key=item.key,
+                        f"the key {key!r} is in the index already, with another text "
+                        f"({batch.sources[place] or 'no source named'})",
+                        key=key,
                         hint="use --on-conflict replace or skip; nothing of this batch was written",
                     )
-                change.before = before
-            changes.append(change)
-        return changes, seen_again, resumed, unchanged
+            found.places.append(place)
+            found.before.append(before)
+        return found
 
-    def _share_signatures(
-        self, transaction: WriteTransaction, changes: list[Change]
-    ) -> tuple[list[bytes], list[NDArray[Any]]]:
-        """Give each change the signature that its content has, or will have.
-
-        Returns
-        -------
-        digests : list of bytes
-            Hashes of the contents that need a new signature, in the order of their ids.
-        parts : list of ndarray
-            Their signature rows, and where those are kept their vectors.
-        """
-        contents = {change.content_hash: change.content for change in changes}
-        there = self._known(transaction, contents)
-        fresh = [digest for digest in contents if digest not in there]
-        fresh_contents = [contents[digest] for digest in fresh]
-        rows, counts = self._sign(fresh_contents)
+    def _share(
+        self,
+        snapshot: Snapshot,
+        source: Source,
+        contents: Contents,
+        befores: list[StoredDocument | None],
+    ) -> _Shared:
+        """Give each document the signature that its content has, or will have."""
+        values = dict(zip(contents.hashes, contents.values, strict=True))
+        keys = content_keys(list(values))
+        before_run = self._written.runs_before(snapshot.run_tables)
+        suspected = self._written.suspected(keys)
+        there = snapshot.signatures_of_contents(values, keys[~suspected], runs=before_run)
+        there |= snapshot.signatures_of_contents(values, keys[suspected])
+        fresh = [digest for digest in values if digest not in there]
+        rows, counts = source.sign([values[digest] for digest in fresh])
         filled = counts > 0
-        digests = [digest for digest, good in zip(fresh, filled.tolist(), strict=True) if good]
-        next_id = transaction.snapshot.n_signatures
-        signed = zip(itertools.count(next_id), counts[filled].tolist(), strict=False)
+        digests = list(itertools.compress(fresh, filled.tolist()))
+        signed = zip(itertools.count(snapshot.n_signatures), counts[filled].tolist(), strict=False)
         new = dict(zip(digests, signed, strict=True))
+        shared = _Shared(contents.hashes, contents.n_unassigned, digests, [rows[filled]])
         met = set(there)
-        for change in changes:
-            digest = change.content_hash
-            kept = change.before is not None and change.before.content_hash == digest
-            change.is_copy = digest in met and not kept
-            if digest in new:
+        for digest, before in zip(contents.hashes, befores, strict=True):
+            if digest in met:
+                shared.n_copies += before is None or before.content_hash != digest
+            elif digest in new:
                 met.add(digest)
-            known = there.get(digest) or new.get(digest)
-            change.signature_id, change.n_shingles = known or (None, 0)
-            change.content = None
-        parts: list[NDArray[Any]] = [rows[filled]]
+            signature_id, n_shingles = there.get(digest) or new.get(digest) or (None, 0)
+            shared.signature_ids.append(signature_id)
+            shared.n_shingles.append(n_shingles)
         if digests and self.params.keeps_vectors:
-            parts += [self._vectors([contents[digest] for digest in digests])]
-        return digests, parts
+            shared.parts.append(source.vectors([values[digest] for digest in digests]))
+        return shared
 
-    def _known(
-        self, transaction: WriteTransaction, hashes: dict[bytes, Any]
-    ) -> dict[bytes, tuple[int, int]]:
-        """(signature_id, n_shingles) of the contents that a document has."""
-        keys, snapshot = content_keys(list(hashes)), transaction.snapshot
-        before = self.posted.runs_before(snapshot.run_tables)
-        suspected = self.posted.suspected(keys)
-        found = snapshot.signatures_of_contents(hashes, keys[~suspected], runs=before)
-        return found | snapshot.signatures_of_contents(hashes, keys[suspected])
-
-    def _add_signatures(
-        self, transaction: WriteTransaction, digests: list[bytes], parts: list[NDArray[Any]]
-    ) -> None:
+    def _write_signatures(self, transaction: WriteTransaction, shared: _Shared) -> None:
         """Write new signature rows and add their postings."""
-        if not digests:
+        if not shared.digests:
             return
-        bands = self.params.bands
-        ids = np.arange(len(digests), dtype=np.int64) + transaction.snapshot.n_signatures
-        transaction.append_signatures(*parts)
-        keys = bucket_keys(parts[0], **self.params.cut)
-        of_contents = content_keys(digests)
-        self.posted.remember(of_contents)
+        ids = np.arange(len(shared.digests), dtype=np.int64) + transaction.snapshot.n_signatures
+        transaction.append_signatures(*shared.parts)
+        keys = bucket_keys(shared.parts[0], **self.params.cut)
+        of_contents = content_keys(shared.digests)
+        self._written.remember(of_contents)
         transaction.runs.add(
             np.concatenate([keys.reshape(-1), of_contents]),
-            np.concatenate([np.repeat(ids, bands), ids]),
+            np.concatenate([np.repeat(ids, self.params.bands), ids]),
         )
 
     def _write_documents(
-        self, transaction: WriteTransaction, changes: list[Change], batch_id: int
+        self,
+        transaction: WriteTransaction,
+        source: Source,
+        batch: Batch,
+        found: _Classified,
+        shared: _Shared,
+        batch_id: int,
     ) -> None:
         next_doc_id = transaction.snapshot.next_doc_id
         inserted: list[tuple[Any, ...]] = []
         replaced: list[tuple[Any, ...]] = []
+        left: list[int] = []  # signatures of replaced documents that have another one now
         doc_ids: list[int] = []
-        for change in changes:
-            before = change.before
+        added_at = seen_at = self._started_at
+        for place, before, signature_id, n_shingles, digest, n_unassigned in zip(
+            found.places,
+            found.before,
+            shared.signature_ids,
+            shared.n_shingles,
+            shared.content_hashes,
+            shared.n_unassigned,
+            strict=True,
+        ):
+            if batch.times:
+                added_at, seen_at = batch.times[place]
             doc_id = next_doc_id + len(inserted) if before is None else before.doc_id
             row = (
                 doc_id,
-                change.key,
-                change.signature_id,
-                change.content_hash,
-                change.body_hash,
-                change.n_shingles,
-                change.n_chars,
-                change.source,
+                batch.keys[place],
+                signature_id,
+                digest,
+                batch.body_hashes[place],
+                n_shingles,
+                batch.sizes[place],
+                batch.sources[place],
                 batch_id,
-                change.added_at if before is None else before.added_at,
-                max(change.last_seen_at, before.last_seen_at if before else ""),
-                change.n_unassigned,
+                added_at if before is None else before.added_at,
+                seen_at if before is None else max(seen_at, before.last_seen_at),
+                n_unassigned,
             )
-            (inserted if before is None else replaced).append(row)
             doc_ids.append(doc_id)
+            (inserted if before is None else replaced).append(row)
+            if before is not None and before.signature_id not in (None, signature_id):
+                left.append(before.signature_id)
         transaction.insert_documents(inserted)
         transaction.replace_documents(replaced)
-        transaction.release_signatures(_left(changes), batch_id)
+        transaction.release_signatures(left, batch_id)
         if self.params.keeps_texts:
             transaction.put_bodies(
                 (
-                    (doc_id, change.form, self._packed(change))
-                    for doc_id, change in zip(doc_ids, changes, strict=True)
+                    (doc_id, batch.forms[place], source.pack(batch.raw_bodies[place]))
+                    for doc_id, place in zip(doc_ids, found.places, strict=True)
                 ),
                 replaced=[row[0] for row in replaced],
             )
 
 
-def _left(changes: list[Change]) -> list[int]:
-    """The signature of each replaced document that has another one now."""
-    return [
-        before.signature_id
-        for change in changes
-        if (before := change.before) is not None
-        and before.signature_id is not None
-        and before.signature_id != change.signature_id
-    ]
+def _contents(source: Source, batch: Batch, places: Sequence[int]) -> Contents:
+    if batch.contents is not None:
+        return batch.contents.at(places)
+    return source.contents(batch, places) if source.contents else Contents([], [], [])
+
+
+def _is_same(snapshot: Snapshot, source: Source, body: Any, before: StoredDocument) -> bool:
+    return source.is_same is not None and source.is_same(body, lambda: snapshot.body(before.doc_id))

@@ -11,13 +11,14 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from lshdb.documents import Document
 from lshdb.errors import DamageError, ParameterError, TextNotStoredError
-from lshdb.ingest.add import Addition, in_batches
-from lshdb.ingest.pipeline import AddResult, Change
+from lshdb.ingest.add import Rejections, in_batches, source_of_bodies
+from lshdb.ingest.pipeline import AddResult, Run, commit_batches
 from lshdb.params.index_params import IndexParams, slot_bits
 from lshdb.params.metrics import METRICS
 from lshdb.signatures.families import family_of
@@ -26,6 +27,7 @@ from lshdb.signatures.sample import MOST_BODIES, params_for
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.store import Store
 from lshdb.storage.tables.bodies import hash_body, raw_body, unpack_body
+from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.writer import Writer
 from lshdb.threads import choose_workers
@@ -82,21 +84,18 @@ def reindex_store(
         Writer(made, lock_timeout=0.0) as writer,
     ):
         last = snapshot.last_batch()
-        run = _Reindexing(
-            writer,
+        rejections = Rejections(result, on_reject=None, max_errors=0)
+        batches = in_batches(
+            _documents(snapshot, store.params),
             changed,
-            result,
-            source=f"reindex of {store.directory.path}",
-            on_conflict="error",
-            workers=workers,
-            after=last.started_at if last else "",
+            rejections.add,
+            times=attrgetter("added_at", "last_seen_at"),
         )
-        run.max_errors = 0
-        run.take(
-            in_batches(_documents(snapshot, store.params), changed, run.reject),
-            begun=begun,
-            on_commit=on_commit,
-        )
+        name = f"reindex of {store.directory.path}"
+        source = source_of_bodies(name, batches, changed, rejections, workers=workers)
+        after = last.started_at if last else ""
+        run = Run(writer, params, result, on_conflict="error", after=after)
+        commit_batches(run, [source], on_commit=callers_function(on_commit))
     result.seconds = time.perf_counter() - begun
     return result
 
@@ -229,13 +228,3 @@ def _vectors(snapshot: Snapshot) -> Iterator[_StoredText]:
                     f"the vector of {one.key!r} is not the one written", hint="run lshdb check"
                 )
             yield _StoredText(one.key, vector, one.source, one.added_at, one.last_seen_at)
-
-
-class _Reindexing(Addition):
-    """One call of reindex: an addition whose documents keep their times."""
-
-    def _change(self, item: Document) -> Change:
-        change = super()._change(item)
-        if isinstance(item, _StoredText):
-            change.added_at, change.last_seen_at = item.added_at, item.last_seen_at
-        return change

@@ -10,7 +10,7 @@ import numpy as np
 
 from lshdb.errors import DamageError
 from lshdb.signatures.family import Family, Point
-from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.query_answer import QuerySnapshot
 
 __all__ = ["Points", "TextPoints", "VectorPoints", "points_of"]
 
@@ -42,12 +42,12 @@ class Points(ABC):
         """
 
 
-def points_of(snapshot: Snapshot, family: Family, *, most_bytes: int = _CACHE_BYTES) -> Points:
+def points_of(snapshot: QuerySnapshot, family: Family, *, most_bytes: int = _CACHE_BYTES) -> Points:
     """Return the points of an index.
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : QuerySnapshot
         Its texts, or vectors, are stored.
     family : Family
         Of the same parameters.
@@ -62,7 +62,7 @@ def points_of(snapshot: Snapshot, family: Family, *, most_bytes: int = _CACHE_BY
 class VectorPoints(Points):
     """Rows of the vector file, read as they are asked for."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: QuerySnapshot) -> None:
         self._snapshot = snapshot
 
     def get(self, signature_ids: list[int]) -> dict[int, Point]:
@@ -76,7 +76,7 @@ class TextPoints(Points):
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : QuerySnapshot
     family : Family
         Of the same parameters.
     most_bytes : int
@@ -85,7 +85,7 @@ class TextPoints(Points):
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: QuerySnapshot,
         family: Family,
         *,
         most_bytes: int = _CACHE_BYTES,

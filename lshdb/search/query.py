@@ -22,7 +22,8 @@ from lshdb.search.points import points_of
 from lshdb.search.verification import band_levels, estimate, signed_anew
 from lshdb.signatures.banding import bucket_keys, compare_rows
 from lshdb.signatures.family import Family, Point
-from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.diagnosis import callers_items
+from lshdb.storage.transactions.query_answer import QuerySnapshot
 from lshdb.threads import in_chunks, work_ahead
 from lshdb.tokenizers import UnsplitTextError
 
@@ -61,7 +62,7 @@ class Searcher:
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : QuerySnapshot
     family : Family
     threshold : float
         Lowest level of an answer; does not apply to method ``none``.
@@ -71,12 +72,12 @@ class Searcher:
 
     Attributes
     ----------
-    snapshot : Snapshot
+    snapshot : QuerySnapshot
     """
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: QuerySnapshot,
         family: Family,
         *,
         threshold: float,
@@ -139,7 +140,7 @@ class Searcher:
         self, signatures: NDArray[np.uint32], keys: NDArray[np.int64]
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
         """For each query the candidates worth a further look, with what bands or slots say."""
-        for number, members in enumerate(self._members(keys)):
+        for number, members in enumerate(self.snapshot.members_of(keys)):
             if not self.snapshot.has_signatures:
                 candidates, shared = np.unique(members, return_counts=True)
                 yield candidates, band_levels(shared, self._params)
@@ -150,20 +151,6 @@ class Searcher:
                 for start in range(0, len(candidates), _CANDIDATES)
             ] or [(candidates, np.empty(0))]
             yield np.concatenate([ids for ids, _ in parts]), np.concatenate([s for _, s in parts])
-
-    def _members(self, keys: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """For each query, a row of keys, the signatures of its buckets, once for each bucket."""
-        if len(keys) == 1:  # of different bands, and so distinct as they are
-            yield self.snapshot.postings.members(keys[0])
-            return
-        found, postings = self.snapshot.postings.of(distinct(keys.reshape(-1)))
-        order = np.argsort(found, kind="stable")
-        found, postings = found[order], postings[order]
-        starts = np.searchsorted(found, keys, side="left")
-        ends = np.searchsorted(found, keys, side="right")
-        for number in range(len(keys)):
-            ranges = zip(starts[number].tolist(), ends[number].tolist(), strict=True)
-            yield np.concatenate([postings[start:end] for start, end in ranges])
 
     def _worth_it(
         self, signatures: NDArray[np.uint32], number: int, candidates: NDArray[np.int64]
@@ -298,7 +285,7 @@ def search_documents(
         keys = [document.key for document in chunk]
         return keys, maker.points_or_errors([document.body for document in chunk])
 
-    chunks = in_chunks(documents, 1 if workers == 1 else _QUERIES_A_CHUNK)
+    chunks = in_chunks(callers_items(documents), 1 if workers == 1 else _QUERIES_A_CHUNK)
     for keys, points in work_ahead(work, chunks, workers=workers):
         filled = [one for one in points if not isinstance(one, LshdbError) and maker.size(one)]
         found = iter(searcher.search(maker.signatures(filled), filled) if filled else [])

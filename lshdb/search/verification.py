@@ -35,7 +35,7 @@ from lshdb.params.index_params import IndexParams
 from lshdb.search.points import points_of
 from lshdb.signatures.banding import Agreement
 from lshdb.signatures.family import Family
-from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.query_answer import QuerySnapshot
 
 __all__ = [
     "METHODS",
@@ -146,13 +146,13 @@ _TEXTS = 64
 
 
 def signed_anew(
-    snapshot: Snapshot, family: Family, signature_ids: NDArray[np.int64]
+    snapshot: QuerySnapshot, family: Family, signature_ids: NDArray[np.int64]
 ) -> NDArray[np.uint32]:
     """Return the rows of some signatures, from the texts of documents that have them.
 
     Parameters
     ----------
-    snapshot : Snapshot
+    snapshot : QuerySnapshot
     family : Family
         Of an index with stored texts.
     signature_ids : ndarray of int64, shape (n,)

@@ -19,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -50,8 +49,9 @@ from lshdb.storage.rowfiles.generations import (
     is_generation,
 )
 from lshdb.storage.rowfiles.layouts import described_layouts
-from lshdb.storage.transactions.diagnosis import diagnosed
-from lshdb.storage.transactions.snapshot import AnsweredSnapshot, Snapshot
+from lshdb.storage.transactions.diagnosis import damage_behind
+from lshdb.storage.transactions.query_answer import QueryAnswer, QuerySnapshot
+from lshdb.storage.transactions.snapshot import Snapshot
 
 __all__ = ["Readers", "Store"]
 
@@ -324,11 +324,13 @@ class Store:
         LshdbError
             The index was banded anew since then.
         """
-        if self._banding not in (None, snapshot.banding):
+        self._check_banding(snapshot.banding)
+
+    def _check_banding(self, banding: str) -> None:
+        if self._banding not in (None, banding):
             raise LshdbError(
                 f"the index {self.path} has been banded anew since it was opened: "
-                f"bands, recall, rows and threshold were {self._banding}, and are "
-                f"{snapshot.banding}",
+                f"bands, recall, rows and threshold were {self._banding}, and are {banding}",
                 hint="open it again",
             )
 
@@ -359,15 +361,18 @@ class Store:
             A value is not what was written, and that made the block fail.
         """
         self.require_open()
-        with self.diagnosed():
+        try:
             reader, snapshot = self._readers.begin(self._begin)
             try:
                 yield snapshot
             finally:
                 self._readers.put_back(reader)
+        except Exception as error:
+            self.diagnose(error)
+            raise
 
     @contextlib.contextmanager
-    def answering(self, keys: NDArray[np.int64], *, with_bodies: bool) -> Iterator[Snapshot]:
+    def answering(self, keys: NDArray[np.int64], *, with_bodies: bool) -> Iterator[QuerySnapshot]:
         """A snapshot for one query, which asks for these buckets, their documents and their texts.
 
         Where the database is a server it is asked all of it at once, in one way there and back.
@@ -382,30 +387,39 @@ class Store:
         Raises as :meth:`reading` does.
         """
         self.require_open()
-        with self.diagnosed():
-            snapshot = self._answered(keys, with_bodies=with_bodies)
-            if snapshot is not None:
-                yield snapshot
+        try:
+            answer = self._ask(keys, with_bodies=with_bodies)
+            if answer is not None:
+                yield answer
                 return
+        except Exception as error:
+            self.diagnose(error)
+            raise
         with self.reading() as snapshot:
             yield snapshot
 
-    def _answered(self, keys: NDArray[np.int64], *, with_bodies: bool) -> Snapshot | None:
+    def _ask(self, keys: NDArray[np.int64], *, with_bodies: bool) -> QueryAnswer | None:
         generation = self._generation
-        if not self.database.answers_at_once or not is_settled(generation):
+        if generation is None or not self.database.answers_at_once or not is_settled(generation):
             return None
         reader, answer = self._readers.begin(lambda one: one.ask(keys, with_bodies=with_bodies))
         self._readers.put_back(reader)
         if answer is None:
             return None
-        snapshot = AnsweredSnapshot(answer, self.generation)
-        self.check_banding(snapshot)
+        file_name, _, _, _, banding = answer.state
+        self._check_banding(banding)
         # Another generation is looked at before it is used.
-        return snapshot if snapshot.generation is generation else None
+        return QueryAnswer(answer, generation) if file_name == generation.name else None
 
-    def diagnosed(self) -> AbstractContextManager[None]:
-        """Turn an error that damaged rows are behind into one that names them."""
-        return diagnosed(self.database, self._looking)
+    def diagnose(self, error: Exception) -> None:
+        """Raise a DamageError in the place of an error that damaged rows are behind.
+
+        Returns where there is no damage, or the error says already what it is; errors out of the
+        caller's own code are not looked into (see ``diagnosis.py``).
+        """
+        damage = damage_behind(error, self.database, self._looking)
+        if damage is not None:
+            raise damage from error
 
     @contextlib.contextmanager
     def _looking(self) -> Iterator[Session]:
@@ -450,11 +464,10 @@ class Store:
         missing = self._absent
         while True:
             snapshot = Snapshot(reader.begin(), self.generation, more=self.reading)
-            file = snapshot.signature_file
+            files = () if self._is_damaged else snapshot.generation.files
             try:
-                if not self._is_damaged:
-                    for file in snapshot.generation.files:
-                        file.open()
+                for file in files:
+                    file.open()
             except (FileNotFoundError, SignaturesElsewhereError) as error:
                 if file.path != missing:
                     missing = file.path
@@ -481,6 +494,8 @@ class Store:
 
     def require_signatures(self) -> None:
         """Raise SignaturesElsewhereError where the signature rows lie on another host."""
+        if self.database.lies_in(self.directory.path):
+            return
         with self.reading() as snapshot:
             snapshot.require_signatures()
 

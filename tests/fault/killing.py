@@ -33,7 +33,7 @@ MOMENTS = [
 
 So many as an add of a few batches has.
 """
-REWRITING = [("generation", 1), ("commit", 2), ("clearing", 1), ("clearing", 2)]
+REWRITING = [("generation", 1), ("commit", 1), ("clearing", 1), ("clearing", 2)]
 """When a generation of signatures is written, before the COMMIT that names it, and before others
 are removed: by a writer that begins, and after that COMMIT.
 """
@@ -113,10 +113,11 @@ class Killing:
         self._moment("header")
         plain(file, n_rows)
 
-    def _seal(self, plain: Callable[..., None], transaction: WriteTransaction) -> None:
-        plain(transaction)
+    def _seal(self, plain: Callable[..., bool], transaction: WriteTransaction) -> bool:
+        is_changed = plain(transaction)
         self._moment("commit")
         self.committed += transaction.batch_id is not None  # COMMIT is all that follows
+        return is_changed
 
     def __exit__(
         self,

@@ -36,7 +36,7 @@ def no_signing(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a document was signed")
 
     monkeypatch.setattr("lshdb.ingest.add.sign_in_threads", fail)
-    monkeypatch.setattr("lshdb.ingest.add.Addition._hash_contents", fail)
+    monkeypatch.setattr("lshdb.ingest.add.hash_contents", fail)
 
 
 @pytest.mark.parametrize("store_text", [True, False])
@@ -254,9 +254,8 @@ def test_a_clock_that_was_ahead(
     """What comes in after a merge, or after reindexing, came in later than all that was there."""
     index, into = make_index("a"), make_index("into")
     with monkeypatch.context() as patched:
-        patched.setattr(
-            "lshdb.storage.tables.records.timestamp", lambda: "2100-01-01 00:00:00.000000"
-        )
+        for module in ("ingest.pipeline", "storage.tables.records"):
+            patched.setattr(f"lshdb.{module}.timestamp", lambda: "2100-01-01 00:00:00.000000")
         index.add([("key", "a text")])
     into.merge(index)
     index.reindex(tmp_path / "new")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lshdb import Index
-from lshdb.ingest.pipeline import PostedContents
+from lshdb.ingest.written_keys import WrittenKeys
 from tests.conftest import family_corpus
 
 Make = Callable[..., Index]
@@ -17,20 +17,20 @@ Make = Callable[..., Index]
 def test_what_was_remembered_is_suspected_and_little_else() -> None:
     rng = np.random.default_rng(3)
     keys = rng.integers(-(2**56), 0, 40_000)
-    posted = PostedContents([], bits=20)
-    assert not posted.suspected(keys).any()
-    posted.remember(keys[:20_000])
-    assert posted.suspected(keys[:20_000]).all()
-    assert posted.suspected(keys[20_000:]).mean() < 0.01
+    written = WrittenKeys([], bits=20)
+    assert not written.suspected(keys).any()
+    written.remember(keys[:20_000])
+    assert written.suspected(keys[:20_000]).all()
+    assert written.suspected(keys[20_000:]).mean() < 0.01
 
 
 def test_a_merged_run_makes_it_begin_anew() -> None:
-    posted = PostedContents(["a", "b"])
-    assert posted.runs_before(["a", "b", "c"]) == ["a", "b"]
-    posted.remember(np.array([5]))
-    assert posted.runs_before(["a", "d"]) == ["a", "d"]
-    assert not posted.suspected(np.array([5])).any()
-    assert posted.runs_before(["a", "d", "e"]) == ["a", "d"]
+    written = WrittenKeys(["a", "b"])
+    assert written.runs_before(["a", "b", "c"]) == ["a", "b"]
+    written.remember(np.array([5]))
+    assert written.runs_before(["a", "d"]) == ["a", "d"]
+    assert not written.suspected(np.array([5])).any()
+    assert written.runs_before(["a", "d", "e"]) == ["a", "d"]
 
 
 @pytest.mark.parametrize("bits", [3, 20])
@@ -43,7 +43,7 @@ def test_copies_are_found_in_whichever_batch_they_come(
     monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 1)
     monkeypatch.setattr("lshdb.storage.transactions.writer.MOST_RUNS", most)
     monkeypatch.setattr(
-        "lshdb.ingest.pipeline.PostedContents", lambda runs: PostedContents(runs, bits=bits)
+        "lshdb.ingest.pipeline.WrittenKeys", lambda runs: WrittenKeys(runs, bits=bits)
     )
     corpus = family_corpus(51)
     index = make_index(threshold=0.5)

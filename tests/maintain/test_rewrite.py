@@ -181,8 +181,11 @@ def test_damage_is_found_before_it_is_sealed(
 
 KILLED = """
 import os, sys
-from lshdb import Index, rewriting
-from lshdb.storage import directory, row_file, transaction, writing
+from lshdb import Index
+from lshdb.maintain import rewrite as rewriting
+from lshdb.storage.place import directory
+from lshdb.storage.rowfiles import row_file
+from lshdb.storage.transactions import changes as transaction, writer as writing
 where, path = sys.argv[1:3]
 def die(*_, **__):
     os.kill(os.getpid(), 9)

@@ -46,6 +46,12 @@ from lshdb.storage.dialects.postgresql.placeholders import numbered_parameters
         ("SELECT d ?? ?, d ?| ?, d ?& ?", (1, 2, 3), "SELECT d ? $1, d ?| $2, d ?& $3", [1, 2, 3]),
         ("SELECT d @? ?, d -> ?", (1, 2), "SELECT d @? $1, d -> $2", [1, 2]),
         ("SELECT d ? :a", {"a": 1}, "SELECT d ? $1", [1]),
+        # a name that is not given is the server's to refuse; a parameter is no part of a word
+        ("SELECT :a", (), "SELECT :a", []),
+        ("SELECT :a, :b", {"b": 1}, "SELECT :a, $1", [1]),
+        ("LIMIT:n", {"n": 1}, "LIMIT $1", [1]),
+        ("/* ? /* /* ? */ */ ? */ ?", (1,), "/* ? /* /* ? */ */ ? */ $1", [1]),
+        ("/*" * 2000 + "?", (), "/*" * 2000 + "?", []),
     ],
 )
 def test_parameters_are_placed(
@@ -58,8 +64,7 @@ def test_parameters_are_placed(
     ("statement", "parameters"),
     [
         ("SELECT ?", (1, 2)), ("SELECT ?, ?", (1,)), ("SELECT ?3", (1, 2)), ("SELECT ?0", (1,)),
-        ("SELECT 1", (1,)), ("SELECT '?'", (1,)), ("SELECT :a", ()), ("SELECT :a", {"b": 1}),
-        ("SELECT x LIMIT :a", (1,)),
+        ("SELECT 1", (1,)), ("SELECT '?'", (1,)), ("SELECT x LIMIT :a", (1,)),
     ],
 )  # fmt: skip
 def test_missing_and_left_over(statement: str, parameters: object) -> None:

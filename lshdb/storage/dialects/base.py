@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -99,6 +99,9 @@ class Session(ABC):
         has failed (``writer.py``).
     """
 
+    _run: Callable[[str, Sequence[Any]], Any]
+    """Gives one statement to the driver; its cursor."""
+
     def __init__(self, database: Database, *, is_reader: bool) -> None:
         self.database = database
         self._is_reader = is_reader
@@ -107,10 +110,6 @@ class Session(ABC):
     @abstractmethod
     def run_tables(self) -> RunTables:
         """The posting runs in this transaction."""
-
-    @abstractmethod
-    def _run(self, sql: str, parameters: Sequence[Any]) -> Any:
-        """Give one statement to the driver, and return its cursor."""
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """Run one statement whose rows fit in memory."""
@@ -180,6 +179,13 @@ class Session(ABC):
             From the row of ``state``: signature_file, n_signatures, next_doc_id; then the names of
             the run tables, with commas; then how bands are cut. None if the row is missing.
         """
+
+    def may_have_changed(self) -> bool:
+        """Whether this transaction may have changed anything.
+
+        True where a commit that changes nothing costs nothing.
+        """
+        return True
 
     def leave_mark(self) -> str | None:
         """Leave something unique in the database, to be found if this transaction is committed.

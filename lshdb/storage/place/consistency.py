@@ -93,7 +93,7 @@ def _stored(
         )
     return identity, {
         name: _parameter(name, value, database)
-        for name, value in snapshot.execute("SELECT name, value FROM parameter")
+        for name, value in snapshot.execute("SELECT name, value FROM parameter").fetchall()
     }
 
 

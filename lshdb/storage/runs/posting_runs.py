@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from lshdb.storage.dialects.base import Session
 from lshdb.storage.dialects.run_tables import run_table
 
-__all__ = ["FAN_IN", "PostingRuns", "Run", "level_of"]
+__all__ = ["FAN_IN", "PostingRuns", "Run", "due_runs", "level_of"]
 
 FAN_IN = 4
 LEVEL_ROWS = 50_000
@@ -61,6 +61,26 @@ def level_of(n_rows: int) -> int:
     return level
 
 
+def due_runs(runs: Iterable[Run], *, most: int = FAN_IN) -> list[Run]:
+    """Return the runs to merge next: all of the lowest level with ``most`` or more, or none.
+
+    If the merged run fills a higher level, the runs of that level are merged along with it. A merge
+    of their own would read and write everything once more.
+    """
+    levels: dict[int, list[Run]] = {}
+    for run in runs:
+        if not run.is_active:
+            levels.setdefault(run.level, []).append(run)
+    full = [level for level, some in levels.items() if len(some) >= most]
+    due = levels.pop(min(full)) if full else []
+    while due:
+        more = levels.pop(level_of(sum(run.n_rows for run in due)), [])
+        if not more or len(more) + 1 < most:
+            break
+        due = due + more
+    return due
+
+
 class PostingRuns:
     """The runs of an index, inside one open write transaction.
 
@@ -70,6 +90,8 @@ class PostingRuns:
     """
 
     def __init__(self, session: Session) -> None:
+        self._listed: list[Run] | None = None
+        self._is_changed = False
         self._session = session
         self._execute = session.execute
         self._tables = session.run_tables
@@ -79,10 +101,18 @@ class PostingRuns:
         rows = self._execute(
             "SELECT run_id, table_name, level, n_rows, is_active FROM run ORDER BY run_id"
         )
-        return [
+        self._listed = [
             Run(run_id, run_table(table_name), level, n_rows, bool(is_active))
             for run_id, table_name, level, n_rows, is_active in rows
         ]
+        return self._listed
+
+    def seen(self) -> list[Run] | None:
+        """Return the runs as they are now; None if this transaction had no need of them.
+
+        The active run may have more postings by now.
+        """
+        return self.runs() if self._is_changed else self._listed
 
     def add(self, keys: NDArray[np.int64], signature_ids: NDArray[np.int64]) -> None:
         """Add postings in any order.
@@ -113,6 +143,7 @@ class PostingRuns:
         self._tables.insert(active.run_id, active.table_name, keys, signature_ids)
         n_rows = active.n_rows + len(keys)
         sealed = n_rows >= SEAL_ROWS
+        self._is_changed |= sealed
         self._execute(
             "UPDATE run SET n_rows = ?, level = ?, is_active = ? WHERE run_id = ?",
             (n_rows, level_of(n_rows), not sealed, active.run_id),
@@ -153,13 +184,8 @@ class PostingRuns:
         self._drop(sources)
 
     def due(self, *, most: int = FAN_IN) -> list[Run]:
-        """Return the runs to merge next: all of the lowest level with ``most`` or more, or none."""
-        levels: dict[int, list[Run]] = {}
-        for run in self.runs():
-            if not run.is_active:
-                levels.setdefault(run.level, []).append(run)
-        full = [level for level, runs in levels.items() if len(runs) >= most]
-        return levels[min(full)] if full else []
+        """Return the runs to merge next; see :func:`due_runs`."""
+        return due_runs(self.runs(), most=most)
 
     def merge(self, sources: list[Run]) -> Run:
         """Merge runs into a new one and drop them; cost in proportion to their postings."""
@@ -175,6 +201,7 @@ class PostingRuns:
         return target
 
     def _forget(self, sources: list[Run]) -> None:
+        self._is_changed = True
         for run in sources:
             self._execute("DELETE FROM bucket_stat WHERE run_id = ?", (run.run_id,))
             self._execute("DELETE FROM run WHERE run_id = ?", (run.run_id,))
@@ -217,6 +244,7 @@ class PostingRuns:
         self._session.insert_rows("bucket_stat", columns, rows)
 
     def _create(self, n_rows: int, *, is_active: bool) -> Run:
+        self._is_changed = True
         (run_id,) = self._execute("SELECT next_run_id FROM state").fetchone()
         run = Run(run_id, f"posting_run_{run_id}", level_of(n_rows), n_rows, is_active)
         self._execute("UPDATE state SET next_run_id = ?", (run_id + 1,))

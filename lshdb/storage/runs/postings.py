@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lshdb.errors import DamageError
 from lshdb.storage.dialects.run_tables import RunTables
 
-__all__ = ["Buckets", "Postings", "grouped"]
+__all__ = ["Buckets", "Postings", "check_ids", "grouped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +177,14 @@ class Postings:
             yield keys, signature_ids
 
     def _check_ids(self, signature_ids: NDArray[np.int64]) -> None:
-        # As unsigned numbers, negative ones are the largest: one pass finds both errors.
-        if len(signature_ids) and signature_ids.view(np.uint64).max() >= self._n_signatures:
-            raise DamageError(
-                f"a posting names signature {signature_ids.max()}; "
-                f"the index has {self._n_signatures}",
-                hint="run lshdb check",
-            )
+        check_ids(signature_ids, self._n_signatures)
+
+
+def check_ids(signature_ids: NDArray[np.int64], n_signatures: int) -> None:
+    """Raise DamageError if a posting names a signature that does not exist."""
+    # As unsigned numbers, negative ones are the largest: one pass finds both errors.
+    if len(signature_ids) and signature_ids.view(np.uint64).max() >= n_signatures:
+        raise DamageError(
+            f"a posting names signature {signature_ids.max()}; the index has {n_signatures}",
+            hint="run lshdb check",
+        )

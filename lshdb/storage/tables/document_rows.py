@@ -171,13 +171,15 @@ class RowReader:
 
     # Batches
 
-    def batches(self) -> Iterator[StoredBatch]:
-        """Yield all batches, oldest first; raise a DamageError for a damaged one."""
+    def batches(self) -> list[StoredBatch]:
+        """Return all batches, oldest first; raise a DamageError for a damaged one."""
         unfinished = {add_id for (add_id,) in self.execute("SELECT add_id FROM unfinished_add")}
         rows = self.execute(f"SELECT {BATCH_COLUMNS} FROM batch ORDER BY batch_id")
-        for row in rows:
-            batch = StoredBatch(*verified_row("batch", row))
-            yield replace(batch, has_ended=False) if batch.add_id in unfinished else batch
+        batches = [StoredBatch(*verified_row("batch", row)) for row in rows.fetchall()]
+        return [
+            replace(batch, has_ended=False) if batch.add_id in unfinished else batch
+            for batch in batches
+        ]
 
     def last_add(self) -> int:
         """Return the first batch of the newest add that changed something; 1 if there is none.

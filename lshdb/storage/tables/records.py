@@ -51,9 +51,9 @@ def as_timestamp(moment: datetime) -> str:
     return utc.replace(tzinfo=None).isoformat(" ", "microseconds")
 
 
-def timestamp_after(earlier: str | None) -> str:
+def timestamp_after(earlier: str | None, now: str | None = None) -> str:
     """Return the time now, or a microsecond after ``earlier`` if the clock is not past it."""
-    now = timestamp()
+    now = now or timestamp()
     if earlier is None or now > earlier:
         return now
     return (datetime.strptime(earlier, _FORM) + timedelta(microseconds=1)).strftime(_FORM)

@@ -253,10 +253,16 @@ class WriteTransaction:
         self._connection.execute(chosen.values(**values))
         self._seal("batch", f"batch_id = {batch_id:d}")
 
-    def seal(self) -> None:
-        """Give the row of ``state`` its checksum, before the commit, and leave a mark of it."""
+    def seal(self) -> bool:
+        """Give the row of ``state`` its checksum, before the commit, and leave a mark of it.
+
+        False where there is nothing to commit.
+        """
+        if not self.session.may_have_changed():
+            return False
         self._seal("state", "state_id = 1")
         self.mark = self.session.leave_mark()
+        return True
 
     def _seal(self, table: str, condition: str) -> None:
         row = self.execute(f"SELECT * FROM {table} WHERE {condition}").fetchone()

@@ -1,56 +1,107 @@
-"""What is behind an error that nobody raised on purpose: damage on disk, or a mistake of ours.
+"""What is behind an error that nobody raised on purpose: damage on disk, or a mistake.
 
 A value that is not what was written (text where a number was, the number of a signature that does
 not exist) comes up wherever it is first used, as whatever Python says of it. Checking each value as
 it is read would cost every question; so values are looked at when one has failed.
 
 Decided: an error is called damage only where damage is found, and stays its cause. Where none is,
-the error goes on as it was: it is a mistake in this library, or in what the caller handed in.
+the error goes on as it was: it is a mistake in this library.
+
+What the caller's own code raises, in an iterable or a function that was handed over, is none of
+this. Such errors are marked where they come in (:func:`callers_items`, :func:`callers_function`),
+and go on at once, whatever is in the database.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from typing import Any, ParamSpec, TypeVar, overload
 
 from lshdb.errors import DamageError, LshdbError
 from lshdb.storage.dialects.base import Database, Session
 from lshdb.storage.tables.records import CHECKED_TABLES, row_checksum
 
-__all__ = ["diagnosed"]
+__all__ = ["callers_function", "callers_items", "damage_behind", "is_callers"]
+
+_MARK = "_lshdb_is_callers"
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+_Given = ParamSpec("_Given")
 
 
-@contextlib.contextmanager
-def diagnosed(
-    database: Database, reading: Callable[[], AbstractContextManager[Session]]
-) -> Iterator[None]:
-    """Turn an error into a DamageError where stored values are behind it.
+def callers_items(items: Iterable[_Item]) -> Iterator[_Item]:
+    """The items of an iterable of the caller's; an error out of it is marked as the caller's."""
+    try:
+        iterator = iter(items)
+    except Exception as error:
+        setattr(error, _MARK, True)
+        raise
+    while True:
+        try:
+            item = next(iterator)
+        except StopIteration:
+            return
+        except Exception as error:
+            setattr(error, _MARK, True)
+            raise
+        yield item
+
+
+@overload
+def callers_function(function: None) -> None: ...
+
+
+@overload
+def callers_function(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]: ...
+
+
+def callers_function(function: Callable[..., _Result] | None) -> Callable[..., _Result] | None:
+    """A function of the caller's, if there is one; an error out of it is marked as the caller's."""
+    if function is None:
+        return None
+
+    def marking(*given: Any, **named: Any) -> _Result:
+        try:
+            return function(*given, **named)
+        except Exception as error:
+            setattr(error, _MARK, True)
+            raise
+
+    return marking
+
+
+def is_callers(error: BaseException) -> bool:
+    """Whether an error comes out of the caller's own code."""
+    return bool(getattr(error, _MARK, False))
+
+
+def damage_behind(
+    error: Exception,
+    database: Database,
+    reading: Callable[[], AbstractContextManager[Session]],
+) -> DamageError | None:
+    """The damage that is behind an error; one pass over the database finds it.
 
     Parameters
     ----------
+    error : Exception
+        Ours, the system's and the caller's own are not looked into.
     database : Database
         For the message.
     reading : callable
         Opens a transaction of its own.
-
-    Raises
-    ------
-    DamageError
-        A row is damaged; one pass over the database finds it, and only after an error.
     """
-    try:
-        yield
-    except (LshdbError, OSError, MemoryError):
-        raise
-    except Exception as error:
-        finding = _finding(reading)
-        if finding is None:
-            raise
-        raise DamageError(
-            f"the database {database} is damaged: {finding}",
-            hint="run lshdb check, and restore the index from a copy",
-        ) from error
+    if isinstance(error, LshdbError | OSError | MemoryError) or is_callers(error):
+        return None
+    finding = _finding(reading)
+    if finding is None:
+        return None
+    return DamageError(
+        f"the database {database} is damaged: {finding}",
+        hint="run lshdb check, and restore the index from a copy",
+    )
 
 
 def _finding(reading: Callable[[], AbstractContextManager[Session]]) -> str | None:

@@ -3,7 +3,6 @@
 A snapshot is made inside an open transaction, of a reader or of the writer, and is good until that
 ends. All of its SQL is plain text given to the DB-API driver (see ``dialects/`` for why).
 
-``AnsweredSnapshot`` holds what one statement has answered: all that one query asks of the database.
 ``verified_rows`` checks committed rows as it reads them, for a writer that writes them elsewhere:
 there they get new checksums, so damage that is not found then would never be.
 """
@@ -22,18 +21,16 @@ from numpy.typing import NDArray
 from lshdb.arrays import distinct
 from lshdb.errors import DamageError, TextNotStoredError
 from lshdb.storage.dialects.base import Session
-from lshdb.storage.dialects.reader import Answer
 from lshdb.storage.dialects.run_tables import run_table
 from lshdb.storage.place.remote import OutlyingFile
 from lshdb.storage.rowfiles.committed_rows import Rows
 from lshdb.storage.rowfiles.generations import Generation
 from lshdb.storage.rowfiles.row_file import RowFile
 from lshdb.storage.runs.postings import Postings
-from lshdb.storage.tables.bodies import unpack_body
 from lshdb.storage.tables.document_rows import CHUNK, RowReader, chunks, is_utf8
 from lshdb.storage.tables.edges import EdgeTables
 
-__all__ = ["AnsweredSnapshot", "Snapshot", "verified_rows"]
+__all__ = ["Snapshot", "verified_rows"]
 
 
 _NEW_SIGNATURES = (
@@ -80,13 +77,6 @@ class Snapshot(RowReader):
                 "the table state has no row, so nothing says how much is committed",
                 hint="restore the index from a copy",
             )
-        self._take_state(state, generation)
-
-    def _take_state(
-        self,
-        state: tuple[str, int, int, str, str],
-        generation: Callable[[str], Generation],
-    ) -> None:
         self._open_generation = generation
         self._file_name, self.n_signatures, self.next_doc_id, tables, self.banding = state
         self._run_names = tables.split(",") if tables else []
@@ -235,6 +225,31 @@ class Snapshot(RowReader):
             "(SELECT max(release_id) FROM signature_release) FROM state"
         ).fetchone()
         return tuple(found)
+
+    def members_of(self, keys: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """For each query the signatures of its buckets, in no order, once for each bucket.
+
+        Parameters
+        ----------
+        keys : ndarray of int64, shape (n, bands)
+            The bucket keys of a query in each row. Queries share their look-ups.
+
+        Raises
+        ------
+        DamageError
+            A posting names a signature that does not exist.
+        """
+        if len(keys) == 1:  # of different bands, and so distinct as they are
+            yield self.postings.members(keys[0])
+            return
+        found, members = self.postings.of(distinct(keys.reshape(-1)))
+        order = np.argsort(found, kind="stable")
+        found, members = found[order], members[order]
+        starts = np.searchsorted(found, keys, side="left")
+        ends = np.searchsorted(found, keys, side="right")
+        for number in range(len(keys)):
+            ranges = zip(starts[number].tolist(), ends[number].tolist(), strict=True)
+            yield np.concatenate([members[start:end] for start, end in ranges])
 
     # Documents
 
@@ -413,64 +428,6 @@ def _columns(rows: Iterable[tuple[int, int]]) -> tuple[NDArray[np.int64], NDArra
     """Rows of two numbers as columns."""
     flat = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int64)
     return flat[0::2], flat[1::2]
-
-
-Ids = NDArray[np.int64]
-
-
-class AnsweredSnapshot(Snapshot):
-    """The state that a query was answered from. There is no transaction, and no more to be asked.
-
-    Parameters
-    ----------
-    answer : Answer
-    generation : callable
-        Row files by the name of the signature file.
-    """
-
-    def __init__(self, answer: Answer, generation: Callable[[str], Generation]) -> None:
-        self._answer = answer
-        self._take_state(answer.state, generation)
-
-    @property
-    def postings(self) -> Postings:
-        """The postings that were asked for."""
-        return _AnsweredPostings(self._answer, self.n_signatures)
-
-    def documents_of_signatures(
-        self, signature_ids: Iterable[int]
-    ) -> dict[int, list[tuple[int, str, int]]]:
-        """(doc_id, key, batch_id) of every document with one of the candidates."""
-        found = self._answer.documents
-        return {one: found[one] for one in signature_ids if found[one]}
-
-    def bodies_of_signatures(
-        self, signature_ids: Sequence[int]
-    ) -> Iterator[tuple[int, str | list[str] | frozenset[str]]]:
-        """One body for each of the candidates that a document has: (signature_id, body)."""
-        bodies = self._answer.bodies
-        for one in signature_ids:
-            if one in bodies:
-                form, packed, n_chars, doc_id = bodies[one]
-                yield one, unpack_body(form, packed, n_chars=n_chars, doc_id=doc_id)
-
-
-class _AnsweredPostings(Postings):
-    """Postings of the buckets that were asked for: there is one question, and its answer."""
-
-    def __init__(self, answer: Answer, n_signatures: int) -> None:
-        self._answer = answer
-        self._n_signatures = n_signatures
-
-    def members(self, keys: Ids) -> Ids:
-        """The signatures of the buckets; the keys are those of the answer."""
-        found = self._answer.postings
-        members = np.repeat(
-            np.fromiter(found.keys(), dtype=np.int64, count=len(found)),
-            np.fromiter(found.values(), dtype=np.int64, count=len(found)),
-        )
-        self._check_ids(members)
-        return members
 
 
 def verified_rows(snapshot: Snapshot, file: RowFile) -> Iterator[NDArray[Any]]:

@@ -27,10 +27,11 @@ from typing import TypeVar
 from lshdb.errors import DatabaseError, LshdbError, system_hint
 from lshdb.storage.dialects.base import Fate
 from lshdb.storage.place.lock import WriterLock
-from lshdb.storage.runs.posting_runs import FAN_IN, MOST_RUNS
+from lshdb.storage.runs.posting_runs import FAN_IN, MOST_RUNS, PostingRuns, Run, due_runs
 from lshdb.storage.store import Store
 from lshdb.storage.tables.migrations import check_revision
 from lshdb.storage.transactions.changes import WriteTransaction
+from lshdb.storage.transactions.diagnosis import is_callers
 
 __all__ = ["Writer"]
 
@@ -69,6 +70,7 @@ class Writer:
         self._lock = creation.lock if creation else WriterLock(store.directory.lock, lock_timeout)
         self._exits = contextlib.ExitStack()
         self._usable = False
+        self._runs: list[Run] | None = None
         self._process = os.getpid()
 
     def __enter__(self) -> Writer:
@@ -82,18 +84,30 @@ class Writer:
             self._connect()
             exits.callback(self._disconnect)
             self._usable = True
-            with self.transaction() as transaction:
-                snapshot = transaction.snapshot
-                revision = snapshot.execute("SELECT version_num FROM alembic_version").fetchone()
-                check_revision(revision[0] if revision else None, self._store.directory.path)
-                self._store.check_banding(snapshot)
-                if self._needs_signatures or snapshot.has_signatures:
-                    snapshot.check_row_files(is_writer=True)
-            if snapshot.has_signatures:
-                with self.translated():
-                    self._store.clear_leftovers(snapshot.generation)
+            with self.translated():
+                self._look()
             self._exits = exits.pop_all()
         return self
+
+    def _look(self) -> None:
+        """See whether the index is as it should be, and tidy its files up; nothing is committed.
+
+        Where other hosts may write, that is under the lock that keeps them out: a caller whose turn
+        it is not is told so before it has taken anything from its input.
+        """
+        store = self._store
+        with contextlib.ExitStack() as opened:
+            if store.database.serves_hosts:
+                snapshot = opened.enter_context(self._attempt()).snapshot
+                store.check_banding(snapshot)
+            else:
+                snapshot = opened.enter_context(store.reading())
+            revision = snapshot.execute("SELECT version_num FROM alembic_version").fetchone()
+            check_revision(revision[0] if revision else None, store.directory.path)
+            if self._needs_signatures or snapshot.has_signatures:
+                snapshot.check_row_files(is_writer=True)
+        if snapshot.has_signatures:
+            store.clear_leftovers(snapshot.generation)
 
     def __exit__(
         self,
@@ -198,16 +212,21 @@ class Writer:
             self._lock_database()
             transaction = WriteTransaction(self._connection, self._store)
             yield transaction
-            transaction.seal()
+            runs = transaction.runs.seen() or self._runs
+            is_changed = transaction.seal()
         except BaseException:
             self._roll_back(running.rollback)
             raise
+        if not is_changed:
+            self._end_unchanged(running.rollback)
+            return
         try:
             running.commit()
         except BaseException as error:
             self._usable = False
             if not isinstance(error, Exception) or not self._is_in(transaction.mark, error):
                 raise
+        self._runs = runs
         if transaction.n_signatures != transaction.snapshot.n_signatures:
             with contextlib.suppress(OSError):
                 transaction.snapshot.generation.set_header(transaction.n_signatures)
@@ -286,7 +305,10 @@ class Writer:
         return self._store.database.errors(SQLAlchemyError, *others)
 
     def tidy(self) -> None:
-        """Merge the posting runs that are due, each merge in a transaction of its own."""
+        """Merge the posting runs that are due, each merge in a transaction of its own.
+
+        Where none is, as the last transaction saw it, there is no other transaction.
+        """
         while self._merge_due(most=FAN_IN):
             pass
 
@@ -314,6 +336,12 @@ class Writer:
             ) from error
 
     def _merge_due(self, *, most: int) -> bool:
+        if self._runs is None:
+            with self._store.reading() as snapshot:
+                self._runs = PostingRuns(snapshot.session).runs()
+        if not due_runs(self._runs, most=most):
+            return False
+
         def work(transaction: WriteTransaction) -> bool:
             due = transaction.runs.due(most=most)
             if due:
@@ -321,6 +349,14 @@ class Writer:
             return bool(due)
 
         return self.run(work)
+
+    def _end_unchanged(self, rollback: Callable[[], None]) -> None:
+        """End a transaction that changed nothing, without a commit."""
+        try:
+            rollback()
+        except Exception:
+            self._usable = False
+            raise
 
     def _roll_back(self, rollback: Callable[[], None]) -> None:
         try:
@@ -332,23 +368,30 @@ class Writer:
 
     @contextlib.contextmanager
     def translated(self) -> Iterator[None]:
-        """Turn the errors of database and file system into ours, once, with the cause."""
-        with self._store.diagnosed():
-            try:
-                yield
-            except self._driver_errors() as error:
-                database = self._store.database
+        """Turn the errors of database and file system into ours, once, with the cause.
+
+        Errors out of the caller's own code stay as they are, whatever their kind.
+        """
+        try:
+            yield
+        except LshdbError:
+            raise
+        except Exception as error:
+            if is_callers(error):
+                raise
+            otherwise = "check the free space and the permissions of its folder"
+            database = self._store.database
+            if isinstance(error, self._driver_errors()):
                 raise DatabaseError(
                     f"the database {database} failed: {database.said(error)}; "
                     "the batch that was being written is not in",
-                    hint=database.hint(
-                        error, "check the free space and the permissions of its folder"
-                    ),
+                    hint=database.hint(error, otherwise),
                 ) from error
-            except OSError as error:
+            if isinstance(error, OSError):
                 raise DatabaseError(
                     f"writing to the index {self._store.directory.path} failed: "
                     f"{error.strerror or error}; the batch that was being written is not in",
-                    hint=system_hint(error)
-                    or "check the free space and the permissions of its folder",
+                    hint=system_hint(error) or otherwise,
                 ) from error
+            self._store.diagnose(error)
+            raise

@@ -1,15 +1,17 @@
-"""Parameters in a user's statement: ``?``, ``?2`` and ``:name``, as on SQLite.
+"""Parameters in a statement of the user's own: ``?``, ``?2`` and ``:name``, as on SQLite.
 
-The server wants ``$1``. So the statement is cut into tokens. What looks like a parameter inside a
-text, a quoted name, a comment, a cast (``::``) or a slice of an array is not one.
+The same statement runs on both databases, and the server wants ``$1``. What looks like a parameter
+inside a text, a quoted name or a comment is none; that is all that is known of the language here.
+A statement that is wrong is left to the server, which says so.
 
-Decided, where the two languages use one sign for two things:
+Decided, where the two languages have one sign for two things:
 
-* ``?|``, ``?&`` and ``@?`` are operators on JSON. So is ``?`` itself if no parameters are given; if
-  some are, it is a parameter, and ``??`` stands for the operator. (``jsonb_exists`` is another name
-  for it.) ``?||`` is a parameter and what follows it.
-* Inside brackets a colon after a value is that of a slice: ``a[1:n]``. One right after the bracket
-  begins a parameter if there is one of that name.
+* ``:name`` is a parameter if one of that name is given; so in a slice ``a[lo:hi]`` it is none as
+  long as no parameter is called ``hi``.
+* ``?|``, ``?&`` and ``@?`` are operators on JSON, and so is ``?`` itself if no values are given in
+  order. If some are, it is a parameter, and ``??`` stands for the operator.
+
+A file of its own: it knows no connection, and is tested without one.
 """
 
 from __future__ import annotations
@@ -20,25 +22,29 @@ from typing import Any
 
 __all__ = ["numbered_parameters"]
 
+_COMMENTS_DEEP = 4
+"""Comments in comments are known to this depth."""
+
+
+def _comment(depth: int) -> str:
+    inner = rf"|{_comment(depth - 1)}" if depth else ""
+    return rf"/\*(?:(?!/\*|\*/).{inner})*(?:\*/|\Z)"
+
+
 _TOKEN = re.compile(
-    r"""
-      (?P<remark> --[^\n]* | /\* )
-    | (?P<blank> \s+ )
-    | (?P<value>
-          [eE]'(?:[^'\\]|''|\\.)*'?             # a text in which a backslash means something
-        | (?:[uU]&)?'(?:[^']|'')*'?             # any other
-        | (?:[uU]&)?"(?:[^"]|"")*"?             # a quoted name
-        | \$(?P<tag>(?:[^\W\d]\w*)?)\$ .*? (?:\$(?P=tag)\$|\Z)
-        | [^\W\d][\w$]*                         # a name or a word
-        | \d[\w.]* )
-    | (?P<operator> :: | := | @\? | \?\? | \?& | \?\|(?!\|) )
+    rf"""
+      --[^\n]* | {_comment(_COMMENTS_DEEP)}
+    | [eE]'(?:[^'\\]|''|\\.)*'?             # a text in which a backslash means something
+    | '(?:[^']|'')*'? | "(?:[^"]|"")*"?     # any other text, a quoted name
+    | \$(?P<tag>(?:[^\W\d]\w*)?)\$ .*? (?:\$(?P=tag)\$|\Z)
+    | [^\W\d][\w$]*                         # a name or a word
+    | :: | @\? | \?& | \?\|(?!\|)
+    | (?P<operator> \?\? )
     | \?(?P<number>\d*)
     | :(?P<name>[^\W\d]\w*)
-    | (?P<other> . )
     """,
     re.VERBOSE | re.DOTALL,
 )
-_REMARK_END = re.compile(r"/\*|\*/")
 
 
 def numbered_parameters(
@@ -49,92 +55,35 @@ def numbered_parameters(
     Raises
     ------
     ValueError
-        A parameter is missing, or one is left over.
+        There are more or fewer parameters than values in order.
     """
-    return _Placing(parameters).run(statement)
+    named = parameters if isinstance(parameters, Mapping) else {}
+    given = () if isinstance(parameters, Mapping) else parameters
+    highest = 0
+    values: list[Any] = []
+    places: dict[int | str, int] = {}
 
+    def placed(found: re.Match[str]) -> str:
+        nonlocal highest
+        name: int | str
+        if found["name"] in named:
+            name, value = found["name"], named[found["name"]]
+        elif found["number"] is not None and given:
+            name = int(found["number"] or highest + 1)
+            highest = max(highest, name)
+            if not 1 <= name <= len(given):
+                raise ValueError(f"there is no parameter {name}; {len(given)} were given")
+            value = given[name - 1]
+        else:
+            return "?" if found["operator"] and parameters else found[0]
+        if name not in places:
+            values.append(value)
+            places[name] = len(values)
+        start = found.start()
+        is_after_word = statement[max(0, start - 1) : start].isalnum()
+        return f" ${places[name]}" if is_after_word else f"${places[name]}"
 
-class _Placing:
-    """One statement, from its beginning to its end."""
-
-    def __init__(self, parameters: Sequence[Any] | Mapping[str, Any]) -> None:
-        self._parameters = parameters
-        self._values: list[Any] = []
-        self._places: dict[int | str, int] = {}
-        self._highest = 0
-        self._open: list[str] = []
-        self._before = ""  # the last token except blanks and remarks: "value", or a sign
-
-    def run(self, statement: str) -> tuple[str, list[Any]]:
-        sql = []
-        place = 0
-        while found := _TOKEN.match(statement, place):
-            place = found.end()
-            if found["remark"] == "/*":
-                place = _end_of_remark(statement, place)
-                sql.append(statement[found.start() : place])
-            else:
-                sql.append(self._taken(found))
-        parameters = self._parameters
-        if not isinstance(parameters, Mapping) and self._highest != len(parameters):
-            raise ValueError(
-                f"the statement has {self._highest} parameters; {len(parameters)} were given"
-            )
-        return "".join(sql), self._values
-
-    def _taken(self, found: re.Match[str]) -> str:
-        kind, text = found.lastgroup, found[0]
-        if kind in ("remark", "blank"):
-            return text
-        if kind == "name":
-            text = self._named(found["name"])
-        elif kind == "number":
-            text = self._numbered(found["number"])
-        elif text == "??" and self._parameters:
-            text = "?"
-        elif text in "([":
-            self._open.append(text)
-        elif text in ")]" and self._open:
-            self._open.pop()
-        is_value = kind in ("value", "tag", "name", "number") or text in ")]"
-        self._before = "value" if is_value else text
-        return text
-
-    def _named(self, name: str) -> str:
-        parameters = self._parameters
-        is_inside = bool(self._open) and self._open[-1] == "["
-        if is_inside and self._before == "value":
-            return f":{name}"
-        if isinstance(parameters, Mapping) and name in parameters:
-            return self._placed(name, parameters[name])
-        if is_inside and self._before == "[":
-            return f":{name}"
-        raise ValueError(f"the parameter :{name} was not given")
-
-    def _numbered(self, given: str) -> str:
-        parameters = self._parameters
-        if isinstance(parameters, Mapping) or not parameters:
-            return f"?{given}"
-        number = int(given) if given else self._highest + 1
-        self._highest = max(self._highest, number)
-        if not 1 <= number <= len(parameters):
-            raise ValueError(f"the parameter {number} was not given; {len(parameters)} were")
-        return self._placed(number, parameters[number - 1])
-
-    def _placed(self, name: int | str, value: Any) -> str:
-        if name not in self._places:
-            self._values.append(value)
-            self._places[name] = len(self._values)
-        return f"${self._places[name]}"
-
-
-def _end_of_remark(statement: str, place: int) -> int:
-    """Return where the remark ends that begins before this place; remarks may be nested."""
-    depth = 1
-    while depth:
-        found = _REMARK_END.search(statement, place)
-        if found is None:
-            return len(statement)
-        depth += 1 if found[0] == "/*" else -1
-        place = found.end()
-    return place
+    sql = _TOKEN.sub(placed, statement)
+    if highest != len(given):
+        raise ValueError(f"the statement has {highest} parameters; {len(given)} were given")
+    return sql, values

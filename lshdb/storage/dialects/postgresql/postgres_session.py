@@ -203,6 +203,11 @@ class PostgresSession(Session):
         ).fetchone()
         return row
 
+    def may_have_changed(self) -> bool:
+        """Whether the server has given this transaction a number: the first change asks for it."""
+        row = self.execute("SELECT txid_current_if_assigned() IS NOT NULL").fetchone()
+        return bool(row[0])
+
     def leave_mark(self) -> str:
         """Leave the number of this transaction, to ask for it if the connection is lost.
 

@@ -183,6 +183,5 @@ class SqliteRunTables(RunTables):
 
 
 def _arms(tables: Sequence[str], condition: str) -> str:
-    return " UNION ALL ".join(
-        f"SELECT bucket_key, signature_id FROM {table}{condition}" for table in tables
-    )
+    head = "SELECT bucket_key, signature_id FROM "
+    return head + f"{condition} UNION ALL {head}".join(tables) + condition

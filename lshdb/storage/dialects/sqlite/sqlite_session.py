@@ -96,14 +96,12 @@ class SqliteSession(Session):
     ) -> None:
         super().__init__(database, is_reader=is_reader)
         self._connection = connection
+        self._run = connection.execute
 
     @functools.cached_property
     def run_tables(self) -> SqliteRunTables:
         """The posting runs in this transaction."""
         return SqliteRunTables(self)
-
-    def _run(self, sql: str, parameters: Sequence[Any]) -> Any:
-        return self._connection.execute(sql, parameters)
 
     def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Any]:
         """Run one statement; SQLite computes rows as they are taken anyway."""

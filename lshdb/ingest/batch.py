@@ -1,0 +1,112 @@
+"""A batch of documents as columns, and the pure stages that fill them.
+
+A column is a list or an array with one value a document; a document is a place in all of them. The
+stages take columns and give columns. They know no transaction and no file, so that another engine
+can run them on its own partitions: :func:`hash_bodies` and :func:`hash_contents` here,
+``sign_in_threads`` (``sign.py``), ``bucket_keys`` and ``content_keys`` (``signatures/banding.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lshdb.documents import Document
+from lshdb.signatures.family import Family
+from lshdb.storage.tables.bodies import hash_body, raw_body
+from lshdb.tokenizers import naming_text
+
+__all__ = ["Batch", "Contents", "hash_bodies", "hash_contents"]
+
+
+@dataclass(slots=True)
+class Contents:
+    """What some documents are signed by, as columns.
+
+    Attributes
+    ----------
+    values : list
+        Canonical contents, or what else the source of the batch signs by.
+    hashes : list of bytes
+    n_unassigned : list of int or None
+        Characters that Unicode did not assign; None where nobody counted them.
+    """
+
+    values: list[Any]
+    hashes: list[bytes]
+    n_unassigned: Sequence[int | None]
+
+    def at(self, places: Sequence[int]) -> Contents:
+        """Those of some documents of the batch."""
+        if len(places) == len(self.values):
+            return self
+        return Contents(
+            [self.values[place] for place in places],
+            [self.hashes[place] for place in places],
+            [self.n_unassigned[place] for place in places],
+        )
+
+
+@dataclass(slots=True)
+class Batch:
+    """Documents that become one commit, as columns.
+
+    Attributes
+    ----------
+    keys, sources : list of str
+    bodies : list
+        As they were given.
+    sizes : list of int
+        Characters of each body, or numbers of a vector.
+    body_hashes : list of bytes
+    forms : list of str
+    raw_bodies : list of bytes
+        What the source packs into stored texts; empty where no text is stored.
+    times : list of (str, str)
+        When each document first and last came in; empty where that is the time of the run.
+    contents : Contents, optional
+        Where they are known before the documents have been classified.
+    is_last : bool
+        No batch comes after it: its commit records that the run has ended.
+    """
+
+    keys: list[str] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    bodies: list[Any] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    body_hashes: list[bytes] = field(default_factory=list)
+    forms: list[str] = field(default_factory=list)
+    raw_bodies: list[bytes] = field(default_factory=list)
+    times: list[tuple[str, str]] = field(default_factory=list)
+    contents: Contents | None = None
+    is_last: bool = False
+
+
+def hash_bodies(bodies: Iterable[Any]) -> tuple[list[str], list[bytes], list[bytes]]:
+    """Forms, bytes before compression, and hashes of bodies: three columns."""
+    forms, raw_bodies, hashes = [], [], []
+    for body in bodies:
+        form, raw = raw_body(body)
+        forms.append(form)
+        raw_bodies.append(raw)
+        hashes.append(hash_body(form, raw))
+    return forms, raw_bodies, hashes
+
+
+def hash_contents(family: Family, batch: Batch, places: Sequence[int]) -> Contents:
+    """Canonical contents of some documents of a batch, and their hashes.
+
+    Raises
+    ------
+    TokenizerError
+        Names the document whose text the tokenizer fails on.
+    """
+    bodies = [batch.bodies[place] for place in places]
+    documents = (
+        Document(batch.keys[place], batch.bodies[place], batch.sources[place]) for place in places
+    )
+    with naming_text(documents, family.content):
+        values = family.contents(bodies)
+    unassigned = [family.n_unassigned(value) for value in values]
+    return Contents(values, [hash_body(*raw_body(value)) for value in values], unassigned)
