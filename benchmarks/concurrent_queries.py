@@ -27,6 +27,7 @@ from benchmarks._short import WORDS, short_corpus
 from benchmarks._tables import disk, facts, table
 from benchmarks.peers.pairers import PAIRERS
 from lshdb import Index
+from lshdb.search.answers import query_points
 
 _SCHEMA = "lshdb_benchmark"
 _METHODS = ["signature", "exact"]
@@ -130,8 +131,8 @@ def _ask(path: Path, method: str, seconds: float, seed: int) -> dict[str, list[f
             if not any(hit.key == key for hit in hits):
                 raise SystemExit(f"{key} was not found")
             begun = time.perf_counter()
-            shingles = index._maker.points([text])
-            index._maker.signatures(shingles)
+            points = query_points(index._family, [text])
+            index._family.sign(points)
             signing.append(1e6 * (time.perf_counter() - begun))
     return {"times": times, "signing": signing}
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.params.index_params import IndexParams
-from lshdb.params.options import choose_params
+from lshdb.params.options import CreateOptions
 from lshdb.signatures.families import family_of
 
 Floats = NDArray[np.float64]
@@ -113,9 +113,9 @@ def measured(
 ) -> tuple[IndexParams, Floats, Floats, Floats]:
     """Parameters, similarities or distances, shares of equal slots and their standard errors."""
     rng = np.random.default_rng(1)
-    params = choose_params(
+    params = CreateOptions(
         metric=picture.metric, scheme=scheme, threshold=picture.threshold, **picture.options
-    )
+    ).params()
     shape = {"bands": 1, "rows": 1, "num_perm": SLOTS, "width": params.width or None}
     ends = np.linspace(picture.least, picture.most, 2 * DISTANCES + 1)[1::2]
     pairs = [picture.pair(rng, value) for value in ends.tolist()]
@@ -123,10 +123,10 @@ def measured(
     shares = np.empty((seeds, DISTANCES))
     for seed in range(seeds):
         family = family_of(
-            choose_params(
+            CreateOptions(
                 metric=picture.metric, scheme=scheme, threshold=picture.threshold, seed=seed + 1,
                 **shape, **picture.options,
-            )
+            ).params()
         )  # fmt: skip
         points = family.points(family.contents(bodies))
         rows = family.sign(points)

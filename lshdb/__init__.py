@@ -7,117 +7,120 @@ what becomes of Ctrl-C before NumPy and the rest, which take most of its start, 
 from __future__ import annotations
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest
-if TYPE_CHECKING:
-    from lshdb.documents import Document, Rejected, read_documents
-    from lshdb.errors import (
-        AllRejectedError,
-        ConflictError,
-        DamageError,
-        DatabaseError,
-        FormatError,
-        IndexExistsError,
-        IndexNotFoundError,
-        InputError,
-        KernelWarning,
-        KeyNotFoundError,
-        LockedError,
-        LshdbError,
-        LshdbWarning,
-        ParameterError,
-        ParameterMismatchError,
-        QueryError,
-        RecallWarning,
-        SignaturesElsewhereError,
-        TextNotStoredError,
-        TokenizerError,
-        TooManyRejectedError,
-    )
-    from lshdb.index import Index
-    from lshdb.maintain.check.findings import Finding
-    from lshdb.maintain.repair import RepairResult
-    from lshdb.params.index_params import IndexParams, candidate_probability, choose_bands
-    from lshdb.search.explain import Explanation, ShownDocument
-    from lshdb.search.loss import Loss, PairCount
-    from lshdb.search.nearest import Answer
-    from lshdb.search.pairs import Pair, PairSearch
-    from lshdb.search.query import Hit
-    from lshdb.signatures import kernel_name
-    from lshdb.signatures.estimates import Tuning, tune
-    from lshdb.tokenizers import Tokenizer
-    from lshdb.version import __version__
+if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test compares the two
+    from lshdb.clusters.contraction import Contraction as Contraction
+    from lshdb.clusters.deduplication import Decision as Decision
+    from lshdb.clusters.deduplication import Deduplication as Deduplication
+    from lshdb.clusters.filter import FilterCounts as FilterCounts
+    from lshdb.clusters.filter import Survivors as Survivors
+    from lshdb.clusters.listing import Cluster as Cluster
+    from lshdb.clusters.listing import Clusters as Clusters
+    from lshdb.clusters.listing import Neighbor as Neighbor
+    from lshdb.clusters.listing import Neighbors as Neighbors
+    from lshdb.clusters.listing import StoredAnswer as StoredAnswer
+    from lshdb.documents import Body as Body
+    from lshdb.documents import Document as Document
+    from lshdb.documents import Rejected as Rejected
+    from lshdb.documents import read_documents as read_documents
+    from lshdb.errors import AllRejectedError as AllRejectedError
+    from lshdb.errors import ConflictError as ConflictError
+    from lshdb.errors import DamageError as DamageError
+    from lshdb.errors import DatabaseError as DatabaseError
+    from lshdb.errors import FormatError as FormatError
+    from lshdb.errors import IndexChangedError as IndexChangedError
+    from lshdb.errors import IndexExistsError as IndexExistsError
+    from lshdb.errors import IndexNotFoundError as IndexNotFoundError
+    from lshdb.errors import InputError as InputError
+    from lshdb.errors import KernelWarning as KernelWarning
+    from lshdb.errors import KeyNotFoundError as KeyNotFoundError
+    from lshdb.errors import LockedError as LockedError
+    from lshdb.errors import LshdbError as LshdbError
+    from lshdb.errors import LshdbWarning as LshdbWarning
+    from lshdb.errors import ParameterError as ParameterError
+    from lshdb.errors import ParameterMismatchError as ParameterMismatchError
+    from lshdb.errors import QueryError as QueryError
+    from lshdb.errors import RecallWarning as RecallWarning
+    from lshdb.errors import SignaturesElsewhereError as SignaturesElsewhereError
+    from lshdb.errors import TextNotStoredError as TextNotStoredError
+    from lshdb.errors import TokenizerError as TokenizerError
+    from lshdb.errors import TooManyRejectedError as TooManyRejectedError
+    from lshdb.index import Index as Index
+    from lshdb.ingest.pipeline import AddResult as AddResult
+    from lshdb.ingest.remove import RemoveResult as RemoveResult
+    from lshdb.maintain.check.findings import Finding as Finding
+    from lshdb.maintain.repair import RepairResult as RepairResult
+    from lshdb.maintain.rewrite import RewriteResult as RewriteResult
+    from lshdb.maintain.stats import IndexStats as IndexStats
+    from lshdb.params.bands import candidate_probability as candidate_probability
+    from lshdb.params.bands import choose_bands as choose_bands
+    from lshdb.params.index_params import IndexParams as IndexParams
+    from lshdb.params.options import CreateOptions as CreateOptions
+    from lshdb.search.answers import QueryAnswers as QueryAnswers
+    from lshdb.search.candidates import LeftOut as LeftOut
+    from lshdb.search.explain import Explanation as Explanation
+    from lshdb.search.explain import ShownDocument as ShownDocument
+    from lshdb.search.join import JoinedPairs as JoinedPairs
+    from lshdb.search.listings import Listing as Listing
+    from lshdb.search.loss import Loss as Loss
+    from lshdb.search.loss import PairCount as PairCount
+    from lshdb.search.nearest import Answer as Answer
+    from lshdb.search.pairs import Pair as Pair
+    from lshdb.search.pairs import PairSearch as PairSearch
+    from lshdb.search.query import Hit as Hit
+    from lshdb.search.sql import SqlResult as SqlResult
+    from lshdb.signatures import kernel_name as kernel_name
+    from lshdb.signatures.estimates import Tuning as Tuning
+    from lshdb.signatures.estimates import tune as tune
+    from lshdb.storage.tables.edges import EdgeState as EdgeState
+    from lshdb.storage.tables.records import StoredBatch as StoredBatch
+    from lshdb.storage.tables.records import StoredDocument as StoredDocument
+    from lshdb.tokenizers import Tokenizer as Tokenizer
+    from lshdb.version import __version__ as __version__
 
 _HOMES = {
-    "maintain.check.findings": "Finding",
-    "documents": "Document Rejected read_documents",
+    "clusters.contraction": "Contraction",
+    "clusters.deduplication": "Decision Deduplication",
+    "clusters.filter": "FilterCounts Survivors",
+    "clusters.listing": "Cluster Clusters Neighbor Neighbors StoredAnswer",
+    "documents": "Body Document Rejected read_documents",
     "errors": (
-        "AllRejectedError ConflictError DamageError DatabaseError FormatError IndexExistsError "
-        "IndexNotFoundError InputError KernelWarning KeyNotFoundError LockedError LshdbError "
-        "LshdbWarning ParameterError ParameterMismatchError QueryError RecallWarning "
+        "AllRejectedError ConflictError DamageError DatabaseError FormatError IndexChangedError "
+        "IndexExistsError IndexNotFoundError InputError KernelWarning KeyNotFoundError LockedError "
+        "LshdbError LshdbWarning ParameterError ParameterMismatchError QueryError RecallWarning "
         "SignaturesElsewhereError TextNotStoredError TokenizerError TooManyRejectedError"
     ),
     "index": "Index",
+    "ingest.pipeline": "AddResult",
+    "ingest.remove": "RemoveResult",
+    "maintain.check.findings": "Finding",
+    "maintain.repair": "RepairResult",
+    "maintain.rewrite": "RewriteResult",
+    "maintain.stats": "IndexStats",
     "params.bands": "candidate_probability choose_bands",
     "params.index_params": "IndexParams",
-    "maintain.repair": "RepairResult",
+    "params.options": "CreateOptions",
+    "search.answers": "QueryAnswers",
+    "search.candidates": "LeftOut",
     "search.explain": "Explanation ShownDocument",
+    "search.join": "JoinedPairs",
+    "search.listings": "Listing",
     "search.loss": "Loss PairCount",
-    "search.pairs": "Pair PairSearch",
     "search.nearest": "Answer",
+    "search.pairs": "Pair PairSearch",
     "search.query": "Hit",
+    "search.sql": "SqlResult",
     "signatures": "kernel_name",
-    "tokenizers": "Tokenizer",
     "signatures.estimates": "Tuning tune",
+    "storage.tables.edges": "EdgeState",
+    "storage.tables.records": "StoredBatch StoredDocument",
+    "tokenizers": "Tokenizer",
     "version": "__version__",
 }
-"""Module to the public names that it holds."""
+"""Module to the public names that it holds: ``__all__`` and what is imported late."""
 
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
-__all__ = [
-    "AllRejectedError",
-    "Answer",
-    "ConflictError",
-    "DamageError",
-    "DatabaseError",
-    "Document",
-    "Explanation",
-    "Finding",
-    "FormatError",
-    "Hit",
-    "Index",
-    "IndexExistsError",
-    "IndexNotFoundError",
-    "IndexParams",
-    "InputError",
-    "KernelWarning",
-    "KeyNotFoundError",
-    "LockedError",
-    "Loss",
-    "LshdbError",
-    "LshdbWarning",
-    "Pair",
-    "PairCount",
-    "PairSearch",
-    "ParameterError",
-    "ParameterMismatchError",
-    "QueryError",
-    "RecallWarning",
-    "Rejected",
-    "RepairResult",
-    "ShownDocument",
-    "SignaturesElsewhereError",
-    "TextNotStoredError",
-    "Tokenizer",
-    "TokenizerError",
-    "TooManyRejectedError",
-    "Tuning",
-    "__version__",
-    "candidate_probability",
-    "choose_bands",
-    "kernel_name",
-    "read_documents",
-    "tune",
-]
+__all__ = sorted(_HOME_OF)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> object:

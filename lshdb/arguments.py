@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from lshdb.errors import ParameterError
 
 __all__ = [
+    "Digits",
+    "Keep",
+    "Linkage",
+    "MetricName",
+    "OnConflict",
+    "Only",
+    "TableFormat",
+    "Unit",
+    "Verify",
+    "check_choice",
     "check_flag",
     "check_items",
     "check_key",
@@ -21,6 +31,19 @@ __all__ = [
 ]
 
 Item = TypeVar("Item")
+
+MetricName: TypeAlias = Literal[
+    "jaccard", "cosine", "hamming", "l1", "l2", "weighted-jaccard", "jaccard-bits"
+]
+Unit: TypeAlias = Literal["word", "char", "byte", "line", "token", "url", "tokenizer"]
+Digits: TypeAlias = Literal["keep", "zero"]
+Verify: TypeAlias = Literal["none", "signature", "exact"]
+OnConflict: TypeAlias = Literal["replace", "skip", "error"]
+Linkage: TypeAlias = Literal["component", "representative"]
+Keep: TypeAlias = Literal["first", "last", "longest", "shortest"] | str
+"""Or ``field:NAME``, or ``field:-NAME``."""
+Only: TypeAlias = Literal["all", "keep", "drop"]
+TableFormat: TypeAlias = Literal["jsonl", "parquet"]
 
 
 def check_items(
@@ -37,6 +60,12 @@ def check_items(
             hint=hint,
         )
     return value
+
+
+def check_choice(name: str, value: object, choices: Collection[str]) -> None:
+    """Raise ParameterError unless the value is one of the choices."""
+    if value not in choices:
+        raise ParameterError(f"{name} is {value!r:.80}; expected one of {', '.join(choices)}")
 
 
 def check_key(name: str, value: object) -> str:

@@ -7,6 +7,7 @@ Anything that is not an ``LshdbError`` is a bug in lshdb (or the machine is out 
     ├── ParameterError          a parameter has a value that cannot be used
     ├── IndexNotFoundError      there is no index at that path
     ├── IndexExistsError        something exists at that path already
+    ├── IndexChangedError       another process has banded the index anew since it was opened
     ├── ParameterMismatchError  the index was made with other parameters than expected
     ├── FormatError             the index has a format or schema this version does not read
     ├── KeyNotFoundError        no document has that key
@@ -50,6 +51,7 @@ __all__ = [
     "DamageError",
     "DatabaseError",
     "FormatError",
+    "IndexChangedError",
     "IndexExistsError",
     "IndexNotFoundError",
     "InputError",
@@ -110,6 +112,14 @@ class IndexNotFoundError(LshdbError):
 
 class IndexExistsError(LshdbError):
     """An index cannot be created where something exists already."""
+
+
+class IndexChangedError(LshdbError):
+    """Another process has banded the index anew since it was opened.
+
+    An open :class:`lshdb.Index` opens itself again and answers. It raises this only where the index
+    changed again meanwhile, or where an iteration that had begun needs the state from before.
+    """
 
 
 class ParameterMismatchError(LshdbError):

@@ -1,4 +1,4 @@
-"""``Index``: joins the rooms. No SQL, no hashing: each method is one question or one change."""
+"""``Index``: every public method, its documentation, and one call into the room that does it."""
 
 from __future__ import annotations
 
@@ -8,42 +8,77 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from lshdb.arguments import check_key, check_whole
-from lshdb.documents import Body, Given, Rejected
-from lshdb.errors import AllRejectedError
-from lshdb.groups import check_limits
-from lshdb.params.comparison import check_expected
-from lshdb.search.explain import ShownDocument, show_document
-from lshdb.search.pairs import Pair
-from lshdb.signatures.families import family_of
+from lshdb.arguments import (
+    Digits,
+    Keep,
+    Linkage,
+    MetricName,
+    OnConflict,
+    Only,
+    TableFormat,
+    Unit,
+    Verify,
+)
+from lshdb.documents import MAX_DOCUMENT_BYTES, Body, Document, Given, Rejected
+from lshdb.errors import ParameterError
+from lshdb.params.index_params import IndexParams
+from lshdb.params.options import CreateOptions
+from lshdb.search.answers import QueryAnswers, count_shingles, query_index, similarity
+from lshdb.search.handle import Handle, current_store
+from lshdb.search.verification import MEMORY, has_signatures
 from lshdb.storage.dialects import DatabasePlace
-from lshdb.storage.store import Store
-from lshdb.storage.tables.records import StoredBatch
-from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
-from lshdb.transfers import check_index
-from lshdb.upkeep import Upkeep
+from lshdb.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    import numpy as np
+
     from lshdb.clusters.contraction import Contraction
+    from lshdb.clusters.deduplication import Deduplication
+    from lshdb.clusters.filter import Survivors
+    from lshdb.clusters.listing import Clusters, Neighbors
     from lshdb.ingest.add import AddResult
     from lshdb.ingest.remove import RemoveResult
+    from lshdb.maintain.check.findings import Finding
+    from lshdb.maintain.repair import RepairResult
+    from lshdb.maintain.rewrite import RewriteResult
     from lshdb.maintain.stats import IndexStats
+    from lshdb.search.explain import Explanation, ShownDocument
+    from lshdb.search.join import JoinedPairs
+    from lshdb.search.loss import Loss
+    from lshdb.search.pairs import PairSearch
+    from lshdb.search.query import Hit
     from lshdb.search.sql import SqlResult
+    from lshdb.signatures.family import Family
+    from lshdb.storage.store import Store
+    from lshdb.storage.tables.edges import EdgeState
+    from lshdb.storage.tables.records import StoredBatch
 
 __all__ = ["Index"]
 
 Path_ = str | os.PathLike[str]
 
 
-class Index(Upkeep):
+class Index:
     """A near-duplicate index on disk.
 
     Made by :meth:`create` or :meth:`open`; a context manager that closes it.
 
     Any number of processes may read while one writes; a reader sees the state of the last commit
-    before its question. A second writer waits for the first.
+    before its question. A second writer waits for the first. Where another process bands the index
+    anew (:meth:`reband`), an index that is open opens itself again at the next question.
+
+    Several threads may use one index at once. A query holds Python's global lock for most of its
+    time, so threads share about one core: use them to serve requests, not to answer faster. For
+    many queries use :meth:`query_many`, which looks them up together and with ``workers`` signs
+    them on several cores. To serve requests on all cores, run a process for each, with an index of
+    its own: open it there, because an open index does not survive a fork.
+
+    ``len(index)`` counts documents, ``key in index`` looks for one, and iterating gives all keys.
+    What :meth:`pairs`, :meth:`clusters`, :meth:`dedup`, :meth:`filter`, :meth:`neighbors`,
+    :meth:`join` and :meth:`query_many` give can be iterated again: each iteration asks anew. They
+    check their arguments when they are called.
 
     Examples
     --------
@@ -52,17 +87,28 @@ class Index(Upkeep):
     ...     index.query("the quick brown fox jumps over the dog", top=10)
     """
 
-    def __init__(self, store: Store, tokenizer: Tokenizer | None = None) -> None:
-        name = store.params.tokenizer
-        split = splitter(name, tokenizer) if name else None
-        super().__init__(store, family_of(store.params, split))
+    def __init__(self, handle: Handle) -> None:
+        if not isinstance(handle, Handle):
+            raise ParameterError(
+                f"Index was called with {handle!r:.80}, and opens nothing by itself",
+                hint="use Index.open(path), or Index.create(path) for a new index",
+            )
+        self._handle = handle
+
+    @property
+    def _store(self) -> Store:
+        return self._handle.now[0]
+
+    @property
+    def _family(self) -> Family:
+        return self._handle.now[1]
 
     @classmethod
     def create(
         cls,
         path: Path_,
         *,
-        metric: str = "jaccard",
+        metric: MetricName = "jaccard",
         threshold: float | None = None,
         recall: float | None = None,
         bands: int | None = None,
@@ -74,13 +120,13 @@ class Index(Upkeep):
         dtype: str | None = None,
         width: float | None = None,
         sample: Iterable[Body] | None = None,
-        unit: str | None = None,
+        unit: Unit | None = None,
         k: int | None = None,
         bag: bool = False,
         lowercase: bool | None = None,
         strip_accents: bool = False,
         strip_punctuation: bool = False,
-        digits: str = "keep",
+        digits: Digits = "keep",
         stop_tokens: str | Iterable[str] | None = None,
         tokenizer: Tokenizer | str | None = None,
         store_text: bool = True,
@@ -166,31 +212,19 @@ class Index(Upkeep):
         LshdbError
             The directory cannot be made.
         """
-        tokenizer = given_tokenizer(tokenizer)
-        options: dict[str, Any] = {
-            "metric": metric, "threshold": threshold, "recall": recall, "bands": bands,
-            "rows": rows, "num_perm": num_perm, "scheme": scheme, "seed": seed, "dim": dim,
-            "dtype": dtype, "width": width, "unit": unit, "k": k, "bag": bag,
-            "lowercase": lowercase, "strip_accents": strip_accents,
-            "strip_punctuation": strip_punctuation, "digits": digits, "stop_tokens": stop_tokens,
-            "tokenizer": tokenizer.recorded if tokenizer is not None else "",
-            "store_text": store_text,
-        }  # fmt: skip
-        from lshdb.signatures.sample import params_for
-
-        params = params_for(options, sample)
-        store = Store.create(
-            Path(path),
-            params,
-            place=DatabasePlace(database, schema),
-            deferred=deferred,
-            lock_timeout=lock_timeout,
-        )
-        try:
-            return cls(store, tokenizer)
-        except BaseException:
-            store.close()
-            raise
+        options = CreateOptions(
+            metric=metric, threshold=threshold, recall=recall, bands=bands, rows=rows,
+            num_perm=num_perm, scheme=scheme, seed=seed, dim=dim, dtype=dtype, width=width,
+            unit=unit, k=k, bag=bag, lowercase=lowercase, strip_accents=strip_accents,
+            strip_punctuation=strip_punctuation, digits=digits, stop_tokens=stop_tokens,
+            store_text=store_text,
+        )  # fmt: skip
+        place = DatabasePlace(database, schema)
+        handle = Handle.create(
+            Path(path), options, sample=sample, tokenizer=tokenizer, place=place,
+            deferred=deferred, lock_timeout=lock_timeout,
+        )  # fmt: skip
+        return cls(handle)
 
     @classmethod
     def from_export(
@@ -269,24 +303,11 @@ class Index(Upkeep):
         DamageError
             The signature file does not fit.
         """
-        tokenizer = given_tokenizer(tokenizer)
-        if tokenizer is not None:
-            expected["tokenizer"] = tokenizer.recorded
-        store = Store.open(Path(path))
-        try:
-            if "database" in expected:
-                place = DatabasePlace(expected["database"], expected.pop("schema", None))
-                expected["database"] = str(store.database_of(place))
-            others = {"database": str(store.database)}
-            check_expected(store.directory.path, store.params, expected, others=others)
-            return cls(store, tokenizer)
-        except BaseException:
-            store.close()
-            raise
+        return cls(Handle.open(Path(path), tokenizer, expected))
 
     def close(self) -> None:
         """Close the index; iterators that it gave out end with an error at their next step."""
-        self._store.close()
+        self._handle.close()
 
     def __enter__(self) -> Index:
         return self
@@ -307,13 +328,62 @@ class Index(Upkeep):
         """The index directory; where it will be, before the first commit of a deferred one."""
         return self._store.path
 
+    @property
+    def params(self) -> IndexParams:
+        """The parameters it was made with, or last rebanded with."""
+        return self._handle.now[0].params
+
+    @property
+    def has_signatures(self) -> bool:
+        """Whether the signature file is here; else it lies on another host."""
+        return self._handle.ask(lambda store, _: has_signatures(store))
+
+    @property
+    def signatures(self) -> np.memmap[Any, np.dtype[np.uint32]]:
+        """The committed signature rows as a read-only :class:`numpy.memmap` of uint32.
+
+        Row ``i`` is signature ``i``, as in the column ``signature_id`` of :meth:`sql`. A map never
+        changes and is good for as long as it is held, also after the index is closed. Later
+        commits are in a map that is taken later. :meth:`compact` writes another file and numbers
+        signatures anew; a map from before shows the file from before.
+
+        Raises
+        ------
+        SignaturesElsewhereError, DamageError
+        """
+        from lshdb.search.lookup import map_signatures
+
+        return self._handle.ask(map_signatures)
+
+    def __len__(self) -> int:
+        """How many documents there are; takes microseconds, whatever their number."""
+        from lshdb.search.lookup import count_documents
+
+        return self._handle.ask(count_documents)
+
+    def __bool__(self) -> bool:
+        """True, also of an index without documents."""
+        return True
+
+    def __contains__(self, key: object) -> bool:
+        """Whether a document has that key."""
+        from lshdb.search.lookup import has_key
+
+        return self._handle.ask(has_key, key)
+
+    def __iter__(self) -> Iterator[str]:
+        """The keys of all documents, streamed in the order in which they came in."""
+        from lshdb.search.lookup import Keys
+
+        return iter(Keys(self._handle))
+
     # Changes
 
     def add(
         self,
         documents: Iterable[Given],
         *,
-        on_conflict: str = "replace",
+        on_conflict: OnConflict = "replace",
         max_errors: int | None = None,
         source: str = "",
         lock_timeout: float = 60.0,
@@ -381,30 +451,13 @@ class Index(Upkeep):
         """
         from lshdb.ingest.add import add_documents
 
-        if max_errors is not None:
-            check_whole("max_errors", max_errors, 0)
-        result = add_documents(
-            self._store,
-            documents,
-            family=self._family,
-            source=source,
-            on_conflict=on_conflict,
-            max_errors=max_errors,
-            lock_timeout=lock_timeout,
-            workers=workers,
-            on_reject=on_reject,
-            on_commit=on_commit,
-        )
-        if result.rejected and not result.documents:
-            first, n = result.rejections[0], result.rejected
-            raise AllRejectedError(
-                f"{first.source}: {first.reason}"
-                + (f"; nor was any of the other {n - 1:,} inputs accepted" if n > 1 else ""),
-                result=result,
-                hint="the error's result.rejections has the reason of each; see lshdb guide input "
-                "for what is accepted",
+        return self._handle.ask(
+            lambda store, family: add_documents(
+                store, documents, family=family, source=source, on_conflict=on_conflict,
+                max_errors=max_errors, lock_timeout=lock_timeout, workers=workers,
+                on_reject=on_reject, on_commit=on_commit,
             )
-        return result
+        )  # fmt: skip
 
     def remove(self, keys: str | Iterable[str], *, lock_timeout: float = 60.0) -> RemoveResult:
         """Remove documents; they are in no answer from the commit on.
@@ -431,7 +484,9 @@ class Index(Upkeep):
         """
         from lshdb.ingest.remove import remove_documents
 
-        return remove_documents(self._store, keys, lock_timeout=lock_timeout)
+        return self._handle.ask(
+            lambda store, _: remove_documents(store, keys, lock_timeout=lock_timeout)
+        )
 
     def expire(
         self, since: datetime, *, dry_run: bool = False, lock_timeout: float = 60.0
@@ -461,16 +516,515 @@ class Index(Upkeep):
         """
         from lshdb.ingest.remove import expire_documents
 
-        return expire_documents(self._store, since, dry_run=dry_run, lock_timeout=lock_timeout)
+        return self._handle.ask(
+            lambda store, _: expire_documents(
+                store, since, dry_run=dry_run, lock_timeout=lock_timeout
+            )
+        )
 
-    # With a file
+    # Questions about one document or a few
+
+    def query(
+        self,
+        body: Body | None = None,
+        *,
+        key: str | None = None,
+        top: int | None = 10,
+        threshold: float | None = None,
+        verify: Verify | None = None,
+        recall: float | None = None,
+        probe_limit: int | bool = False,
+    ) -> list[Hit]:
+        """The documents most similar to a text, to ready tokens, or to a document of the index.
+
+        Parameters
+        ----------
+        body : str, list, tuple or set of str, or other, optional
+            As for :meth:`add`.
+        key : str, optional
+            Instead of a body: a document of the index, which is left out of the answer itself.
+        top : int or None
+            Most answers; None for all.
+        threshold : float, optional
+            Lowest similarity, or largest distance; the index's own by default, but with ``recall``
+            none.
+        verify : {"none", "signature", "exact"}, optional
+            How candidates are checked; exact by default where texts are stored, else signature,
+            or none where the signatures lie on another host (``docs/elsewhere.md``).
+        recall : float, optional
+            Look also into buckets next to the query's own, until each of the ``top`` nearest
+            documents was to be found with this probability. The answer says what was reached: of
+            sets no bucket is next to another, so there its own buckets have to suffice.
+        probe_limit : int or bool
+            Compare so many candidates at most, far ones included; with True twice as many as there
+            are bands.
+
+        Returns
+        -------
+        list of Hit
+            Best first. A document of similarity s is found with probability
+            ``params.recall_at(s)``. With ``recall`` or ``probe_limit`` an :class:`~lshdb.Answer`.
+
+        Raises
+        ------
+        KeyNotFoundError, ParameterError, TextNotStoredError, TokenizerError, DamageError
+        SignaturesElsewhereError
+            By signature, or by key without texts, where the signatures lie on another host.
+        """
+        return self._handle.ask(
+            query_index, body, key=key, top=top, threshold=threshold, verify=verify, recall=recall,
+            probe_limit=probe_limit,
+        )  # fmt: skip
+
+    def query_many(
+        self,
+        documents: Iterable[Document | tuple[str, Body] | Body],
+        *,
+        top: int | None = 10,
+        threshold: float | None = None,
+        verify: Verify | None = None,
+        recall: float | None = None,
+        probe_limit: int | bool = False,
+        workers: int | None = 1,
+    ) -> QueryAnswers:
+        """Many queries on one state of the index: (query key, answer) for each, streamed.
+
+        Parameters
+        ----------
+        documents : iterable
+            As for :meth:`add`; their keys only name the queries. Or bodies alone, whose keys are
+            then their positions: ``"0"``, ``"1"`` and so on. A tuple is always a key and a body,
+            and so is a list of two items of which the first is a string.
+        top, threshold, verify, recall, probe_limit
+            As for :meth:`query`.
+        workers : int or None
+            Threads; None is one a core. With one, each query is answered before the next is taken;
+            with more, some hundred are taken ahead. The answers are the same.
+
+        Returns
+        -------
+        iterator of (str, list of Hit)
+
+        Raises
+        ------
+        ParameterError, TextNotStoredError
+            At once; all else while answers are taken, as for :meth:`query`. What ``documents``
+            itself raises passes through as it is.
+        """
+        return self._handle.ask(
+            QueryAnswers, self._handle, documents, top=top, threshold=threshold, verify=verify,
+            recall=recall, probe_limit=probe_limit, workers=workers,
+        )  # fmt: skip
+
+    def explain(
+        self, key1: str, key2: str | None = None, *, body: Body | None = None
+    ) -> Explanation:
+        """Why a document and another one, or a text, are a near-duplicate pair or are none.
+
+        Parameters
+        ----------
+        key1 : str
+        key2 : str, optional
+        body : str, list or set of str, or other, optional
+            As for :meth:`add`, instead of a second key; not added.
+
+        Raises
+        ------
+        KeyNotFoundError, ParameterError, InputError, TokenizerError, DamageError
+        SignaturesElsewhereError
+            Signatures lie on another host, and there are no texts to sign anew.
+        """
+        from lshdb.search.explain import explain_pair
+
+        return self._handle.ask(explain_pair, key1, key2, body)
+
+    def similarity(self, left: Body, right: Body) -> float:
+        """Exact similarity of two bodies as this index would compare them; O(their length).
+
+        Minus the distance where the metric is one. Neither need be in the index. 0 where neither
+        has a shingle.
+
+        Raises
+        ------
+        InputError
+            One of them could be no document's body.
+        """
+        return self._handle.ask(similarity, left, right)
+
+    def refusal(self, body: object) -> str | None:
+        """Why a body can be no document's here, and no query, in one line; None where it can."""
+        return self._handle.now[1].refusal(body)
+
+    def count_shingles(self, body: Body) -> int:
+        """How many shingles a text, or ready tokens, would have here; of 0 nothing is similar.
+
+        Of a vector its numbers, of bits for ``jaccard-bits`` those that are set, of weights the
+        tokens with one.
+        """
+        return self._handle.ask(count_shingles, body)
+
+    def show(self, key: str) -> ShownDocument:
+        """A document with all that is stored of it.
+
+        Raises
+        ------
+        KeyNotFoundError, ParameterError
+        """
+        from lshdb.search.explain import show_document
+
+        return self._handle.ask(show_document, key)
+
+    # Questions about all documents
+
+    def pairs(
+        self,
+        *,
+        threshold: float | None = None,
+        verify: Verify | None = None,
+        since: int | str | None = None,
+        max_bucket: int | str | None = None,
+        memory: int = MEMORY,
+        workers: int | None = None,
+    ) -> PairSearch:
+        """All near-duplicate pairs, each once, streamed.
+
+        Parameters
+        ----------
+        threshold : float, optional
+            Lowest similarity; the index's own by default. A pair of similarity s is found with
+            probability ``params.recall_at(s)``, also below the index's threshold.
+        verify : {"none", "signature", "exact"}, optional
+            As for :meth:`query`; with ``none`` all candidate pairs are given, whatever the
+            threshold.
+        since : int or "last", optional
+            Only pairs with a document that came in with this batch or a later one; ``"last"`` means
+            the batches of the last add that changed something. An add that was interrupted and the
+            one that brings the same documents again are one.
+        max_bucket : int or "none", optional
+            Leave out buckets with more signatures than this, and larger groups of exact copies. A
+            bucket of m makes m (m - 1) / 2 pairs. Nothing is left out unless this is given.
+        memory : int
+            Bytes for pairs and texts that are being verified; what has to be sorted beyond that
+            goes to temporary files.
+        workers : int, optional
+            Threads that read postings; one a core by default. The pairs are the same.
+
+        Returns
+        -------
+        iterator of Pair
+            In no particular order. It sees the index as it is when the first pair is asked for.
+            After the last pair, ``left_out`` says which buckets ``max_bucket`` left out, and
+            ``loss`` how many near-duplicate pairs that cost: an estimate with its interval, or a
+            count where that is quick.
+
+        Raises
+        ------
+        ParameterError, TextNotStoredError, DamageError
+        SignaturesElsewhereError
+            Verification by signatures that lie on another host; when the first pair is asked for.
+        """
+        from lshdb.search.pairs import PairSearch
+
+        return self._handle.ask(
+            PairSearch, self._handle, threshold=threshold, verify=verify, since=since,
+            max_bucket=max_bucket, memory=memory, workers=workers,
+        )  # fmt: skip
+
+    def join(
+        self, other: Index, *, threshold: float | None = None, verify: Verify | None = None
+    ) -> JoinedPairs:
+        """All near-duplicate pairs of a document here and one of another index, streamed.
+
+        Parameters
+        ----------
+        other : Index
+            Made with equal parameters; threshold, recall and store_text may differ.
+        threshold, verify
+            As for :meth:`pairs`; exact by default where both store texts.
+
+        Returns
+        -------
+        iterator of Pair
+            ``key1`` here, ``key2`` in the other; an index joined with itself gives each pair both
+            ways, and each document with itself. It reads the postings of both from end to end, or
+            where one is much smaller, looks its buckets up in the other.
+
+        Raises
+        ------
+        ParameterMismatchError, ParameterError, TextNotStoredError, TokenizerError, DamageError
+        """
+        from lshdb.search.join import JoinedPairs
+
+        _check_index("other", other)
+        return self._handle.ask(
+            JoinedPairs, self._handle, other._handle, threshold=threshold, verify=verify
+        )
+
+    def update_clusters(
+        self,
+        *,
+        threshold: float | None = None,
+        verify: Verify | None = None,
+        max_bucket: int | str | None = None,
+        lock_timeout: float = 60.0,
+        memory: int = MEMORY,
+        workers: int | None = None,
+    ) -> EdgeState:
+        """Bring verified edges and clusters up to date, if they are not.
+
+        What came in since the last time is compared with everything; clusters that gained or lost
+        a document, or an edge, are made anew, and all others stay. One transaction.
+
+        Parameters
+        ----------
+        threshold : float, optional
+            Find edges at least down to it; the index's own by default. Where edges were found down
+            to a lower one before, it stays that; for a still lower one everything is found anew.
+        verify : {"signature", "exact"}, optional
+            As for :meth:`query`. Another method than before finds everything anew.
+        max_bucket : int or "none", optional
+            Buckets with more signatures than this are linked through leaders, in linear time, and
+            not paired; "none" pairs all. 1,000 unless it was something else before: it is kept
+            with the pairs, and holds for every later question. Another than before finds everything
+            anew.
+        lock_timeout : float
+            Seconds to wait for another writer.
+        memory, workers
+            As for :meth:`pairs`.
+
+        Returns
+        -------
+        EdgeState
+            What the edges cover, and what was not compared; see also :meth:`loss`.
+
+        Raises
+        ------
+        LockedError, ParameterError, TextNotStoredError, DatabaseError
+        """
+        from lshdb.clusters.update import update_clusters
+
+        return self._handle.ask(
+            update_clusters, threshold=threshold, verify=verify, max_bucket=max_bucket,
+            lock_timeout=lock_timeout, memory=memory, workers=workers,
+        )  # fmt: skip
+
+    def edge_state(self) -> EdgeState | None:
+        """What the stored edges cover; None where they were never brought up to date."""
+        from lshdb.clusters.update import edge_state
+
+        return self._handle.ask(edge_state)
+
+    def loss(self, *, threshold: float | None = None) -> Loss | None:
+        """What it costs that buckets over the stored pairs' cap were linked and not compared.
+
+        That is the share of near-duplicate pairs of documents that :meth:`clusters`, :meth:`dedup`
+        and :meth:`neighbors` do not know of. Documents of such a pair may be in one cluster all the
+        same, through others; :meth:`dedup` looks for them once more among what it would keep.
+
+        Parameters
+        ----------
+        threshold : float, optional
+            Of pairs at least as similar; the index's own by default.
+
+        Returns
+        -------
+        Loss or None
+            None where no pairs are stored, or nothing is here to tell. Where large buckets were
+            linked this is one pass over the postings and the pairs, and a sample: see
+            ``search/loss.py``.
+        """
+        from lshdb.search.loss import loss_of_stored
+
+        return self._handle.ask(loss_of_stored, threshold)
+
+    def clusters(
+        self,
+        *,
+        threshold: float | None = None,
+        min_size: int = 2,
+        linkage: Linkage = "component",
+        update: bool = True,
+        lock_timeout: float = 60.0,
+    ) -> Clusters:
+        """Documents that tell the same story, the largest groups first.
+
+        Parameters
+        ----------
+        threshold : float, optional
+            Lowest similarity of an edge; the index's own by default.
+        min_size : int
+            Fewest documents of a cluster.
+        linkage : {"component", "representative"}
+            A chain a - b - c, with a unlike c, is one cluster; or is cut so that every member is
+            similar to its representative, the one that came in first.
+        update : bool
+            Bring edges and clusters up to date first, see :meth:`update_clusters`. That writes to
+            the index, and is done when this method is called; taking items only reads. Without,
+            nothing is written, and of documents that came in since the last update only exact
+            copies of a member are in a cluster.
+        lock_timeout : float
+            Seconds to wait for another writer, where there is something to bring up to date.
+
+        Returns
+        -------
+        iterator of Cluster
+            Its ``state`` says which cap on buckets is in force.
+
+        Raises
+        ------
+        ParameterError
+            Also where ``update`` is false and edges were never found so far down.
+        LockedError, DatabaseError
+        """
+        from lshdb.clusters.listing import Clusters
+
+        return self._handle.ask(
+            Clusters, self._handle, threshold=threshold, min_size=min_size, linkage=linkage,
+            update=update, lock_timeout=lock_timeout,
+        )  # fmt: skip
+
+    def dedup(
+        self,
+        *,
+        keep: Keep = "first",
+        threshold: float | None = None,
+        against: bool = False,
+        since: int | str | None = None,
+        only: Only = "all",
+        update: bool = True,
+        lock_timeout: float = 60.0,
+    ) -> Deduplication:
+        """For each document, whether to keep it, and if not, which one repeats it.
+
+        A dropped document is verified to be similar to the one that is kept in its place. No two
+        that are kept are a pair that the index finds: one that shares a bucket, also a large one,
+        and is verified. A pair at the threshold shares none with probability ``1 - params.recall``;
+        such a pair may be kept. Documents that came in after the stored pairs were last brought up
+        to date are not looked at (``update=False``).
+
+        What would be kept is compared in its large buckets, up to 32 million pairs by signature.
+        Boilerplate may make more; then ``unchecked`` of the answer estimates how many pairs that
+        leaves among what is kept.
+
+        Parameters
+        ----------
+        keep : str
+            Which of similar documents to keep: ``first``, ``last``, ``longest``, ``shortest``, or
+            ``field:NAME`` (``field:-NAME``) for the largest (smallest) value of a column of
+            ``document``.
+        threshold : float, optional
+            From which similarity on a document is dropped; the index's own by default.
+        against : bool
+            Drop only documents of the newest add, and only for older ones.
+        since : int or "last", optional
+            With ``against``: what is new begins with this batch.
+        only : {"all", "keep", "drop"}
+            Which decisions to give.
+        update, lock_timeout
+            As for :meth:`clusters`.
+
+        Returns
+        -------
+        iterator of Decision
+            In the order in which the documents came in.
+
+        Raises
+        ------
+        ParameterError, LockedError, DatabaseError
+        """
+        from lshdb.clusters.deduplication import Deduplication
+
+        return self._handle.ask(
+            Deduplication, self._handle, keep=keep, threshold=threshold, against=against,
+            since=since, only=only, update=update, lock_timeout=lock_timeout,
+        )  # fmt: skip
+
+    def filter(
+        self,
+        path: Path_,
+        *,
+        key_field: str = "id",
+        keep: Keep = "first",
+        threshold: float | None = None,
+        against: bool = False,
+        since: int | str | None = None,
+        update: bool = True,
+        lock_timeout: float = 60.0,
+        max_document_bytes: int = MAX_DOCUMENT_BYTES,
+    ) -> Survivors:
+        """The lines of a JSON Lines file whose documents :meth:`dedup` keeps, byte for byte.
+
+        Lines that hold no document of the index are kept as well; ``counts`` says how many. A file
+        of which no line holds one is refused, before any line is given.
+
+        Parameters
+        ----------
+        path : path-like
+            Plain, ``.gz`` or ``.zst``; ``-`` for standard input.
+        key_field : str
+            The field with the key.
+        keep, threshold, against, since, update, lock_timeout
+            As for :meth:`dedup`; a ``field:NAME`` is one of the lines.
+        max_document_bytes : int
+            The longest line that is looked into, as for :func:`lshdb.read_documents`. A longer one
+            is passed on in pieces, unheld, and counted as ``too_long``.
+
+        Raises
+        ------
+        InputError
+            The file cannot be read, or not to its end; or no line of it (of standard input, none
+            of the first thousand) holds a document of the index, which says what it looks like.
+        ParameterError, LockedError, DatabaseError
+        """
+        from lshdb.clusters.filter import Survivors
+
+        return self._handle.ask(
+            Survivors, self._handle, path, key_field=key_field, keep=keep, threshold=threshold,
+            against=against, since=since, update=update, lock_timeout=lock_timeout,
+            max_document_bytes=max_document_bytes,
+        )  # fmt: skip
+
+    def neighbors(
+        self,
+        *,
+        top: int = 10,
+        threshold: float | None = None,
+        update: bool = True,
+        lock_timeout: float = 60.0,
+    ) -> Neighbors:
+        """For every document the most similar ones, from the edges that are kept.
+
+        Parameters
+        ----------
+        top : int
+            Most neighbours of a document.
+        threshold : float, optional
+            Lowest similarity; the index's own by default.
+        update, lock_timeout
+            As for :meth:`clusters`.
+
+        Returns
+        -------
+        iterator of Neighbor
+            Those of a document together, the most similar first.
+
+        Raises
+        ------
+        ParameterError, LockedError, DatabaseError
+        """
+        from lshdb.clusters.listing import Neighbors
+
+        return self._handle.ask(
+            Neighbors, self._handle, top=top, threshold=threshold, update=update,
+            lock_timeout=lock_timeout,
+        )  # fmt: skip
 
     def contract(
         self,
         path: Path_,
         *,
         threshold: float | None = None,
-        linkage: str = "component",
+        linkage: Linkage = "component",
         repeat: bool = False,
         drop_loops: bool = False,
         update: bool = True,
@@ -523,66 +1077,16 @@ class Index(Upkeep):
         """
         from lshdb.clusters.contraction import contract_links
 
-        level = self._asked_level(threshold)
-        return contract_links(
-            path,
-            params=self.params,
-            threshold=level,
-            linked=lambda: self._linked(level, update, lock_timeout),
-            linkage=linkage,
-            repeat=repeat,
-            drop_loops=drop_loops,
-            on_reject=on_reject,
-        )
-
-    # Looking
-
-    def join(
-        self, other: Index, *, threshold: float | None = None, verify: str | None = None
-    ) -> Iterator[Pair]:
-        """All near-duplicate pairs of a document here and one of another index, streamed.
-
-        Parameters
-        ----------
-        other : Index
-            Made with equal parameters; threshold, recall and store_text may differ.
-        threshold, verify
-            As for :meth:`pairs`; exact by default where both store texts.
-
-        Returns
-        -------
-        iterator of Pair
-            ``key1`` here, ``key2`` in the other; an index joined with itself gives each pair both
-            ways, and each document with itself. It reads the postings of both from end to end, or
-            where one is much smaller, looks its buckets up in the other.
-
-        Raises
-        ------
-        ParameterMismatchError, ParameterError, TextNotStoredError, TokenizerError, DamageError
-        """
-        from lshdb.search.join import join_stores
-
-        check_index("other", other)
-
-        level = self._asked_level(threshold, verify)
-        found = join_stores(self._store, other._store, self._family, threshold=level, verify=verify)
-        return self._store.while_open(other._store.while_open(found))
-
-    def show(self, key: str) -> ShownDocument:
-        """A document with all that is stored of it.
-
-        Raises
-        ------
-        KeyNotFoundError, ParameterError
-        """
-        check_key("key", key)
-        with self._store.reading() as snapshot:
-            return show_document(snapshot, self.params, key)
+        return self._handle.ask(
+            contract_links, path, threshold=threshold, linkage=linkage, repeat=repeat,
+            drop_loops=drop_loops, update=update, lock_timeout=lock_timeout, on_reject=on_reject,
+        )  # fmt: skip
 
     def batches(self) -> list[StoredBatch]:
         """What was added and when, oldest first; one batch is one commit."""
-        with self._store.reading() as snapshot:
-            return list(snapshot.batches())
+        from lshdb.search.lookup import list_batches
+
+        return self._handle.ask(list_batches)
 
     def stats(
         self, *, max_bucket: int | str | None = None, count_buckets: bool = False
@@ -600,15 +1104,7 @@ class Index(Upkeep):
         """
         from lshdb.maintain.stats import gather_stats
 
-        check_limits(max_bucket)
-        with self._store.reading() as snapshot:
-            return gather_stats(
-                self._store,
-                snapshot,
-                self._family,
-                max_bucket=max_bucket if isinstance(max_bucket, int) else None,
-                count_buckets=count_buckets,
-            )
+        return self._handle.ask(gather_stats, max_bucket=max_bucket, count_buckets=count_buckets)
 
     def sql(
         self,
@@ -642,4 +1138,383 @@ class Index(Upkeep):
         """
         from lshdb.search.sql import run_sql
 
-        return run_sql(self._store, statement, parameters, timeout=timeout)
+        return self._handle.ask(run_sql, statement, parameters, timeout=timeout)
+
+    # Other indexes
+
+    def copy(self, path: Path_, *, database: str | None = None, schema: str | None = None) -> None:
+        """Copy the index as it is now, while others read it and write to it.
+
+        The copy holds one committed state and keeps the uuid: it is the same index at one moment.
+        Where both are written to afterwards, their files must not be exchanged.
+
+        Parameters
+        ----------
+        path : path-like
+            Directory to be made; its parent must exist.
+        database : str, optional
+            URL of the copy's database, where it is not to be ``index.db`` in the directory,
+            wherever the database of this index lies.
+
+        Raises
+        ------
+        IndexExistsError
+            Something is at the path already.
+        ParameterError
+            The path lies inside the index.
+        LockedError
+            Another process is making the same copy.
+        DamageError, DatabaseError, LshdbError
+            The index cannot be read or the copy not written; there is no copy.
+
+        Notes
+        -----
+        As fast as the files can be read and written, without memory to speak of. The copy is
+        synced and then renamed into place: killed before the end, there is none.
+        """
+        from lshdb.storage.place.copy import copy_index
+
+        place = DatabasePlace(database, schema)
+        self._handle.ask(lambda store, _: copy_index(store, Path(path), place=place))
+
+    def export(
+        self,
+        path: Path_,
+        *,
+        format: TableFormat = "jsonl",
+        on_progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """Write the index as it is now to files in open formats, while others write to it.
+
+        Everything that is needed to make it again: documents with their texts, batches, signatures,
+        postings, edges and clusters; ``docs/export.md`` describes them.
+        :meth:`lshdb.Index.from_export` makes an index of them.
+
+        Parameters
+        ----------
+        path : path-like
+            Directory to be made; its parent must exist.
+        format : {"jsonl", "parquet"}
+            Of the tables; postings too are a Parquet file, or else ``.npy``. Parquet needs the
+            extra ``lshdb[parquet]``.
+        on_progress : callable, optional
+            Called with the number of documents written so far.
+
+        Raises
+        ------
+        IndexExistsError
+            Something is at the path already.
+        ParameterError
+            There is no such format, or the path lies inside the index.
+        DamageError
+            Signatures or texts are not what was written.
+        LockedError, DatabaseError, LshdbError
+            Also where pyarrow is not installed; there is no export.
+
+        Notes
+        -----
+        Streamed; memory is that of some thousand documents. The directory is synced and then
+        renamed into place: killed before the end, there is none.
+        """
+        from lshdb.exchange.exporter import export_store
+
+        self._handle.ask(
+            lambda store, _: export_store(store, Path(path), tables=format, on_progress=on_progress)
+        )
+
+    def reindex(
+        self,
+        path: Path_,
+        *,
+        tokenizer: Tokenizer | str | None = None,
+        database: str | None = None,
+        schema: str | None = None,
+        workers: int | None = None,
+        on_commit: Callable[[AddResult], None] | None = None,
+        **parameters: Any,
+    ) -> AddResult:
+        """Make another index of the stored texts, with other parameters.
+
+        What is not given is as it is here. Where one of threshold, recall, bands, rows and
+        num_perm is given, bands and rows are chosen as for a new index, for this index's recall
+        unless another is given. Another unit brings its own k and its own way with letter case,
+        another metric, which must take the same bodies, its own scheme, threshold and signature;
+        another scheme, whose slots are bits where they were words, its own signature and width.
+
+        Documents come in the same order, with their keys and sources and the times at which they
+        first and last came in. Their batches are those of the new index.
+
+        Parameters
+        ----------
+        path : path-like
+            Directory to be made; its parent must exist.
+        tokenizer, database, **parameters
+            As for :meth:`lshdb.Index.create`.
+        workers : int, optional
+            Threads that sign; one a core by default.
+        on_commit : callable, optional
+            Called after each commit with the counts so far.
+
+        Returns
+        -------
+        AddResult
+
+        Raises
+        ------
+        TextNotStoredError
+            The index was made without texts.
+        ParameterError
+            A value is out of range, there is no such parameter, or the path lies inside the index.
+        IndexExistsError
+            Something is at the path already.
+        TokenizerError, LockedError, DamageError, DatabaseError
+
+        Notes
+        -----
+        The new index is there when it is whole: killed before, or on any error, there is none.
+        This one is read in the state that it has at the beginning. Memory as for :meth:`add`.
+        """
+        from lshdb.ingest.reindex import reindex_store
+
+        place = DatabasePlace(database, schema)
+        return self._handle.ask(
+            lambda store, family: reindex_store(
+                store, Path(path), family=family, tokenizer=tokenizer, place=place,
+                workers=workers, on_commit=on_commit, given=parameters,
+            )
+        )  # fmt: skip
+
+    def merge(
+        self,
+        *others: Index,
+        on_conflict: OnConflict = "replace",
+        lock_timeout: float = 60.0,
+        on_commit: Callable[[AddResult], None] | None = None,
+    ) -> AddResult:
+        """Take over the documents of other indexes, without signing any of them again.
+
+        One index after the other, in batches that are committed as they fill, all of them one add.
+        A content that is here already shares its signature. Documents keep the times at which they
+        first and last came in; of a key that both have the earlier index says the first.
+
+        Parameters
+        ----------
+        *others : Index
+            Made with the same parameters; bands, rows, threshold, recall and stored texts may
+            differ, but an index that stores texts takes nothing from one that stores none. Each is
+            read in the state that it has when the merge begins, and is not changed.
+        on_conflict : {"replace", "skip", "error"}
+            What becomes of a key that is here, or in an earlier one of the others, with another
+            text. The same text is always left as it is.
+        lock_timeout : float
+            Seconds to wait for another writer of this index.
+        on_commit : callable, optional
+            Called after each commit with the counts so far.
+
+        Returns
+        -------
+        AddResult
+
+        Raises
+        ------
+        ParameterMismatchError
+            A parameter that decides about signatures differs; names both values.
+        ParameterError
+            This index is one of the others, or one of them is no index.
+        TextNotStoredError
+            This index stores texts and another does not.
+        ConflictError
+            ``on_conflict="error"`` and a key is here with another text.
+        DamageError
+            Signatures or texts of another index are not what was written.
+        LockedError, DatabaseError
+
+        Notes
+        -----
+        Whatever is raised, batches that were committed before stay; merging again leaves them
+        unchanged and adds the rest. Cost and memory go with what comes in.
+        """
+        from lshdb.ingest.merge import merge_stores
+
+        for number, other in enumerate(others, start=1):
+            _check_index(f"index {number} to merge", other)
+        return self._handle.ask(
+            lambda store, _: merge_stores(
+                store, [other._handle.ask(current_store) for other in others],
+                on_conflict=on_conflict, lock_timeout=lock_timeout, on_commit=on_commit,
+            )
+        )  # fmt: skip
+
+    # Upkeep
+
+    def compact(self, *, lock_timeout: float = 60.0) -> RewriteResult:
+        """Give back the space of documents that were removed or replaced.
+
+        Signatures that no document has any longer are left out of a new signature file, together
+        with their postings and edges; what is left becomes one posting run; free pages of the
+        database go back to the file system. Documents, clusters and every answer stay the same.
+        :meth:`stats` says how much there is to be gained (``reclaimable_bytes``).
+
+        Parameters
+        ----------
+        lock_timeout : float
+            Seconds to wait for another writer.
+
+        Returns
+        -------
+        RewriteResult
+
+        Raises
+        ------
+        LockedError
+            Another process is writing.
+        DamageError
+            What would be written anew is not as it was written; nothing was changed.
+        DatabaseError
+            The disk or the database failed; nothing was changed, or only the space not given back.
+
+        Notes
+        -----
+        One transaction: killed at any moment, the index is as it was before or as it is after.
+        Readers go on meanwhile, with the state that they see. It needs room for a second copy of
+        the index, about 300 MiB of memory and 8 bytes for each signature, and time as for reading
+        and writing all but the texts.
+        """
+        from lshdb.maintain.rewrite import compact_store
+
+        return self._handle.ask(lambda store, _: compact_store(store, lock_timeout=lock_timeout))
+
+    @staticmethod
+    def reband(
+        path: Path_,
+        *,
+        threshold: float | None = None,
+        recall: float | None = None,
+        bands: int | None = None,
+        rows: int | None = None,
+        lock_timeout: float = 60.0,
+    ) -> RewriteResult:
+        """Cut the signatures of an index into other bands, for another threshold or recall.
+
+        From the signatures as they are stored: no text is needed, and nothing is signed again. It
+        compacts the index on the way (:meth:`compact`). Edges and clusters are found anew when they
+        are asked for next. An :class:`Index` that is open opens itself again at its next question;
+        an iteration that has begun goes on with the state that it sees.
+
+        Parameters
+        ----------
+        path : path-like
+        threshold, recall, bands, rows : optional
+            As for :meth:`Index.create`; what is not given is as it is, but for bands and rows,
+            which are chosen by threshold and recall.
+        lock_timeout : float
+            Seconds to wait for another writer.
+
+        Returns
+        -------
+        RewriteResult
+
+        Raises
+        ------
+        ParameterError
+            Nothing is given, a value is out of range, or the signatures have too few slots for it.
+        IndexNotFoundError, LockedError, DamageError, DatabaseError
+            As for :meth:`compact`.
+
+        Notes
+        -----
+        Killed at any moment, the index is as it was before or as it is after. The cost is that of
+        :meth:`compact`.
+        """
+        from lshdb.maintain.rewrite import reband_index
+
+        options = {"threshold": threshold, "recall": recall, "bands": bands, "rows": rows}
+        given = {name: value for name, value in options.items() if value is not None}
+        return reband_index(Path(path), given, lock_timeout=lock_timeout)
+
+    @staticmethod
+    def upgrade(path: Path_, *, lock_timeout: float = 60.0) -> tuple[str | None, str]:
+        """Bring an index's schema up to date, in one transaction.
+
+        Returns
+        -------
+        tuple of str
+            Revision before (None for none), and after.
+
+        Raises
+        ------
+        IndexNotFoundError, LockedError, DatabaseError
+        FormatError
+            The index was made by a newer version.
+        """
+        from lshdb.maintain.upgrade import upgrade_index
+
+        return upgrade_index(Path(path), lock_timeout=lock_timeout)
+
+    def check(
+        self, *, quick: bool = False, on_note: Callable[[str], None] | None = None
+    ) -> list[Finding]:
+        """Compare everything on disk with what was written; an empty list for a sound index.
+
+        Parameters
+        ----------
+        quick : bool
+            Look at headers, counts and small tables alone; see ``docs/check.md`` for what is then
+            not seen.
+        on_note : callable, optional
+            Called with what is worth knowing and no damage, a sentence each.
+        """
+        from lshdb.maintain.check import check_store
+
+        return self._handle.ask(lambda store, _: check_store(store, quick=quick, on_note=on_note))
+
+    @staticmethod
+    def repair(
+        path: Path_,
+        *,
+        tokenizer: Tokenizer | str | None = None,
+        lock_timeout: float = 60.0,
+        workers: int | None = None,
+    ) -> RepairResult:
+        """Check an index, and where anything is damaged, make it anew of all that can be proved.
+
+        What has a good source is worked out again: signatures, postings, copies and counts. Other
+        documents are moved into a file beside the index and named. Edges and clusters are found
+        again when they are asked for. See ``docs/check.md``.
+
+        Parameters
+        ----------
+        path : path-like
+        tokenizer : Tokenizer or str, optional
+            As for :meth:`open`.
+        lock_timeout : float
+            Seconds to wait for another writer.
+        workers : int, optional
+            Threads that sign; one a core by default.
+
+        Returns
+        -------
+        RepairResult
+            Without findings nothing was changed.
+
+        Raises
+        ------
+        IndexNotFoundError, FormatError, ParameterMismatchError, DamageError
+            There is no index, or what names its parameters is damaged; nothing was changed.
+        LockedError, DatabaseError, TokenizerError
+            Nothing was changed.
+        """
+        from lshdb.maintain.repair import repair_index
+
+        return repair_index(
+            Path(path), tokenizer=tokenizer, lock_timeout=lock_timeout, workers=workers
+        )
+
+
+def _check_index(name: str, value: object) -> None:
+    """Refuse what is no open index, such as a path, or a list of indexes."""
+    if not isinstance(value, Index):
+        raise ParameterError(
+            f"{name} is {value!r:.80}, of type {type(value).__name__}; expected an open Index",
+            hint="open it with Index.open(path); give several one by one, a list as *indexes",
+        )

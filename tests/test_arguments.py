@@ -181,13 +181,17 @@ def test_one_thing_in_place_of_documents(documents: Any, numbered: Index) -> Non
 
 
 def test_queries_are_pairs_or_documents(numbered: Index) -> None:
-    wrong: list[Any] = [["ab"], [("a",)], [(1, "x")], [("a", "b", "c")], [None], [5], [{"a": "b"}]]
+    wrong: list[Any] = [[("a",)], [(1, "x")], [("a", "b", "c")], [None], [5], [{"a": "b"}]]
     for documents in wrong:
         with pytest.raises(InputError, match="expected"):
             list(numbered.query_many(documents))
     given: list[Any] = [DOCUMENT, ("q", "another text"), ["r", "another text"]]
     answers = numbered.query_many(iter(given))
     assert [(key, len(hits)) for key, hits in answers] == [("1", 0), ("q", 1), ("r", 1)]
+    bare: list[Any] = ["another text", ["another", "text", "here"], ("q", "another text")]
+    answers = numbered.query_many(bare)
+    assert [key for key, _ in answers] == ["0", "1", "q"]
+    assert [key for key, _ in answers] == ["0", "1", "q"], "a list can be asked again"
 
 
 @pytest.mark.parametrize("key", [1, b"1", ["1"], ("1",), {"1"}, 1.0, DOCUMENT])

@@ -21,6 +21,7 @@ from benchmarks import (
     make_corpus,
     nightly,
     pairing,
+    query_ways,
     querying,
     scale,
     signing,
@@ -353,3 +354,10 @@ def test_a_large_corpus_is_built_step_by_step(
 def test_queries_go_to_a_generated_index_as_well(capsys: pytest.CaptureFixture[str]) -> None:
     querying.main(["--generated", "60", "--queries", "5", "--repeats", "1"])
     assert "60 documents, 5 queries" in capsys.readouterr().out
+
+
+def test_every_way_to_query_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    query_ways.main(["--documents", "50", "--seconds", "0.05", "--threads", "1,2"])
+    printed = capsys.readouterr().out
+    for way in ("query, 1 threads", "query, 2 threads", "query_many, workers=1", "processes"):
+        assert way in printed

@@ -20,7 +20,7 @@ from benchmarks.peers._contract import (
     Source,
 )
 from lshdb import AllRejectedError, Index, read_documents
-from lshdb.params.options import choose_params
+from lshdb.params.options import CreateOptions
 from lshdb.shingling import Shingler, canonical_content, shingle_hashes
 from lshdb.signatures import canonical_contents, sign_contents
 from lshdb.signatures.contents import sketch
@@ -30,7 +30,7 @@ _CHARACTERS_A_TASK = 2**20
 
 
 def signer(variant: str, threads: int) -> Signer:
-    params = choose_params(num_perm=NUM_PERM, k=WORDS_A_SHINGLE, scheme=variant)
+    params = CreateOptions(num_perm=NUM_PERM, k=WORDS_A_SHINGLE, scheme=variant).params()
     shingler = Shingler.of(params)
 
     def sign(texts: list[str]) -> NDArray[np.uint32]:

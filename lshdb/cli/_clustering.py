@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from lshdb import Index
+from lshdb.arguments import Verify
 from lshdb.cli._options import lock_option, max_bucket_option, memory_option
 from lshdb.cli._output import note
 from lshdb.cli._searching import in_words
@@ -69,7 +70,7 @@ def update_edges(
     index: Index,
     *,
     threshold: float | None,
-    verify: str | None,
+    verify: Verify | None,
     max_bucket: int | str | None,
     memory: int,
     no_update: bool,

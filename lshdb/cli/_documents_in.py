@@ -19,6 +19,7 @@ from lshdb import (
     LshdbError,
     Rejected,
 )
+from lshdb.arguments import OnConflict
 from lshdb.cli._errors import interruption
 from lshdb.cli._labels import described
 from lshdb.cli._output import note
@@ -124,7 +125,7 @@ def add_watched(
     *,
     source: str,
     lock_timeout: float,
-    on_conflict: str = "replace",
+    on_conflict: OnConflict = "replace",
     max_errors: int | None = None,
     workers: int | None = None,
     report_rejected: bool = True,

@@ -14,14 +14,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import Field, fields
+from typing import Any, TypeVar, get_args
 
 import click
 
+from lshdb.arguments import Digits
 from lshdb.cli._labels import UNIT_NAMES
 from lshdb.cli._output import FORMATS
 from lshdb.documents import INPUT_FORMATS, MAX_DOCUMENT_BYTES
 from lshdb.params.metrics import DTYPES, METRICS
+from lshdb.params.options import CreateOptions
 
 __all__ = [
     "READING",
@@ -126,114 +129,45 @@ def database_options(function: Function) -> Function:
     )(function)
 
 
-CREATION_OPTIONS = (
-    # No option has a default of its own: what is not given is the library's to choose, and of an
-    # index that is there only what is given is compared.
-    click.option(
-        "--metric",
-        type=click.Choice(list(METRICS)),
-        help="What similarity is: of texts, of weighted tokens, of vectors (cosine, l1, l2) or of "
-        "bits (hamming, jaccard-bits).  [default: jaccard]",
-    ),
-    click.option(
-        "--threshold",
-        type=float,
-        metavar="T",
-        help="Similarity from which on documents are near-duplicates, or for hamming, l1 and l2 "
-        "the distance up to which.  [default: 0.8; none for a distance]",
-    ),
-    click.option(
-        "--recall",
-        type=float,
-        metavar="P",
-        help="Probability of finding a pair at the threshold; chooses bands and rows.  "
-        "[default: 0.99]",
-    ),
-    click.option("--bands", type=int, metavar="B", help="Bands, with --rows in place of --recall."),
-    click.option("--rows", type=int, metavar="R", help="Rows of a band."),
-    click.option(
-        "--num-perm",
-        type=int,
-        metavar="N",
-        help="Signature slots.  [default: 128; for vectors and bits what the bands need]",
-    ),
-    click.option(
-        "--scheme",
-        type=click.Choice(SCHEMES),
-        help="Family of hash functions, one of the metric's: "
-        + "; ".join(f"{name} {' or '.join(kind.schemes)}" for name, kind in METRICS.items())
-        + ".  [default: the first]",
-    ),
-    click.option("--seed", type=int, metavar="N", help="Of the hash functions.  [default: 1]"),
-    click.option(
-        "--dim",
-        type=int,
-        metavar="N",
-        help="Numbers of a vector, or bits.  [default for add: as in the input; init needs it]",
-    ),
-    click.option(
-        "--dtype",
-        type=click.Choice(DTYPES),
-        help="How the numbers of vectors are kept.  [default for add: as in the input; else "
-        "float32]",
-    ),
-    click.option(
-        "--width",
-        type=float,
-        metavar="A",
-        help="For l1 and l2: of the pieces that projections are cut into; for scheme unary the "
-        "largest number.  [default: chosen with the bands; unary needs it]",
-    ),
-    click.option(
-        "--unit",
-        type=click.Choice(list(UNIT_NAMES)),
-        help="What shingles are made of.  [default: word]",
-    ),
-    click.option(
-        "--k",
-        type=int,
-        metavar="K",
-        help="Units of a shingle.  [default: 5 words or tokens, 9 characters or bytes, 3 lines, "
-        "2 tokens of a URL]",
-    ),
-    click.option("--bag", is_flag=True, default=None, help="Count repeated shingles."),
-    click.option(
-        "--lowercase/--keep-case",
-        default=None,
-        help="Whether letter case is folded.  [default: yes for word, char, line and url]",
-    ),
-    click.option("--strip-accents", is_flag=True, default=None, help="Drop accents."),
-    click.option(
-        "--strip-punctuation",
-        is_flag=True,
-        default=None,
-        help="Turn punctuation and symbols into blanks.",
-    ),
-    click.option(
-        "--digits",
-        type=click.Choice(["keep", "zero"]),
-        help="Keep numbers, or make every one 0.  [default: keep]",
-    ),
-    click.option(
-        "--stop-tokens",
-        type=click.Path(exists=True, dir_okay=False),
-        callback=_tokens,
-        metavar="FILE",
-        help="Tokens to leave out of URLs, in place of the default list.",
-    ),
-    click.option(
-        "--tokenizer", metavar="NAME", help="An installed tokenizer; implies --unit tokenizer."
-    ),
-    click.option(
-        "--no-text",
-        "--no-vectors",
-        "no_text",
-        is_flag=True,
-        default=None,
-        help="Do not store texts, or vectors: a smaller index, whose similarities are estimates.",
-    ),
-    database_options,
-)
+_CHOICES: dict[str, list[str]] = {
+    "metric": list(METRICS),
+    "scheme": SCHEMES,
+    "dtype": list(DTYPES),
+    "unit": list(UNIT_NAMES),
+    "digits": list(get_args(Digits)),
+}
+_NUMBERS = {"float": float, "int": int}
+_FLAGS: dict[str, tuple[str, ...]] = {
+    "lowercase": ("--lowercase/--keep-case",),
+    "store_text": ("--no-text", "--no-vectors", "no_text"),
+}
+"""Flags that are not named as their field is."""
+
+
+def _creation_option(field: Field[Any]) -> Callable[[Function], Function]:
+    """The option of a field of ``CreateOptions``.
+
+    None has a default of its own: what is not given is the library's to choose, and of an index
+    that is there only what is given is compared.
+    """
+    name, kind = field.name, str(field.type).removesuffix(" | None")
+    how: dict[str, Any] = {"help": field.metadata["help"], "metavar": field.metadata["metavar"]}
+    names: tuple[str, ...] = ("--" + name.replace("_", "-"),)
+    if name in _CHOICES:
+        how["type"] = click.Choice(_CHOICES[name])
+    elif name == "stop_tokens":
+        how |= {"type": click.Path(exists=True, dir_okay=False), "callback": _tokens}
+    elif kind == "bool":
+        names = _FLAGS.get(name, names)
+        how["default"] = None
+        if "/" not in names[0]:
+            how["is_flag"] = True
+    else:
+        how["type"] = _NUMBERS.get(kind, str)
+    return click.option(*names, **how)
+
+
+CREATION_OPTIONS = (*map(_creation_option, fields(CreateOptions)), database_options)
 
 
 def creation_options(function: Function) -> Function:

@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from lshdb import Document, InputError, Rejected, read_documents
+from lshdb.arguments import OnConflict
 from lshdb.cli._cells import harmless
 from lshdb.cli._documents_in import (
     add_watched,
@@ -69,7 +70,7 @@ def command(
     paths: tuple[str, ...],
     *,
     input_format: str,
-    on_conflict: str,
+    on_conflict: OnConflict,
     max_errors: int | None,
     workers: int | None,
     lock_timeout: float,

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from lshdb import Index
+from lshdb.arguments import Linkage
 from lshdb.cli._clustering import linkage_option, linking_options, update_edges
 from lshdb.cli._interrupts import prompt_interrupts
 from lshdb.cli._options import Command, index_argument, listing_options
@@ -26,7 +27,7 @@ COLUMNS = (Column("cluster"), Column("size", "number"), Column("key"))
 @linking_options
 @listing_options
 def command(
-    index_path: str, *, min_size: int, linkage: str, output_format: str | None, **linking: Any
+    index_path: str, *, min_size: int, linkage: Linkage, output_format: str | None, **linking: Any
 ) -> None:
     """List groups of documents of INDEX that near-duplicate pairs join, the largest first.
 

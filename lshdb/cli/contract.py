@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from lshdb import Index, Rejected
+from lshdb.arguments import Linkage
 from lshdb.cli._clustering import linkage_option, linking_options, update_edges
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._interrupts import prompt_interrupts
@@ -49,7 +50,7 @@ def command(
     repeat: bool,
     drop_loops: bool,
     mapping: str | None,
-    linkage: str,
+    linkage: Linkage,
     output_format: str | None,
     **linking: Any,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from lshdb import Index, PairCount
+from lshdb.arguments import Only
 from lshdb.cli._clustering import linking_options, update_edges
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._interrupts import prompt_interrupts
@@ -81,7 +82,7 @@ def command(
     keep: str,
     against: bool,
     since: int | str | None,
-    only: str,
+    only: Only,
     filtered: str | None,
     key_field: str,
     max_document_bytes: int,

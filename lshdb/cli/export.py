@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
+from lshdb.arguments import TableFormat
 from lshdb.cli._options import Command, index_argument
 from lshdb.cli._output import note
 from lshdb.cli._progress import TaskProgress
@@ -23,7 +24,7 @@ __all__ = ["command"]
     show_default=True,
     help="Format of the tables; parquet needs the extra lshdb[parquet].",
 )
-def command(index_path: str, path: str, *, tables: str) -> None:
+def command(index_path: str, path: str, *, tables: TableFormat) -> None:
     """Write INDEX, as of its last commit, to files in DIR, a new or empty folder.
 
     Writes documents with their texts, batches, signatures, postings, edges and clusters. That is

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
+from lshdb.arguments import Verify
 from lshdb.cli._interrupts import prompt_interrupts
 from lshdb.cli._options import Command, listing_options, search_options
 from lshdb.cli._output import print_listing
@@ -24,7 +25,7 @@ def command(
     path_b: str,
     *,
     threshold: float | None,
-    verify: str | None,
+    verify: Verify | None,
     output_format: str | None,
 ) -> None:
     """List all near-duplicate pairs of a document of INDEX_A and one of INDEX_B.

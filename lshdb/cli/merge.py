@@ -7,6 +7,7 @@ import contextlib
 import click
 
 from lshdb import Index
+from lshdb.arguments import OnConflict
 from lshdb.cli._documents_in import committing, summary
 from lshdb.cli._options import Command, conflict_option, lock_option
 from lshdb.cli._output import note
@@ -20,7 +21,7 @@ __all__ = ["command"]
 @conflict_option
 @lock_option
 def command(
-    index_path: str, paths: tuple[str, ...], *, on_conflict: str, lock_timeout: float
+    index_path: str, paths: tuple[str, ...], *, on_conflict: OnConflict, lock_timeout: float
 ) -> None:
     """Copy the documents of the indexes FROM into INTO, without signing any of them again.
 

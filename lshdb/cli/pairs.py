@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from lshdb import Index, PairSearch
+from lshdb.arguments import Verify
 from lshdb.cli._interrupts import prompt_interrupts
 from lshdb.cli._options import (
     Command,
@@ -46,7 +47,7 @@ def command(
     *,
     since: int | str | None,
     threshold: float | None,
-    verify: str | None,
+    verify: Verify | None,
     max_bucket: int | str | None,
     memory: int,
     output_format: str | None,

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from lshdb import Answer, Document, Hit, Index, Rejected, read_documents
+from lshdb.arguments import Verify
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._labels import element_in_words
 from lshdb.cli._options import (
@@ -84,7 +85,7 @@ def command(
     probe_limit: int | None,
     workers: int | None,
     threshold: float | None,
-    verify: str | None,
+    verify: Verify | None,
     vector: Any,
     input_format: str,
     output_format: str | None,

@@ -21,7 +21,7 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
@@ -29,13 +29,18 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.arguments import check_choice
 from lshdb.arrays import distinct
 from lshdb.clusters.listing import LINKAGES, cluster_labels
+from lshdb.clusters.update import NO_CAP, bring_up_to_date, edges_down_to, ready_edges
 from lshdb.disksort.sorted_rows import Scratch, Sums
 from lshdb.documents import Document, Rejected
 from lshdb.documents.formats.links import read_links
-from lshdb.errors import DamageError, ParameterError
+from lshdb.errors import DamageError, IndexChangedError, LshdbError, ParameterError
 from lshdb.params.index_params import IndexParams
+from lshdb.search.verification import asked_level
+from lshdb.signatures.family import Family
+from lshdb.storage.store import Store
 from lshdb.storage.tables.edges import EdgeState
 from lshdb.storage.transactions.snapshot import Snapshot
 
@@ -43,7 +48,6 @@ __all__ = ["Contraction", "contract_links"]
 
 _LINKS = 5000
 
-Linked = Callable[[], AbstractContextManager[tuple[Snapshot, EdgeState]]]
 Labels = Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
@@ -112,41 +116,37 @@ class Contraction(Iterator[tuple[str, str, int]]):
 
 
 def contract_links(
+    store: Store,
+    family: Family,
     path: str | os.PathLike[str],
     *,
-    params: IndexParams,
-    threshold: float,
-    linked: Linked,
+    threshold: float | None,
     linkage: str,
     repeat: bool,
     drop_loops: bool,
+    update: bool,
+    lock_timeout: float,
     on_reject: Callable[[Rejected], None] | None,
 ) -> Contraction:
-    """Contract a file of links; see :meth:`lshdb.Index.contract`.
-
-    Parameters
-    ----------
-    params : IndexParams
-        Parameters of the index, and of the indexes that later rounds make.
-    threshold : float
-        Lowest level of an edge.
-    linked : callable
-        Gives a snapshot with edges down to it, and their method.
-    """
-    if linkage not in LINKAGES:
-        raise ParameterError(f"linkage is {linkage!r}; expected one of {', '.join(LINKAGES)}")
+    """Contract a file of links; see :meth:`lshdb.Index.contract`."""
+    params, level = store.params, asked_level(store, threshold)
+    check_choice("linkage", linkage, LINKAGES)
     if repeat:
         _check_sets(params)
+    ready_edges(store, family, level, update=update, lock_timeout=lock_timeout)
     result = _read(path, on_reject)
     try:
-        with linked() as (snapshot, _):
-            state = snapshot.edges.state()
-            labels = cluster_labels(snapshot, threshold=threshold, linkage=linkage)
+        with store.reading() as snapshot:
+            state = edges_down_to(store, snapshot, level)
+            labels = cluster_labels(snapshot, threshold=level, linkage=linkage)
             _fold(result, snapshot, labels, drop_loops)
-        while repeat and result.merged[-1] and state is not None:
-            with _clustered(result._links, params, state, threshold) as snapshot:
-                labels = cluster_labels(snapshot, threshold=threshold, linkage=linkage)
+        while repeat and result.merged[-1]:
+            with _clustered(result._links, params, state, level) as snapshot:
+                labels = cluster_labels(snapshot, threshold=level, linkage=linkage)
                 _fold(result, snapshot, labels, drop_loops)
+    except IndexChangedError as error:  # the file may not be there to be read again
+        result.close()
+        raise LshdbError(error.message, hint="contract the file again") from error
     except BaseException:
         result.close()
         raise
@@ -239,11 +239,9 @@ def _representatives(snapshot: Snapshot, labels: Labels, nodes: set[str]) -> dic
 def _clustered(
     links: Sums, params: IndexParams, state: EdgeState, threshold: float
 ) -> Iterator[Snapshot]:
-    """Open a temporary index of the sources by their targets, with its clusters."""
-    from lshdb.clusters.update import NO_CAP, update_clusters
+    """An index of the sources by their targets, with its clusters, for as long as it is asked."""
     from lshdb.ingest.add import add_documents
     from lshdb.signatures.families import family_of
-    from lshdb.storage.store import Store
 
     with tempfile.TemporaryDirectory(prefix="lshdb-") as folder:
         path = Path(folder) / "round.lshdb"
@@ -263,7 +261,7 @@ def _clustered(
                 on_reject=None,
                 on_commit=None,
             )
-            update_clusters(
+            bring_up_to_date(
                 store,
                 family,
                 threshold=threshold,

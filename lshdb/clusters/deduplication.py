@@ -16,22 +16,39 @@ sixty bytes each.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.arguments import check_choice
 from lshdb.arrays import distinct
-from lshdb.clusters.listing import stored_edges
+from lshdb.clusters.listing import StoredAnswer, stored_edges
 from lshdb.clusters.missed_pairs import Unlinked
 from lshdb.errors import ParameterError
+from lshdb.params.index_params import IndexParams
 from lshdb.search.components import represent
+from lshdb.search.handle import Handle
 from lshdb.search.loss import PairCount
-from lshdb.storage.tables.edges import Edges
+from lshdb.search.pairs import batch_of, check_since
+from lshdb.signatures.family import Family
+from lshdb.storage.store import Store
+from lshdb.storage.tables.edges import Edges, EdgeState
 from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["KEEPS", "ONLY", "Decision", "Decisions", "FieldValues", "decide", "decisions"]
+__all__ = [
+    "KEEPS",
+    "ONLY",
+    "Decision",
+    "Decisions",
+    "Deduplication",
+    "check_keep",
+    "check_new",
+    "decide",
+    "new_from",
+]
 
 KEEPS = ("first", "last", "longest", "shortest")
 ONLY = ("all", "keep", "drop")
@@ -54,9 +71,11 @@ class Decision:
     kept_key : str or None
         The document that is kept instead; None if this one is kept.
     similarity : float or None
-        How similar the two are.
+        How similar the two are; minus their distance where the metric is one.
     method : str or None
-        How the similarity was found.
+        What gave the similarity.
+    distance : float or None
+        Of a dropped document, where the metric is a distance (``hamming``, ``l1``, ``l2``).
     """
 
     key: str
@@ -64,6 +83,7 @@ class Decision:
     kept_key: str | None
     similarity: float | None
     method: str | None
+    distance: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,21 +116,75 @@ class Decisions:
         return found
 
 
+class Deduplication(StoredAnswer[Decision]):
+    """A decision about every document, in the order in which they came in."""
+
+    def __init__(
+        self,
+        store: Store,
+        family: Family,
+        handle: Handle,
+        /,
+        *,
+        keep: str,
+        against: bool,
+        since: int | str | None,
+        only: str,
+        **asked: Any,
+    ) -> None:
+        check_choice("only", only, ONLY)
+        _field_of(keep, _COLUMNS)
+        check_new(store, against, since)
+        self._keep, self._against, self._since, self._only = keep, against, since, only
+        super().__init__(store, family, handle, keep=keep, against=against, only=only, **asked)
+
+    def _found(
+        self, snapshot: Snapshot, family: Family, state: EdgeState, level: float
+    ) -> Iterator[Decision]:
+        chosen = decide(
+            snapshot, family, state,
+            threshold=level, keep=self._keep, since=new_from(snapshot, self._against, self._since),
+        )  # fmt: skip
+        self.unchecked = chosen.unchecked
+        yield from decisions(snapshot, chosen, family.params, state.method, only=self._only)
+
+
+def check_new(store: Store, against: bool, since: int | str | None) -> None:
+    """Refuse a ``since`` without ``against``, or a batch that there is not.
+
+    Raises
+    ------
+    ParameterError
+    """
+    if since is not None and not against:
+        raise ParameterError("since says what is new for against; it was not asked for")
+    check_since(store, since)
+
+
+def new_from(snapshot: Snapshot, against: bool, since: int | str | None) -> int | None:
+    """The batch with which new documents begin; None where none are told apart."""
+    return batch_of(snapshot, "last" if since is None else since) if against else None
+
+
 def decide(
     snapshot: Snapshot,
+    family: Family,
+    state: EdgeState,
     *,
     threshold: float,
     keep: str,
     since: int | None = None,
     values: FieldValues | None = None,
-    unlinked: Unlinked | None = None,
 ) -> Decisions:
     """Decide which documents to drop.
 
     Parameters
     ----------
     snapshot : Snapshot
-        With edges at least down to the threshold.
+        With edges down to the threshold at least.
+    family : Family
+    state : EdgeState
+        Of those edges.
     threshold : float
     keep : str
         ``first``, ``last``, ``longest``, ``shortest``; or ``field:NAME`` for the document with the
@@ -119,9 +193,7 @@ def decide(
     since : int, optional
         Drop only documents from this batch on, and only for documents before it.
     values : callable, optional
-        Values of the field, if it is not a column.
-    unlinked : Unlinked, optional
-        Finds pairs that are not stored.
+        Values of the field, where it is no column.
 
     Raises
     ------
@@ -129,9 +201,10 @@ def decide(
         ``keep`` is unknown.
     """
     preference = _preference(snapshot, keep, values)
+    unlinked = Unlinked(snapshot, family, state, threshold=threshold, since=since)
     edges = stored_edges(snapshot, threshold)
     decided, gone = _choose(snapshot, edges, preference, since)
-    while unlinked is not None:
+    while True:
         found = unlinked.among(gone)
         if not len(found):
             return replace(decided, unchecked=unlinked.unchecked(gone))
@@ -141,7 +214,6 @@ def decide(
             np.concatenate([edges.similarities, found.similarities]),
         )
         decided, gone = _choose(snapshot, edges, preference, since)
-    return decided
 
 
 def _choose(
@@ -177,7 +249,7 @@ def _choose(
 
 
 def decisions(
-    snapshot: Snapshot, chosen: Decisions, method: str, *, only: str = "all"
+    snapshot: Snapshot, chosen: Decisions, params: IndexParams, method: str, *, only: str
 ) -> Iterator[Decision]:
     """Yield the decision for every document, oldest first.
 
@@ -185,6 +257,7 @@ def decisions(
     ----------
     only : {"all", "keep", "drop"}
     """
+    is_distance = params.kind.is_distance
     rows = snapshot.document_keys()
     while block := list(itertools.islice(rows, _DOCUMENTS)):
         doc_ids = np.array([doc_id for doc_id, _ in block], dtype=np.int64)
@@ -198,7 +271,8 @@ def decisions(
             if drop:
                 kept, similarity = next(of_dropped)
                 if only != "keep":
-                    yield Decision(key, False, names[kept], similarity, method)
+                    distance = 0.0 - similarity if is_distance else None
+                    yield Decision(key, False, names[kept], similarity, method, distance)
             elif only != "drop":
                 yield Decision(key, True, None, None, None)
 
@@ -246,28 +320,43 @@ def _preference(snapshot: Snapshot, keep: str, values: FieldValues | None) -> Ca
         return lambda doc_ids: np.arange(len(doc_ids))
     if keep == "last":
         return lambda doc_ids: np.arange(len(doc_ids))[::-1].copy()
-    descending = True
-    if keep in ("longest", "shortest"):
-        name, descending = "n_chars", keep == "longest"
-    elif keep.startswith("field:") and len(keep) > len("field:"):
-        name = keep.removeprefix("field:")
-        descending, name = not name.startswith("-"), name.removeprefix("-")
-    else:
-        raise ParameterError(
-            f"keep is {keep!r}; expected one of {', '.join(KEEPS)}, field:NAME or field:-NAME"
-        )
+    name, descending = _field_of(keep, _COLUMNS if values is None else None)
     if values is None:
-        if name not in _COLUMNS:
-            raise ParameterError(
-                f"keep is {keep!r}, and documents have no field {name!r}; "
-                f"expected one of {', '.join(_COLUMNS)}",
-                hint="fields of the input are known only when a file is filtered",
-            )
 
         def values(doc_ids: Ids) -> list[object]:
             return snapshot.values_of(doc_ids, name)
 
     return lambda doc_ids: _ranked(values(doc_ids), descending)
+
+
+def _field_of(keep: str, columns: Container[str] | None) -> tuple[str, bool]:
+    """The field that ``keep`` goes by, one of the columns if they are given; and which way round.
+
+    Raises
+    ------
+    ParameterError
+        There is no such way to choose.
+    """
+    if keep in KEEPS:
+        return "n_chars", keep == "longest"
+    if not (isinstance(keep, str) and keep.startswith("field:") and len(keep) > len("field:")):
+        raise ParameterError(
+            f"keep is {keep!r}; expected one of {', '.join(KEEPS)}, field:NAME or field:-NAME"
+        )
+    name = keep.removeprefix("field:")
+    descending, name = not name.startswith("-"), name.removeprefix("-")
+    if columns is not None and name not in columns:
+        raise ParameterError(
+            f"keep is {keep!r}, and documents have no field {name!r}; "
+            f"expected one of {', '.join(_COLUMNS)}",
+            hint="fields of the input are known where a file is filtered",
+        )
+    return name, descending
+
+
+def check_keep(keep: str) -> None:
+    """Refuse what is no way to choose, where fields are those of a file."""
+    _field_of(keep, None)
 
 
 def _ranked(found: list[object], descending: bool) -> Ids:

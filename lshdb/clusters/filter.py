@@ -11,17 +11,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.clusters.deduplication import Decisions
+from lshdb.clusters.deduplication import Decisions, check_keep, check_new, decide, new_from
+from lshdb.clusters.listing import StoredAnswer
+from lshdb.documents import check_document_limit
 from lshdb.documents.formats.raw_lines import RawLine, key_of, read_raw_lines
 from lshdb.documents.formats.recognition import HEAD, is_delimited, look_at
 from lshdb.documents.io.sources import STDIN
 from lshdb.documents.printable import printable
 from lshdb.errors import InputError, ParameterError
-from lshdb.search.loss import PairCount
+from lshdb.search.handle import Handle
+from lshdb.signatures.family import Family
+from lshdb.storage.store import Store
 from lshdb.storage.tables.edges import EdgeState
 from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["FilterCounts", "Survivors", "field_values", "surviving_lines"]
+__all__ = ["FilterCounts", "Survivors"]
 
 _LINES = 1000
 _LINE_BYTES = 4 * 2**20
@@ -56,25 +60,69 @@ class FilterCounts:
         return 99 * (self.kept + self.dropped - self.unknown) < self.unknown
 
 
-class Survivors(Iterator[bytes]):
+class Survivors(StoredAnswer[bytes]):
     """Lines of a file that are kept, byte for byte; one over the limit comes in pieces.
 
     Attributes
     ----------
     counts : FilterCounts
-        Complete when the last line has been given.
+        Of the last iteration that has begun; complete when its last line has been given.
     state, unchecked
-        As in :class:`~lshdb.groups.StoredAnswer`.
+        As of :class:`~lshdb.clusters.listing.StoredAnswer`.
     """
 
-    def __init__(self, lines: Iterator[bytes], counts: FilterCounts) -> None:
-        self._lines = lines
-        self.counts = counts
-        self.state: EdgeState | None = None
-        self.unchecked: PairCount | None = None
+    def __init__(
+        self,
+        store: Store,
+        family: Family,
+        handle: Handle,
+        path: str | os.PathLike[str],
+        /,
+        *,
+        key_field: str,
+        keep: str,
+        against: bool,
+        since: int | str | None,
+        max_document_bytes: int,
+        **asked: Any,
+    ) -> None:
+        self._limit = check_document_limit(max_document_bytes)
+        check_keep(keep)
+        check_new(store, against, since)
+        if keep.startswith("field:") and os.fspath(path) == STDIN:
+            raise ParameterError(
+                "standard input can be read only once, and choosing by a field takes two passes",
+                hint="write it to a file first",
+            )
+        self._path, self._key_field, self._keep = path, key_field, keep
+        self._against, self._since = against, since
+        self.counts = FilterCounts()
+        super().__init__(store, family, handle, path=os.fspath(path), keep=keep, **asked)
 
-    def __next__(self) -> bytes:
-        return next(self._lines)
+    def _found(
+        self, snapshot: Snapshot, family: Family, state: EdgeState, level: float
+    ) -> Iterator[bytes]:
+        self.counts = FilterCounts()
+        chosen = decide(
+            snapshot,
+            family,
+            state,
+            threshold=level,
+            keep=self._keep,
+            since=new_from(snapshot, self._against, self._since),
+            values=field_values(
+                snapshot, self._path, self._keep, key_field=self._key_field, limit=self._limit
+            ),
+        )
+        self.unchecked = chosen.unchecked
+        yield from surviving_lines(
+            snapshot,
+            chosen,
+            self._path,
+            key_field=self._key_field,
+            limit=self._limit,
+            counts=self.counts,
+        )
 
 
 def surviving_lines(
@@ -198,11 +246,6 @@ def field_values(
     """
     if not keep.startswith("field:"):
         return None
-    if os.fspath(path) == "-":
-        raise ParameterError(
-            "standard input can be read only once, but choosing by a field takes two passes",
-            hint="write it to a file first",
-        )
     field = keep.removeprefix("field:").removeprefix("-")
 
     def values(doc_ids: NDArray[np.int64]) -> list[object]:

@@ -10,23 +10,36 @@ Stored edges -> for every document its most similar ones.
 from __future__ import annotations
 
 import itertools
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.arguments import check_choice, check_whole
 from lshdb.arrays import distinct
-from lshdb.errors import ParameterError
+from lshdb.clusters.update import edges_down_to, ready_edges
+from lshdb.params.index_params import IndexParams
 from lshdb.search.candidates import contains
 from lshdb.search.components import connect, represent
-from lshdb.storage.tables.edges import Edges
+from lshdb.search.handle import Handle
+from lshdb.search.listings import Listing
+from lshdb.search.loss import PairCount
+from lshdb.search.verification import asked_level, level_of
+from lshdb.signatures.family import Family
+from lshdb.storage.store import Store
+from lshdb.storage.tables.edges import Edges, EdgeState
 from lshdb.storage.transactions.snapshot import Snapshot
 
 __all__ = [
     "LINKAGES",
     "Cluster",
+    "Clusters",
     "Neighbor",
+    "Neighbors",
+    "StoredAnswer",
     "cluster_labels",
     "clusters_of_edges",
     "find_clusters",
@@ -39,6 +52,7 @@ LINKAGES = ("component", "representative")
 _SIGNATURES = 1000
 
 Ids = NDArray[np.int64]
+_Item = TypeVar("_Item", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +81,95 @@ class _Members:
     counts: Ids
 
 
+class StoredAnswer(Listing[_Item]):
+    """What is answered from stored pairs, item by item.
+
+    Attributes
+    ----------
+    state : EdgeState
+        What those pairs cover, and its ``max_bucket``: buckets over that were linked and not
+        compared. Of the last iteration that has begun.
+    unchecked : PairCount or None
+        Of :meth:`lshdb.Index.dedup` and :meth:`lshdb.Index.filter`: pairs of documents that are
+        kept and may be near-duplicates all the same, as large buckets made too many pairs to
+        compare; None where there are none. Known with the first item.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        family: Family,
+        handle: Handle,
+        /,
+        *,
+        threshold: float | None,
+        update: bool,
+        lock_timeout: float,
+        **said: Any,
+    ) -> None:
+        super().__init__(handle, threshold=threshold, **said)
+        self._threshold = threshold
+        level = asked_level(store, threshold)
+        self.state = ready_edges(store, family, level, update=update, lock_timeout=lock_timeout)
+        self.unchecked: PairCount | None = None
+
+    def _items(self, store: Store, family: Family) -> Iterator[_Item]:
+        """The items of one state, which must still have the edges."""
+        level = level_of(store.params, self._threshold)
+        with store.reading() as snapshot:
+            self.state = edges_down_to(store, snapshot, level)
+            yield from store.while_open(self._found(snapshot, family, self.state, level))
+
+    @abstractmethod
+    def _found(
+        self, snapshot: Snapshot, family: Family, state: EdgeState, level: float
+    ) -> Iterator[_Item]:
+        """The items; a generator."""
+
+
+class Clusters(StoredAnswer[Cluster]):
+    """Clusters, the largest first."""
+
+    def __init__(
+        self,
+        store: Store,
+        family: Family,
+        handle: Handle,
+        /,
+        *,
+        min_size: int,
+        linkage: str,
+        **asked: Any,
+    ) -> None:
+        check_choice("linkage", linkage, LINKAGES)
+        self._min_size, self._linkage = check_whole("min_size", min_size, 2), linkage
+        super().__init__(store, family, handle, linkage=linkage, **asked)
+
+    def _found(
+        self, snapshot: Snapshot, family: Family, state: EdgeState, level: float
+    ) -> Iterator[Cluster]:
+        return find_clusters(
+            snapshot, threshold=level, linkage=self._linkage, min_size=self._min_size
+        )
+
+
+class Neighbors(StoredAnswer["Neighbor"]):
+    """The nearest documents of each."""
+
+    def __init__(
+        self, store: Store, family: Family, handle: Handle, /, *, top: int, **asked: Any
+    ) -> None:
+        self._top = check_whole("top", top, 1)
+        super().__init__(store, family, handle, top=top, **asked)
+
+    def _found(
+        self, snapshot: Snapshot, family: Family, state: EdgeState, level: float
+    ) -> Iterator[Neighbor]:
+        return find_neighbors(
+            snapshot, family.params, threshold=level, method=state.method, top=self._top
+        )
+
+
 def find_clusters(
     snapshot: Snapshot, *, threshold: float, linkage: str, min_size: int
 ) -> Iterator[Cluster]:
@@ -80,15 +183,7 @@ def find_clusters(
     linkage : {"component", "representative"}
     min_size : int
         Fewest documents of a cluster; at least 2.
-
-    Raises
-    ------
-    ParameterError
     """
-    if linkage not in LINKAGES:
-        raise ParameterError(f"linkage is {linkage!r}; expected one of {', '.join(LINKAGES)}")
-    if min_size < 2:
-        raise ParameterError(f"min_size is {min_size}; a cluster has at least 2 documents")
     members = _members(snapshot, threshold, linkage)
     order = np.argsort(members.labels, kind="stable")
     starts = np.flatnonzero(np.diff(members.labels[order], prepend=-1))
@@ -126,13 +221,7 @@ def cluster_labels(
         Sorted distinct signature ids to (those that are in a cluster, the doc_id that each one's
         cluster is called after), as :func:`find_clusters` calls it. Components at the threshold of
         the stored edges are looked up as they lie; other clusters are made once and held.
-
-    Raises
-    ------
-    ParameterError
     """
-    if linkage not in LINKAGES:
-        raise ParameterError(f"linkage is {linkage!r}; expected one of {', '.join(LINKAGES)}")
     if _lie_there(snapshot, threshold, linkage):
         return lambda signature_ids: _stored_labels(snapshot, signature_ids)
     members = _made_of_edges(snapshot, threshold, linkage)
@@ -257,7 +346,10 @@ class Neighbor:
     neighbor : str
         Key of the similar document.
     similarity : float
+        Minus the distance where the metric is one.
     method : {"signature", "exact"}
+    distance : float or None
+        Where the metric is a distance (``hamming``, ``l1``, ``l2``); else None.
     """
 
     key: str
@@ -265,33 +357,33 @@ class Neighbor:
     neighbor: str
     similarity: float
     method: str
+    distance: float | None = field(default=None, compare=False)
 
 
 def find_neighbors(
-    snapshot: Snapshot, *, threshold: float, best: float, method: str, top: int
+    snapshot: Snapshot, params: IndexParams, *, threshold: float, method: str, top: int
 ) -> Iterator[Neighbor]:
     """The ``top`` most similar documents of each, those that came in first among equals.
 
     Documents come in order of signature, a range of signatures at a time; memory does not grow with
-    the index. A document without a neighbour is not listed. ``best`` is the level of exact copies.
+    the index. A document without a neighbour is not listed.
     """
-    if top < 1:
-        raise ParameterError(f"top is {top}; expected at least 1")
     for start in range(0, snapshot.n_signatures, _SIGNATURES_AT_ONCE):
         yield from _of_range(
-            snapshot, start, start + _SIGNATURES_AT_ONCE - 1, threshold, best, method, top
+            snapshot, params, start, start + _SIGNATURES_AT_ONCE - 1, threshold, method, top
         )
 
 
 def _of_range(
     snapshot: Snapshot,
+    params: IndexParams,
     first: int,
     last: int,
     threshold: float,
-    best: float,
     method: str,
     top: int,
 ) -> Iterator[Neighbor]:
+    best, is_distance = params.curve.best, params.kind.is_distance
     similar: dict[int, list[tuple[float, int]]] = {}
     for edges in snapshot.edges.edges_between(first, last, threshold):
         columns = (edges.left.tolist(), edges.right.tolist(), edges.similarities.tolist())
@@ -315,4 +407,5 @@ def _of_range(
         for own, key, _ in documents.get(one, ()):
             others = (each for each in nearest if each[0] != own)
             for rank, (_, other_key, similarity) in enumerate(itertools.islice(others, top), 1):
-                yield Neighbor(key, rank, other_key, similarity, method)
+                distance = 0.0 - similarity if is_distance else None
+                yield Neighbor(key, rank, other_key, similarity, method, distance)

@@ -9,26 +9,28 @@ The first time, and when you ask for a lower threshold, another method or anothe
 done from the beginning. Clusters at a *higher* threshold need no new pass: they are made from the
 edges that suffice.
 
-Decided: edges are found when you ask for clusters, not by ``add``, so a nightly add costs no more
-than it must. The question takes the writer lock while there is something to update, and only reads
-otherwise. All of one update is one transaction.
+Decided: edges are found when clusters are asked for and not by ``add``, so that a night's add costs
+no more than it must. A method that answers from edges brings them up to date when it is called,
+unless told not to; it takes the writer lock only if there is something to do. What it gives then
+only reads. All of one update is one transaction.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.errors import LshdbError
+from lshdb.arguments import check_seconds
+from lshdb.errors import LshdbError, ParameterError
 from lshdb.search.candidates import LeftOut, contains
 from lshdb.search.components import connect
-from lshdb.search.loss import Loss, stored_loss
-from lshdb.search.verified_pairs import MEMORY, find_links
+from lshdb.search.loss import Loss, remember_loss, stored_loss
+from lshdb.search.verification import MEMORY, asked_level, check_limits, choose_method
+from lshdb.search.verified_pairs import find_links
 from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
 from lshdb.storage.tables.edges import EdgeState, EdgeTables
@@ -36,8 +38,18 @@ from lshdb.storage.tables.records import timestamp
 from lshdb.storage.transactions.changes import WriteTransaction
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.writer import Writer
+from lshdb.threads import choose_workers
 
-__all__ = ["MAX_BUCKET", "NO_CAP", "is_current", "update_clusters"]
+__all__ = [
+    "MAX_BUCKET",
+    "NO_CAP",
+    "bring_up_to_date",
+    "edge_state",
+    "edges_down_to",
+    "is_current",
+    "ready_edges",
+    "update_clusters",
+]
 
 MAX_BUCKET = 1000
 """Larger buckets are joined through leaders, not compared, unless you ask for another number."""
@@ -57,13 +69,105 @@ def update_clusters(
     store: Store,
     family: Family,
     *,
+    threshold: float | None,
+    verify: str | None,
+    max_bucket: int | str | None,
+    lock_timeout: float,
+    memory: int,
+    workers: int | None,
+) -> EdgeState:
+    """Bring edges and clusters up to date; see :meth:`lshdb.Index.update_clusters`."""
+    check_limits(max_bucket, memory)
+    level = asked_level(store, threshold)
+    return bring_up_to_date(
+        store,
+        family,
+        threshold=min(level, store.params.level),
+        method=_linking(store, verify),
+        max_bucket=max_bucket,
+        lock_timeout=lock_timeout,
+        memory=memory,
+        workers=choose_workers(workers),
+    )
+
+
+def edge_state(store: Store, family: Family) -> EdgeState | None:
+    """What the stored edges cover; None where they were never brought up to date."""
+    with store.reading() as snapshot:
+        return snapshot.edges.state()
+
+
+def ready_edges(
+    store: Store, family: Family, level: float, *, update: bool, lock_timeout: float
+) -> EdgeState:
+    """The state of edges down to a level, which are brought up to date first if asked.
+
+    Raises
+    ------
+    ParameterError
+        They are not to be updated, and do not reach so far down.
+    LockedError, DatabaseError, LshdbError
+        As :meth:`lshdb.Index.update_clusters` raises them.
+    """
+    check_seconds("lock_timeout", lock_timeout)
+    if not update:
+        with store.reading() as snapshot:
+            return edges_down_to(store, snapshot, level)
+    state = edge_state(store, family)
+    return bring_up_to_date(
+        store,
+        family,
+        threshold=min(level, store.params.level),
+        method=_linking(store, None if state is None else state.method),
+        max_bucket=None,
+        lock_timeout=lock_timeout,
+        memory=MEMORY,
+        workers=choose_workers(None),
+    )
+
+
+def edges_down_to(store: Store, snapshot: Snapshot, level: float) -> EdgeState:
+    """The state of the stored edges.
+
+    Raises
+    ------
+    ParameterError
+        There are none, or none so far down.
+    """
+    state = snapshot.edges.state()
+    if state is None or state.threshold > level:
+        found = (
+            "no"
+            if state is None
+            else f"only down to {store.params.curve.value(state.threshold):g},"
+        )
+        raise ParameterError(
+            f"the index {store.directory.path} has {found} verified edges",
+            hint="bring them up to date with: lshdb clusters INDEX",
+        )
+    return state
+
+
+def _linking(store: Store, verify: str | None) -> str:
+    method = choose_method(verify, store.params)
+    if method == "none":
+        raise ParameterError(
+            "clusters are made of verified pairs; verify 'none' gives candidates alone",
+            hint="use 'signature' or 'exact'",
+        )
+    return method
+
+
+def bring_up_to_date(
+    store: Store,
+    family: Family,
+    *,
     threshold: float,
     method: str,
     max_bucket: int | str | None,
     lock_timeout: float,
     memory: int = MEMORY,
     workers: int = 1,
-    on_loss: Callable[[EdgeState, Loss], None] | None = None,
 ) -> EdgeState:
     """Update edges and clusters if they are not current, and return what they cover.
 
@@ -72,7 +176,7 @@ def update_clusters(
     store : Store
     family : Family
     threshold : float
-        Covers pairs at least down to it.
+        Level, at least down to it.
     method : {"signature", "exact"}
     max_bucket : int or "none", optional
         By default as before, or ``MAX_BUCKET``; "none" compares buckets of any size.
@@ -80,8 +184,6 @@ def update_clusters(
         Seconds to wait for another writer.
     memory, workers : int
         See :func:`~lshdb.search.verified_pairs.find_links`.
-    on_loss : callable, optional
-        Receives what large buckets cost, if that was estimated.
 
     Raises
     ------
@@ -115,8 +217,8 @@ def update_clusters(
                 state = None
             update = _Update(transaction, snapshot, family, wanted, memory, workers)
             reached = update.from_scratch() if state is None else update.catch_up(state)
-        if update.loss is not None and on_loss is not None:
-            on_loss(reached, update.loss)
+        if update.loss is not None:
+            remember_loss(store, reached, update.loss)
         transaction.edges.put_state(reached)
     return reached
 

@@ -13,15 +13,15 @@ The checks return reasons and do not raise, because a bad document is counted an
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, SupportsFloat, TypeAlias
 
 from lshdb.arguments import lone_surrogate, validate_body
 from lshdb.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
     from numpy.typing import NDArray
 
 __all__ = [
@@ -59,12 +59,20 @@ class DamagedDataError(BrokenSourceError):
     """Compressed data is truncated or corrupt."""
 
 
-Body: TypeAlias = (
-    "str | list[str] | tuple[str, ...] | AbstractSet[str] | dict[str, float] | dict[str, int] | "
-    "list[float] | list[int] | tuple[float, ...] | NDArray[Any]"
-)
-"""A text; a list, tuple or set of tokens, used unchanged; a dict of weights by token; a vector or
-bits: a 1-D array, a list of numbers, or a string of binary or hexadecimal digits."""
+if TYPE_CHECKING:
+    Body: TypeAlias = (
+        str
+        | Sequence[str]
+        | AbstractSet[str]
+        | Mapping[str, float]
+        | Sequence[SupportsFloat]
+        | NDArray[Any]
+    )
+else:  # NumPy is not imported for the sake of a name
+    Body = str | Sequence | AbstractSet | Mapping
+"""A text; a list or tuple of ready tokens, or a set of them, that are used as they are; weights by
+token; a vector or bits: a 1-D array, a list or tuple of numbers, or a string of binary or
+hexadecimal digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +90,7 @@ class Document:
     """
 
     key: str
-    body: Any
+    body: Body
     source: str = ""
 
 

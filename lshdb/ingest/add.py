@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from lshdb.arguments import check_items
+from lshdb.arguments import check_items, check_whole
 from lshdb.documents import Given, Rejected, given_document, validate_key
-from lshdb.errors import TooManyRejectedError
+from lshdb.errors import AllRejectedError, TooManyRejectedError
 from lshdb.ingest.batch import Batch, Contents, hash_bodies, hash_contents
 from lshdb.ingest.pipeline import AddResult, Run, Source, check_on_conflict, commit_batches
 from lshdb.ingest.sign import sign_in_threads
@@ -56,6 +56,8 @@ def add_documents(
     on_commit: Callable[[AddResult], None] | None,
 ) -> AddResult:
     """Add documents; see :meth:`lshdb.Index.add`."""
+    if max_errors is not None:
+        check_whole("max_errors", max_errors, 0)
     check_on_conflict(on_conflict)
     check_items(
         "documents", items, "an iterable of (key, text) pairs or documents",
@@ -71,6 +73,8 @@ def add_documents(
         run = Run(writer, family.params, result, on_conflict=on_conflict)
         commit_batches(run, [bodies], on_commit=callers_function(on_commit))
     result.seconds = time.perf_counter() - begun
+    if result.rejected and not result.documents:
+        raise _all_rejected(result)
     return result
 
 
@@ -143,6 +147,17 @@ class Rejections:
         """The same of a document whose key came before."""
         reason = f"the key {key!r} came before in this input; the first one counts"
         self.add(Rejected(source or f"key {key!r}", reason))
+
+
+def _all_rejected(result: AddResult) -> AllRejectedError:
+    first, n = result.rejections[0], result.rejected
+    return AllRejectedError(
+        f"{first.source}: {first.reason}"
+        + (f"; nor was any of the other {n - 1:,} inputs accepted" if n > 1 else ""),
+        result=result,
+        hint="the error's result.rejections has the reason of each; see lshdb guide input for "
+        "what is accepted",
+    )
 
 
 def in_batches(

@@ -21,6 +21,7 @@ from lshdb.ingest.add import Rejections, in_batches, source_of_bodies
 from lshdb.ingest.pipeline import AddResult, Run, commit_batches
 from lshdb.params.index_params import IndexParams, slot_bits
 from lshdb.params.metrics import METRICS
+from lshdb.params.options import CreateOptions
 from lshdb.signatures.families import family_of
 from lshdb.signatures.family import Family
 from lshdb.signatures.sample import MOST_BODIES, params_for
@@ -31,7 +32,7 @@ from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.writer import Writer
 from lshdb.threads import choose_workers
-from lshdb.tokenizers import Tokenizer, splitter
+from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
 
 __all__ = ["changed_params", "reindex_store"]
 
@@ -56,13 +57,14 @@ def reindex_store(
     path: Path,
     *,
     family: Family,
-    tokenizer: Tokenizer | None,
+    tokenizer: Tokenizer | str | None,
     place: DatabasePlace,
     workers: int | None,
     on_commit: Callable[[AddResult], None] | None,
     given: Mapping[str, Any],
 ) -> AddResult:
     """Make another index of the stored texts; see :meth:`lshdb.Index.reindex`."""
+    tokenizer = given_tokenizer(tokenizer)
     if not store.params.store_text:
         raise TextNotStoredError(
             f"reindexing needs the texts or vectors, and {store.directory.path} was made without",
@@ -173,7 +175,7 @@ def changed_params(
         kept["bands"], kept["rows"] = params.bands, params.rows
     elif not {"recall", "bands", "rows"} & given.keys() and 0.0 < params.recall < 1.0:
         kept["recall"] = params.recall
-    changed = params_for({**kept, **given}, sample if rebanded else None)
+    changed = params_for(CreateOptions(**{**kept, **given}), sample if rebanded else None)
     return changed if rebanded else replace(changed, recall=params.recall)
 
 

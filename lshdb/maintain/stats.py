@@ -11,7 +11,7 @@ import numpy as np
 from lshdb.params.index_params import IndexParams
 from lshdb.search.candidates import PART_SIGNATURES, LeftOut, living
 from lshdb.search.loss import DocumentCounts, Loss, PairFrame, estimate_pairs, loss_of, lost_by
-from lshdb.search.verification import choose_method
+from lshdb.search.verification import check_limits, choose_method
 from lshdb.signatures import kernel_name
 from lshdb.signatures.banding import key_ranges
 from lshdb.signatures.family import Family
@@ -117,12 +117,22 @@ class IndexStats:
 
 
 def gather_stats(
+    store: Store, family: Family, *, max_bucket: int | str | None, count_buckets: bool
+) -> IndexStats:
+    """Count; see :meth:`lshdb.Index.stats`."""
+    check_limits(max_bucket)
+    most = max_bucket if isinstance(max_bucket, int) else None
+    with store.reading() as snapshot:
+        return _stats(store, snapshot, family, max_bucket=most, count_buckets=count_buckets)
+
+
+def _stats(
     store: Store,
     snapshot: Snapshot,
     family: Family,
     *,
-    max_bucket: int | None = None,
-    count_buckets: bool = False,
+    max_bucket: int | None,
+    count_buckets: bool,
 ) -> IndexStats:
     """Read the counts; one pass over an index of ``document`` and over what is clustered.
 

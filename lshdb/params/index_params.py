@@ -12,7 +12,7 @@ from typing import TypedDict, TypeGuard
 
 import numpy as np
 
-from lshdb.arguments import check_flag
+from lshdb.arguments import check_flag, plain_number
 from lshdb.errors import ParameterError
 from lshdb.params.bands import MAX_BANDS, candidate_probability, choose_bands
 from lshdb.params.curves import JACCARD, Curve, curve_of
@@ -249,6 +249,13 @@ def check_num_perm(value: object, scheme: str) -> None:
             f"num_perm is {value}, but scheme {scheme} has slots of one bit, in words of 32",
             hint=f"give a multiple of 32, such as {-(-value // 32) * 32}",
         )
+
+
+def check_recall(recall: object) -> None:
+    """Refuse what is no promised probability."""
+    recall = plain_number(recall)
+    if not (isinstance(recall, int | float) and recall is not True and 0.0 < recall < 1.0):
+        raise ParameterError(f"recall is {recall!r}; expected a number above 0 and below 1")
 
 
 def check_threshold(metric: str, value: object) -> None:

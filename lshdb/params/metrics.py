@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 __all__ = ["DTYPES", "METRICS", "ONE_BIT_SCHEMES", "Metric"]
 
@@ -21,17 +21,18 @@ class Metric:
         The default threshold; None if there is no usual one.
     is_distance : bool
         Whether smaller is more similar.
+    is_dense : bool
+        Whether all bodies of an index have one length, and lie in the file of vectors.
     """
 
     schemes: tuple[str, ...]
     body: str
     threshold: float | None
     is_distance: bool = False
+    is_dense: bool = field(init=False)
 
-    @property
-    def is_dense(self) -> bool:
-        """Whether all bodies have one length and are stored in the vector file."""
-        return self.body in ("vector", "bits")
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_dense", self.body in ("vector", "bits"))
 
 
 METRICS = {

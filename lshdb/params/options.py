@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lshdb.arguments import check_flag, plain_number
+from lshdb.arguments import Digits, MetricName, Unit, check_flag, plain_number
 from lshdb.errors import ParameterError
 from lshdb.params.bands import (
     Background,
@@ -22,6 +22,7 @@ from lshdb.params.index_params import (
     check_dim,
     check_metric,
     check_num_perm,
+    check_recall,
     check_threshold,
     check_width,
     slot_bits,
@@ -35,7 +36,7 @@ from lshdb.shingling import (
     stop_token_list,
 )
 
-__all__ = ["check_recall", "choose_params"]
+__all__ = ["CreateOptions"]
 
 _NUM_PERM = 128
 _LEAST_BITS = 256
@@ -45,62 +46,160 @@ _SLOT_COST = 1.0 / 160.0
 """Of a bit of a signature, in postings, which take some 20 bytes."""
 
 
-def choose_params(
-    *,
-    metric: str = "jaccard",
-    threshold: float | None = None,
-    recall: float | None = None,
-    bands: int | None = None,
-    rows: int | None = None,
-    num_perm: int | None = None,
-    scheme: str | None = None,
-    seed: int = 1,
-    dim: int | None = None,
-    dtype: str | None = None,
-    width: float | None = None,
-    levels: Iterable[float] | None = None,
-    store_text: bool = True,
-    **of_texts: Any,
-) -> IndexParams:
-    """Complete parameters from what a user gives.
+def _said(text: str, metavar: str | None = None) -> dict[str, str | None]:
+    """What the command line says of a field."""
+    return {"help": text, "metavar": metavar}
 
-    Parameters
-    ----------
-    metric : str
-    threshold : float, optional
-        Similarity or distance; 0.8 for similarities, and to be given for distances.
-    recall : float, optional
-        Promised probability of finding a pair at the threshold; 0.99 unless bands are given.
-    bands, rows : int, optional
-        Both or neither, and not together with recall; the recall is then what they give.
-    num_perm : int, optional
-        Slots; for sets 128. For vectors and bits as many as the bands need, and 256 bits at least.
-    scheme : str, optional
-        The metric's first by default.
-    seed, store_text
-        As the attributes of :class:`IndexParams`.
-    dim : int, optional
-        Needed for vectors and bits.
-    dtype : str, optional
-        For vectors; ``float32`` by default. That of an array, if it is one of them, will do.
-    width : float, optional
-        For l1 and l2, chosen with the bands by default; for scheme ``unary``, needed.
-    levels : iterable of float, optional
-        Of pairs of a sample of documents: what the bands, and the width, have to hold apart from
-        the threshold. A typical corpus by default.
-    unit, k, bag, lowercase, strip_accents, strip_punctuation, digits, stop_tokens, tokenizer
-        For texts, as of :meth:`lshdb.Index.create`.
 
-    Raises
-    ------
-    ParameterError
-        A value is out of range, is not for the metric, or no bands reach the recall.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateOptions:
+    """What a user chooses of a new index; None leaves the choice to the library.
+
+    :meth:`lshdb.Index.create` takes these options by name and describes them. The command line's
+    options of ``init`` and ``add`` are made of these fields. ``tokenizer`` is the name and version
+    that the index records; empty for none.
     """
-    threshold, recall, bands, rows = map(plain_number, (threshold, recall, bands, rows))
-    num_perm, seed, dim, width = map(plain_number, (num_perm, seed, dim, width))
+
+    metric: MetricName = field(
+        default="jaccard",
+        metadata=_said(
+            "What similarity is: of texts, of weighted tokens, of vectors (cosine, l1, l2) or of "
+            "bits (hamming, jaccard-bits).  [default: jaccard]",
+        ),
+    )
+    threshold: float | None = field(
+        default=None,
+        metadata=_said(
+            "Similarity from which on documents are near-duplicates, or for hamming, l1 and l2 "
+            "the distance up to which.  [default: 0.8; none for a distance]",
+            metavar="T",
+        ),
+    )
+    recall: float | None = field(
+        default=None,
+        metadata=_said(
+            "Probability of finding a pair at the threshold; chooses bands and rows.  "
+            "[default: 0.99]",
+            metavar="P",
+        ),
+    )
+    bands: int | None = field(
+        default=None, metadata=_said("Bands, with --rows in place of --recall.", metavar="B")
+    )
+    rows: int | None = field(default=None, metadata=_said("Rows of a band.", metavar="R"))
+    num_perm: int | None = field(
+        default=None,
+        metadata=_said(
+            "Signature slots.  [default: 128; for vectors and bits what the bands need]",
+            metavar="N",
+        ),
+    )
+    scheme: str | None = field(
+        default=None,
+        metadata=_said(
+            "Family of hash functions, one of the metric's: "
+            + "; ".join(f"{name} {' or '.join(kind.schemes)}" for name, kind in METRICS.items())
+            + ".  [default: the first]",
+        ),
+    )
+    seed: int = field(
+        default=1, metadata=_said("Of the hash functions.  [default: 1]", metavar="N")
+    )
+    dim: int | None = field(
+        default=None,
+        metadata=_said(
+            "Numbers of a vector, or bits.  [default for add: as in the input; init needs it]",
+            metavar="N",
+        ),
+    )
+    dtype: str | None = field(
+        default=None,
+        metadata=_said(
+            "How the numbers of vectors are kept.  [default for add: as in the input; else "
+            "float32]",
+        ),
+    )
+    width: float | None = field(
+        default=None,
+        metadata=_said(
+            "For l1 and l2: of the pieces that projections are cut into; for scheme unary the "
+            "largest number.  [default: chosen with the bands; unary needs it]",
+            metavar="A",
+        ),
+    )
+    unit: Unit | None = field(
+        default=None, metadata=_said("What shingles are made of.  [default: word]")
+    )
+    k: int | None = field(
+        default=None,
+        metadata=_said(
+            "Units of a shingle.  [default: 5 words or tokens, 9 characters or bytes, 3 lines, "
+            "2 tokens of a URL]",
+            metavar="K",
+        ),
+    )
+    bag: bool = field(default=False, metadata=_said("Count repeated shingles."))
+    lowercase: bool | None = field(
+        default=None,
+        metadata=_said(
+            "Whether letter case is folded.  [default: yes for word, char, line and url]"
+        ),
+    )
+    strip_accents: bool = field(default=False, metadata=_said("Drop accents."))
+    strip_punctuation: bool = field(
+        default=False, metadata=_said("Turn punctuation and symbols into blanks.")
+    )
+    digits: Digits = field(
+        default="keep", metadata=_said("Keep numbers, or make every one 0.  [default: keep]")
+    )
+    stop_tokens: str | Iterable[str] | None = field(
+        default=None,
+        metadata=_said(
+            "Tokens to leave out of URLs, in place of the default list.",
+            metavar="FILE",
+        ),
+    )
+    tokenizer: str = field(
+        default="",
+        metadata=_said("An installed tokenizer; implies --unit tokenizer.", metavar="NAME"),
+    )
+    store_text: bool = field(
+        default=True,
+        metadata=_said(
+            "Do not store texts, or vectors: a smaller index, whose similarities are estimates.",
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        if isinstance(self.stop_tokens, Iterator):  # which are gone when they are read
+            object.__setattr__(self, "stop_tokens", tuple(self.stop_tokens))
+
+    def params(self, levels: Iterable[float] | None = None) -> IndexParams:
+        """Complete parameters: bands from threshold and recall, k from the unit.
+
+        Parameters
+        ----------
+        levels : iterable of float, optional
+            Of pairs of a sample of documents: what the bands, and the width, have to hold apart
+            from the threshold. A typical corpus by default.
+
+        Raises
+        ------
+        ParameterError
+            A value is out of range, is not for the metric, or no bands reach the recall.
+        """
+        return _chosen(self, levels)
+
+
+def _chosen(options: CreateOptions, levels: Iterable[float] | None) -> IndexParams:
+    metric, store_text, dtype = options.metric, options.store_text, options.dtype
+    threshold, recall = plain_number(options.threshold), plain_number(options.recall)
+    bands, rows = plain_number(options.bands), plain_number(options.rows)
+    num_perm, seed = plain_number(options.num_perm), plain_number(options.seed)
+    dim, width = plain_number(options.dim), plain_number(options.width)
     check_metric(metric)
     kind = METRICS[metric]
-    scheme = kind.schemes[0] if scheme is None else scheme
+    scheme = kind.schemes[0] if options.scheme is None else options.scheme
     if scheme not in kind.schemes:
         raise ParameterError(
             f"scheme is {scheme!r}; expected {' or '.join(map(repr, kind.schemes))} "
@@ -112,12 +211,12 @@ def choose_params(
     fixed: dict[str, Any] = {"metric": metric, "scheme": scheme, "seed": seed}
     fixed["store_text"] = store_text
     if kind.is_dense:
-        fixed |= _vector_options(metric, dim, dtype, of_texts)
+        fixed |= _vector_options(options, dim)
     else:
         for name, value in (("dim", dim), ("dtype", dtype)):
             if value is not None:
                 raise ParameterError(f"{name} is for vectors, and the metric is {metric}")
-        fixed |= _text_options(metric, **of_texts)
+        fixed |= _text_options(options)
     most = num_perm or _most_slots(metric, scheme)
     promised = 0.99 if recall is None else recall
     check_recall(promised)
@@ -167,13 +266,6 @@ def _threshold(metric: str, threshold: float | None) -> float:
     return threshold
 
 
-def check_recall(recall: object) -> None:
-    """Refuse what is no promised probability."""
-    recall = plain_number(recall)
-    if not (isinstance(recall, int | float) and recall is not True and 0.0 < recall < 1.0):
-        raise ParameterError(f"recall is {recall!r}; expected a number above 0 and below 1")
-
-
 def _given_recall(curve: Curve, level: float, bands: int, rows: int) -> float:
     """What bands and rows give; they are checked first."""
     for name, value in (("bands", bands), ("rows", rows)):
@@ -197,11 +289,16 @@ def _slots_for(scheme: str, used: int, *, is_estimate: bool) -> int:
     return max(used, _NUM_PERM) if is_estimate else used
 
 
-def _vector_options(
-    metric: str, dim: int | None, dtype: str | None, of_texts: dict[str, Any]
-) -> dict[str, Any]:
-    for name, value in of_texts.items():
-        if value not in (None, False, "", "keep"):
+_OF_TEXTS = (
+    "unit", "k", "bag", "lowercase", "strip_accents", "strip_punctuation", "digits", "stop_tokens",
+    "tokenizer",
+)  # fmt: skip
+
+
+def _vector_options(options: CreateOptions, dim: int | None) -> dict[str, Any]:
+    metric = options.metric
+    for name in _OF_TEXTS:
+        if getattr(options, name) not in (None, False, "", "keep"):
             raise ParameterError(
                 f"{name} is for texts, and the metric is {metric}", hint=f"leave {name} out"
             )
@@ -213,30 +310,20 @@ def _vector_options(
     check_dim(dim)
     is_bits = METRICS[metric].body == "bits"
     # That of an array is none of its names, but says one.
-    return {"dim": dim, "dtype": str(dtype or ("bits" if is_bits else DTYPES[0]))}
+    return {"dim": dim, "dtype": str(options.dtype or ("bits" if is_bits else DTYPES[0]))}
 
 
-def _text_options(
-    metric: str,
-    *,
-    unit: str | None = None,
-    k: int | None = None,
-    bag: bool = False,
-    lowercase: bool | None = None,
-    strip_accents: bool = False,
-    strip_punctuation: bool = False,
-    digits: str = "keep",
-    stop_tokens: Iterable[str] | None = None,
-    tokenizer: str = "",
-) -> dict[str, Any]:
-    unit = ("tokenizer" if tokenizer else "word") if unit is None else unit
+def _text_options(options: CreateOptions) -> dict[str, Any]:
+    metric, bag, tokenizer, k = options.metric, options.bag, options.tokenizer, options.k
+    stop_tokens = options.stop_tokens
+    unit: str = ("tokenizer" if tokenizer else "word") if options.unit is None else options.unit
     if unit not in UNITS:
         raise ParameterError(f"unit is {unit!r}; expected one of " + ", ".join(UNITS))
     if bag and metric == "weighted-jaccard":
         raise ParameterError(
             "bag counts repeated shingles, and so do weights already", hint="leave --bag out"
         )
-    normalisation = _normalisation(unit, lowercase, strip_accents, strip_punctuation, digits)
+    normalisation = _normalisation(options, unit)
     if stop_tokens is not None and unit != "url":
         raise ParameterError(
             f"stop_tokens are for unit url, and the unit is {unit}",
@@ -256,19 +343,17 @@ def _text_options(
     }
 
 
-def _normalisation(
-    unit: str, lowercase: bool | None, strip_accents: bool, strip_punctuation: bool, digits: str
-) -> str:
+def _normalisation(options: CreateOptions, unit: str) -> str:
     """The unit's own steps, with those that options add and without those they take away."""
-    if digits not in ("keep", "zero"):
-        raise ParameterError(f'digits is {digits!r}; expected "keep" or "zero"')
+    if options.digits not in ("keep", "zero"):
+        raise ParameterError(f'digits is {options.digits!r}; expected "keep" or "zero"')
     steps = set(parse_steps(UNITS[unit].normalisation))
-    if lowercase is not None:
-        check_flag("lowercase", lowercase)
-        steps = steps | {"casefold"} if lowercase else steps - {"casefold"}
+    if options.lowercase is not None:
+        folds = check_flag("lowercase", options.lowercase)
+        steps = steps | {"casefold"} if folds else steps - {"casefold"}
     added = {
-        "accents": check_flag("strip_accents", strip_accents),
-        "punctuation": check_flag("strip_punctuation", strip_punctuation),
-        "digits": digits == "zero",
+        "accents": check_flag("strip_accents", options.strip_accents),
+        "punctuation": check_flag("strip_punctuation", options.strip_punctuation),
+        "digits": options.digits == "zero",
     }
     return join_steps(steps | {step for step, wanted in added.items() if wanted})

@@ -50,6 +50,8 @@ _COMPARED = 16_384
 _PROBE_SIGNATURES = 2_000
 PART_SIGNATURES = 65_536
 """Postings of a band that are grouped at a time, on average: some 50 ms and 4 MB."""
+_POSITIVE_BANDS = 128
+"""Keys of so many bands are positive and follow each other; others lie among the content keys."""
 _NEVER = np.iinfo(np.int64).max
 
 Ids = NDArray[np.int64]
@@ -169,6 +171,8 @@ def candidates(
         blocks = _buckets_of(snapshot, params, new, row_source, workers)
     gathered = _Gathered()
     for buckets in blocks:
+        if not len(buckets.keys):
+            continue
         buckets = living(buckets, dead)
         if most is not None:
             hot = buckets.chosen(np.flatnonzero(buckets.sizes > most))
@@ -209,6 +213,9 @@ def _all_buckets(snapshot: Snapshot, params: IndexParams, workers: int) -> Itera
     """Yield all shared buckets, a range of keys at a time."""
     parts = 1 + snapshot.n_signatures // PART_SIGNATURES
     ranges = key_ranges(bands=params.bands, parts=parts)
+    if snapshot.n_signatures * params.bands <= PART_SIGNATURES and params.bands <= _POSITIVE_BANDS:
+        yield snapshot.postings.shared(ranges[0][0], ranges[-1][1])
+        return
     yield from _read_ahead(
         snapshot, lambda reader, part: reader.postings.shared(*part), ranges, workers
     )

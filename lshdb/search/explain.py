@@ -9,17 +9,20 @@ on another host, texts are signed again.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.errors import DamageError, InputError
+from lshdb.arguments import check_key
+from lshdb.documents import Body
+from lshdb.errors import DamageError, InputError, ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.search.verification import least_share
 from lshdb.signatures.banding import compare_rows, matching_bands
 from lshdb.signatures.family import Family
+from lshdb.storage.store import Store
 from lshdb.storage.tables.bodies import hash_body, plain_tokens, plain_vector, raw_body
 from lshdb.storage.tables.records import StoredDocument
 from lshdb.storage.transactions.snapshot import Snapshot
@@ -58,10 +61,12 @@ class Explanation:
         Whether the index finds the pair at its threshold: it is a candidate, and similar enough by
         the signatures and, if stored, the texts. A document does not form a pair with itself.
     shared, only1, only2 : tuple of str or None
-        Shingles of both, of the first only, of the second only, each once, or in a bag as often as
-        it counts; in the order of the first document, and of the second. As
-        :func:`lshdb.shingling.shingle_texts` gives them. None for vectors, and if texts are not
-        stored.
+        Shingles of both, of the first alone, of the second alone, each once, or in a bag as often
+        as it counts; in the order of the first document, and of the second. As
+        :func:`lshdb.shingling.shingle_texts` gives them. None where texts are not stored, and for
+        vectors.
+    distance : float or None
+        Where the metric is a distance (``hamming``, ``l1``, ``l2``); else None.
     """
 
     key1: str
@@ -80,6 +85,7 @@ class Explanation:
     shared: tuple[str, ...] | None
     only1: tuple[str, ...] | None
     only2: tuple[str, ...] | None
+    distance: float | None = field(default=None, compare=False)
 
     @property
     def similarity(self) -> float:
@@ -112,26 +118,24 @@ class _Side:
 
 
 def explain_pair(
-    snapshot: Snapshot,
-    family: Family,
-    key1: str,
-    key2: str | None,
-    body: Any,
+    store: Store, family: Family, key1: str, key2: str | None, body: Body | None
 ) -> Explanation:
-    """Compare a document with another one or, if ``key2`` is None, with a body.
+    """Compare a document with another one, or with a body; see :meth:`lshdb.Index.explain`.
 
-    Parameters
-    ----------
-    snapshot : Snapshot
-    family : Family
-    key1, key2, body
-        As for :meth:`lshdb.Index.explain`.
-
-    Returns
-    -------
-    Explanation
-        O(both texts) in time, and about 100 bytes a shingle in memory.
+    O(both texts) in time, and about 100 bytes a shingle in memory.
     """
+    if (key2 is None) == (body is None):
+        raise ParameterError("a document is compared with either a second key or a body")
+    check_key("key1", key1)
+    if key2 is not None:
+        check_key("key2", key2)
+    with store.reading() as snapshot:
+        return _explain(snapshot, family, key1, key2, body)
+
+
+def _explain(
+    snapshot: Snapshot, family: Family, key1: str, key2: str | None, body: Body | None
+) -> Explanation:
     params = family.params
     one = _stored(snapshot, family, key1)
     if key2 is not None:
@@ -185,6 +189,7 @@ def explain_pair(
         shared=shared,
         only1=only1,
         only2=only2,
+        distance=0.0 - similarity if params.kind.is_distance else None,
     )
 
 
@@ -277,8 +282,14 @@ class ShownDocument:
         return plain_vector(self.body, is_bits=self.params.kind.body == "bits")
 
 
-def show_document(snapshot: Snapshot, params: IndexParams, key: str) -> ShownDocument:
-    """Look up the document, its text or vector, and the documents with its signature."""
+def show_document(store: Store, family: Family, key: str) -> ShownDocument:
+    """Look the document up, its text or vector, and the documents with its signature."""
+    check_key("key", key)
+    with store.reading() as snapshot:
+        return _show(snapshot, store.params, key)
+
+
+def _show(snapshot: Snapshot, params: IndexParams, key: str) -> ShownDocument:
     document = snapshot.document(key)
     others: tuple[str, ...] = ()
     if document.signature_id is not None:

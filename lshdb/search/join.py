@@ -25,16 +25,18 @@ from numpy.typing import NDArray
 
 from lshdb.errors import TextNotStoredError
 from lshdb.params.comparison import check_equal
+from lshdb.search.handle import Handle, current_store
+from lshdb.search.listings import Listing
 from lshdb.search.pairs import Pair
 from lshdb.search.points import points_of
-from lshdb.search.verification import choose_method, estimate
+from lshdb.search.verification import asked_level, choose_method, estimate, level_of
 from lshdb.signatures.banding import bands_of, compare_rows
 from lshdb.signatures.family import Family, Point
 from lshdb.storage.runs.postings import Buckets
 from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["join_stores"]
+__all__ = ["JoinedPairs"]
 
 _MAY_DIFFER = frozenset({"threshold", "recall", "store_text"})
 _BLOCK_PAIRS = 16_384
@@ -48,6 +50,33 @@ Measured as 1.3 with 100,000 documents and everything in memory; more where page
 _LOOKUP_KEYS = 8192
 
 Ids = NDArray[np.int64]
+
+
+class JoinedPairs(Listing[Pair]):
+    """Near-duplicate pairs across two indexes, as they are found."""
+
+    def __init__(
+        self,
+        store: Store,
+        family: Family,
+        handle: Handle,
+        other: Handle,
+        *,
+        threshold: float | None,
+        verify: str | None,
+    ) -> None:
+        there = other.ask(current_store)
+        super().__init__(handle, other=str(there.path), threshold=threshold, verify=verify)
+        level = asked_level(store, threshold, verify)
+        join_stores(store, there, family, threshold=level, verify=verify)
+        self._other, self._threshold, self._verify = other, threshold, verify
+
+    def _items(self, store: Store, family: Family) -> Iterator[Pair]:
+        """The pairs of one state of each index."""
+        there = self._other.ask(current_store)
+        level = level_of(store.params, self._threshold)
+        found = join_stores(store, there, family, threshold=level, verify=self._verify)
+        yield from store.while_open(there.while_open(found))
 
 
 def join_stores(
@@ -111,9 +140,11 @@ def _join(
 ) -> Iterator[Pair]:
     with here.reading() as one, there.reading() as other:
         verifier = _Verifier(one, other, family, threshold=threshold, method=method)
+        is_distance = family.params.kind.is_distance
         for mine, theirs in _common_buckets(one, other):
             for left, right, bands in _candidates(mine, theirs):
-                yield from _documents(one, other, verifier.verify(left, right, bands), method)
+                verified = verifier.verify(left, right, bands)
+                yield from _documents(one, other, verified, method, is_distance)
 
 
 def _common_buckets(here: Snapshot, there: Snapshot) -> Iterator[tuple[Buckets, Buckets]]:
@@ -248,13 +279,18 @@ class _Verifier:
         return self._points[number].get(list(self._snapshots[number].documents_of_signatures(ids)))
 
 
-def _documents(here: Snapshot, there: Snapshot, found: _Found, method: str) -> Iterator[Pair]:
-    """Turn pairs of signatures into pairs of the documents that have them."""
+def _documents(
+    here: Snapshot, there: Snapshot, found: _Found, method: str, is_distance: bool
+) -> Iterator[Pair]:
+    """Pairs of signatures -> pairs of the documents that have them."""
+    distance: float | None = None
     mine = here.documents_of_signatures(np.unique(found.left).tolist())
     theirs = there.documents_of_signatures(np.unique(found.right).tolist())
     for one, other, similarity in zip(
         found.left.tolist(), found.right.tolist(), found.similarities.tolist(), strict=True
     ):
+        if is_distance:
+            distance = 0.0 - similarity
         for _, key1, _ in mine.get(one, ()):
             for _, key2, _ in theirs.get(other, ()):
-                yield Pair(key1, key2, similarity, method)
+                yield Pair(key1, key2, similarity, method, distance)

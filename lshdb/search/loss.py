@@ -24,8 +24,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +34,12 @@ from numpy.typing import NDArray
 from lshdb.arrays import distinct
 from lshdb.search.candidates import PART_SIGNATURES, LeftOut, contains, living, pairs_of_buckets
 from lshdb.search.points import points_of
-from lshdb.search.verification import estimate, signed_anew
+from lshdb.search.verification import estimate, level_of, signed_anew
 from lshdb.search.verified_pairs import check_exactly
 from lshdb.signatures.banding import bucket_keys, compare_rows, key_ranges, matching_bands
 from lshdb.signatures.family import Family
 from lshdb.storage.runs.postings import Buckets
+from lshdb.storage.store import Store
 from lshdb.storage.tables.edges import Edges, EdgeState, EdgeTables
 from lshdb.storage.transactions.snapshot import Snapshot
 
@@ -48,7 +50,9 @@ __all__ = [
     "PairFrame",
     "estimate_pairs",
     "loss_of",
+    "loss_of_stored",
     "lost_by",
+    "remember_loss",
     "stored_loss",
     "survey",
     "with_members",
@@ -256,6 +260,34 @@ def lost_by(
         threshold=threshold, method=method, found_by="another bucket", seed=seed,
     )  # fmt: skip
     return None if lost is None else lost + left_out.copy_pairs
+
+
+_KNOWN: WeakKeyDictionary[Store, tuple[EdgeState, float, Loss]] = WeakKeyDictionary()
+"""What was last worked out of an open index, for the state and level that it holds for."""
+
+
+def remember_loss(store: Store, state: EdgeState, loss: Loss) -> None:
+    """Keep the loss of stored pairs that are about to be committed, for who asks next."""
+    _KNOWN[store] = (replace(state, recall_lost=loss.share), state.threshold, loss)
+
+
+def loss_of_stored(store: Store, family: Family, threshold: float | None) -> Loss | None:
+    """What large buckets cost the stored pairs; see :meth:`lshdb.Index.loss`."""
+    lowest = level_of(store.params, threshold)
+    with store.reading() as snapshot:
+        state = snapshot.edges.state()
+        if state is None:
+            return None
+        if not state.hot_buckets:
+            return Loss(0.0, 0.0, 0.0, 0.0, True, 0)
+        lowest = max(lowest, state.threshold)
+        known = _KNOWN.get(store)
+        if known is None or known[:2] != (state, lowest):
+            found = stored_loss(snapshot, family, state, threshold=lowest)
+            if found is None:
+                return None
+            known = _KNOWN[store] = (state, lowest, found)
+        return known[2]
 
 
 def stored_loss(

@@ -299,8 +299,10 @@ class NearestSearch:
         self._points = points_of(snapshot, family)
         self._dead = snapshot.edges.dead()
 
-    def search(self, signatures: NDArray[np.uint32], points: Sequence[Point]) -> list[list[Hit]]:
-        """Return the nearest documents of each query.
+    def search(
+        self, signatures: NDArray[np.uint32], points: Sequence[Point | None]
+    ) -> Sequence[list[Hit]]:
+        """The nearest documents of each query.
 
         Parameters
         ----------
@@ -342,6 +344,10 @@ class NearestSearch:
         return Answer(
             found.hits, buckets=done, checked=found.checked, left=found.left, recall=recall
         )
+
+    def nothing(self) -> Answer:
+        """The answer to a query without elements."""
+        return Answer()
 
     def search_key(self, key: str) -> Answer:
         """Return the nearest documents of a document in the index, without itself.
@@ -422,9 +428,10 @@ class NearestSearch:
             levels = self._params.curve.levels(shares)
         good = np.flatnonzero(levels >= self._worst(found))
         documents = self._snapshot.documents_of_signatures(candidates[good].tolist())
+        is_distance = self._params.kind.is_distance
         hits = found.hits + [
-            Hit(key, float(levels[place]), self._method)
-            for place in good.tolist()
+            Hit(key, level, self._method, 0.0 - level if is_distance else None)
+            for place, level in zip(good.tolist(), levels[good].tolist(), strict=True)
             for doc_id, key, _ in documents[ids[place]]
             if doc_id != found.leave_out
         ]

@@ -8,18 +8,30 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from lshdb.errors import ParameterError
 from lshdb.search.candidates import LeftOut
-from lshdb.search.loss import Loss, PairCount, loss_of
-from lshdb.search.verified_pairs import MEMORY, find_links
+from lshdb.search.handle import Handle
+from lshdb.search.listings import Listing
+from lshdb.search.loss import DocumentCounts, Loss, PairCount, PairFrame, loss_of, lost_by
+from lshdb.search.verification import (
+    MEMORY,
+    asked_level,
+    check_limits,
+    choose_method,
+    level_of,
+)
+from lshdb.search.verified_pairs import find_links
 from lshdb.signatures.family import Family
+from lshdb.storage.store import Store
 from lshdb.storage.tables.edges import Edges
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.threads import choose_workers
 
-__all__ = ["Pair", "PairSearch", "find_pairs"]
+__all__ = ["Pair", "PairSearch", "batch_of", "check_since", "find_pairs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,34 +46,86 @@ class Pair:
         Minus the distance where the metric is one.
     method : {"none", "signature", "exact"}
         What gave the similarity.
+    distance : float or None
+        Where the metric is a distance (``hamming``, ``l1``, ``l2``); else None.
     """
 
     key1: str
     key2: str
     similarity: float
     method: str
+    distance: float | None = field(default=None, compare=False)
 
 
-class PairSearch(Iterator[Pair]):
+class PairSearch(Listing[Pair]):
     """Pairs as they are found, and what was left out on the way.
 
     Attributes
     ----------
     left_out : LeftOut
-        Complete when the last pair has been given.
+        Of the last iteration that has begun; complete when its last pair has been given.
+    lost : PairCount or None
+        Pairs that ``max_bucket`` loses; known when the last pair has been given.
     """
 
-    def __init__(self, pairs: Iterator[Pair], left_out: LeftOut) -> None:
-        self._pairs = pairs
+    def __init__(
+        self,
+        store: Store,
+        family: Family,
+        handle: Handle,
+        *,
+        threshold: float | None,
+        verify: str | None,
+        since: int | str | None,
+        max_bucket: int | str | None,
+        memory: int,
+        workers: int | None,
+    ) -> None:
+        super().__init__(
+            handle, threshold=threshold, verify=verify, since=since, max_bucket=max_bucket
+        )
+        asked_level(store, threshold, verify)
+        choose_method(verify, store.params)
+        check_limits(max_bucket, memory)
+        check_since(store, since)
+        self._threshold, self._verify, self._since = threshold, verify, since
+        self._most = max_bucket if isinstance(max_bucket, int) else None
+        self._memory, self._workers = memory, choose_workers(workers)
         self._n_found = 0
-        self.left_out = left_out
+        self.left_out = LeftOut(self._most)
         self.lost: PairCount | None = None
-        """Pairs that ``max_bucket`` loses; known when the last pair has been given."""
 
-    def __next__(self) -> Pair:
-        pair = next(self._pairs)
-        self._n_found += 1
-        return pair
+    def _items(self, store: Store, family: Family) -> Iterator[Pair]:
+        """The pairs of one state, and then what was lost."""
+        level, most, n_found = level_of(store.params, self._threshold), self._most, 0
+        self.lost, self.left_out = None, LeftOut(most)
+        left_out = self.left_out
+        with store.reading() as snapshot:
+            method = choose_method(
+                self._verify, store.params, has_signatures=snapshot.has_signatures
+            )
+            since, large = batch_of(snapshot, self._since), None
+            if most is not None:
+                large = PairFrame(DocumentCounts.of(snapshot, since=since))
+                left_out.large = large
+            pairs = find_pairs(
+                snapshot,
+                family,
+                threshold=level,
+                method=method,
+                since=since,
+                most=most,
+                left_out=left_out,
+                memory=self._memory,
+                workers=self._workers,
+            )
+            for pair in store.while_open(pairs):
+                n_found += 1
+                yield pair
+            if large is not None:
+                lost = lost_by(snapshot, family, left_out, large, threshold=level, method=method)
+                left_out.large = None
+                self._n_found, self.lost = n_found, lost
 
     @property
     def loss(self) -> Loss | None:
@@ -74,6 +138,40 @@ class PairSearch(Iterator[Pair]):
         """The share of all pairs that ``max_bucket`` loses: ``loss.share``."""
         loss = self.loss
         return None if loss is None else loss.share
+
+
+def check_since(store: Store, since: int | str | None) -> None:
+    """Refuse a batch that there is not.
+
+    Raises
+    ------
+    ParameterError
+    """
+    if since is not None and since != "last":
+        with store.reading() as snapshot:
+            batch_of(snapshot, since)
+
+
+def batch_of(snapshot: Snapshot, since: int | str | None) -> int | None:
+    """The number of the batch that ``since`` means; None where it is None.
+
+    Raises
+    ------
+    ParameterError
+        There is no such batch.
+    """
+    if since is None:
+        return None
+    if since == "last":
+        return snapshot.last_add()
+    last = snapshot.last_batch()
+    newest = last.batch_id if last else 0
+    if type(since) is not int or not 1 <= since <= newest:
+        raise ParameterError(
+            f"there is no batch {since!r}; the index has {newest}",
+            hint="lshdb batches lists them",
+        )
+    return since
 
 
 def find_pairs(
@@ -108,8 +206,10 @@ def find_pairs(
         See :func:`~lshdb.search.verified_pairs.find_links`.
     """
     left_out = LeftOut() if left_out is None else left_out
+    best = family.params.curve.best
+    is_distance = family.params.kind.is_distance
     for key1, key2 in _copies(snapshot, since, most, left_out):
-        yield Pair(key1, key2, family.params.curve.best, method)
+        yield Pair(key1, key2, best, method, 0.0 if is_distance else None)
     found = find_links(
         snapshot,
         family,
@@ -122,7 +222,7 @@ def find_pairs(
         workers=workers,
     )
     for links in found:
-        yield from _documents(snapshot, links, method, since)
+        yield from _documents(snapshot, links, method, since, is_distance)
 
 
 def _copies(
@@ -147,18 +247,23 @@ def _n_pairs(size: int) -> int:
     return size * (size - 1) // 2
 
 
-def _documents(snapshot: Snapshot, found: Edges, method: str, since: int | None) -> Iterator[Pair]:
+def _documents(
+    snapshot: Snapshot, found: Edges, method: str, since: int | None, is_distance: bool
+) -> Iterator[Pair]:
     """Pairs of signatures -> pairs of the documents that have them."""
+    distance: float | None = None
     ids = np.unique(np.concatenate([found.left, found.right])).tolist()
     documents = snapshot.documents_of_signatures(ids)
     for one, other, similarity in zip(
         found.left.tolist(), found.right.tolist(), found.similarities.tolist(), strict=True
     ):
+        if is_distance:
+            distance = 0.0 - similarity
         for doc1, key1, batch1 in documents.get(one, ()):
             for doc2, key2, batch2 in documents.get(other, ()):
                 if since is not None and batch1 < since and batch2 < since:
                     continue
                 if doc1 < doc2:
-                    yield Pair(key1, key2, similarity, method)
+                    yield Pair(key1, key2, similarity, method, distance)
                 else:
-                    yield Pair(key2, key1, similarity, method)
+                    yield Pair(key2, key1, similarity, method, distance)

@@ -2,35 +2,29 @@
 
 Without the signature file, which may lie on another host, the buckets that a candidate lies in are
 counted in place of the bands that agree; the two differ by chance collisions of 56-bit hashes.
-
-Many queries by their bodies: signed in threads, looked up together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
-from lshdb.documents import Document
-from lshdb.errors import InputError, LshdbError, SignaturesElsewhereError
+from lshdb.errors import SignaturesElsewhereError
 from lshdb.search.points import points_of
-from lshdb.search.verification import band_levels, estimate, signed_anew
+from lshdb.search.verification import (
+    band_levels,
+    estimate,
+    signed_anew,
+)
 from lshdb.signatures.banding import bucket_keys, compare_rows
 from lshdb.signatures.family import Family, Point
-from lshdb.storage.transactions.diagnosis import callers_items
 from lshdb.storage.transactions.query_answer import QuerySnapshot
-from lshdb.threads import in_chunks, work_ahead
-from lshdb.tokenizers import UnsplitTextError
 
-if TYPE_CHECKING:
-    from lshdb.search.nearest import NearestSearch
-
-__all__ = ["Hit", "QueryMaker", "Searcher", "search_documents"]
+__all__ = ["Hit", "Searcher"]
 
 
 _CANDIDATES = 16_384
@@ -50,11 +44,14 @@ class Hit:
         Minus the distance where the metric is one.
     method : {"none", "signature", "exact"}
         What gave the similarity.
+    distance : float or None
+        Where the metric is a distance (``hamming``, ``l1``, ``l2``); else None.
     """
 
     key: str
     similarity: float
     method: str
+    distance: float | None = field(default=None, compare=False)
 
 
 class Searcher:
@@ -122,12 +119,13 @@ class Searcher:
         if self._method == "exact":
             self._points.prepare(list(documents))
         answers = []
+        is_distance = self._params.kind.is_distance
         for (candidates, estimates), query in zip(found, points, strict=True):
             estimated = zip(candidates.tolist(), estimates.tolist(), strict=True)
             # A signature whose documents were all replaced has postings but no document.
             there = [(one, level) for one, level in estimated if one in documents]
             hits = [
-                Hit(key, level, self._method)
+                Hit(key, level, self._method, 0.0 - level if is_distance else None)
                 for one, level in self._checked(there, query)
                 for doc_id, key, _ in documents[one]
                 if doc_id != leave_out
@@ -188,16 +186,25 @@ class Searcher:
                 if level >= self._threshold:
                     yield one, level
 
-    def search_stored(self, signature_id: int, *, leave_out: int) -> list[Hit]:
+    def nothing(self) -> list[Hit]:
+        """The answer to a query without elements."""
+        return []
+
+    def search_key(self, key: str) -> list[Hit]:
         """The documents most similar to one of the index, itself left out.
 
         Raises
         ------
+        KeyNotFoundError
         SignaturesElsewhereError
             Its signature lies on another host, and there is no text to sign anew.
         """
-        point = self._points.get([signature_id])[signature_id] if self._method == "exact" else None
-        return self.search(self._row(signature_id), [point], leave_out=leave_out)[0]
+        document = self.snapshot.document(key)
+        number = document.signature_id
+        if number is None:
+            return []
+        point = self._points.get([number])[number] if self._method == "exact" else None
+        return self.search(self._row(number), [point], leave_out=document.doc_id)[0]
 
     def _row(self, signature_id: int) -> NDArray[np.uint32]:
         if self.snapshot.has_signatures:
@@ -217,82 +224,3 @@ def _all_candidates(found: list[tuple[NDArray[np.int64], NDArray[np.float64]]]) 
     every = [np.empty(0, dtype=np.int64), *(candidates for candidates, _ in found)]
     together: list[int] = distinct(np.concatenate(every)).tolist()
     return together
-
-
-_QUERIES_A_CHUNK = 64
-
-
-class QueryMaker:
-    """Bodies -> what a searcher asks with; knows nothing of storage, and may run in threads."""
-
-    def __init__(self, family: Family) -> None:
-        self._family = family
-
-    def points(self, bodies: Sequence[Any]) -> list[Point]:
-        """What is compared of each body.
-
-        Raises
-        ------
-        InputError
-            A body could be no document's.
-        """
-        return self._family.points(self._contents(bodies))
-
-    def points_or_errors(self, bodies: Sequence[Any]) -> list[Point | LshdbError]:
-        """The same, with the error of a body in the place of its point."""
-        try:
-            return list(self.points(bodies))
-        except LshdbError as error:
-            if len(bodies) == 1:
-                return [error]
-            return [found for body in bodies for found in self.points_or_errors([body])]
-
-    def size(self, point: Point) -> int:
-        """Elements of a point; of 0 nothing is similar."""
-        return self._family.size(point)
-
-    def similarity(self, left: Any, right: Any) -> float:
-        """Exact level of two bodies; for sets 0 where neither has an element."""
-        return self._family.compare(*self._contents([left, right]))
-
-    def signatures(self, points: Sequence[Point]) -> NDArray[np.uint32]:
-        """One row for each point, none of them empty."""
-        return self._family.sign(points)
-
-    def _contents(self, bodies: Sequence[Any]) -> list[Any]:
-        for body in bodies:
-            reason = self._family.refusal(body)
-            if reason is not None:
-                raise InputError(f"the query cannot be used: {reason}")
-        return self._family.contents(bodies)
-
-
-def search_documents(
-    searcher: Searcher | NearestSearch,
-    maker: QueryMaker,
-    documents: Iterable[Document],
-    *,
-    workers: int,
-) -> Iterator[tuple[str, list[Hit]]]:
-    """(query key, answer) for each document, in order.
-
-    With one worker each document is answered before the next one is taken, as a pipe wants it;
-    with more, documents are taken and signed ahead, some at a time. The answers are the same, and
-    an error, which names the query, comes after those before it.
-    """
-
-    def work(chunk: list[Document]) -> tuple[list[str], list[Point | LshdbError]]:
-        keys = [document.key for document in chunk]
-        return keys, maker.points_or_errors([document.body for document in chunk])
-
-    chunks = in_chunks(callers_items(documents), 1 if workers == 1 else _QUERIES_A_CHUNK)
-    for keys, points in work_ahead(work, chunks, workers=workers):
-        filled = [one for one in points if not isinstance(one, LshdbError) and maker.size(one)]
-        found = iter(searcher.search(maker.signatures(filled), filled) if filled else [])
-        for key, each in zip(keys, points, strict=True):
-            if isinstance(each, LshdbError):
-                if key and isinstance(each, InputError | UnsplitTextError):
-                    each.message = f"query {key!r}: {each.message}"
-                    each.args = (each.message,)
-                raise each
-            yield key, next(found) if maker.size(each) else []

@@ -3,35 +3,104 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lshdb.arguments import check_seconds
-from lshdb.errors import ParameterError, QueryError
+from lshdb.errors import LshdbError, ParameterError, QueryError
+from lshdb.signatures.family import Family
 from lshdb.storage.dialects.base import Database, Fate
 from lshdb.storage.dialects.reader import GuardedReader, TimedOut
 from lshdb.storage.store import Store
 
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
 __all__ = ["SqlResult", "run_sql"]
 
 
-@dataclass(frozen=True, slots=True)
-class SqlResult:
-    """Rows of a statement.
+class SqlResult(Iterator[tuple[Any, ...]]):
+    """Rows of a statement, streamed; they are given once.
+
+    Iterate it, or turn what is left of it into a table. A statement is not run a second time: to
+    begin again, call :meth:`lshdb.Index.sql` again.
 
     Attributes
     ----------
     columns : tuple of str
     rows : iterator of tuple
-        Streamed; the connection closes when they are exhausted or dropped.
+        The same rows. The connection closes when they are exhausted or dropped.
     """
 
-    columns: tuple[str, ...]
-    rows: Iterator[tuple[Any, ...]]
+    def __init__(self, columns: tuple[str, ...], rows: Iterator[tuple[Any, ...]]) -> None:
+        self.columns = columns
+        self.rows = rows
+        self._is_spent = False
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        if self._is_spent:
+            raise QueryError(
+                "the rows of this statement have been taken",
+                hint="keep them in a list, or run the statement again",
+            )
+        return self
+
+    def __next__(self) -> tuple[Any, ...]:
+        try:
+            return next(self.rows)
+        except StopIteration:
+            self._is_spent = True
+            raise
+
+    def __repr__(self) -> str:
+        state = ", spent" if self._is_spent else ""
+        return f"SqlResult(columns={self.columns!r}{state})"
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The rows that are left, as a :class:`pyarrow.Table`, in memory.
+
+        Raises
+        ------
+        LshdbError
+            pyarrow is not installed.
+        QueryError
+            The rows have been taken, or the statement fails.
+        """
+        try:
+            import pyarrow
+        except ImportError as error:
+            raise LshdbError(
+                "a table of Arrow needs pyarrow, which is not installed",
+                hint="pip install 'lshdb[parquet]'",
+            ) from error
+        rows = list(self)
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(self.columns)
+        return pyarrow.Table.from_arrays(
+            [pyarrow.array(column) for column in columns], names=list(self.columns)
+        )
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The rows that are left, as a :class:`pandas.DataFrame`, in memory.
+
+        Raises
+        ------
+        LshdbError
+            pandas is not installed.
+        QueryError
+            The rows have been taken, or the statement fails.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise LshdbError(
+                "a data frame needs pandas, which is not installed", hint="pip install pandas"
+            ) from error
+        return pandas.DataFrame(list(self), columns=list(self.columns))
 
 
 def run_sql(
     store: Store,
+    family: Family,
     statement: str,
     parameters: Sequence[Any] | Mapping[str, Any],
     *,

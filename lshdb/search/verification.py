@@ -16,10 +16,14 @@ Before texts are read, pairs whose estimate is too low for the threshold are dro
 a half standard deviations and two slots below it. That loses fewer than one pair in ten thousand of
 those at the threshold, for every threshold and number of slots (a test adds up the binomial tail).
 
-If the signature file lies on another host, nothing is dropped: each candidate's text is read, and
-signature rows are made again from stored texts. A row follows from its text and the parameters. But
-if this interpreter's version of Unicode differs from that of signing, a text with characters that
-only one of the two assigns may get another row; ``document.n_unassigned`` counts those.
+Thresholds as a caller gives them -> levels, with a warning where the index finds less than it
+promises.
+
+Signature rows from stored texts, where the signature file lies on another host.
+
+A row is what its text and the parameters make it. Where this interpreter knows another version of
+Unicode than the one that signed, a text with characters that one of the two does not assign may get
+another row; ``document.n_unassigned`` counts those.
 """
 
 from __future__ import annotations
@@ -30,25 +34,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.errors import ParameterError, SignaturesElsewhereError, TextNotStoredError
-from lshdb.params.index_params import IndexParams
+from lshdb.arguments import check_whole, plain_number
+from lshdb.errors import (
+    ParameterError,
+    RecallWarning,
+    SignaturesElsewhereError,
+    TextNotStoredError,
+    warn_caller,
+)
+from lshdb.params.index_params import IndexParams, check_threshold
 from lshdb.search.points import points_of
-from lshdb.signatures.banding import Agreement
+from lshdb.signatures.banding import Overlap
 from lshdb.signatures.family import Family
-from lshdb.storage.transactions.query_answer import QuerySnapshot
+from lshdb.storage.store import Store
 
 __all__ = [
+    "MEMORY",
     "METHODS",
+    "asked_level",
     "band_levels",
+    "check_limits",
     "choose_method",
     "estimate",
+    "has_signatures",
     "least_share",
+    "level_of",
     "prefilter",
     "signed_anew",
 ]
 
 
 METHODS = ("none", "signature", "exact")
+MEMORY = 256 * 2**20
+"""Bytes that a search for pairs may take, beside the interpreter and a small signature file."""
 
 _SLACK = 4.5
 
@@ -95,6 +113,68 @@ def choose_method(verify: str | None, params: IndexParams, *, has_signatures: bo
     return verify
 
 
+def level_of(params: IndexParams, threshold: float | None) -> float:
+    """The level of a threshold, the index's own where none is given.
+
+    Raises
+    ------
+    ParameterError
+        It is no threshold of the metric.
+    """
+    if threshold is None:
+        return params.level
+    threshold = plain_number(threshold)
+    check_threshold(params.metric, threshold)
+    return params.curve.level(float(threshold))
+
+
+def asked_level(store: Store, threshold: float | None, verify: str | None = None) -> float:
+    """The same of a threshold as the caller gives it.
+
+    Warns where it lets in what the index was not made for, and finds less often than it was
+    promised, unless candidates are not verified and no threshold applies.
+    """
+    params = store.params
+    level = level_of(params, threshold)
+    if level < params.level:
+        value = params.curve.value(level)
+        is_less = round(params.recall_at(value), 4) < round(params.recall, 4)
+        if is_less and not _is_unverified(store, verify):
+            warn_caller(RecallWarning(_recall_below(params, value)))
+    return level
+
+
+def _is_unverified(store: Store, verify: str | None) -> bool:
+    """Whether candidates are taken as they are."""
+    if verify is None and not store.params.keeps_texts:  # by files that may lie elsewhere
+        return not has_signatures(store)
+    return verify == "none"
+
+
+def has_signatures(store: Store) -> bool:
+    """Whether the signature file is here; else it lies on another host."""
+    with store.reading() as snapshot:
+        return snapshot.has_signatures
+
+
+def _recall_below(params: IndexParams, value: float) -> str:
+    """What is found beyond the threshold of an index, in words."""
+    what, where = ("distance", "above") if params.kind.is_distance else ("similarity", "below")
+    recall = params.recall_at(value)
+    return (
+        f"a pair at {what} {value:g}, {where} this index's threshold of {params.threshold:g}, is "
+        f"found with probability {recall:{'.4f' if recall >= 0.00005 else '.1e'}}; an index made, "
+        f"or rebanded, with threshold {value:g} finds more"
+    )
+
+
+def check_limits(max_bucket: int | str | None, memory: int = MEMORY) -> None:
+    """Refuse limits that make no sense."""
+    if max_bucket is not None and max_bucket != "none":
+        check_whole("max_bucket", max_bucket, 2)
+    check_whole("memory", memory, 2**20, unit=" bytes")
+
+
 def prefilter(agreement: float, num_perm: int) -> float:
     """Return the share of equal slots below which an exact check does not pay.
 
@@ -125,7 +205,7 @@ def band_levels(
 
 
 def estimate(
-    agreement: Agreement, params: IndexParams, *, method: str, threshold: float
+    agreement: Overlap, params: IndexParams, *, method: str, threshold: float
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return levels by signature, or by bands for ``none``, and which pairs to go on with.
 

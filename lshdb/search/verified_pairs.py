@@ -28,13 +28,13 @@ from lshdb.params.index_params import IndexParams
 from lshdb.search.candidates import Candidates, LeftOut, RowSource, candidates
 from lshdb.search.components import component_roots
 from lshdb.search.points import Points, points_of
-from lshdb.search.verification import band_levels, estimate, least_share, signed_anew
+from lshdb.search.verification import MEMORY, band_levels, estimate, least_share, signed_anew
 from lshdb.signatures.banding import bucket_keys, compare_rows, matching_bands
 from lshdb.signatures.family import Family
 from lshdb.storage.tables.edges import Edges
 from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["MEMORY", "HotBuckets", "check_exactly", "find_links"]
+__all__ = ["HotBuckets", "check_exactly", "find_links"]
 
 
 _REMEMBERED = 500_000
@@ -101,9 +101,6 @@ class HotBuckets:
         self._known.update(dict.fromkeys(keys.tolist(), False))
         self._known.update(zip(there.tolist(), (sizes > self._most).tolist(), strict=True))
 
-
-MEMORY = 256 * 2**20
-"""Bytes that a search for pairs may take, besides the interpreter and a small signature file."""
 
 _FIRST_PAIRS = 16_384
 _PAIR_BYTES = 96

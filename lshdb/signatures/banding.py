@@ -29,7 +29,7 @@ __all__ = [
     "BUCKET_BITS",
     "CONTENT_BAND",
     "MAX_BANDS",
-    "Agreement",
+    "Overlap",
     "band_words",
     "bands_of",
     "bucket_keys",
@@ -160,8 +160,8 @@ def key_ranges(*, bands: int, parts: int) -> list[tuple[int, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
-    """The agreement of pairs of signature rows.
+class Overlap:
+    """How far pairs of signature rows agree.
 
     Attributes
     ----------
@@ -207,7 +207,7 @@ def compare_rows(
     bands: int,
     rows: int,
     slot_bits: int = 32,
-) -> Agreement:
+) -> Overlap:
     """Compare row left[i] of some signatures with row right[i] of others.
 
     Parameters
@@ -220,7 +220,7 @@ def compare_rows(
 
     Returns
     -------
-    Agreement
+    Overlap
         O(n row_words).
 
     Raises
@@ -233,7 +233,7 @@ def compare_rows(
         return reference_agreement(
             left_rows[left], right_rows[right], bands=bands, rows=rows, slot_bits=slot_bits
         )
-    found = Agreement(*(np.empty(len(left), dtype=np.int32) for _ in range(3)))
+    found = Overlap(*(np.empty(len(left), dtype=np.int32) for _ in range(3)))
     compare = kernel.compare_bits if slot_bits == 1 else kernel.compare_rows
     compare(
         left_rows, np.ascontiguousarray(left, dtype=np.int64),
@@ -250,8 +250,8 @@ def reference_agreement(
     bands: int,
     rows: int,
     slot_bits: int = 32,
-) -> Agreement:
-    """Compare rows pair by pair with NumPy alone; :func:`compare_rows` must equal it."""
+) -> Overlap:
+    """Compare rows of the same place by NumPy alone; what :func:`compare_rows` must equal."""
     agree = matching_bands(left, right, bands=bands, rows=rows, slot_bits=slot_bits)
     first = np.where(agree.any(axis=1), agree.argmax(axis=1), -1)
     if slot_bits == 1:
@@ -259,4 +259,4 @@ def reference_agreement(
     else:
         equal = (left == right).sum(axis=1)
     counts = (equal, agree.sum(axis=1), first)
-    return Agreement(*(column.astype(np.int32) for column in counts))
+    return Overlap(*(column.astype(np.int32) for column in counts))

@@ -24,6 +24,7 @@ from lshdb.arguments import check_whole
 from lshdb.errors import ParameterError
 from lshdb.params.bands import bands_needed, candidate_probability
 from lshdb.params.index_params import IndexParams
+from lshdb.params.options import CreateOptions
 from lshdb.signatures.sample import params_for
 
 __all__ = ["Tuning", "tune"]
@@ -120,7 +121,7 @@ def tune(
         A value is out of range, or ``far`` is not farther than the threshold.
     """
     check_whole("documents", documents, 2)
-    params = params_for(options, sample)
+    params = params_for(CreateOptions(**options), sample)
     if far is None:
         far = _twice(params)
     elif not isinstance(far, Real) or isinstance(far, bool):

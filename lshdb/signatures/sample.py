@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from lshdb.arguments import check_items
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
-from lshdb.params.options import choose_params
+from lshdb.params.options import CreateOptions
 from lshdb.signatures.families import family_of
 from lshdb.signatures.random_numbers import key_stream
 
@@ -22,17 +23,16 @@ _FEWEST = 50
 _PAIRS = 20_000
 
 
-def sample_levels(sample: Iterable[Any], options: Mapping[str, Any]) -> list[float]:
-    """Return the exact levels of random pairs of a sample.
+def sample_levels(sample: Iterable[Any], options: CreateOptions) -> list[float]:
+    """Exact levels of random pairs of a sample.
 
     Parameters
     ----------
     sample : iterable
-        Bodies; the first 2,000 are used. Bodies that the index would reject are left out, because
-        the input may hold some.
-    options : mapping
-        Options of the index to create, as for :func:`~lshdb.params.options.choose_params`; those
-        that only decide what is found make no difference.
+        Bodies; of more than 2,000 the first ones are taken. Those that could be no document's are
+        left out: an input from which a sample is taken may have some.
+    options : CreateOptions
+        Of the index that is to be made; those that only decide what is found make no difference.
 
     Returns
     -------
@@ -50,10 +50,10 @@ def sample_levels(sample: Iterable[Any], options: Mapping[str, Any]) -> list[flo
     some = list(itertools.islice(sample, MOST_BODIES))
     if any(hasattr(body, "body") for body in some):
         raise ParameterError("the sample holds documents; expected bodies", hint=hint)
-    plain = {**options, "bands": 1, "rows": 1, "recall": None, "num_perm": None}
-    if plain.get("metric") in ("l1", "l2"):
-        plain["width"] = plain.get("width") or 1.0
-    family = family_of(choose_params(**plain))
+    plain = replace(options, bands=1, rows=1, recall=None, num_perm=None)
+    if options.metric in ("l1", "l2"):
+        plain = replace(plain, width=options.width or 1.0)
+    family = family_of(plain.params())
     some = [body for body in some if family.refusal(body) is None]
     points = [point for point in family.points(family.contents(some)) if family.size(point)]
     if len(points) < _FEWEST:
@@ -66,22 +66,13 @@ def sample_levels(sample: Iterable[Any], options: Mapping[str, Any]) -> list[flo
     return [float(level) for level in levels]
 
 
-def params_for(options: Mapping[str, Any], sample: Iterable[Any] | None) -> IndexParams:
-    """Complete the parameters, and choose the bands for a sample if there is one.
-
-    Parameters
-    ----------
-    options : mapping
-        As for :func:`~lshdb.params.options.choose_params`.
-    sample : iterable or None
-        Bodies.
+def params_for(options: CreateOptions, sample: Iterable[Any] | None) -> IndexParams:
+    """Complete parameters, with bands that are chosen for a sample of bodies where there is one.
 
     Raises
     ------
     InputError, ParameterError
-        As the two functions raise them.
+        As :func:`sample_levels` and :meth:`CreateOptions.params` raise them.
     """
-    if isinstance(options.get("stop_tokens"), Iterator):  # an iterator can be read only once
-        options = {**options, "stop_tokens": list(options["stop_tokens"])}
     levels = [] if sample is None else sample_levels(sample, options)
-    return choose_params(**options, levels=levels or None)
+    return options.params(levels or None)

@@ -29,6 +29,7 @@ from lshdb.errors import (
     DamageError,
     DatabaseError,
     FormatError,
+    IndexChangedError,
     LshdbError,
     SignaturesElsewhereError,
 )
@@ -321,14 +322,14 @@ class Store:
 
         Raises
         ------
-        LshdbError
+        IndexChangedError
             The index was banded anew since then.
         """
         self._check_banding(snapshot.banding)
 
     def _check_banding(self, banding: str) -> None:
         if self._banding not in (None, banding):
-            raise LshdbError(
+            raise IndexChangedError(
                 f"the index {self.path} has been banded anew since it was opened: "
                 f"bands, recall, rows and threshold were {self._banding}, and are {banding}",
                 hint="open it again",
@@ -502,6 +503,10 @@ class Store:
     def database_of(self, place: DatabasePlace) -> Database:
         """The database of that place."""
         return database_of(place, self.directory.path)
+
+    def retire(self) -> None:
+        """Close idle connections now, and every other one when its transaction ends."""
+        self._readers.close()
 
     def close(self) -> None:
         """Close all connections; the store cannot be used after that."""

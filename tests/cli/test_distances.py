@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lshdb import Index
-from lshdb.params.options import choose_params
+from tests.chosen import choose_params
 from tests.cli.conftest import Run
 
 RNG = np.random.default_rng(3)

@@ -272,8 +272,8 @@ def test_another_index_made_of_an_interrupted_one(index: Index, tmp_path: Path) 
 WRITER = """
 import os, signal, sys
 from lshdb import Index
-from lshdb.ingest import add as adding
-adding.BATCH_DOCUMENTS = 8
+from lshdb.ingest import add
+add.BATCH_DOCUMENTS = 8
 from tests.ingest.test_last_add import NIGHT
 def stop(result):
     if len(result.batches) == 3:

@@ -20,9 +20,9 @@ from lshdb import (
     TokenizerError,
 )
 from lshdb.ingest.reindex import changed_params
-from lshdb.params.options import choose_params
 from lshdb.shingling import UNITS
 from tests.answers import answers, lively_index
+from tests.chosen import choose_params
 
 Make = Callable[..., Index]
 URL: dict[str, Any] = {"unit": "url", "stop_tokens": ["x"]}

@@ -15,7 +15,7 @@ import pytest
 
 from lshdb import Index, IndexParams, ParameterError, tune
 from lshdb.params.index_params import FORMAT, candidate_probability, choose_bands
-from lshdb.params.options import choose_params
+from tests.chosen import choose_params
 
 # The S-curve
 

@@ -20,6 +20,7 @@ from lshdb import (
     Tokenizer,
 )
 from lshdb.search import explain as explanation
+from lshdb.search.answers import query_points
 from lshdb.shingling import UNITS, Shingler, shingle_hashes, shingle_texts
 from lshdb.signatures import shingle_content
 from tests.conftest import family_corpus, pair_set
@@ -123,7 +124,7 @@ def test_every_unit(make_index: Make, unit: str, bag: bool) -> None:
         said = index.explain(key1, key2)
         assert said.shared is not None and said.only1 is not None and said.only2 is not None
         for own, key in ((said.only1, key1), (said.only2, key2)):
-            own_hashes = index._maker.points([bodies[key]])[0].tolist()
+            own_hashes = query_points(index._family, [bodies[key]])[0].tolist()
             assert hashed([*said.shared, *own], bag=bag) == own_hashes
         if not bag:
             assert not set(said.only1) & set(said.only2)

@@ -9,7 +9,7 @@ import pytest
 
 from lshdb import Index, IndexParams
 from lshdb.search.verification import estimate, least_share
-from lshdb.signatures.banding import Agreement
+from lshdb.signatures.banding import Overlap
 
 
 @pytest.mark.parametrize("dim", [40, 100, 320, 1000])
@@ -26,7 +26,7 @@ def test_an_estimate_of_whole_bits_is_whole(dim: int) -> None:
                 continue
             n_whole += 1
             slots = np.array([equal - 1, equal])
-            agreement = Agreement(slots, slots, slots)
+            agreement = Overlap(slots, slots, slots)
             level = params.curve.level(float(bits))
             levels, suffice = estimate(agreement, params, method="signature", threshold=level)
             assert levels[1] == level and suffice.tolist() == [False, True]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lshdb import DamageError, Index
-from lshdb.search.verified_pairs import MEMORY
+from lshdb.search.verification import MEMORY
 from tests.brute import brute_pairs
 from tests.conftest import edited, family_corpus, make_text, pair_set
 

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from lshdb.params.options import choose_params
 from lshdb.shingling import NORMALISATION, canonical_content, normalise
+from tests.chosen import choose_params
 from tests.golden import plain
 
 CHARACTERS = [chr(point) for point in range(sys.maxunicode + 1) if not 0xD800 <= point <= 0xDFFF]

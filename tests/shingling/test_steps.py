@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lshdb.errors import ParameterError
-from lshdb.params.options import choose_params
 from lshdb.shingling import STEPS, UNITS, join_steps, normalise, parse_steps
+from tests.chosen import choose_params
 from tests.golden import plain
 from tests.property.test_stages import TEXTS
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
-from lshdb.params.options import choose_params
 from lshdb.shingling import UNITS, Shingler, shingle_hashes
 from lshdb.signatures import shingle_content, sign, sign_contents
+from tests.chosen import choose_params
 from tests.golden import plain
 from tests.property.test_stages import TEXTS, TOKENS
 

@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lshdb.errors import ParameterError
-from lshdb.params.options import choose_params
 from lshdb.shingling import DEFAULT_STOP_TOKENS, Shingler, split_url, stop_token_list, url_shingles
+from tests.chosen import choose_params
 from tests.golden import plain
 
 pytestmark = pytest.mark.fast

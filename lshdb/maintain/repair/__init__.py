@@ -32,6 +32,7 @@ from lshdb.errors import DamageError, DatabaseError, LshdbError
 from lshdb.maintain.check import Finding, check_index
 from lshdb.maintain.repair.quarantine import Quarantine
 from lshdb.maintain.repair.rebuild import Rebuild
+from lshdb.signatures.families import family_of
 from lshdb.signatures.family import Family
 from lshdb.storage.place.copy import replace_database
 from lshdb.storage.place.directory import IndexDirectory, sync_directory
@@ -43,8 +44,10 @@ from lshdb.storage.rowfiles.layouts import row_layouts
 from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.writer import Writer
+from lshdb.threads import choose_workers
+from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
 
-__all__ = ["RepairResult", "repair_store"]
+__all__ = ["RepairResult", "repair_index"]
 
 _ASIDE = "repair"
 _STATE = (
@@ -84,10 +87,23 @@ class RepairResult:
     quarantine: Path | None = None
 
 
-def repair_store(
-    store: Store, family: Family, *, lock_timeout: float, workers: int
+def repair_index(
+    path: Path,
+    *,
+    tokenizer: Tokenizer | str | None,
+    lock_timeout: float,
+    workers: int | None,
 ) -> RepairResult:
     """Repair an index; see :meth:`lshdb.Index.repair`."""
+    tokenizer = given_tokenizer(tokenizer)
+    with contextlib.closing(Store.open(path, is_damaged=True)) as store:
+        name = store.params.tokenizer
+        family = family_of(store.params, splitter(name, tokenizer) if name else None)
+        workers = choose_workers(workers)
+        return _repaired(store, family, lock_timeout=lock_timeout, workers=workers)
+
+
+def _repaired(store: Store, family: Family, *, lock_timeout: float, workers: int) -> RepairResult:
     with _said(store), store.reading() as snapshot:
         # A host without any signature file is not the one that writes. If a file with such a name
         # is there, a lost file is damage.

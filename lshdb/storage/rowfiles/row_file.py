@@ -283,6 +283,26 @@ class RowFile:
         data = self._read(n_rows * self.row_bytes, HEADER_BYTES + first_row * self.row_bytes)
         return self._as_rows(data, n_rows)
 
+    def mapped(self, n_committed: int) -> np.memmap[Any, np.dtype[Any]]:
+        """The committed rows as a read-only map, which is good for as long as it is held.
+
+        A new descriptor is mapped: a compaction may remove the name meanwhile, and never the file.
+
+        Raises
+        ------
+        DamageError
+            The file is shorter than the committed rows.
+        """
+        self._check_length(n_committed)
+        with os.fdopen(os.dup(self.open()), "rb") as file:
+            return np.memmap(
+                file,
+                dtype=self.layout.dtype,
+                mode="r",
+                offset=HEADER_BYTES,
+                shape=(n_committed, self.layout.n_columns),
+            )
+
     def _as_rows(self, data: bytes, n_rows: int) -> NDArray[Any]:
         if len(data) != n_rows * self.row_bytes:
             raise DamageError(

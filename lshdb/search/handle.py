@@ -1,0 +1,153 @@
+"""What an open index consists of: its store, and the family of hash functions of its parameters.
+
+A reband by another process changes the parameters under an index that is open. The store notices
+that when a transaction begins, before anything is read. The handle then opens the index again and
+puts the question again. Both parts are exchanged together, so no thread sees a store with the
+family of another.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from lshdb.errors import IndexChangedError
+from lshdb.params.comparison import check_expected
+from lshdb.params.options import CreateOptions
+from lshdb.signatures.families import family_of
+from lshdb.signatures.family import Family
+from lshdb.storage.dialects import DatabasePlace
+from lshdb.storage.store import Store
+from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
+
+__all__ = ["ATTEMPTS", "Handle", "current_store"]
+
+ATTEMPTS = 5
+"""So often a question is put while the index changes under it again and again."""
+
+_Asked = ParamSpec("_Asked")
+_Result = TypeVar("_Result")
+
+
+class Handle:
+    """Store and family, opened again after a reband.
+
+    Parameters
+    ----------
+    store : Store
+    tokenizer : Tokenizer, optional
+        As for :meth:`lshdb.Index.open`.
+
+    Attributes
+    ----------
+    now : tuple of Store and Family
+    """
+
+    def __init__(self, store: Store, tokenizer: Tokenizer | None) -> None:
+        self._tokenizer = tokenizer
+        self._replacing = threading.Lock()
+        self._former: list[Store] = []
+        self._is_closed = False
+        self.now = store, self._family_of(store)
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        options: CreateOptions,
+        *,
+        sample: Iterable[Any] | None,
+        tokenizer: Tokenizer | str | None,
+        place: DatabasePlace,
+        deferred: bool,
+        lock_timeout: float,
+    ) -> Handle:
+        """Make an index and open it; see :meth:`lshdb.Index.create`."""
+        from lshdb.signatures.sample import params_for
+
+        tokenizer = given_tokenizer(tokenizer)
+        recorded = tokenizer.recorded if tokenizer is not None else ""
+        params = params_for(replace(options, tokenizer=recorded), sample)
+        store = Store.create(
+            path, params, place=place, deferred=deferred, lock_timeout=lock_timeout
+        )
+        return cls._of(store, tokenizer)
+
+    @classmethod
+    def open(
+        cls, path: Path, tokenizer: Tokenizer | str | None, expected: Mapping[str, Any]
+    ) -> Handle:
+        """Open an index; see :meth:`lshdb.Index.open`."""
+        tokenizer, expected = given_tokenizer(tokenizer), dict(expected)
+        if tokenizer is not None:
+            expected["tokenizer"] = tokenizer.recorded
+        store = Store.open(path)
+        try:
+            if "database" in expected:
+                place = DatabasePlace(expected["database"], expected.pop("schema", None))
+                expected["database"] = str(store.database_of(place))
+            others = {"database": str(store.database)}
+            check_expected(store.directory.path, store.params, expected, others=others)
+        except BaseException:
+            store.close()
+            raise
+        return cls._of(store, tokenizer)
+
+    @classmethod
+    def _of(cls, store: Store, tokenizer: Tokenizer | None) -> Handle:
+        try:
+            return cls(store, tokenizer)
+        except BaseException:
+            store.close()
+            raise
+
+    def _family_of(self, store: Store) -> Family:
+        name = store.params.tokenizer
+        return family_of(store.params, splitter(name, self._tokenizer) if name else None)
+
+    def ask(
+        self,
+        question: Callable[Concatenate[Store, Family, _Asked], _Result],
+        *args: _Asked.args,
+        **options: _Asked.kwargs,
+    ) -> _Result:
+        """Put a question, and put it again where the index was banded anew meanwhile.
+
+        The question must raise IndexChangedError before it changes or consumes anything. Opening a
+        snapshot or a writer does.
+        """
+        for _ in range(ATTEMPTS - 1):
+            store, family = self.now
+            try:
+                return question(store, family, *args, **options)
+            except IndexChangedError:
+                self.reopen(store)
+        return question(*self.now, *args, **options)
+
+    def reopen(self, stale: Store) -> None:
+        """Open the index again, unless another thread has done it since ``stale`` was current.
+
+        Iterators that read the stale store go on with the state that they see.
+        """
+        with self._replacing:
+            if self.now[0] is stale and not self._is_closed:
+                store = Store.open(stale.path)
+                self.now = store, self._family_of(store)
+                self._former.append(stale)
+                stale.retire()
+
+    def close(self) -> None:
+        """Close the store, and those that came before it."""
+        with self._replacing:
+            self._is_closed = True
+            for store in (*self._former, self.now[0]):
+                store.close()
+
+
+def current_store(store: Store, family: Family) -> Store:
+    """A question whose answer is the store itself, opened again if the index was banded anew."""
+    with store.reading():
+        return store

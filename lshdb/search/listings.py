@@ -1,0 +1,82 @@
+"""The answer to a question about many documents: items as they are found, as often as you like."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from lshdb.errors import IndexChangedError
+from lshdb.search.handle import ATTEMPTS, Handle
+from lshdb.signatures.family import Family
+from lshdb.storage.store import Store
+
+__all__ = ["Listing"]
+
+_Item = TypeVar("_Item", covariant=True)
+
+
+class Listing(Iterator[_Item]):
+    """Items as they are found.
+
+    Every ``for`` loop and every ``iter()`` asks the question anew, and sees the index as it is
+    then. ``next()`` also works: it begins an iteration, which the following loop takes to its end.
+    A listing is never changed by what is asked of the index meanwhile: an iteration that has begun
+    sees one state.
+
+    Parameters
+    ----------
+    handle : Handle
+        The index.
+    **said
+        What ``repr`` says of the question.
+    """
+
+    def __init__(self, handle: Handle, **said: Any) -> None:
+        self._handle = handle
+        self._said = {"index": str(handle.now[0].path), **said}
+        self._begun: Iterator[_Item] | None = None
+        self._is_spent = False
+
+    @abstractmethod
+    def _items(self, store: Store, family: Family) -> Iterator[_Item]:
+        """The items, from one state of the index; a generator."""
+
+    def __iter__(self) -> Iterator[_Item]:
+        begun, self._begun = self._begun, None
+        if begun is None or self._is_spent:
+            self._is_spent = False
+            return self._iterate()
+        return begun
+
+    def __next__(self) -> _Item:
+        if self._begun is None:
+            self._begun = self._iterate()
+        try:
+            return next(self._begun)
+        except StopIteration:
+            self._is_spent = True
+            raise
+
+    def _iterate(self) -> Iterator[_Item]:
+        """One iteration; begun again where the index was banded anew before the first item."""
+        for attempt in range(ATTEMPTS):
+            store, family = self._handle.now
+            items = self._items(store, family)
+            try:
+                first = next(items)
+            except StopIteration:
+                return
+            except IndexChangedError:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                self._handle.reopen(store)
+                continue
+            yield first
+            del first
+            yield from items
+            return
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name}={value!r}" for name, value in self._said.items())
+        return f"{type(self).__name__}({said})"
