@@ -158,7 +158,7 @@ def query_index(
     if body is None:
         key = check_key("key", key)
         with store.reading() as snapshot:
-            return wanted.searcher(snapshot, family).search_key(key)
+            return wanted.searcher(snapshot, family).search_document(snapshot.document(key))
     points = query_points(family, [body])
     if not family.size(points[0]):
         with store.reading() as snapshot:

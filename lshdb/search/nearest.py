@@ -45,6 +45,7 @@ from lshdb.search.query import Hit
 from lshdb.search.verification import least_share
 from lshdb.signatures.banding import band_words, bucket_keys, compare_rows, keys_of_bands
 from lshdb.signatures.family import Alternatives, Family, Point
+from lshdb.storage.tables.records import StoredDocument
 from lshdb.storage.transactions.snapshot import Snapshot
 
 __all__ = ["Answer", "NearestSearch", "Probes"]
@@ -349,14 +350,8 @@ class NearestSearch:
         """The answer to a query without elements."""
         return Answer()
 
-    def search_key(self, key: str) -> Answer:
-        """Return the nearest documents of a document in the index, without itself.
-
-        Raises
-        ------
-        KeyNotFoundError
-        """
-        document = self._snapshot.document(key)
+    def search_document(self, document: StoredDocument) -> Answer:
+        """Return the nearest documents of a document in the index, without itself."""
         number = document.signature_id
         if number is None:
             return Answer()

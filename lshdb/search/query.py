@@ -22,6 +22,7 @@ from lshdb.search.verification import (
 )
 from lshdb.signatures.banding import bucket_keys, compare_rows
 from lshdb.signatures.family import Family, Point
+from lshdb.storage.tables.records import StoredDocument
 from lshdb.storage.transactions.query_answer import QuerySnapshot
 
 __all__ = ["Hit", "Searcher"]
@@ -190,16 +191,14 @@ class Searcher:
         """The answer to a query without elements."""
         return []
 
-    def search_key(self, key: str) -> list[Hit]:
-        """The documents most similar to one of the index, itself left out.
+    def search_document(self, document: StoredDocument) -> list[Hit]:
+        """Return the documents most similar to one of the index, itself left out.
 
         Raises
         ------
-        KeyNotFoundError
         SignaturesElsewhereError
             Its signature lies on another host, and there is no text to sign anew.
         """
-        document = self.snapshot.document(key)
         number = document.signature_id
         if number is None:
             return []

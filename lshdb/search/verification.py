@@ -16,14 +16,13 @@ Before texts are read, pairs whose estimate is too low for the threshold are dro
 a half standard deviations and two slots below it. That loses fewer than one pair in ten thousand of
 those at the threshold, for every threshold and number of slots (a test adds up the binomial tail).
 
-Thresholds as a caller gives them -> levels, with a warning where the index finds less than it
+Where the signature file lies on another host, nothing is dropped: each candidate's text is read,
+and signature rows are made again from stored texts. A row follows from its text and the parameters.
+But if this interpreter's version of Unicode differs from that of signing, a text with characters
+that only one of the two assigns may get another row; ``document.n_unassigned`` counts those.
+
+A threshold that a caller gives becomes a level here. It warns where the index finds less than it
 promises.
-
-Signature rows from stored texts, where the signature file lies on another host.
-
-A row is what its text and the parameters make it. Where this interpreter knows another version of
-Unicode than the one that signed, a text with characters that one of the two does not assign may get
-another row; ``document.n_unassigned`` counts those.
 """
 
 from __future__ import annotations
@@ -47,6 +46,7 @@ from lshdb.search.points import points_of
 from lshdb.signatures.banding import Overlap
 from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
+from lshdb.storage.transactions.query_answer import QuerySnapshot
 
 __all__ = [
     "MEMORY",
