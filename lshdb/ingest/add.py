@@ -1,8 +1,8 @@
 """Documents -> batches: the way of every document into the index.
 
-The stream of documents is cut into batches that fit in memory; what is no document is reported on
-the way. The bodies of a batch are hashed; those that are new are normalised, hashed and signed when
-the batch is committed (``pipeline.py``).
+The stream of documents is cut into batches that fit in memory, and unacceptable items are reported
+on the way. The bodies of a batch are hashed. Those that are new are normalised, hashed and signed
+when the batch is committed (``pipeline.py``).
 
 All documents of one add carry the same time, later than that of any add before, which is how a key
 that comes twice in one add is told from one that was there before, in whichever batches they fall.
@@ -81,7 +81,7 @@ def add_documents(
 def source_of_bodies(
     name: str, batches: Iterable[Batch], family: Family, rejections: Rejections, *, workers: int
 ) -> Source:
-    """The source whose documents are signed as they come in, by a family and on some threads."""
+    """Return a source whose documents are signed by a family, on some threads."""
     params = family.params
     is_ordered = params.k > 1 or params.unit == "url" or not params.keeps_texts
     return Source(
@@ -97,7 +97,7 @@ def source_of_bodies(
 
 
 class Rejections:
-    """What of an input is rejected: counted, and reported to the caller.
+    """The rejected items of an input: counts them, and reports them to the caller.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class Rejections:
     on_reject : callable, optional
         Called with each.
     max_errors : int, optional
-        So many are allowed.
+        Stop when there are more.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Rejections:
             )
 
     def add_repeat(self, key: str, source: str) -> None:
-        """The same of a document whose key came before."""
+        """Count and report a document whose key came before."""
         reason = f"the key {key!r} came before in this input; the first one counts"
         self.add(Rejected(source or f"key {key!r}", reason))
 
@@ -167,11 +167,10 @@ def in_batches(
     *,
     times: Times | None = None,
 ) -> Iterator[Batch]:
-    """Cut a stream into batches that fit in memory, without what is unusable, which is reported.
+    """Yield batches that fit in memory; unacceptable items are left out and reported.
 
-    Vectors and bits come out as their contents: in another form they are the same, and a list of
-    numbers takes eight times the memory. A full batch is given out when one more item has come, so
-    that the last batch is known to be the last.
+    Vectors and bits come out as their contents: a list of numbers takes eight times the memory. A
+    full batch is given out once another item has come, so that the last batch is known as the last.
     """
     is_dense = family.params.kind.is_dense
     batch = Batch()
@@ -213,7 +212,7 @@ def in_batches(
 
 
 def _completed(batch: Batch, family: Family) -> Batch:
-    """The batch with the columns that follow from its bodies."""
+    """Fill the columns that follow from the bodies of a batch, and return it."""
     params = family.params
     forms, raw_bodies, hashes = hash_bodies(batch.bodies)
     batch.body_hashes = hashes
@@ -228,9 +227,9 @@ def _completed(batch: Batch, family: Family) -> Batch:
 
 
 def _has_same_tokens(body: Any, stored: Callable[[], Any]) -> bool:
-    """Whether single tokens, which are compared without their order, differ in it alone.
+    """Whether two lists of single tokens differ in their order alone, which does not count.
 
-    So an index does not grow by a set that comes in as a list, in a new order each night.
+    An index does not grow by a set that comes in as a list, in a new order each night.
     """
     if not isinstance(body, list | tuple):
         return False
@@ -239,7 +238,7 @@ def _has_same_tokens(body: Any, stored: Callable[[], Any]) -> bool:
 
 
 def _weight(body: Any) -> int:
-    """Characters, with what each token takes in memory beside its own; of numbers bytes."""
+    """Return characters, plus 64 for each token; for vectors, bytes."""
     if isinstance(body, str):
         return len(body)
     if isinstance(body, np.ndarray):

@@ -38,7 +38,7 @@ class Contents:
     n_unassigned: Sequence[int | None]
 
     def at(self, places: Sequence[int]) -> Contents:
-        """Those of some documents of the batch."""
+        """Return the contents of some documents of the batch."""
         if len(places) == len(self.values):
             return self
         return Contents(
@@ -84,7 +84,7 @@ class Batch:
 
 
 def hash_bodies(bodies: Iterable[Any]) -> tuple[list[str], list[bytes], list[bytes]]:
-    """Forms, bytes before compression, and hashes of bodies: three columns."""
+    """Return forms, bytes before compression, and hashes of bodies: three columns."""
     forms, raw_bodies, hashes = [], [], []
     for body in bodies:
         form, raw = raw_body(body)
@@ -95,7 +95,7 @@ def hash_bodies(bodies: Iterable[Any]) -> tuple[list[str], list[bytes], list[byt
 
 
 def hash_contents(family: Family, batch: Batch, places: Sequence[int]) -> Contents:
-    """Canonical contents of some documents of a batch, and their hashes.
+    """Return canonical contents of some documents of a batch, and their hashes.
 
     Raises
     ------

@@ -1,11 +1,11 @@
-"""Documents of other indexes -> committed batches, without signing any of them again.
+"""Documents of other indexes -> batches, without signing any of them again.
 
-What decides about signatures must be equal: metric, scheme, num_perm, seed, unit, k, bag,
-normalisation, stop tokens and tokenizer. Then a content has one signature in all of them, so rows
-are taken over as they are; postings come from the rows by the banding of the index that takes them.
-Signatures that no document has any longer, edges and clusters stay behind.
+The parameters that decide a signature must be equal: metric, scheme, num_perm, seed, unit, k, bag,
+normalisation, stop tokens and tokenizer. A content then has one signature in all indexes, so rows
+are copied as they are. Postings are made from the rows, by the banding of the index that takes
+them. Unused signatures, edges and clusters are not copied.
 
-Documents keep the times at which they first and last came in: a merge is none of their own doing.
+Documents keep the times at which they first and last came in.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def merge_stores(
     lock_timeout: float,
     on_commit: Callable[[AddResult], None] | None,
 ) -> AddResult:
-    """Take the documents of other indexes over; see :meth:`lshdb.Index.merge`."""
+    """Take over the documents of other indexes; see :meth:`lshdb.Index.merge`."""
     check_on_conflict(on_conflict)
     if not others:
         return AddResult()
@@ -93,7 +93,7 @@ def _check(into: Store, other: Store) -> None:
 
 
 def _source(path: Path, snapshot: Snapshot, params: IndexParams, *, is_last: bool) -> Source:
-    """The documents of one index, signed by the rows that they have there.
+    """Return the source of the documents of one index, signed by the rows that they have there.
 
     Contents are pairs of a signature's number there, None without one, and its shingles.
     """
@@ -116,7 +116,7 @@ def _source(path: Path, snapshot: Snapshot, params: IndexParams, *, is_last: boo
 def _batches(
     path: Path, snapshot: Snapshot, params: IndexParams, *, is_last: bool
 ) -> Iterator[Batch]:
-    """The documents of one index in batches that fit in memory, once its rows are compared."""
+    """Compare the rows of an index with their checksums; then yield its documents in batches."""
     for file in snapshot.generation.files[: 1 + params.keeps_vectors]:
         for _ in verified_rows(snapshot, file):
             pass

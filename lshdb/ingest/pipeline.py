@@ -1,4 +1,4 @@
-"""Batches -> commits: what every way into an index has in common.
+"""Batches -> commits: the one way into an index.
 
 A :class:`Source` gives batches of documents, as columns, and says how they are signed: documents
 that come in (``add.py``), stored texts that are signed anew (``reindex.py``), or the documents of
@@ -156,7 +156,7 @@ def commit_batches(
 
 @dataclass(slots=True)
 class _Classified:
-    """What becomes of the documents of a batch.
+    """What is to be done with the documents of a batch.
 
     A document that an unfinished add brought, and that comes in again as it is, belongs to the run
     that brings it again: what ``--since last`` means is then the whole of that input.
@@ -218,9 +218,9 @@ class Run:
     result : AddResult
         Counted up with every commit.
     on_conflict : {"replace", "skip", "error"}
-        What becomes of a key that is there with another text.
+        What to do about a key that is there with another text.
     after : str
-        A time that the run's is to be later than, beside those of all batches before.
+        The time of the run is later than this, and than that of every batch before.
     """
 
     def __init__(
@@ -267,9 +267,9 @@ class Run:
     def finish(self, source: Source) -> None:
         """Record that the run has ended, unless its last commit did.
 
-        Rejections that came after the last batch, or that nothing came at all, are a batch of
-        their own. A new index of which no document has been accepted stays without a commit, so
-        that it never comes to its place.
+        A run without documents, or with rejections after its last batch, commits one more batch
+        that records this. A new index with no accepted document gets no commit, so it never comes
+        to its place.
         """
         if self.writer.is_making and not self.result.documents:
             return

@@ -1,7 +1,7 @@
-"""Removing documents, by key or by age: gone from every answer with the commit that says so.
+"""Remove documents, by key or by age.
 
-What goes is the document and its text. Its signature, where no other document has it, and the
-postings of that stay where they are and are passed over, until the index is compacted.
+A removed document is in no answer from its commit on. Its row and its text are deleted. Its
+signature and the postings of that stay until the index is compacted; questions skip them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RemoveResult:
     Attributes
     ----------
     removed : int
-        Documents that are gone.
+        Documents that were removed.
     missing : list of str
         Keys that no document had, in the order given.
     batches : list of int
@@ -91,7 +91,7 @@ def expire_documents(
 
 
 def _delete(transaction: WriteTransaction, gone: Gone) -> int | None:
-    """Delete documents, given as (doc_id, signature_id); the batch, or None without any."""
+    """Delete documents, given as (doc_id, signature_id), and return the batch; None without any."""
     if not gone:
         return None
     last = transaction.snapshot.last_batch()

@@ -15,13 +15,13 @@ __all__ = ["sign_in_threads"]
 
 _CONTENTS_A_TASK = 512
 _LONG = 2**20
-"""Contents of more characters are signed by the thread that asks, which alone can hear a signal."""
+"""The calling thread signs longer contents (characters): only it can be interrupted by a signal."""
 
 
 def sign_in_threads(
     contents: Sequence[Any], family: Family, *, workers: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Sign contents, a part at a time, on so many threads.
+    """Sign contents on several threads, a part at a time.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["WriteTransaction"]
 
 MANY_DOCUMENTS = 5_000
-"""From so many rows in a batch on, large statements are worth being prepared."""
+"""A batch with this many rows is worth preparing large statements for."""
 
 
 class WriteTransaction:
@@ -202,7 +202,7 @@ class WriteTransaction:
         )
 
     def end_add(self, add_id: int) -> None:
-        """Record that an add has ended, and forget unfinished ones that have no document left."""
+        """Record that an add has ended; forget unfinished adds that have no document left."""
         self.execute(
             "DELETE FROM unfinished_add WHERE add_id = ? OR NOT EXISTS (SELECT 1 FROM batch "
             "JOIN document ON document.batch_id = batch.batch_id "
@@ -254,9 +254,9 @@ class WriteTransaction:
         self._seal("batch", f"batch_id = {batch_id:d}")
 
     def seal(self) -> bool:
-        """Give the row of ``state`` its checksum, before the commit, and leave a mark of it.
+        """Give the row of ``state`` its checksum before the commit, and leave a mark.
 
-        False where there is nothing to commit.
+        Return False if there is nothing to commit.
         """
         if not self.session.may_have_changed():
             return False

@@ -7,9 +7,9 @@ it is read would cost every question; so values are looked at when one has faile
 Decided: an error is called damage only where damage is found, and stays its cause. Where none is,
 the error goes on as it was: it is a mistake in this library.
 
-What the caller's own code raises, in an iterable or a function that was handed over, is none of
-this. Such errors are marked where they come in (:func:`callers_items`, :func:`callers_function`),
-and go on at once, whatever is in the database.
+Errors of the caller's own code, in an iterable or a function that was handed over, are not looked
+into. They are marked where they come in (:func:`callers_items`, :func:`callers_function`) and go
+through as they are.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Given = ParamSpec("_Given")
 
 
 def callers_items(items: Iterable[_Item]) -> Iterator[_Item]:
-    """The items of an iterable of the caller's; an error out of it is marked as the caller's."""
+    """Yield the items of the caller's iterable; mark an error out of it as the caller's."""
     try:
         iterator = iter(items)
     except Exception as error:
@@ -58,7 +58,7 @@ def callers_function(function: Callable[_Given, _Result]) -> Callable[_Given, _R
 
 
 def callers_function(function: Callable[..., _Result] | None) -> Callable[..., _Result] | None:
-    """A function of the caller's, if there is one; an error out of it is marked as the caller's."""
+    """Return the caller's function, if there is one, so that its errors are marked as such."""
     if function is None:
         return None
 
@@ -82,7 +82,7 @@ def damage_behind(
     database: Database,
     reading: Callable[[], AbstractContextManager[Session]],
 ) -> DamageError | None:
-    """The damage that is behind an error; one pass over the database finds it.
+    """Return the damage behind an error, after one pass over the database; None if there is none.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ class Writer:
     lock_timeout : float
         Seconds to wait for another writer.
     needs_signatures : bool
-        Whether the signature file must be here; what changes SQL alone does without.
+        Whether the signature file must be here; a change of SQL alone does not need it.
 
     Raises
     ------
@@ -141,8 +141,8 @@ class Writer:
     def _settle(self) -> None:
         """Bring a new index to its place, with its first commit in it.
 
-        Nobody else can have opened the database, and it is closed for the renaming: SQLite knows
-        its files by their names. The commit has taken effect: nothing here may look like its error.
+        The database is closed for the renaming: SQLite knows its files by their names, and nobody
+        else has opened it. The commit has taken effect, so no error here may look like its own.
         """
         self._usable = False
         with contextlib.suppress(Exception):
@@ -158,7 +158,7 @@ class Writer:
         return creation is not None and not creation.is_whole_only
 
     def run(self, work: Callable[[WriteTransaction], _Result]) -> _Result:
-        """Do some work in one transaction, and again where the database wants it done again.
+        """Do some work in one transaction, and repeat it if the database asks for that.
 
         Parameters
         ----------
@@ -235,7 +235,7 @@ class Writer:
             self._settle()
 
     def _lock_database(self) -> None:
-        """Let no writer of another host in before the transaction ends."""
+        """Keep writers of other hosts out until the transaction ends."""
         store = self._store
         store.database.lock(
             self._connection, store.uuid, timeout=self._lock.timeout, known_as=str(store.path)
@@ -307,17 +307,17 @@ class Writer:
     def tidy(self) -> None:
         """Merge the posting runs that are due, each merge in a transaction of its own.
 
-        Where none is, as the last transaction saw it, there is no other transaction.
+        If the last transaction saw none that are due, no transaction is begun.
         """
         while self._merge_due(most=FAN_IN):
             pass
 
     def limit_runs(self) -> None:
-        """Merge in the middle of an add, where it has made very many runs."""
+        """Merge runs in the middle of an add that has made very many of them."""
         self._merge_due(most=MOST_RUNS)
 
     def vacuum(self) -> None:
-        """Give the space of what was deleted back to the file system.
+        """Give the space of deleted rows back to the file system.
 
         Raises
         ------
