@@ -125,11 +125,13 @@ def command(
     with Index.open(index_path) as index:
         rows: Iterable[tuple[object, ...] | None]
         if text is not None:
-            rows = _rows(TEXT_KEY, effort.of(index.query(text, **search)))
-            _note_empty(index, "text", text)
+            hits = effort.of(index.query(text, **search))
+            rows = _rows(TEXT_KEY, hits)
+            _note_empty(index, "text", text, hits)
         elif vector is not None:
-            rows = _rows(VECTOR_KEY, effort.of(index.query(vector, **search)))
-            _note_empty(index, "vector", vector)
+            hits = effort.of(index.query(vector, **search))
+            rows = _rows(VECTOR_KEY, hits)
+            _note_empty(index, "vector", vector, hits)
         elif key is not None:
             rows = _rows(key, effort.of(index.query(key=key, **search)))
         else:
@@ -213,9 +215,9 @@ def _streamed(
             yield None
 
 
-def _note_empty(index: Index, name: str, body: Any) -> None:
+def _note_empty(index: Index, name: str, body: Any, hits: list[Hit]) -> None:
     """Say why nothing is similar to a query that has nothing to compare."""
-    if not index.count_shingles(body):
+    if not hits and not index.count_shingles(body):
         note(
             f"the {name} has no {element_in_words(index.params)} to compare, so nothing is "
             "similar to it"
