@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import signal
@@ -261,9 +260,6 @@ def test_standard_output_may_be_closed(index_path: Path) -> None:
 
 
 def test_the_help_lists_commands_without_importing_one() -> None:
-    for name, line in COMMANDS.items():
-        command = importlib.import_module(f"lshdb.cli.{name}").command
-        assert command.get_short_help_str(200) == line
     program = (
         "import sys\n"
         "from lshdb.cli import cli\n"
