@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lshdb import Index
-from tests.children import placing
+from tests.children import databases
 from tests.postgres import (
     PostgresServer,
     PostgresUrl,
@@ -176,14 +176,14 @@ def places_made(
     made = tmp_path_factory.mktemp("places") / "made"
     made.touch()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv(placing.URL, url.lshdb)
-        patched.setenv(placing.MADE, str(made))
-        patched.setenv("PYTHONPATH", placing.child_path())
+        patched.setenv(databases.URL, url.lshdb)
+        patched.setenv(databases.MADE, str(made))
+        patched.setenv("PYTHONPATH", databases.child_path())
         for module in (dialects, copying, creation):
             patched.setattr(module, "named_place", module.named_place)  # to be put back
-            placing.patch(module, url.lshdb, made)
+            databases.patch(module, url.lshdb, made)
         yield made
-    drop_schemas(url, placing.schemas_made(made, Path("/")))
+    drop_schemas(url, databases.schemas_made(made, Path("/")))
 
 
 @pytest.fixture(autouse=True)
@@ -194,7 +194,7 @@ def placed(request: pytest.FixtureRequest, places_made: Path | None) -> Iterator
         return
     url, folder = request.getfixturevalue("postgres_url"), request.getfixturevalue("tmp_path")
     yield
-    drop_schemas(url, placing.schemas_made(places_made, folder))
+    drop_schemas(url, databases.schemas_made(places_made, folder))
 
 
 @pytest.fixture

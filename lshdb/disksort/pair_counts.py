@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from lshdb.disksort.descriptors import read_at, write_at
 from lshdb.errors import DatabaseError, LshdbError
 
-__all__ = ["MOST_SIGNATURES", "PairTally"]
+__all__ = ["MOST_SIGNATURES", "PairCounts"]
 
 MOST_SIGNATURES = 2**32
 """Ids are below that; the signature file of so many rows would be 2 TB at 128 slots."""
@@ -36,7 +36,7 @@ Ids = NDArray[np.int64]
 _Counted = tuple[NDArray[np.uint64], Ids]
 
 
-class PairTally:
+class PairCounts:
     """How often each pair was put in; a context manager that gives the space back.
 
     Parameters

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
-from lshdb.disksort.pair_counts import PairTally
+from lshdb.disksort.pair_counts import PairCounts
 from lshdb.params.index_params import IndexParams
 from lshdb.search.candidates import Candidates, LeftOut, RowSource, candidates
 from lshdb.search.components import component_roots
@@ -195,7 +195,7 @@ def _by_buckets(
 
     All candidates are read before the first is given.
     """
-    with PairTally(snapshot.n_signatures, memory=memory // 4) as tally:
+    with PairCounts(snapshot.n_signatures, memory=memory // 4) as tally:
         for block in blocks:
             tally.put(block.left, block.right)
         for left, right, shared in tally.in_order():

@@ -1,5 +1,5 @@
 """Run by Python in each child process that has this folder on its ``PYTHONPATH``."""
 
-import placing
+import databases
 
-placing.install()
+databases.install()

@@ -24,7 +24,7 @@ import pytest
 import lshdb
 from lshdb import Index
 from lshdb.cli._group import cli
-from tests.children.placing import child_path
+from tests.children.databases import child_path
 
 ROOT = Path(lshdb.__file__).parents[1]
 MODULE = [sys.executable, "-m", "lshdb"]

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from lshdb import DatabaseError, LshdbError
-from lshdb.disksort import pair_counts as tallies
-from lshdb.disksort.pair_counts import MOST_SIGNATURES, PairTally
+from lshdb.disksort import pair_counts
+from lshdb.disksort.pair_counts import MOST_SIGNATURES, PairCounts
 
 pytestmark = pytest.mark.fast
 
 
-def counted(tally: PairTally) -> dict[tuple[int, int], int]:
+def counted(tally: PairCounts) -> dict[tuple[int, int], int]:
     found: dict[tuple[int, int], int] = {}
     before = (-1, -1)
     for left, right, counts in tally.in_order():
@@ -36,7 +36,7 @@ def test_counts(memory: int, n: int) -> None:
         (rng.choice([0, 2**31, 2**31 + 1, highest - 300]) + rng.randrange(100), highest - step)
         for step in (int(rng.expovariate(0.1)) for _ in range(n))
     ]
-    with PairTally(MOST_SIGNATURES, memory=memory) as tally:
+    with PairCounts(MOST_SIGNATURES, memory=memory) as tally:
         start = 0
         while start < n:
             end = start + rng.randrange(1, 900)
@@ -48,10 +48,10 @@ def test_counts(memory: int, n: int) -> None:
 
 
 def test_runs_end_at_different_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tallies, "_LEAST_BLOCK", 3)
+    monkeypatch.setattr(pair_counts, "_LEAST_BLOCK", 3)
     rng = random.Random(8)
     expected: Counter[tuple[int, int]] = Counter()
-    with PairTally(1000, memory=0) as tally:
+    with PairCounts(1000, memory=0) as tally:
         for width in (1, 2, 50, 400, 3, 999):
             left = np.array([rng.randrange(width) for _ in range(rng.randrange(3, 200))])
             tally.put(left, left + 1)
@@ -61,11 +61,11 @@ def test_runs_end_at_different_places(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_too_many_signatures() -> None:
     with pytest.raises(LshdbError, match="4,294,967,296"):
-        PairTally(MOST_SIGNATURES + 1, memory=0)
+        PairCounts(MOST_SIGNATURES + 1, memory=0)
 
 
 def test_no_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     some = np.arange(5000)
-    with PairTally(5001, memory=0) as tally, pytest.raises(DatabaseError, match="temporary file"):
+    with PairCounts(5001, memory=0) as tally, pytest.raises(DatabaseError, match="temporary file"):
         tally.put(some, some + 1)

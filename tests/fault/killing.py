@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from lshdb.maintain import rewrite as rewriting
+from lshdb.maintain import rewrite
 from lshdb.storage import store
 from lshdb.storage.rowfiles.row_file import RowFile
 from lshdb.storage.transactions.changes import WriteTransaction
@@ -88,7 +88,7 @@ class Killing:
             self._wrap(RowFile, "set_header", self._set_header)
             self._wrap(RowFile, "write", self._write)
             self._wrap(WriteTransaction, "seal", self._seal)
-            self._wrap(rewriting, "clear_generations", self._clear)
+            self._wrap(rewrite, "clear_generations", self._clear)
             self._wrap(store, "clear_generations", self._clear)
         return self
 

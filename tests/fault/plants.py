@@ -10,7 +10,7 @@ from typing import Any
 from lshdb.storage.rowfiles import row_file
 from lshdb.storage.rowfiles.layouts import HEADER_BYTES
 from lshdb.storage.rowfiles.row_file import RowFile
-from lshdb.storage.transactions import writer as writing
+from lshdb.storage.transactions.writer import Writer
 
 
 def signatures_unsynced() -> None:
@@ -24,11 +24,11 @@ def commits_swapped() -> None:
 
 
 def _postpone(is_late: Callable[[RowFile], bool]) -> None:
-    append, attempt = RowFile.append, writing.Writer._attempt
+    append, attempt = RowFile.append, Writer._attempt
     later: list[Callable[[], None]] = []
 
     @contextlib.contextmanager
-    def swapped(writer: writing.Writer) -> Iterator[Any]:
+    def swapped(writer: Writer) -> Iterator[Any]:
         with attempt(writer) as running:
             yield running
         while later:
@@ -41,16 +41,16 @@ def _postpone(is_late: Callable[[RowFile], bool]) -> None:
             append(file, first_row, rows)
 
     RowFile.append = postpone  # type: ignore[method-assign]
-    writing.Writer._attempt = swapped  # type: ignore[method-assign]
+    Writer._attempt = swapped  # type: ignore[method-assign]
 
 
 def tail_cut_on_error() -> None:
     """What a batch appended is cut off when its COMMIT reports an error, which yet took effect."""
-    append, attempt = RowFile.append, writing.Writer._attempt
+    append, attempt = RowFile.append, Writer._attempt
     sizes: list[tuple[RowFile, int]] = []
 
     @contextlib.contextmanager
-    def cutting(writer: writing.Writer) -> Iterator[Any]:
+    def cutting(writer: Writer) -> Iterator[Any]:
         sizes.clear()
         try:
             with attempt(writer) as running:
@@ -65,7 +65,7 @@ def tail_cut_on_error() -> None:
         append(file, first_row, rows)
 
     RowFile.append = remember  # type: ignore[method-assign]
-    writing.Writer._attempt = cutting  # type: ignore[method-assign]
+    Writer._attempt = cutting  # type: ignore[method-assign]
 
 
 def _cut(file: RowFile, size: int) -> None:

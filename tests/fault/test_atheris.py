@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.children.placing import child_path
+from tests.children.databases import child_path
 from tests.fuzz_targets import TARGETS
 
 ROOT = Path(__file__).parents[2]

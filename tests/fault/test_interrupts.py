@@ -16,7 +16,7 @@ import pytest
 
 import lshdb
 from lshdb import Index
-from tests.children.placing import child_path
+from tests.children.databases import child_path
 from tests.conftest import family_corpus
 
 ROOT = Path(lshdb.__file__).parents[1]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lshdb import Index
-from tests.children.placing import child_path
+from tests.children.databases import child_path
 from tests.fault.history import RULES, SIZE, Step, history
 from tests.fault.reader import Numbers
 

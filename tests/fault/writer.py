@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.children.placing import child_path
+from tests.children.databases import child_path
 from tests.fault.steps import State
 
 HERE = Path(__file__).parent

@@ -15,7 +15,7 @@ import pytest
 from lshdb import DamageError, Index, IndexExistsError, LshdbError, ParameterError
 from lshdb.storage.rowfiles.row_file import RowFile
 from tests.answers import answers, lively_index
-from tests.children.placing import child_path
+from tests.children.databases import child_path
 from tests.conftest import family_corpus
 
 Make = Callable[..., Index]

@@ -18,7 +18,7 @@ import pytest
 from lshdb import DamageError, Index, IndexExistsError, LshdbError
 from lshdb.storage.place.creation import Creation
 from lshdb.storage.place.own_files import foreign_names, open_folder
-from tests.children.placing import child_path
+from tests.children.databases import child_path
 
 DOCUMENTS = [(f"key{number}", f"some words of text {number} and more") for number in range(9)]
 FILES = ("index.toml", "index.db", "index.db-wal", "index.db-shm", "signatures.npy", "lock")

@@ -17,10 +17,9 @@ import pytest
 
 from lshdb import DamageError, Index, SignaturesElsewhereError, TextNotStoredError
 from lshdb.cli._group import COMMANDS, cli
-from lshdb.disksort import pair_counts as tallies
-from lshdb.exchange import exporter as writing
-from lshdb.search import candidates
-from lshdb.search import verified_pairs as links
+from lshdb.disksort import pair_counts
+from lshdb.exchange import exporter
+from lshdb.search import candidates, verified_pairs
 from lshdb.search.verification import signed_anew
 from tests.conftest import family_corpus, pair_set
 
@@ -110,7 +109,7 @@ def test_pairs(
     hosts: Pair_, verify: str, signing_cost: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, there = hosts()
-    monkeypatch.setattr(links, "_SIGNING_COST", signing_cost)
+    monkeypatch.setattr(verified_pairs, "_SIGNING_COST", signing_cost)
     for question in ({}, {"since": 2}, {"since": "last"}, {"since": 1}, {"memory": 2**20}):
         expected = pair_set(here, verify=verify, **question)
         assert pair_set(there, verify=verify, **question) == expected
@@ -123,17 +122,17 @@ def test_pairs(
 
 def test_pairs_that_do_not_fit_into_memory(hosts: Pair_, monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = hosts()
-    monkeypatch.setattr(tallies, "_BYTES_A_PAIR", 2**12)
-    monkeypatch.setattr(tallies, "_LEAST_BLOCK", 7)
+    monkeypatch.setattr(pair_counts, "_BYTES_A_PAIR", 2**12)
+    monkeypatch.setattr(pair_counts, "_LEAST_BLOCK", 7)
     monkeypatch.setattr(candidates, "BLOCK_PAIRS", 100)
     spilt: list[int] = []
-    spill = tallies.PairTally._spill
+    spill = pair_counts.PairCounts._spill
 
-    def counted(self: tallies.PairTally) -> None:
+    def counted(self: pair_counts.PairCounts) -> None:
         spilt.append(self._n_held)
         spill(self)
 
-    monkeypatch.setattr(tallies.PairTally, "_spill", counted)
+    monkeypatch.setattr(pair_counts.PairCounts, "_spill", counted)
     assert pair_set(there, verify="none", memory=2**20) == pair_set(here, verify="none")
     assert len(spilt) > 1
 
@@ -143,7 +142,7 @@ def test_pairs_of_small_buckets(
     hosts: Pair_, since: int | None, signing_cost: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, there = hosts()
-    monkeypatch.setattr(links, "_SIGNING_COST", signing_cost)
+    monkeypatch.setattr(verified_pairs, "_SIGNING_COST", signing_cost)
     most = 3
     # Copies share a signature, so one of them speaks for all.
     spokesmen = here.sql(
@@ -213,7 +212,7 @@ def test_nothing_is_exported_before_a_refusal(
     hosts: Pair_, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, there = hosts()
-    monkeypatch.setattr(writing, "_TOLD_AFTER", 1)
+    monkeypatch.setattr(exporter, "_TOLD_AFTER", 1)
     told: list[int] = []
     with pytest.raises(SignaturesElsewhereError):
         there.export(tmp_path / "files", on_progress=told.append)

@@ -15,7 +15,7 @@ from lshdb.storage.dialects.sqlite import frozen_schemas as frozen
 from lshdb.storage.dialects.sqlite.connections import open_for_reading
 from lshdb.storage.dialects.sqlite.sqlite_database import SqliteDatabase
 from lshdb.storage.tables.migrations import SCHEMA_REVISION
-from tests.children.placing import child_path
+from tests.children.databases import child_path
 from tests.storage import freeze_schemas
 
 pytestmark = pytest.mark.sqlite("its schema")

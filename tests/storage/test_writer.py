@@ -13,12 +13,11 @@ from pathlib import Path
 import pytest
 
 from lshdb import ConflictError, DatabaseError, Index
-from lshdb.storage.dialects.sqlite import SqliteDatabase
-from lshdb.storage.dialects.sqlite import sqlite_session as session
+from lshdb.storage.dialects.sqlite import SqliteDatabase, sqlite_session
 from lshdb.storage.rowfiles import row_file
-from lshdb.storage.transactions import changes as transaction
-from lshdb.storage.transactions import writer as writing
-from tests.children.placing import child_path
+from lshdb.storage.transactions import changes
+from lshdb.storage.transactions.writer import Writer
+from tests.children.databases import child_path
 from tests.conftest import family_corpus, pair_set
 
 Make = Callable[..., Index]
@@ -43,11 +42,11 @@ def failing(error: BaseException) -> Callable[..., None]:
     [
         (row_file.RowFile, "append"),
         (row_file, "_sync_data"),
-        (transaction.WriteTransaction, "record_blocks"),
-        (transaction.WriteTransaction, "insert_documents"),
-        (transaction.WriteTransaction, "put_bodies"),
-        (transaction.PostingRuns, "add"),
-        (transaction.WriteTransaction, "update_batch"),
+        (changes.WriteTransaction, "record_blocks"),
+        (changes.WriteTransaction, "insert_documents"),
+        (changes.WriteTransaction, "put_bodies"),
+        (changes.PostingRuns, "add"),
+        (changes.WriteTransaction, "update_batch"),
     ],
 )
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
@@ -134,24 +133,24 @@ def test_blocks_cover_every_row_with_its_crc(
 KILLED = """
 import os, sys
 from lshdb import Index
-from lshdb.storage.transactions import changes as transaction
+from lshdb.storage.transactions import changes
 from tests.conftest import family_corpus
 where = sys.argv[2]
 if where == "append":
-    old = transaction.WriteTransaction.record_blocks
-    transaction.WriteTransaction.record_blocks = lambda *a: os.kill(os.getpid(), 9)
+    old = changes.WriteTransaction.record_blocks
+    changes.WriteTransaction.record_blocks = lambda *a: os.kill(os.getpid(), 9)
 elif where == "before commit":
-    transaction.WriteTransaction.update_batch = lambda *a: os.kill(os.getpid(), 9)
+    changes.WriteTransaction.update_batch = lambda *a: os.kill(os.getpid(), 9)
 elif where == "after commit":
     from lshdb.storage.rowfiles.row_file import RowFile
     RowFile.set_header = lambda *a: os.kill(os.getpid(), 9)
 elif where == "merge":
-    from lshdb.storage.runs import posting_runs as runs
-    runs.RUN_ROWS = runs.LEVEL_ROWS = 1
-    runs.FAN_IN = 2
-    from lshdb.storage.transactions import writer as writing
-    writing.FAN_IN = 1
-    runs.PostingRuns._publish = lambda *a: os.kill(os.getpid(), 9)
+    from lshdb.storage.runs import posting_runs
+    posting_runs.RUN_ROWS = posting_runs.LEVEL_ROWS = 1
+    posting_runs.FAN_IN = 2
+    from lshdb.storage.transactions import writer
+    writer.FAN_IN = 1
+    posting_runs.PostingRuns._publish = lambda *a: os.kill(os.getpid(), 9)
 with Index.open(sys.argv[1]) as index:
     index.add(family_corpus(3, families=8)[20:])
 """
@@ -182,7 +181,7 @@ def test_killed_writer_leaves_all_or_nothing(make_index: Make, where: str) -> No
 @pytest.mark.sqlite("its settings")
 def test_database_is_durable_as_promised(make_index: Make) -> None:
     index = make_index()
-    with writing.Writer(index._store, lock_timeout=1) as writer, writer.transaction() as open_:
+    with Writer(index._store, lock_timeout=1) as writer, writer.transaction() as open_:
         assert open_.execute("PRAGMA synchronous").fetchone()[0] == 2
         assert open_.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
         assert open_.execute("PRAGMA foreign_keys").fetchone()[0] == 1
@@ -207,8 +206,8 @@ def test_rows_go_in_whole_whatever_their_number(make_index: Make, n: int) -> Non
 def test_statements_of_two_sizes_insert_every_row_once(
     monkeypatch: pytest.MonkeyPatch, n: int, large: bool
 ) -> None:
-    monkeypatch.setattr(session, "LARGE_STATEMENT", 31)  # ten rows of three columns
-    monkeypatch.setattr(session, "PARAMETERS_A_STATEMENT", 15)
+    monkeypatch.setattr(sqlite_session, "LARGE_STATEMENT", 31)  # ten rows of three columns
+    monkeypatch.setattr(sqlite_session, "PARAMETERS_A_STATEMENT", 15)
     rows = [(number, f"row {number}", None) for number in range(n)]
     sizes = []
     with sqlite3.connect(":memory:") as connection:
@@ -220,7 +219,7 @@ def test_statements_of_two_sizes_insert_every_row_once(
                 connection.execute(sql, values)
 
         database = SqliteDatabase(Path(":memory:"))
-        writing_session = session.SqliteSession(database, Counting(), is_reader=False)
+        writing_session = sqlite_session.SqliteSession(database, Counting(), is_reader=False)
         writing_session.insert_rows("t", ("a", "b", "c"), iter(rows), large=large)
         assert connection.execute("SELECT * FROM t ORDER BY rowid").fetchall() == rows
     tens = n // 10 if large else 0
@@ -231,7 +230,7 @@ def test_statements_of_two_sizes_insert_every_row_once(
 def test_a_batch_of_many_documents_goes_in_whole(
     make_index: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transaction, "MANY_DOCUMENTS", 10)
+    monkeypatch.setattr(changes, "MANY_DOCUMENTS", 10)
     index = make_index()
     index.add([(f"k{number}", f"text {number}") for number in range(1700)])
     with Index.open(index.path) as again:
@@ -243,7 +242,7 @@ def test_an_error_of_the_driver_is_one_of_ours(make_index: Make) -> None:
     index = make_index()
     index.add(CORPUS[:20])
     before = state_of(index)
-    with writing.Writer(index._store, lock_timeout=1) as writer:
+    with Writer(index._store, lock_timeout=1) as writer:
         with (
             pytest.raises(DatabaseError, match=r"(?i:unique).*; the batch .* is not in"),
             writer.transaction() as open_,
