@@ -571,7 +571,7 @@ class Index:
         SignaturesElsewhereError
             By signature, or by key without texts, where the signatures lie on another host.
         """
-        return self._handle.ask(
+        return self._handle.ask_in_turn(
             query_index, body, key=key, top=top, threshold=threshold, verify=verify, recall=recall,
             probe_limit=probe_limit,
         )  # fmt: skip

@@ -372,6 +372,51 @@ def test_a_closed_index_is_not_opened_again(index: Index) -> None:
         index.query("x")
 
 
+# Threads
+
+
+@pytest.mark.sqlite("a server is asked once a question, and by all at once")
+def test_a_slow_query_holds_up_no_other(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    answers: list[list[Any]] = []
+    refusal = type(index._family).refusal
+
+    def slow(family: Any, body: object) -> str | None:
+        if body == "slow":
+            begun.set()
+            assert go_on.wait(30)
+        return refusal(family, body)
+
+    monkeypatch.setattr(type(index._family), "refusal", slow)
+    thread = threading.Thread(target=lambda: answers.append(index.query("slow")))
+    thread.start()
+    assert begun.wait(30)
+    for _ in range(3):
+        assert index.query(FAR[1])[0].key == "far"
+    assert not answers
+    go_on.set()
+    thread.join()
+    assert answers == [[]]
+    with pytest.raises(ParameterError):
+        index.query()
+    assert not index._handle._turns.is_taken, "given back, also after an error"
+
+
+def test_threads_get_the_answers_of_one(index: Index) -> None:
+    expected = [index.query(text) for _, text in TEXTS]
+    found: dict[int, list[Any]] = {}
+
+    def ask(number: int) -> None:
+        found[number] = [index.query(text) for _, text in TEXTS for _ in range(3)][::3]
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(found[number] == expected for number in range(8))
+
+
 # What the caller's own iterator raises
 
 
