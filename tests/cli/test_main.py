@@ -257,18 +257,3 @@ def test_standard_output_may_be_closed(index_path: Path) -> None:
     )
     assert done.returncode == 1
     assert done.stderr == b"error: standard output is closed\n"
-
-
-def test_the_help_lists_commands_without_importing_one() -> None:
-    program = (
-        "import sys\n"
-        "from lshdb.cli import cli\n"
-        "cli(['--help'], prog_name='lshdb', standalone_mode=False)\n"
-        "heavy = {'numpy', 'sqlalchemy', 'lshdb.index', 'lshdb.cli.add'}\n"
-        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment(), capture_output=True, check=True
-    )
-    assert all(f"  {name} ".encode() in done.stdout for name in COMMANDS)
-    assert done.stderr.strip() == b"[]"

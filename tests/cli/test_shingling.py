@@ -59,18 +59,18 @@ def test_init_and_add_take_the_same_options(
 @pytest.mark.parametrize(
     ("options", "names"),
     [
-        ("--unit char", "unit = 'word', and 'char'"),
-        ("--k 4", "k = 5, and 4"),
-        ("--threshold 0.7", "threshold = 0.8, and 0.7"),
-        ("--recall 0.9", "recall = 0.99, and 0.9"),
-        ("--bands 3", "bands = 16, and 3"),
-        ("--seed 2", "seed = 1, and 2"),
-        ("--scheme universal", "scheme = 'fss', and 'universal'"),
-        ("--bag", "bag = False, and True"),
-        ("--keep-case", "lowercase = True, and False"),
-        ("--strip-accents", "strip_accents = False, and True"),
-        ("--digits zero", "digits = 'keep', and 'zero'"),
-        ("--no-text", "store_text = True, and False"),
+        ("--unit char", "unit = 'word', but 'char'"),
+        ("--k 4", "k = 5, but 4"),
+        ("--threshold 0.7", "threshold = 0.8, but 0.7"),
+        ("--recall 0.9", "recall = 0.99, but 0.9"),
+        ("--bands 3", "bands = 16, but 3"),
+        ("--seed 2", "seed = 1, but 2"),
+        ("--scheme universal", "scheme = 'fss', but 'universal'"),
+        ("--bag", "bag = False, but True"),
+        ("--keep-case", "lowercase = True, but False"),
+        ("--strip-accents", "strip_accents = False, but True"),
+        ("--digits zero", "digits = 'keep', but 'zero'"),
+        ("--no-text", "store_text = True, but False"),
         ("--database sqlite:///x.db", "x.db"),
     ],
 )
@@ -199,7 +199,7 @@ def test_stop_tokens_of_ones_own(run: Run, tmp_path: Path) -> None:
     assert run("pairs", index).stdout == "a.com\tb.org\t1.000000\texact\n"
     (tmp_path / "stop.txt").write_text("other")
     refused = run("add", index, "-", *options, code=1)
-    assert "stop_tokens = 'html index session tilde', and 'other'" in refused.stderr
+    assert "stop_tokens = 'html index session tilde', but 'other'" in refused.stderr
 
 
 def test_lists_of_urls_for_an_index_of_words(run: Run, tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_an_installed_tokenizer_by_name(
     assert run("query", tmp_path / "t.lshdb", "--text", "z|x y").stdout.startswith("text\tc\t1.0")
     assert "no token to compare" in run("query", tmp_path / "t.lshdb", "--text", "||").stderr
     refused = run("add", tmp_path / "t.lshdb", "-", "--unit", "word", code=1)
-    assert "unit = 'tokenizer', and 'word'" in refused.stderr
+    assert "unit = 'tokenizer', but 'word'" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -276,7 +276,7 @@ class _Reader:
             if data is None:
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         except OSError as error:
-            raise BrokenSourceError(f"cannot be read on: {system_reason(error)}") from error
+            raise BrokenSourceError(f"cannot be read further: {system_reason(error)}") from error
         if data:
             self.last_start = self._position
             self._position += len(data)
