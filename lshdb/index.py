@@ -63,22 +63,22 @@ Path_ = str | os.PathLike[str]
 class Index:
     """A near-duplicate index on disk.
 
-    Made by :meth:`create` or :meth:`open`; a context manager that closes it.
+    Call :meth:`create` or :meth:`open` to get one. Use it as a context manager to close it.
 
-    Any number of processes may read while one writes; a reader sees the state of the last commit
-    before its question. A second writer waits for the first. Where another process bands the index
-    anew (:meth:`reband`), an index that is open opens itself again at the next question.
+    Any number of processes may read while one writes. A reader sees the last commit before its
+    question. A second writer waits for the first. If another process changes the bands
+    (:meth:`reband`), an open index opens itself again at its next question.
 
     Several threads may use one index at once. A query holds Python's global lock for most of its
     time, so threads share about one core: use them to serve requests, not to answer faster. For
-    many queries use :meth:`query_many`, which looks them up together and with ``workers`` signs
-    them on several cores. To serve requests on all cores, run a process for each, with an index of
-    its own: open it there, because an open index does not survive a fork.
+    many queries use :meth:`query_many`, which looks them up together and, with ``workers``, signs
+    them on several cores. To serve requests on all cores, run one process for each core and open
+    the index in each process: an open index does not survive a fork.
 
     ``len(index)`` counts documents, ``key in index`` looks for one, and iterating gives all keys.
-    What :meth:`pairs`, :meth:`clusters`, :meth:`dedup`, :meth:`filter`, :meth:`neighbors`,
-    :meth:`join` and :meth:`query_many` give can be iterated again: each iteration asks anew. They
-    check their arguments when they are called.
+    You can iterate the results of :meth:`pairs`, :meth:`clusters`, :meth:`dedup`, :meth:`filter`,
+    :meth:`neighbors`, :meth:`join` and :meth:`query_many` more than once: each iteration asks
+    again. These methods check their arguments when you call them.
 
     Examples
     --------
@@ -135,82 +135,81 @@ class Index:
         deferred: bool = False,
         lock_timeout: float = 60.0,
     ) -> Index:
-        """Make an empty index at a path where nothing is, and open it.
+        """Create an empty index and open it.
 
         Parameters
         ----------
         path : path-like
-            Directory to be made; its parent must exist.
+            Directory to create. It must not exist; its parent must.
         metric : {"jaccard", "cosine", "hamming", "l1", "l2", "weighted-jaccard", "jaccard-bits"}
-            What similarity is; ``docs/families.md`` has them all.
+            Measure of similarity or distance; see ``docs/families.md``.
         threshold : float, optional
-            Similarity from which on documents are near-duplicates, or distance up to which,
-            inclusive. 0.8 for similarities; for distances it must be given.
+            Lowest similarity, or largest distance, of near-duplicates; inclusive. Default 0.8 for
+            similarities. Required for distances.
         recall : float, optional
-            Probability that a pair at the threshold is found; 0.99 unless bands are given.
+            Probability of finding a pair at the threshold; 0.99 unless you give bands.
         bands, rows : int, optional
             Override the choice made from threshold and recall.
         num_perm : int, optional
-            Slots of a signature, of 4 bytes or of one bit each on disk. 128 for sets; for vectors
-            and bits as many as the bands use.
+            Slots in a signature; each takes 4 bytes or one bit on disk. 128 for sets; for vectors
+            and bits, as many as the bands use.
         scheme : str, optional
-            Family of hash functions; the metric's first by default (``fss`` for jaccard).
+            Family of hash functions; by default the metric's first (``fss`` for jaccard).
         seed : int
-            Of the hash functions; indexes with equal parameters are comparable.
+            Seed of the hash functions. Indexes with equal parameters are comparable.
         dim : int, optional
-            For vectors and bits: how many numbers, or bits.
+            Dimension of vectors, or number of bits.
         dtype : {"float32", "float64", "float16", "uint8"}, optional
-            In which vectors are kept; others are converted.
+            Type in which vectors are stored; other types are converted.
         width : float, optional
-            For l1 and l2: of the pieces that projections are cut into; chosen by default. For
-            scheme ``unary``: the largest number.
+            For l1 and l2: width of the pieces that projections are cut into; chosen by default.
+            For scheme ``unary``: the largest number.
         sample : iterable, optional
-            Some hundred bodies (not documents) that are like those that will come. Bands and width
-            are chosen for the similarities among them, and not for those of a typical corpus.
+            A few hundred bodies (not documents) like those you will add. Bands and width are
+            chosen for the similarities among them instead of those of a typical corpus.
         unit : {"word", "char", "byte", "line", "token", "url", "tokenizer"}, optional
-            What shingles are made of; words, unless a tokenizer is given.
+            What shingles are made of; words, unless you give a tokenizer.
         k : int, optional
-            Units a shingle: 5 words or tokens, 9 characters or bytes, 3 lines, 2 tokens of a URL.
-            It is for texts and lists of tokens; of a set each token is a shingle.
+            Units in a shingle: 5 words or tokens, 9 characters or bytes, 3 lines, 2 tokens of a
+            URL. It applies to texts and lists of tokens; in a set each token is a shingle.
         bag : bool
-            Whether a repeated shingle counts again.
+            Count a repeated shingle again.
         lowercase : bool, optional
-            Whether letter case is folded; by default for word, char, line and url.
+            Fold letter case; the default for word, char, line and url.
         strip_accents, strip_punctuation : bool
-            Whether accents are dropped, and punctuation and symbols turned into blanks.
+            Drop accents; turn punctuation and symbols into blanks.
         digits : {"keep", "zero"}
-            Whether every number becomes 0.
+            With ``zero``, turn every number into 0.
         stop_tokens : iterable of str, or str, optional
-            For unit ``url``: left out of URLs, in place of the default list. A string is cut at
-            white space.
+            For unit ``url``: tokens to leave out of URLs, instead of the default list. A string is
+            split at white space.
         tokenizer : Tokenizer or str, optional
-            What cuts texts into tokens, or the name of one that is installed.
+            Tokenizer that splits texts, or the name of an installed one.
         store_text : bool
-            Keep texts, or vectors, for exact verification; without, similarities are estimates.
+            Store texts, or vectors, for exact verification. Otherwise similarities are estimates.
         database : str, optional
-            URL of the database, where it is not ``index.db`` in the directory:
+            URL of the database, if it is not ``index.db`` in the directory:
             ``sqlite:///PATH`` or ``postgresql+psycopg://HOST/NAME``, without a password.
         schema : str, optional
-            In a Postgres database; by default one with the name of the directory.
+            Schema in a Postgres database; by default it has the name of the directory.
         deferred : bool
-            Let the index come into being with its first commit, so that there is none where the
-            first add fails, is killed, or accepts no document; closed without a commit, there is
-            none either.
+            Create the index with its first commit. If the first add fails, is killed or accepts
+            no document, or if you close the index without a commit, nothing is created.
         lock_timeout : float
-            Seconds to wait for another process that is making an index there.
+            Seconds to wait for another process that is creating an index there.
 
         Raises
         ------
         ParameterError
-            A value is out of range; nothing was made.
+            A value is out of range; nothing was created.
         IndexExistsError
-            Something is at the path already; it is as it was.
+            Something is at the path already; it was not changed.
         LockedError
-            Another process is making an index there.
+            Another process is creating an index there.
         TokenizerError
             No tokenizer of that name is installed.
         LshdbError
-            The directory cannot be made.
+            The directory cannot be created.
         """
         options = CreateOptions(
             metric=metric, threshold=threshold, recall=recall, bands=bands, rows=rows,
@@ -237,7 +236,7 @@ class Index:
         tokenizer: Tokenizer | str | None = None,
         on_progress: Callable[[int], None] | None = None,
     ) -> Index:
-        """Make an index of what :meth:`export` wrote, and open it; nothing is signed.
+        """Create an index from an export (:meth:`export`) and open it; nothing is signed again.
 
         It has the same uuid, documents, signatures and numbers, and gives the same answers.
 
@@ -246,29 +245,29 @@ class Index:
         folder : path-like
             The export.
         path : path-like
-            Directory to be made; its parent must exist.
+            Directory to create; its parent must exist.
         database : str, optional
-            URL of the database, where it is not ``index.db`` in the directory:
+            URL of the database, if it is not ``index.db`` in the directory:
             ``sqlite:///PATH`` or ``postgresql+psycopg://HOST/NAME``, without a password.
         schema : str, optional
-            In a Postgres database; by default one with the name of the directory.
+            Schema in a Postgres database; by default it has the name of the directory.
         tokenizer : Tokenizer or str, optional
             As for :meth:`open`.
         on_progress : callable, optional
-            Called with the number of documents that are in so far.
+            Called with the number of documents imported so far.
 
         Raises
         ------
         InputError
-            There is no export.
+            The folder holds no export.
         DamageError
-            A file is missing or is not what was written; names it.
+            A file is missing or damaged; the error names it.
         FormatError
             The export has another format.
         IndexExistsError
             Something is at the path already.
         ParameterError, LockedError, DatabaseError, LshdbError
-            There is no index after any error.
+            After any error there is no index.
         """
         from lshdb.exchange.importer import import_export
 
@@ -286,27 +285,27 @@ class Index:
         ----------
         path : path-like
         tokenizer : Tokenizer or str, optional
-            The one the index was made with, or the name of one that is installed. Without it the
-            one that the index names is looked for among the installed, once a text is to be split.
+            The index's tokenizer, or the name of an installed one. By default the index looks for
+            its tokenizer among the installed ones when it first has to split a text.
         **expected
-            Parameters and options of :meth:`create` by name (``threshold=0.8, k=5``); what the
-            index has must be equal.
+            Parameters and options of :meth:`create` by name (``threshold=0.8, k=5``) that the
+            index must have.
 
         Raises
         ------
         IndexNotFoundError
             There is no index.
         ParameterMismatchError
-            A parameter is not as expected, or the files are not of one index; names both values.
+            A parameter differs, or the files belong to different indexes; names both values.
         FormatError
-            Another format or schema.
+            The index has another format or schema.
         DamageError
-            The signature file does not fit.
+            The signature file does not fit the database.
         """
         return cls(Handle.open(Path(path), tokenizer, expected))
 
     def close(self) -> None:
-        """Close the index; iterators that it gave out end with an error at their next step."""
+        """Close the index; its iterators raise an error at their next step."""
         self._handle.close()
 
     def __enter__(self) -> Index:
@@ -325,17 +324,17 @@ class Index:
 
     @property
     def path(self) -> Path:
-        """The index directory; where it will be, before the first commit of a deferred one."""
+        """The index directory, also before the first commit of a deferred index."""
         return self._store.path
 
     @property
     def params(self) -> IndexParams:
-        """The parameters it was made with, or last rebanded with."""
+        """The index's parameters, as created or last rebanded."""
         return self._handle.now[0].params
 
     @property
     def has_signatures(self) -> bool:
-        """Whether the signature file is here; else it lies on another host."""
+        """Whether the signature file is on this host."""
         return self._handle.ask(lambda store, _: has_signatures(store))
 
     @property
@@ -343,9 +342,9 @@ class Index:
         """The committed signature rows as a read-only :class:`numpy.memmap` of uint32.
 
         Row ``i`` is signature ``i``, as in the column ``signature_id`` of :meth:`sql`. A map never
-        changes and is good for as long as it is held, also after the index is closed. Later
-        commits are in a map that is taken later. :meth:`compact` writes another file and numbers
-        signatures anew; a map from before shows the file from before.
+        changes and stays valid for as long as you hold it, even after you close the index. Read the
+        property again to see later commits. :meth:`compact` writes a new file and renumbers
+        signatures; an older map still shows the old file.
 
         Raises
         ------
@@ -356,23 +355,23 @@ class Index:
         return self._handle.ask(map_signatures)
 
     def __len__(self) -> int:
-        """How many documents there are; takes microseconds, whatever their number."""
+        """Return the number of documents, in microseconds."""
         from lshdb.search.lookup import count_documents
 
         return self._handle.ask(count_documents)
 
     def __bool__(self) -> bool:
-        """True, also of an index without documents."""
+        """Return True, even if the index is empty."""
         return True
 
     def __contains__(self, key: object) -> bool:
-        """Whether a document has that key."""
+        """Return whether a document has this key."""
         from lshdb.search.lookup import has_key
 
         return self._handle.ask(has_key, key)
 
     def __iter__(self) -> Iterator[str]:
-        """The keys of all documents, streamed in the order in which they came in."""
+        """Stream the keys of all documents, in the order in which they were added."""
         from lshdb.search.lookup import Keys
 
         return iter(Keys(self._handle))
@@ -391,20 +390,20 @@ class Index:
         on_reject: Callable[[Rejected], None] | None = None,
         on_commit: Callable[[AddResult], None] | None = None,
     ) -> AddResult:
-        """Add documents, in batches that are committed as they fill.
+        """Add documents in batches, committing each batch as it fills.
 
         Parameters
         ----------
         documents : iterable
-            (key, text) pairs, (key, ready tokens) pairs, or what :func:`lshdb.read_documents`
-            yields. Read once, as a stream. Tokens in a list or tuple have an order, and k of them
-            that follow each other are a shingle; in a set they have none, and each is a shingle by
-            itself, whatever k is. For unit ``url`` the text holds URLs, one a line, and a list or
-            set one an item.
+            (key, text) pairs, (key, ready tokens) pairs, or the documents of
+            :func:`lshdb.read_documents`. Read once, as a stream. Tokens in a list or tuple are
+            ordered: k consecutive ones are a shingle. Tokens in a set are not: each is a shingle,
+            whatever k is. For unit ``url`` a text holds one URL per line, and a list or set one
+            per item.
         on_conflict : {"replace", "skip", "error"}
-            What becomes of a key that is there with another text. The same text is always left as
-            it is; only ``last_seen_at`` changes. So is the same set, and where k is 1 and texts are
-            stored, the same list in another order.
+            What to do if the key exists with another text. The same text is always left as it is;
+            only ``last_seen_at`` changes. This also holds for the same set, and for the same list
+            in another order if k is 1 and texts are stored.
         max_errors : int, optional
             Stop when more inputs than this are rejected; unlimited by default.
         source : str
@@ -412,7 +411,7 @@ class Index:
         lock_timeout : float
             Seconds to wait for another writer.
         workers : int, optional
-            Threads that sign; one a core by default. The index does not depend on their number.
+            Threads that sign; one per core by default. Their number does not affect the index.
         on_reject : callable, optional
             Called with each rejected input.
         on_commit : callable, optional
@@ -427,27 +426,26 @@ class Index:
         LockedError
             Another process is writing.
         ConflictError
-            ``on_conflict="error"`` and a key is there with another text.
+            ``on_conflict="error"`` and a key exists with another text.
         TooManyRejectedError
-            More than max_errors were rejected.
+            More than max_errors inputs were rejected.
         AllRejectedError
-            Something was given and all of it was rejected; holds the result with the reasons. Its
-            batch, with the number of rejections, is recorded, unless the index was only being made.
+            Every input was rejected; the error holds the result with the reasons. The batch is
+            recorded with its number of rejections, unless the index was just being created.
         ParameterError, InputError
-            ``documents`` is one string, document or dict, or holds what is no document.
+            ``documents`` is one string, document or dict, or an item is not a document.
         TokenizerError, ParameterMismatchError
-            The index's tokenizer is not installed, in this version, or failed.
+            The index's tokenizer failed, or is not installed in this version.
         DatabaseError
             The disk or the database failed.
 
         Notes
         -----
-        An add that did not end, whatever ended it, and a later one that brings the same documents
-        again count as one for ``since="last"``; ``AddResult.resumed`` says how many documents were
-        taken over.
+        If an add is interrupted and a later one brings the same documents again, both count as one
+        for ``since="last"``; ``AddResult.resumed`` counts the documents taken over.
 
-        Whatever is raised, batches that were committed before stay, and nothing of the batch at
-        hand is in. Cost and memory depend on what is added, not on what is there.
+        After any error, batches committed before stay, and nothing of the current batch is in the
+        index. Cost and memory depend on what you add, not on the size of the index.
         """
         from lshdb.ingest.add import add_documents
 
@@ -460,9 +458,9 @@ class Index:
         )  # fmt: skip
 
     def remove(self, keys: str | Iterable[str], *, lock_timeout: float = 60.0) -> RemoveResult:
-        """Remove documents; they are in no answer from the commit on.
+        """Remove documents; no answer contains them from the commit on.
 
-        Their signatures and postings stay where they are, and are passed over.
+        Their signatures and postings stay on disk and are skipped. :meth:`compact` removes them.
 
         Parameters
         ----------
@@ -474,12 +472,12 @@ class Index:
         Returns
         -------
         RemoveResult
-            With the keys that no document had.
+            Includes the keys that no document had.
 
         Raises
         ------
         ParameterError
-            Something among the keys is no string; nothing was removed.
+            A key is not a string; nothing was removed.
         LockedError, DatabaseError
         """
         from lshdb.ingest.remove import remove_documents
@@ -491,12 +489,12 @@ class Index:
     def expire(
         self, since: datetime, *, dry_run: bool = False, lock_timeout: float = 60.0
     ) -> RemoveResult:
-        """Remove the documents that have not come in since a time, changed or not.
+        """Remove documents that were last added, changed or not, before a time.
 
         Parameters
         ----------
         since : datetime
-            Taken for UTC where it names no zone.
+            Read as UTC if it has no time zone.
         dry_run : bool
             Only count them.
         lock_timeout : float
@@ -512,7 +510,7 @@ class Index:
 
         Notes
         -----
-        Removed 40,000 a commit; what was removed before a failure stays removed.
+        Each commit removes 40,000 documents; those removed before a failure stay removed.
         """
         from lshdb.ingest.remove import expire_documents
 
@@ -535,29 +533,29 @@ class Index:
         recall: float | None = None,
         probe_limit: int | bool = False,
     ) -> list[Hit]:
-        """The documents most similar to a text, to ready tokens, or to a document of the index.
+        """Return the documents most similar to a text, to ready tokens, or to a stored document.
 
         Parameters
         ----------
         body : str, list, tuple or set of str, or other, optional
             As for :meth:`add`.
         key : str, optional
-            Instead of a body: a document of the index, which is left out of the answer itself.
+            Key of a document to query instead of a body. The answer leaves this document out.
         top : int or None
-            Most answers; None for all.
+            Maximum number of answers; None for all.
         threshold : float, optional
-            Lowest similarity, or largest distance; the index's own by default, but with ``recall``
-            none.
+            Lowest similarity, or largest distance; by default the index's own, or no limit with
+            ``recall``.
         verify : {"none", "signature", "exact"}, optional
-            How candidates are checked; exact by default where texts are stored, else signature,
-            or none where the signatures lie on another host (``docs/elsewhere.md``).
+            How to check candidates. Default: exact if texts are stored, else signature, or none if
+            the signatures are on another host (``docs/elsewhere.md``).
         recall : float, optional
-            Look also into buckets next to the query's own, until each of the ``top`` nearest
-            documents was to be found with this probability. The answer says what was reached: of
-            sets no bucket is next to another, so there its own buckets have to suffice.
+            Also search neighbouring buckets, until each of the ``top`` nearest documents is found
+            with this probability. The answer says what was reached. Sets have no neighbouring
+            buckets: only the query's own are searched.
         probe_limit : int or bool
-            Compare so many candidates at most, far ones included; with True twice as many as there
-            are bands.
+            Compare at most this many candidates, far ones included; True means twice the number of
+            bands.
 
         Returns
         -------
@@ -569,7 +567,8 @@ class Index:
         ------
         KeyNotFoundError, ParameterError, TextNotStoredError, TokenizerError, DamageError
         SignaturesElsewhereError
-            By signature, or by key without texts, where the signatures lie on another host.
+            The signatures are on another host, and you verify by signature, or query by key
+            without stored texts.
         """
         return self._handle.ask_in_turn(
             query_index, body, key=key, top=top, threshold=threshold, verify=verify, recall=recall,
@@ -587,19 +586,19 @@ class Index:
         probe_limit: int | bool = False,
         workers: int | None = 1,
     ) -> QueryAnswers:
-        """Many queries on one state of the index: (query key, answer) for each, streamed.
+        """Answer many queries on one state of the index; stream (query key, answer) for each.
 
         Parameters
         ----------
         documents : iterable
-            As for :meth:`add`; their keys only name the queries. Or bodies alone, whose keys are
-            then their positions: ``"0"``, ``"1"`` and so on. A tuple is always a key and a body,
-            and so is a list of two items of which the first is a string.
+            As for :meth:`add`; the keys only name the queries. Or bodies alone: their keys are
+            then their positions, ``"0"``, ``"1"`` and so on. A tuple is always a key and a body,
+            and so is a list of two items if the first is a string.
         top, threshold, verify, recall, probe_limit
             As for :meth:`query`.
         workers : int or None
-            Threads; None is one a core. With one, each query is answered before the next is taken;
-            with more, some hundred are taken ahead. The answers are the same.
+            Threads; None means one per core. One thread answers each query before it reads the
+            next; several read a few hundred ahead. The answers are the same.
 
         Returns
         -------
@@ -608,8 +607,8 @@ class Index:
         Raises
         ------
         ParameterError, TextNotStoredError
-            At once; all else while answers are taken, as for :meth:`query`. What ``documents``
-            itself raises passes through as it is.
+            When you call this method. The other errors of :meth:`query` come during iteration.
+            Errors raised by ``documents`` itself pass through unchanged.
         """
         return self._handle.ask(
             QueryAnswers, self._handle, documents, top=top, threshold=threshold, verify=verify,
@@ -619,52 +618,52 @@ class Index:
     def explain(
         self, key1: str, key2: str | None = None, *, body: Body | None = None
     ) -> Explanation:
-        """Why a document and another one, or a text, are a near-duplicate pair or are none.
+        """Explain why a document and another one, or a text, are or are not near-duplicates.
 
         Parameters
         ----------
         key1 : str
         key2 : str, optional
         body : str, list or set of str, or other, optional
-            As for :meth:`add`, instead of a second key; not added.
+            Body to compare instead of a second document, as for :meth:`add`. It is not added.
 
         Raises
         ------
         KeyNotFoundError, ParameterError, InputError, TokenizerError, DamageError
         SignaturesElsewhereError
-            Signatures lie on another host, and there are no texts to sign anew.
+            Signatures are on another host, and there are no texts to sign again.
         """
         from lshdb.search.explain import explain_pair
 
         return self._handle.ask(explain_pair, key1, key2, body)
 
     def similarity(self, left: Body, right: Body) -> float:
-        """Exact similarity of two bodies as this index would compare them; O(their length).
+        """Return the exact similarity of two bodies as this index compares them; O(their length).
 
-        Minus the distance where the metric is one. Neither need be in the index. 0 where neither
-        has a shingle.
+        For a distance metric, return minus the distance. The bodies need not be in the index. The
+        similarity is 0 if neither has a shingle.
 
         Raises
         ------
         InputError
-            One of them could be no document's body.
+            The index does not accept one of them as a body.
         """
         return self._handle.ask(similarity, left, right)
 
     def refusal(self, body: object) -> str | None:
-        """Why a body can be no document's here, and no query, in one line; None where it can."""
+        """Return in one line why the index refuses a body or query; None if it accepts it."""
         return self._handle.now[1].refusal(body)
 
     def count_shingles(self, body: Body) -> int:
-        """How many shingles a text, or ready tokens, would have here; of 0 nothing is similar.
+        """Return how many shingles a body has here; a body with 0 is similar to nothing.
 
-        Of a vector its numbers, of bits for ``jaccard-bits`` those that are set, of weights the
-        tokens with one.
+        For a vector this counts its numbers, for the bits of ``jaccard-bits`` those that are set,
+        and for weights the tokens that have one.
         """
         return self._handle.ask(count_shingles, body)
 
     def show(self, key: str) -> ShownDocument:
-        """A document with all that is stored of it.
+        """Return a document with everything stored about it.
 
         Raises
         ------
@@ -686,7 +685,7 @@ class Index:
         memory: int = MEMORY,
         workers: int | None = None,
     ) -> PairSearch:
-        """All near-duplicate pairs, each once, streamed.
+        """Stream all near-duplicate pairs, each once.
 
         Parameters
         ----------
@@ -694,34 +693,33 @@ class Index:
             Lowest similarity; the index's own by default. A pair of similarity s is found with
             probability ``params.recall_at(s)``, also below the index's threshold.
         verify : {"none", "signature", "exact"}, optional
-            As for :meth:`query`; with ``none`` all candidate pairs are given, whatever the
+            As for :meth:`query`; with ``none`` the answer has all candidate pairs, whatever the
             threshold.
         since : int or "last", optional
-            Only pairs with a document that came in with this batch or a later one; ``"last"`` means
-            the batches of the last add that changed something. An add that was interrupted and the
-            one that brings the same documents again are one.
+            Only pairs with a document added in this batch or a later one; ``"last"`` means the
+            batches of the last add that changed something. An interrupted add and the one that
+            brings the same documents again count as one.
         max_bucket : int or "none", optional
             Leave out buckets with more signatures than this, and larger groups of exact copies. A
-            bucket of m makes m (m - 1) / 2 pairs. Nothing is left out unless this is given.
+            bucket of m makes m (m - 1) / 2 pairs. By default nothing is left out.
         memory : int
-            Bytes for pairs and texts that are being verified; what has to be sorted beyond that
-            goes to temporary files.
+            Bytes for pairs and texts under verification; sorting uses temporary files beyond that.
         workers : int, optional
-            Threads that read postings; one a core by default. The pairs are the same.
+            Threads that read postings; one per core by default. The pairs are the same.
 
         Returns
         -------
         iterator of Pair
-            In no particular order. It sees the index as it is when the first pair is asked for.
+            In no particular order, from the state of the index when you take the first pair.
             After the last pair, ``left_out`` says which buckets ``max_bucket`` left out, and
             ``loss`` how many near-duplicate pairs that cost: an estimate with its interval, or a
-            count where that is quick.
+            count if counting is quick.
 
         Raises
         ------
         ParameterError, TextNotStoredError, DamageError
         SignaturesElsewhereError
-            Verification by signatures that lie on another host; when the first pair is asked for.
+            You verify by signatures that are on another host; raised at the first pair.
         """
         from lshdb.search.pairs import PairSearch
 
@@ -733,21 +731,21 @@ class Index:
     def join(
         self, other: Index, *, threshold: float | None = None, verify: Verify | None = None
     ) -> JoinedPairs:
-        """All near-duplicate pairs of a document here and one of another index, streamed.
+        """Stream all near-duplicate pairs of a document here and one in another index.
 
         Parameters
         ----------
         other : Index
-            Made with equal parameters; threshold, recall and store_text may differ.
+            An index with equal parameters; threshold, recall and store_text may differ.
         threshold, verify
-            As for :meth:`pairs`; exact by default where both store texts.
+            As for :meth:`pairs`; exact by default if both store texts.
 
         Returns
         -------
         iterator of Pair
-            ``key1`` here, ``key2`` in the other; an index joined with itself gives each pair both
-            ways, and each document with itself. It reads the postings of both from end to end, or
-            where one is much smaller, looks its buckets up in the other.
+            ``key1`` is in this index, ``key2`` in the other. An index joined with itself gives
+            each pair both ways, and each document with itself. The join reads all postings of
+            both; if one index is much smaller, it looks up its buckets in the other.
 
         Raises
         ------
@@ -772,21 +770,21 @@ class Index:
     ) -> EdgeState:
         """Bring verified edges and clusters up to date, if they are not.
 
-        What came in since the last time is compared with everything; clusters that gained or lost
-        a document, or an edge, are made anew, and all others stay. One transaction.
+        Compare the documents added since the last update with all others. Rebuild the clusters that
+        gained or lost a document or an edge; keep the rest. All this is one transaction.
 
         Parameters
         ----------
         threshold : float, optional
-            Find edges at least down to it; the index's own by default. Where edges were found down
-            to a lower one before, it stays that; for a still lower one everything is found anew.
+            Find edges at least down to this; the index's own by default. If the stored edges reach
+            lower, they keep their threshold; if they do not reach as low, all edges are found
+            again.
         verify : {"signature", "exact"}, optional
-            As for :meth:`query`. Another method than before finds everything anew.
+            As for :meth:`query`. A change of method finds all edges again.
         max_bucket : int or "none", optional
-            Buckets with more signatures than this are linked through leaders, in linear time, and
-            not paired; "none" pairs all. 1,000 unless it was something else before: it is kept
-            with the pairs, and holds for every later question. Another than before finds everything
-            anew.
+            Link buckets with more signatures than this through leaders, in linear time, instead of
+            comparing all their pairs; "none" compares all. The value is stored with the edges and
+            used until you give another, which finds all edges again; 1,000 at first.
         lock_timeout : float
             Seconds to wait for another writer.
         memory, workers
@@ -795,7 +793,7 @@ class Index:
         Returns
         -------
         EdgeState
-            What the edges cover, and what was not compared; see also :meth:`loss`.
+            What the edges cover and what was not compared; see also :meth:`loss`.
 
         Raises
         ------
@@ -809,28 +807,28 @@ class Index:
         )  # fmt: skip
 
     def edge_state(self) -> EdgeState | None:
-        """What the stored edges cover; None where they were never brought up to date."""
+        """Return what the stored edges cover; None if none were ever stored."""
         from lshdb.clusters.update import edge_state
 
         return self._handle.ask(edge_state)
 
     def loss(self, *, threshold: float | None = None) -> Loss | None:
-        """What it costs that buckets over the stored pairs' cap were linked and not compared.
+        """Return what was lost because large buckets were linked instead of compared.
 
-        That is the share of near-duplicate pairs of documents that :meth:`clusters`, :meth:`dedup`
-        and :meth:`neighbors` do not know of. Documents of such a pair may be in one cluster all the
-        same, through others; :meth:`dedup` looks for them once more among what it would keep.
+        The loss is the share of near-duplicate pairs that :meth:`clusters`, :meth:`dedup` and
+        :meth:`neighbors` do not know. The documents of such a pair may still share a cluster,
+        through others; :meth:`dedup` looks for such pairs again among what it would keep.
 
         Parameters
         ----------
         threshold : float, optional
-            Of pairs at least as similar; the index's own by default.
+            Lowest similarity of the pairs; the index's own by default.
 
         Returns
         -------
         Loss or None
-            None where no pairs are stored, or nothing is here to tell. Where large buckets were
-            linked this is one pass over the postings and the pairs, and a sample: see
+            None if no pairs are stored or the loss cannot be told here. If large buckets were
+            linked, this takes one pass over the postings and the pairs, and a sample; see
             ``search/loss.py``.
         """
         from lshdb.search.loss import loss_of_stored
@@ -846,24 +844,24 @@ class Index:
         update: bool = True,
         lock_timeout: float = 60.0,
     ) -> Clusters:
-        """Documents that tell the same story, the largest groups first.
+        """Stream the clusters of near-duplicate documents, the largest first.
 
         Parameters
         ----------
         threshold : float, optional
             Lowest similarity of an edge; the index's own by default.
         min_size : int
-            Fewest documents of a cluster.
+            Fewest documents in a cluster.
         linkage : {"component", "representative"}
-            A chain a - b - c, with a unlike c, is one cluster; or is cut so that every member is
-            similar to its representative, the one that came in first.
+            Take a chain a - b - c, with a unlike c, as one cluster (component), or cut it so that
+            every member is similar to its representative, the oldest document.
         update : bool
-            Bring edges and clusters up to date first, see :meth:`update_clusters`. That writes to
-            the index, and is done when this method is called; taking items only reads. Without,
-            nothing is written, and of documents that came in since the last update only exact
-            copies of a member are in a cluster.
+            Bring edges and clusters up to date first; see :meth:`update_clusters`. This writes to
+            the index when you call this method; iterating only reads. Without it nothing is
+            written, and of the documents added since the last update, clusters contain only exact
+            copies of a member.
         lock_timeout : float
-            Seconds to wait for another writer, where there is something to bring up to date.
+            Seconds to wait for another writer, if an update is needed.
 
         Returns
         -------
@@ -873,7 +871,7 @@ class Index:
         Raises
         ------
         ParameterError
-            Also where ``update`` is false and edges were never found so far down.
+            Also if ``update`` is false and the stored edges do not reach down to the threshold.
         LockedError, DatabaseError
         """
         from lshdb.clusters.listing import Clusters
@@ -894,17 +892,17 @@ class Index:
         update: bool = True,
         lock_timeout: float = 60.0,
     ) -> Deduplication:
-        """For each document, whether to keep it, and if not, which one repeats it.
+        """Decide for each document whether to keep it, and if not, which one is kept instead.
 
-        A dropped document is verified to be similar to the one that is kept in its place. No two
-        that are kept are a pair that the index finds: one that shares a bucket, also a large one,
-        and is verified. A pair at the threshold shares none with probability ``1 - params.recall``;
-        such a pair may be kept. Documents that came in after the stored pairs were last brought up
-        to date are not looked at (``update=False``).
+        A dropped document is verified to be similar to the one kept in its place. No two kept
+        documents are a pair that the index finds, that is, one that shares a bucket of any size and
+        is verified. A pair at the threshold shares no bucket with probability
+        ``1 - params.recall``; both documents of such a pair may be kept. With ``update=False``,
+        documents added after the last update are ignored.
 
-        What would be kept is compared in its large buckets, up to 32 million pairs by signature.
-        Boilerplate may make more; then ``unchecked`` of the answer estimates how many pairs that
-        leaves among what is kept.
+        Documents to keep that share a large bucket are compared by signature, up to 32 million
+        pairs. Boilerplate may make more; ``unchecked`` of the answer then estimates how many pairs
+        remain among the kept documents.
 
         Parameters
         ----------
@@ -913,11 +911,11 @@ class Index:
             ``field:NAME`` (``field:-NAME``) for the largest (smallest) value of a column of
             ``document``.
         threshold : float, optional
-            From which similarity on a document is dropped; the index's own by default.
+            Lowest similarity at which a document is dropped; the index's own by default.
         against : bool
-            Drop only documents of the newest add, and only for older ones.
+            Drop only documents of the newest add, and only in favour of older ones.
         since : int or "last", optional
-            With ``against``: what is new begins with this batch.
+            With ``against``: the first batch that counts as new.
         only : {"all", "keep", "drop"}
             Which decisions to give.
         update, lock_timeout
@@ -926,7 +924,7 @@ class Index:
         Returns
         -------
         iterator of Decision
-            In the order in which the documents came in.
+            In the order in which the documents were added.
 
         Raises
         ------
@@ -952,10 +950,10 @@ class Index:
         lock_timeout: float = 60.0,
         max_document_bytes: int = MAX_DOCUMENT_BYTES,
     ) -> Survivors:
-        """The lines of a JSON Lines file whose documents :meth:`dedup` keeps, byte for byte.
+        """Stream the lines of a JSON Lines file that :meth:`dedup` keeps, byte for byte.
 
-        Lines that hold no document of the index are kept as well; ``counts`` says how many. A file
-        of which no line holds one is refused, before any line is given.
+        Lines without a document of the index are kept too; ``counts`` says how many. A file
+        without any such document is refused before the first line.
 
         Parameters
         ----------
@@ -964,16 +962,16 @@ class Index:
         key_field : str
             The field with the key.
         keep, threshold, against, since, update, lock_timeout
-            As for :meth:`dedup`; a ``field:NAME`` is one of the lines.
+            As for :meth:`dedup`; ``field:NAME`` names a field of the lines.
         max_document_bytes : int
-            The longest line that is looked into, as for :func:`lshdb.read_documents`. A longer one
-            is passed on in pieces, unheld, and counted as ``too_long``.
+            The longest line to parse, as for :func:`lshdb.read_documents`. A longer one is passed
+            on in pieces, never held in memory, and counted as ``too_long``.
 
         Raises
         ------
         InputError
-            The file cannot be read, or not to its end; or no line of it (of standard input, none
-            of the first thousand) holds a document of the index, which says what it looks like.
+            The file cannot be read to its end; or no line (on standard input, none of the first
+            thousand) holds a document of the index.
         ParameterError, LockedError, DatabaseError
         """
         from lshdb.clusters.filter import Survivors
@@ -992,12 +990,12 @@ class Index:
         update: bool = True,
         lock_timeout: float = 60.0,
     ) -> Neighbors:
-        """For every document the most similar ones, from the edges that are kept.
+        """Stream the most similar documents of every document, from the stored edges.
 
         Parameters
         ----------
         top : int
-            Most neighbours of a document.
+            Maximum number of neighbours per document.
         threshold : float, optional
             Lowest similarity; the index's own by default.
         update, lock_timeout
@@ -1006,7 +1004,7 @@ class Index:
         Returns
         -------
         iterator of Neighbor
-            Those of a document together, the most similar first.
+            Grouped by document, the most similar first.
 
         Raises
         ------
@@ -1031,49 +1029,49 @@ class Index:
         lock_timeout: float = 60.0,
         on_reject: Callable[[Rejected], None] | None = None,
     ) -> Contraction:
-        """Fold a graph by the clusters of its nodes; all is done when this returns.
+        """Contract a graph by the clusters of its nodes; the work is done when this returns.
 
-        Every link (u, v) becomes (representative of u, representative of v), and links that are
-        then equal one, with the sum of their counts. The representative of a document is the one
-        that its cluster is called after; what is no key of the index, or in no cluster, stands for
-        itself.
+        Every link (u, v) becomes (representative of u, representative of v). Equal links become
+        one, with the sum of their counts. The representative of a document is the one its cluster
+        is named after. A node without a document or cluster in the index stands for itself.
 
         Parameters
         ----------
         path : path-like
-            Plain, ``.gz`` or ``.zst``, or ``-`` for standard input: a link a line, source, target
-            and perhaps a count (a whole number from 1 on), between tabs. Keys are as in the index.
+            Plain, ``.gz`` or ``.zst``, or ``-`` for standard input. Each line is a link: source,
+            target and optionally a count (a whole number from 1), separated by tabs. Nodes are
+            keys of the index.
         threshold, linkage, update, lock_timeout
             As for :meth:`clusters`.
         repeat : bool
-            Then take the links that each source has now for its document, loops left out, in an
-            index of its own with the same parameters, fold by its clusters, and so on until a round
-            merges nothing. Clusters of those rounds are called after the key that sorts first.
+            Repeat: take the links of each source, without loops, as its document; index these
+            documents apart with the same parameters; contract by their clusters; stop when a round
+            merges nothing. Clusters of these rounds are named after the key that sorts first.
         drop_loops : bool
             Leave out links of a node to itself.
         on_reject : callable, optional
-            Called with each line that is no link; it is counted and stepped over.
+            Called with each line that is not a link; the line is counted and skipped.
 
         Returns
         -------
         Contraction
-            Iterator of (source, target, count), sorted by code points, with ``merged``,
-            ``mapping`` and other things to know.
+            Iterator of (source, target, count), sorted by code points; its attributes include
+            ``merged`` and ``mapping``.
 
         Raises
         ------
         ParameterError
-            Also where documents are no sets of single tokens (unit ``token`` or ``word``, k = 1,
-            no bags) and ``repeat`` is asked for.
+            Also if you ask for ``repeat`` and documents are not sets of single tokens (unit
+            ``token`` or ``word``, k = 1, no bags).
         InputError
-            The file cannot be read, or not to its end; or counts add up to more than 64 bits hold,
-            which may show only when the links are taken.
+            The file cannot be read to its end; or counts add up to more than 64 bits hold, which
+            may show only when you take the links.
         LockedError, DatabaseError
 
         Notes
         -----
-        The graph is summed in temporary files, a few times as large as itself; memory does not grow
-        with it, but for the links of one source where ``repeat`` makes documents of them.
+        The graph is summed in temporary files a few times its size. Memory does not grow with the
+        graph, except that ``repeat`` holds the links of one source as a document.
         """
         from lshdb.clusters.contraction import contract_links
 
@@ -1083,7 +1081,7 @@ class Index:
         )  # fmt: skip
 
     def batches(self) -> list[StoredBatch]:
-        """What was added and when, oldest first; one batch is one commit."""
+        """Return all batches, oldest first; each is one commit and says what was added when."""
         from lshdb.search.lookup import list_batches
 
         return self._handle.ask(list_batches)
@@ -1091,16 +1089,16 @@ class Index:
     def stats(
         self, *, max_bucket: int | str | None = None, count_buckets: bool = False
     ) -> IndexStats:
-        """Counts and sizes.
+        """Return counts and sizes.
 
         Parameters
         ----------
         max_bucket : int, optional
-            Also say what :meth:`pairs` would leave out with it, and what that would cost. Reads
-            all postings, and some thousands of documents as a sample.
+            Also say what :meth:`pairs` would leave out with this cap, and what that would cost.
+            Reads all postings, and a sample of a few thousand documents.
         count_buckets : bool
-            Count shared buckets over all runs of postings, where an index has several; reads all
-            postings. Otherwise ``buckets_are_exact`` says whether the counts are lower bounds.
+            Count shared buckets across all runs of postings; reads all postings. Otherwise
+            ``buckets_are_exact`` says whether the counts are exact or lower bounds.
         """
         from lshdb.maintain.stats import gather_stats
 
@@ -1115,26 +1113,26 @@ class Index:
     ) -> SqlResult:
         """Run one SELECT of your own on the tables and views of ``docs/format.md``.
 
-        Reading is all that is possible: the connection is read-only and an authorizer refuses
-        everything but SELECT. No value may be longer than 256 MiB. On Postgres the statement is
-        that of a cursor in a read-only transaction; ``docs/postgres.md`` says what functions may
-        still do there, and how values come.
+        You can only read: the connection is read-only, and an authorizer refuses everything but
+        SELECT. No value may be longer than 256 MiB. On Postgres the statement runs as a cursor in
+        a read-only transaction; see ``docs/postgres.md`` for what functions can still do there and
+        for the types of values.
 
         Parameters
         ----------
         statement : str
         parameters : list, tuple or mapping
-            What stands for ``?``, or for ``:name``, in it.
+            Values for ``?`` or ``:name`` in the statement.
         timeout : float, optional
-            Seconds that the database may work on it; without, as long as it takes.
+            Seconds the database may take; no limit by default.
 
         Raises
         ------
         QueryError
-            The statement is wrong, or is none that only reads, or was stopped; the last two may
-            come while rows are taken.
+            The statement is wrong, does more than read, or was stopped. The last two may come
+            while you take rows.
         ParameterError
-            ``parameters`` is one value, and neither a list or tuple of values nor a mapping.
+            ``parameters`` is a single value instead of a list, tuple or mapping.
         """
         from lshdb.search.sql import run_sql
 
@@ -1145,16 +1143,16 @@ class Index:
     def copy(self, path: Path_, *, database: str | None = None, schema: str | None = None) -> None:
         """Copy the index as it is now, while others read it and write to it.
 
-        The copy holds one committed state and keeps the uuid: it is the same index at one moment.
-        Where both are written to afterwards, their files must not be exchanged.
+        The copy holds one committed state and keeps the uuid. If you write to both afterwards, do
+        not exchange their files.
 
         Parameters
         ----------
         path : path-like
-            Directory to be made; its parent must exist.
+            Directory to create; its parent must exist.
         database : str, optional
-            URL of the copy's database, where it is not to be ``index.db`` in the directory,
-            wherever the database of this index lies.
+            URL of the copy's database; by default ``index.db`` in the directory, wherever this
+            index has its own.
 
         Raises
         ------
@@ -1165,12 +1163,12 @@ class Index:
         LockedError
             Another process is making the same copy.
         DamageError, DatabaseError, LshdbError
-            The index cannot be read or the copy not written; there is no copy.
+            The index cannot be read or the copy cannot be written; there is no copy.
 
         Notes
         -----
-        As fast as the files can be read and written, without memory to speak of. The copy is
-        synced and then renamed into place: killed before the end, there is none.
+        A copy is as fast as the disk and takes little memory. It is synced, then renamed into
+        place: if the process is killed before that, there is no copy.
         """
         from lshdb.storage.place.copy import copy_index
 
@@ -1186,17 +1184,16 @@ class Index:
     ) -> None:
         """Write the index as it is now to files in open formats, while others write to it.
 
-        Everything that is needed to make it again: documents with their texts, batches, signatures,
-        postings, edges and clusters; ``docs/export.md`` describes them.
-        :meth:`lshdb.Index.from_export` makes an index of them.
+        The files hold documents with their texts, batches, signatures, postings, edges and
+        clusters; see ``docs/export.md``. :meth:`lshdb.Index.from_export` makes an index of them.
 
         Parameters
         ----------
         path : path-like
-            Directory to be made; its parent must exist.
+            Directory to create; its parent must exist.
         format : {"jsonl", "parquet"}
-            Of the tables; postings too are a Parquet file, or else ``.npy``. Parquet needs the
-            extra ``lshdb[parquet]``.
+            Format of the tables. With ``parquet`` postings are a Parquet file too, otherwise
+            ``.npy``. Parquet needs the extra ``lshdb[parquet]``.
         on_progress : callable, optional
             Called with the number of documents written so far.
 
@@ -1205,16 +1202,16 @@ class Index:
         IndexExistsError
             Something is at the path already.
         ParameterError
-            There is no such format, or the path lies inside the index.
+            The format is unknown, or the path lies inside the index.
         DamageError
-            Signatures or texts are not what was written.
+            Signatures or texts are damaged.
         LockedError, DatabaseError, LshdbError
-            Also where pyarrow is not installed; there is no export.
+            Also if pyarrow is not installed; there is no export.
 
         Notes
         -----
-        Streamed; memory is that of some thousand documents. The directory is synced and then
-        renamed into place: killed before the end, there is none.
+        Documents are streamed, a few thousand in memory at a time. The directory is synced, then
+        renamed into place: if the process is killed before that, there is no export.
         """
         from lshdb.exchange.exporter import export_store
 
@@ -1233,25 +1230,25 @@ class Index:
         on_commit: Callable[[AddResult], None] | None = None,
         **parameters: Any,
     ) -> AddResult:
-        """Make another index of the stored texts, with other parameters.
+        """Make another index from the stored texts, with other parameters.
 
-        What is not given is as it is here. Where one of threshold, recall, bands, rows and
-        num_perm is given, bands and rows are chosen as for a new index, for this index's recall
-        unless another is given. Another unit brings its own k and its own way with letter case,
-        another metric, which must take the same bodies, its own scheme, threshold and signature;
-        another scheme, whose slots are bits where they were words, its own signature and width.
+        Parameters that you do not give stay as they are. If you give threshold, recall, bands, rows
+        or num_perm, bands and rows are chosen as for a new index, with this index's recall unless
+        you give another. Another unit has its own default k and letter case. Another metric must
+        take the same bodies, and has its own scheme, threshold and signature. Another scheme whose
+        slots are bits instead of words has its own signature and width.
 
-        Documents come in the same order, with their keys and sources and the times at which they
-        first and last came in. Their batches are those of the new index.
+        Documents keep their order, keys, sources, and the times at which they were first and last
+        added. Batches are those of the new index.
 
         Parameters
         ----------
         path : path-like
-            Directory to be made; its parent must exist.
+            Directory to create; its parent must exist.
         tokenizer, database, **parameters
             As for :meth:`lshdb.Index.create`.
         workers : int, optional
-            Threads that sign; one a core by default.
+            Threads that sign; one per core by default.
         on_commit : callable, optional
             Called after each commit with the counts so far.
 
@@ -1262,17 +1259,17 @@ class Index:
         Raises
         ------
         TextNotStoredError
-            The index was made without texts.
+            The index stores no texts.
         ParameterError
-            A value is out of range, there is no such parameter, or the path lies inside the index.
+            A value is out of range, a parameter is unknown, or the path lies inside the index.
         IndexExistsError
             Something is at the path already.
         TokenizerError, LockedError, DamageError, DatabaseError
 
         Notes
         -----
-        The new index is there when it is whole: killed before, or on any error, there is none.
-        This one is read in the state that it has at the beginning. Memory as for :meth:`add`.
+        The new index appears when it is complete: after a kill or an error there is none. This
+        index is read in its state at the beginning. Memory as for :meth:`add`.
         """
         from lshdb.ingest.reindex import reindex_store
 
@@ -1291,21 +1288,22 @@ class Index:
         lock_timeout: float = 60.0,
         on_commit: Callable[[AddResult], None] | None = None,
     ) -> AddResult:
-        """Take over the documents of other indexes, without signing any of them again.
+        """Take over the documents of other indexes without signing them again.
 
-        One index after the other, in batches that are committed as they fill, all of them one add.
-        A content that is here already shares its signature. Documents keep the times at which they
-        first and last came in; of a key that both have the earlier index says the first.
+        Read one index after the other and commit each batch as it fills; all of this is one add.
+        A document whose content is here already shares its signature. Documents keep the times at
+        which they were first and last added; for a key in both, the first time comes from the
+        earlier index.
 
         Parameters
         ----------
         *others : Index
-            Made with the same parameters; bands, rows, threshold, recall and stored texts may
-            differ, but an index that stores texts takes nothing from one that stores none. Each is
-            read in the state that it has when the merge begins, and is not changed.
+            Indexes with the same parameters; bands, rows, threshold, recall and stored texts may
+            differ, but an index with texts takes nothing from one without. Each is read in its
+            state when the merge begins, and is not changed.
         on_conflict : {"replace", "skip", "error"}
-            What becomes of a key that is here, or in an earlier one of the others, with another
-            text. The same text is always left as it is.
+            What to do if a key exists here, or in an earlier one of the others, with another text.
+            The same text is always left as it is.
         lock_timeout : float
             Seconds to wait for another writer of this index.
         on_commit : callable, optional
@@ -1318,21 +1316,21 @@ class Index:
         Raises
         ------
         ParameterMismatchError
-            A parameter that decides about signatures differs; names both values.
+            A parameter that affects signatures differs; names both values.
         ParameterError
-            This index is one of the others, or one of them is no index.
+            This index is one of the others, or one of them is not an index.
         TextNotStoredError
             This index stores texts and another does not.
         ConflictError
-            ``on_conflict="error"`` and a key is here with another text.
+            ``on_conflict="error"`` and a key exists here with another text.
         DamageError
-            Signatures or texts of another index are not what was written.
+            Signatures or texts of another index are damaged.
         LockedError, DatabaseError
 
         Notes
         -----
-        Whatever is raised, batches that were committed before stay; merging again leaves them
-        unchanged and adds the rest. Cost and memory go with what comes in.
+        After any error, batches committed before stay; merging again leaves them unchanged and
+        adds the rest. Cost and memory depend on what comes in.
         """
         from lshdb.ingest.merge import merge_stores
 
@@ -1348,12 +1346,12 @@ class Index:
     # Upkeep
 
     def compact(self, *, lock_timeout: float = 60.0) -> RewriteResult:
-        """Give back the space of documents that were removed or replaced.
+        """Free the space of documents that were removed or replaced.
 
-        Signatures that no document has any longer are left out of a new signature file, together
-        with their postings and edges; what is left becomes one posting run; free pages of the
-        database go back to the file system. Documents, clusters and every answer stay the same.
-        :meth:`stats` says how much there is to be gained (``reclaimable_bytes``).
+        Write a new signature file without the signatures that no document has any longer, and drop
+        their postings and edges. The remaining postings become one run, and free pages of the
+        database go back to the file system. Documents, clusters and all answers stay the same.
+        :meth:`stats` says how much you would gain (``reclaimable_bytes``).
 
         Parameters
         ----------
@@ -1369,16 +1367,16 @@ class Index:
         LockedError
             Another process is writing.
         DamageError
-            What would be written anew is not as it was written; nothing was changed.
+            The data to rewrite is damaged; nothing was changed.
         DatabaseError
-            The disk or the database failed; nothing was changed, or only the space not given back.
+            The disk or the database failed; nothing was changed, or only the space not freed.
 
         Notes
         -----
-        One transaction: killed at any moment, the index is as it was before or as it is after.
-        Readers go on meanwhile, with the state that they see. It needs room for a second copy of
-        the index, about 300 MiB of memory and 8 bytes for each signature, and time as for reading
-        and writing all but the texts.
+        This is one transaction: after a kill at any moment the index is as before or complete.
+        Readers go on meanwhile with the state they see. It needs disk space for a second copy of
+        the index, about 300 MiB of memory plus 8 bytes for each signature, and the time to read and
+        write everything but the texts.
         """
         from lshdb.maintain.rewrite import compact_store
 
@@ -1394,19 +1392,19 @@ class Index:
         rows: int | None = None,
         lock_timeout: float = 60.0,
     ) -> RewriteResult:
-        """Cut the signatures of an index into other bands, for another threshold or recall.
+        """Divide the signatures into other bands, for another threshold or recall.
 
-        From the signatures as they are stored: no text is needed, and nothing is signed again. It
-        compacts the index on the way (:meth:`compact`). Edges and clusters are found anew when they
-        are asked for next. An :class:`Index` that is open opens itself again at its next question;
-        an iteration that has begun goes on with the state that it sees.
+        This uses the stored signatures: it needs no texts and signs nothing again. It also compacts
+        the index (:meth:`compact`). Edges and clusters are found again when you next ask for them.
+        An open :class:`Index` opens itself again at its next question; an iteration that has begun
+        goes on with the state it sees.
 
         Parameters
         ----------
         path : path-like
         threshold, recall, bands, rows : optional
-            As for :meth:`Index.create`; what is not given is as it is, but for bands and rows,
-            which are chosen by threshold and recall.
+            As for :meth:`Index.create`. If you do not give them, threshold and recall stay as they
+            are, and bands and rows are chosen from those two.
         lock_timeout : float
             Seconds to wait for another writer.
 
@@ -1417,13 +1415,13 @@ class Index:
         Raises
         ------
         ParameterError
-            Nothing is given, a value is out of range, or the signatures have too few slots for it.
+            You gave nothing, a value is out of range, or the signatures have too few slots.
         IndexNotFoundError, LockedError, DamageError, DatabaseError
             As for :meth:`compact`.
 
         Notes
         -----
-        Killed at any moment, the index is as it was before or as it is after. The cost is that of
+        After a kill at any moment the index is as before or complete. The cost is that of
         :meth:`compact`.
         """
         from lshdb.maintain.rewrite import reband_index
@@ -1439,7 +1437,7 @@ class Index:
         Returns
         -------
         tuple of str
-            Revision before (None for none), and after.
+            Revision before (None if there was none) and after.
 
         Raises
         ------
@@ -1454,15 +1452,14 @@ class Index:
     def check(
         self, *, quick: bool = False, on_note: Callable[[str], None] | None = None
     ) -> list[Finding]:
-        """Compare everything on disk with what was written; an empty list for a sound index.
+        """Check everything on disk for damage; return an empty list if the index is sound.
 
         Parameters
         ----------
         quick : bool
-            Look at headers, counts and small tables alone; see ``docs/check.md`` for what is then
-            not seen.
+            Check only headers, counts and small tables; see ``docs/check.md`` for what this misses.
         on_note : callable, optional
-            Called with what is worth knowing and no damage, a sentence each.
+            Called with one sentence for each thing worth knowing that is not damage.
         """
         from lshdb.maintain.check import check_store
 
@@ -1476,11 +1473,11 @@ class Index:
         lock_timeout: float = 60.0,
         workers: int | None = None,
     ) -> RepairResult:
-        """Check an index, and where anything is damaged, make it anew of all that can be proved.
+        """Check an index and, if anything is damaged, rebuild it from everything that is sound.
 
-        What has a good source is worked out again: signatures, postings, copies and counts. Other
-        documents are moved into a file beside the index and named. Edges and clusters are found
-        again when they are asked for. See ``docs/check.md``.
+        Signatures, postings, copies and counts are computed again from sound sources. Documents
+        that cannot be proved sound are named and moved into a file beside the index. Edges and
+        clusters are found again when you ask for them. See ``docs/check.md``.
 
         Parameters
         ----------
@@ -1490,17 +1487,17 @@ class Index:
         lock_timeout : float
             Seconds to wait for another writer.
         workers : int, optional
-            Threads that sign; one a core by default.
+            Threads that sign; one per core by default.
 
         Returns
         -------
         RepairResult
-            Without findings nothing was changed.
+            If it has no findings, nothing was changed.
 
         Raises
         ------
         IndexNotFoundError, FormatError, ParameterMismatchError, DamageError
-            There is no index, or what names its parameters is damaged; nothing was changed.
+            There is no index, or the record of its parameters is damaged; nothing was changed.
         LockedError, DatabaseError, TokenizerError
             Nothing was changed.
         """
@@ -1512,7 +1509,7 @@ class Index:
 
 
 def _check_index(name: str, value: object) -> None:
-    """Refuse what is no open index, such as a path, or a list of indexes."""
+    """Raise ParameterError if the value is not an open index."""
     if not isinstance(value, Index):
         raise ParameterError(
             f"{name} is {value!r:.80}, of type {type(value).__name__}; expected an open Index",
