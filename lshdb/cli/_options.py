@@ -1,12 +1,11 @@
 """Options and arguments that several commands share, so that they mean the same everywhere.
 
-Whether a value makes sense is the library's to say (``ParameterError``, exit code 2); here is only
-what can be said without it.
+The library decides whether a value makes sense (``ParameterError``, exit code 2); only checks that
+do not need it are here.
 
-What every command does beyond click's: an option is given once, unless it takes several values.
-
-click takes the last of several values without a word, so that ``--text-field title --text-field
-body`` would index half of what was asked for.
+Every command refuses an option that is given twice, unless the option takes several values. click
+silently takes the last value: ``--text-field title --text-field body`` would index half of what you
+asked for.
 """
 
 from __future__ import annotations
@@ -65,12 +64,12 @@ class Command(click.Command):
 
 
 def _refuse_repeated(ctx: click.Context, order: list[click.Parameter]) -> None:
-    """Raise UsageError where an option with one value was given two; a flag may come twice.
+    """Raise UsageError if an option with one value was given two; a flag may come twice.
 
     Parameters
     ----------
     order : list of click.Parameter
-        What was given, as often as it was.
+        The parameters given, each as often as it was given.
     """
     for param, count in Counter(order).items():
         if not isinstance(param, click.Option) or count == 1:
@@ -89,19 +88,19 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _seconds(_ctx: click.Context, _param: click.Parameter, value: float | None) -> float | None:
-    """Check a number of seconds: from 0 on, ``inf`` for ever."""
+    """Check a number of seconds: at least 0; ``inf`` means for ever."""
     if value is not None and not value >= 0:
         raise click.BadParameter(f"{value:g} is no number of seconds from 0 on")
     return value
 
 
 def index_argument(function: Function) -> Function:
-    """The argument INDEX."""
+    """Add the argument INDEX."""
     return click.argument("index_path", metavar="INDEX")(function)
 
 
 def _tokens(_ctx: click.Context, _param: click.Parameter, path: str | None) -> list[str] | None:
-    """The tokens of a file, separated by white space."""
+    """Return the tokens of a file, separated by white space."""
     if path is None:
         return None
     with open(path, "rb") as file:
@@ -115,7 +114,7 @@ def _tokens(_ctx: click.Context, _param: click.Parameter, path: str | None) -> l
 
 
 def database_options(function: Function) -> Function:
-    """Where a new index keeps its database."""
+    """Add the options for the database of a new index."""
     function = click.option(
         "--schema",
         metavar="NAME",
@@ -124,7 +123,7 @@ def database_options(function: Function) -> Function:
     return click.option(
         "--database",
         metavar="URL",
-        help="Where the database lies, if not in the index: sqlite:///PATH or "
+        help="Location of the database, if not in the index: sqlite:///PATH or "
         "postgresql+psycopg://HOST/NAME (without a password).",
     )(function)
 
@@ -145,10 +144,10 @@ _FLAGS: dict[str, tuple[str, ...]] = {
 
 
 def _creation_option(field: Field[Any]) -> Callable[[Function], Function]:
-    """The option of a field of ``CreateOptions``.
+    """Return the option for a field of ``CreateOptions``.
 
-    None has a default of its own: what is not given is the library's to choose, and of an index
-    that is there only what is given is compared.
+    It has no default of its own: the library chooses values that are not given, and only given
+    values are compared with an existing index.
     """
     name, kind = field.name, str(field.type).removesuffix(" | None")
     how: dict[str, Any] = {"help": field.metadata["help"], "metavar": field.metadata["metavar"]}
@@ -171,14 +170,14 @@ CREATION_OPTIONS = (*map(_creation_option, fields(CreateOptions)), database_opti
 
 
 def creation_options(function: Function) -> Function:
-    """What an index is made with; ``given_parameters`` takes what was given of it."""
+    """Add the options that create an index; see ``given_parameters``."""
     for option in reversed(CREATION_OPTIONS):
         function = option(function)
     return function
 
 
 def given_parameters(options: dict[str, Any]) -> dict[str, Any]:
-    """The creation options that were given, named as ``Index.create`` and ``open`` do."""
+    """Return the creation options that were given, by their names in ``Index.create``."""
     given = {name: value for name, value in options.items() if value is not None}
     if given.pop("no_text", False):
         given["store_text"] = False
@@ -186,39 +185,39 @@ def given_parameters(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def listing_options(function: Function) -> Function:
-    """The form in which a listing is written."""
+    """Add the option for the output format of a listing."""
     return click.option(
         "--format",
         "output_format",
         type=click.Choice(FORMATS),
-        help="How the output is written. Values are written as they are: a spreadsheet takes a key "
-        "that begins with = + - or @ for a formula.  [default: table on a terminal, tsv otherwise]",
+        help="Output format. Values are not escaped: a spreadsheet reads a key that begins with = "
+        "+ - or @ as a formula.  [default: table on a terminal, tsv otherwise]",
     )(function)
 
 
 def conflict_option(function: Function) -> Function:
-    """What becomes of a key that is there."""
+    """Add the option for keys that exist."""
     return click.option(
         "--on-conflict",
         type=click.Choice(["replace", "skip", "error"]),
         default="replace",
         show_default=True,
-        help="What becomes of a key that is there with another text.",
+        help="What to do if a key exists with another text.",
     )(function)
 
 
 def workers_option(function: Function) -> Function:
-    """Threads that sign."""
+    """Add the option for the number of threads that sign."""
     return click.option(
         "--workers",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Threads that sign.  [default: one a core]",
+        help="Threads that sign.  [default: one per core]",
     )(function)
 
 
 def lock_option(function: Function) -> Function:
-    """How long another writer is waited for."""
+    """Add the option for how long to wait for another writer."""
     option = seconds_option(
         "--lock-timeout",
         default=60.0,
@@ -229,12 +228,12 @@ def lock_option(function: Function) -> Function:
 
 
 def seconds_option(name: str, **more: Any) -> Callable[[Function], Function]:
-    """A number of seconds."""
+    """Return an option that takes a number of seconds."""
     return click.option(name, type=float, callback=_seconds, metavar="SECONDS", **more)
 
 
 def max_bucket_option(text: str) -> Callable[[Function], Function]:
-    """The largest bucket of which all pairs are compared."""
+    """Return the option for the largest bucket whose pairs are all compared."""
     return click.option("--max-bucket", callback=_max_bucket, metavar="M|none", help=text)
 
 
@@ -256,7 +255,7 @@ def _bytes(_ctx: click.Context, _param: click.Parameter, mebibytes: float) -> in
 
 
 def memory_option(function: Function) -> Function:
-    """Memory for what is being verified."""
+    """Add the option for the memory that verification takes."""
     return click.option(
         "--memory",
         type=float,
@@ -264,7 +263,7 @@ def memory_option(function: Function) -> Function:
         default=256,
         show_default=True,
         metavar="MIB",
-        help="Memory for pairs and texts that are being verified.",
+        help="Memory for pairs and texts under verification.",
     )(function)
 
 
@@ -278,12 +277,12 @@ def _batch(_ctx: click.Context, _param: click.Parameter, value: str | None) -> i
 
 
 def since_option(text: str) -> Callable[[Function], Function]:
-    """A batch, by number or as ``last``."""
+    """Return the option for a batch, by number or as ``last``."""
     return click.option("--since", callback=_batch, metavar="BATCH", help=text)
 
 
 def search_options(function: Function) -> Function:
-    """What counts as similar, and how it is checked."""
+    """Add the options for what counts as similar and how to check it."""
     threshold = click.option(
         "--threshold",
         type=float,
@@ -293,15 +292,14 @@ def search_options(function: Function) -> Function:
     verify = click.option(
         "--verify",
         type=click.Choice(["none", "signature", "exact"]),
-        help="How candidates are checked.  [default: exact where texts or vectors are stored, else "
-        "signature; "
-        "none where signatures lie on another host]",
+        help="How to check candidates.  [default: exact if texts or vectors are stored, else "
+        "signature; none if the signatures are on another host]",
     )
     return threshold(verify(function))
 
 
 def _vector(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Any:
-    """Numbers or weights as JSON; anything else stands for bits as it is."""
+    """Parse numbers or weights as JSON; return anything else unchanged, as bits."""
     if value is None or not value.lstrip().startswith(("[", "{")):
         return value
     try:
@@ -311,7 +309,7 @@ def _vector(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
 
 
 def vector_option(purpose: str) -> Callable[[Function], Function]:
-    """A vector, bits or weights as a value."""
+    """Return the option that takes a vector, bits or weights."""
     return click.option(
         "--vector",
         callback=_vector,
@@ -322,7 +320,7 @@ def vector_option(purpose: str) -> Callable[[Function], Function]:
 
 
 def input_options(function: Function) -> Function:
-    """How input is read."""
+    """Add the options for reading input."""
     key_field = click.option(
         "--key-field",
         metavar="NAME",
@@ -332,20 +330,20 @@ def input_options(function: Function) -> Function:
         "--text-field",
         metavar="NAME",
         help="Field or column that holds its text, or its weights.  [default: text; for "
-        "weighted-jaccard weights where there is no text]",
+        "weighted-jaccard weights if there is no text]",
     )
     vector_field = click.option(
         "--vector-field",
         metavar="NAME",
         help="Field, column or array of an .npz that holds its vector or bits.  [default: vector; "
-        "of an .npz the only two-dimensional array]",
+        "in an .npz the only two-dimensional array]",
     )
     keys = click.option(
         "--keys",
         type=click.Path(exists=True, dir_okay=False),
         metavar="FILE",
-        help="Keys of the rows of one .npy, .npz or Parquet file: one a line, or a .npy.  "
-        "[default: row numbers from 0; behind the file's name where there are several]",
+        help="Keys for the rows of one .npy, .npz or Parquet file: one per line, or a .npy.  "
+        "[default: row numbers from 0, after the file's name if there are several files]",
     )
     input_format = click.option(
         "--input",
@@ -353,9 +351,8 @@ def input_options(function: Function) -> Function:
         type=click.Choice(INPUT_FORMATS),
         default="auto",
         show_default=True,
-        help="Format of the input; auto goes by the names of the files. text takes each file as "
-        "one text, whatever it looks like. urls are lists of URLs, one a line, and a document is a "
-        "host.",
+        help="Input format; auto goes by file names. text reads each file as one text, whatever "
+        "it looks like. urls reads lists of URLs, one per line; each host is a document.",
     )
     for option in (document_limit_option, input_format, keys, vector_field, text_field, key_field):
         function = option(function)
@@ -363,18 +360,17 @@ def input_options(function: Function) -> Function:
 
 
 READING = ("key_field", "text_field", "vector_field", "keys", "max_document_bytes")
-"""What :func:`input_options` adds to a command beside the format, as ``read_documents`` has it."""
+"""Arguments of ``read_documents`` that :func:`input_options` adds besides the format."""
 
 
 def document_limit_option(function: Function) -> Function:
-    """The longest document that is read."""
+    """Add the option for the longest document to read."""
     return click.option(
         "--max-document-bytes",
         type=click.IntRange(min=1),
         default=MAX_DOCUMENT_BYTES,
         show_default=True,
         metavar="N",
-        help="The longest line, CSV record, text file or row, decompressed; a longer one is "
-        "rejected "
-        "without being held in memory.",
+        help="Largest line, CSV record, text file or row, decompressed. A larger one is rejected "
+        "and never held in memory.",
     )(function)

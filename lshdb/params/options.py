@@ -1,4 +1,4 @@
-"""What a user gives -> complete parameters: bands from threshold and recall, k from the unit."""
+"""A user's options -> complete parameters: bands from threshold and recall, k from the unit."""
 
 from __future__ import annotations
 
@@ -40,38 +40,38 @@ __all__ = ["CreateOptions"]
 
 _NUM_PERM = 128
 _LEAST_BITS = 256
-"""Bits of a signature at least: with fewer an estimate says little."""
+"""Fewest bits of a signature: with fewer an estimate says little."""
 _MOST_BITS = 16_384
 _SLOT_COST = 1.0 / 160.0
-"""Of a bit of a signature, in postings, which take some 20 bytes."""
+"""Cost of one bit of a signature, in postings; a posting takes about 20 bytes."""
 
 
 def _said(text: str, metavar: str | None = None) -> dict[str, str | None]:
-    """What the command line says of a field."""
+    """Return what the command line's help says about a field."""
     return {"help": text, "metavar": metavar}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateOptions:
-    """What a user chooses of a new index; None leaves the choice to the library.
+    """Options for a new index; None leaves the choice to the library.
 
-    :meth:`lshdb.Index.create` takes these options by name and describes them. The command line's
-    options of ``init`` and ``add`` are made of these fields. ``tokenizer`` is the name and version
-    that the index records; empty for none.
+    :meth:`lshdb.Index.create` takes these options by name and describes them. The options of the
+    commands ``init`` and ``add`` are made from these fields. ``tokenizer`` is the name and version
+    that the index records, or empty.
     """
 
     metric: MetricName = field(
         default="jaccard",
         metadata=_said(
-            "What similarity is: of texts, of weighted tokens, of vectors (cosine, l1, l2) or of "
-            "bits (hamming, jaccard-bits).  [default: jaccard]",
+            "Similarity of texts, of weighted tokens, of vectors (cosine, l1, l2) or of bits "
+            "(hamming, jaccard-bits).  [default: jaccard]",
         ),
     )
     threshold: float | None = field(
         default=None,
         metadata=_said(
-            "Similarity from which on documents are near-duplicates, or for hamming, l1 and l2 "
-            "the distance up to which.  [default: 0.8; none for a distance]",
+            "Lowest similarity of near-duplicates, or for hamming, l1 and l2 the largest "
+            "distance.  [default: 0.8; required for a distance]",
             metavar="T",
         ),
     )
@@ -84,13 +84,13 @@ class CreateOptions:
         ),
     )
     bands: int | None = field(
-        default=None, metadata=_said("Bands, with --rows in place of --recall.", metavar="B")
+        default=None, metadata=_said("Bands; with --rows, instead of --recall.", metavar="B")
     )
-    rows: int | None = field(default=None, metadata=_said("Rows of a band.", metavar="R"))
+    rows: int | None = field(default=None, metadata=_said("Rows in a band.", metavar="R"))
     num_perm: int | None = field(
         default=None,
         metadata=_said(
-            "Signature slots.  [default: 128; for vectors and bits what the bands need]",
+            "Signature slots.  [default: 128; for vectors and bits as many as the bands need]",
             metavar="N",
         ),
     )
@@ -103,27 +103,26 @@ class CreateOptions:
         ),
     )
     seed: int = field(
-        default=1, metadata=_said("Of the hash functions.  [default: 1]", metavar="N")
+        default=1, metadata=_said("Seed of the hash functions.  [default: 1]", metavar="N")
     )
     dim: int | None = field(
         default=None,
         metadata=_said(
-            "Numbers of a vector, or bits.  [default for add: as in the input; init needs it]",
+            "Numbers in a vector, or bits.  [default for add: as in the input; init needs it]",
             metavar="N",
         ),
     )
     dtype: str | None = field(
         default=None,
         metadata=_said(
-            "How the numbers of vectors are kept.  [default for add: as in the input; else "
-            "float32]",
+            "Type in which vectors are stored.  [default for add: as in the input; else float32]",
         ),
     )
     width: float | None = field(
         default=None,
         metadata=_said(
-            "For l1 and l2: of the pieces that projections are cut into; for scheme unary the "
-            "largest number.  [default: chosen with the bands; unary needs it]",
+            "For l1 and l2: width of the pieces that projections are cut into; for scheme unary: "
+            "the largest number.  [default: chosen with the bands; unary needs it]",
             metavar="A",
         ),
     )
@@ -133,7 +132,7 @@ class CreateOptions:
     k: int | None = field(
         default=None,
         metadata=_said(
-            "Units of a shingle.  [default: 5 words or tokens, 9 characters or bytes, 3 lines, "
+            "Units in a shingle.  [default: 5 words or tokens, 9 characters or bytes, 3 lines, "
             "2 tokens of a URL]",
             metavar="K",
         ),
@@ -142,7 +141,7 @@ class CreateOptions:
     lowercase: bool | None = field(
         default=None,
         metadata=_said(
-            "Whether letter case is folded.  [default: yes for word, char, line and url]"
+            "Fold letter case, or keep it.  [default: fold for word, char, line and url]"
         ),
     )
     strip_accents: bool = field(default=False, metadata=_said("Drop accents."))
@@ -150,12 +149,12 @@ class CreateOptions:
         default=False, metadata=_said("Turn punctuation and symbols into blanks.")
     )
     digits: Digits = field(
-        default="keep", metadata=_said("Keep numbers, or make every one 0.  [default: keep]")
+        default="keep", metadata=_said("Keep numbers, or turn each into 0.  [default: keep]")
     )
     stop_tokens: str | Iterable[str] | None = field(
         default=None,
         metadata=_said(
-            "Tokens to leave out of URLs, in place of the default list.",
+            "Tokens to leave out of URLs, instead of the default list.",
             metavar="FILE",
         ),
     )
@@ -166,27 +165,27 @@ class CreateOptions:
     store_text: bool = field(
         default=True,
         metadata=_said(
-            "Do not store texts, or vectors: a smaller index, whose similarities are estimates.",
+            "Do not store texts, or vectors: the index is smaller, and similarities are estimates.",
         ),
     )
 
     def __post_init__(self) -> None:
-        if isinstance(self.stop_tokens, Iterator):  # which are gone when they are read
+        if isinstance(self.stop_tokens, Iterator):  # it can be read only once
             object.__setattr__(self, "stop_tokens", tuple(self.stop_tokens))
 
     def params(self, levels: Iterable[float] | None = None) -> IndexParams:
-        """Complete parameters: bands from threshold and recall, k from the unit.
+        """Complete the parameters: bands from threshold and recall, k from the unit.
 
         Parameters
         ----------
         levels : iterable of float, optional
-            Of pairs of a sample of documents: what the bands, and the width, have to hold apart
-            from the threshold. A typical corpus by default.
+            Levels of pairs in a sample of documents, which bands and width have to keep apart from
+            the threshold. By default those of a typical corpus.
 
         Raises
         ------
         ParameterError
-            A value is out of range, is not for the metric, or no bands reach the recall.
+            A value is out of range or does not fit the metric, or no bands reach the recall.
         """
         return _chosen(self, levels)
 
@@ -267,7 +266,7 @@ def _threshold(metric: str, threshold: float | None) -> float:
 
 
 def _given_recall(curve: Curve, level: float, bands: int, rows: int) -> float:
-    """What bands and rows give; they are checked first."""
+    """Return the recall that bands and rows give; check them first."""
     for name, value in (("bands", bands), ("rows", rows)):
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ParameterError(f"{name} is {value!r}; expected a whole number from 1 on")
@@ -281,7 +280,7 @@ def _most_slots(metric: str, scheme: str) -> int:
 
 
 def _slots_for(scheme: str, used: int, *, is_estimate: bool) -> int:
-    """Slots of a signature of which so many are used by bands; more where it is all there is."""
+    """Return the slots of a signature: those used by bands, or more if no texts are stored."""
     if slot_bits(scheme) == 1:
         return max(_LEAST_BITS * (4 if is_estimate else 1), -(-used // 32) * 32)
     if scheme not in ("cauchy", "gaussian"):
@@ -309,7 +308,7 @@ def _vector_options(options: CreateOptions, dim: int | None) -> dict[str, Any]:
         )
     check_dim(dim)
     is_bits = METRICS[metric].body == "bits"
-    # That of an array is none of its names, but says one.
+    # The dtype of a NumPy array is not a string, but str() gives its name.
     return {"dim": dim, "dtype": str(options.dtype or ("bits" if is_bits else DTYPES[0]))}
 
 
@@ -344,7 +343,7 @@ def _text_options(options: CreateOptions) -> dict[str, Any]:
 
 
 def _normalisation(options: CreateOptions, unit: str) -> str:
-    """The unit's own steps, with those that options add and without those they take away."""
+    """Return the unit's own steps plus those that options add, minus those they remove."""
     if options.digits not in ("keep", "zero"):
         raise ParameterError(f'digits is {options.digits!r}; expected "keep" or "zero"')
     steps = set(parse_steps(UNITS[unit].normalisation))
