@@ -1,7 +1,7 @@
 """Queries as a caller gives them -> answers: one, or many on one state of the index.
 
-What is asked is checked when it is asked. Many queries by their bodies are signed in threads and
-looked up together.
+Arguments are checked when the question is asked. Many queries are signed in threads and looked up
+together.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["QueryAnswers", "count_shingles", "query_index", "query_points", "sim
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a caller wants of queries, checked."""
+    """The checked options of a query."""
 
     top: int | None
     level: float | None
@@ -58,7 +58,7 @@ class Wanted:
         recall: float | None,
         probe_limit: int | bool,
     ) -> Wanted:
-        """What :meth:`lshdb.Index.query` was given.
+        """Check the options of :meth:`lshdb.Index.query`.
 
         Raises
         ------
@@ -79,12 +79,12 @@ class Wanted:
         return cls(top, level, verify, recall, limit, is_nearest)
 
     def searcher(self, snapshot: Snapshot, family: Family) -> Searcher | NearestSearch:
-        """What answers such queries from a snapshot.
+        """Make the searcher that answers such queries from a snapshot.
 
         Raises
         ------
         SignaturesElsewhereError
-            It needs signatures, which lie on another host.
+            It needs signatures, which are on another host.
         """
         if not self.is_nearest:
             return self.bucket_searcher(snapshot, family)
@@ -98,12 +98,12 @@ class Wanted:
         )  # fmt: skip
 
     def bucket_searcher(self, snapshot: QuerySnapshot, family: Family) -> Searcher:
-        """Make what answers from a query's own buckets alone.
+        """Make the searcher that answers from a query's own buckets only.
 
         Raises
         ------
         SignaturesElsewhereError
-            It needs signatures, which lie on another host.
+            It needs signatures, which are on another host.
         """
         method = choose_method(self.verify, family.params, has_signatures=snapshot.has_signatures)
         level = family.params.level if self.level is None else self.level
@@ -118,7 +118,7 @@ def _checked_limit(
     recall: float | None,
     probe_limit: int | bool,
 ) -> int | None:
-    """Candidates that a search for the nearest may compare; what else it was given is checked."""
+    """Check a search for the nearest; return how many candidates it may compare."""
     if recall is not None:
         check_recall(recall)
     limit: int | None = None
@@ -151,7 +151,7 @@ def query_index(
     recall: float | None,
     probe_limit: int | bool,
 ) -> list[Hit]:
-    """The documents most similar to one; see :meth:`lshdb.Index.query`."""
+    """Return the documents most similar to one; see :meth:`lshdb.Index.query`."""
     if (body is None) == (key is None):
         raise ParameterError("a query has either a body or a key")
     wanted = Wanted.of(store, top, threshold, verify, recall, probe_limit)
@@ -174,23 +174,23 @@ def query_index(
 
 
 def query_points(family: Family, bodies: Sequence[Any]) -> list[Point]:
-    """What is compared of each body.
+    """Return the point of each body, which is what comparisons use.
 
     Raises
     ------
     InputError
-        A body could be no document's.
+        The index does not accept one of the bodies.
     """
     return family.points(_contents(family, bodies))
 
 
 def similarity(store: Store, family: Family, left: Body, right: Body) -> float:
-    """Exact level of two bodies; for sets 0 where neither has an element."""
+    """Return the exact level of two bodies; for sets 0 if neither has an element."""
     return family.compare(*_contents(family, [left, right]))
 
 
 def count_shingles(store: Store, family: Family, body: Body) -> int:
-    """How many elements the point of a body has."""
+    """Return how many elements the point of a body has."""
     return family.size(query_points(family, [body])[0])
 
 
@@ -208,8 +208,8 @@ _QUERIES_A_CHUNK = 64
 class QueryAnswers(Listing[tuple[str, list[Hit]]]):
     """(query key, answer) for each of many queries, in their order.
 
-    The queries are read as they are answered, so they can be answered again only where they can be
-    read again: from a list, but not from a generator.
+    Queries are read as they are answered. So they can be answered again only if they can be read
+    again: from a list, but not from a generator.
     """
 
     def __init__(
@@ -238,7 +238,7 @@ class QueryAnswers(Listing[tuple[str, list[Hit]]]):
         self._of = store
 
     def _items(self, store: Store, family: Family) -> Iterator[tuple[str, list[Hit]]]:
-        """The answers from one snapshot."""
+        """Yield the answers from one snapshot."""
         wanted = self._wanted if store is self._of else Wanted.of(store, *self._options)
         with store.reading() as snapshot:
             queries = map(_given_query, itertools.count(), callers_items(self._documents))
@@ -249,9 +249,9 @@ class QueryAnswers(Listing[tuple[str, list[Hit]]]):
 
 
 def _given_query(number: int, item: Any) -> Document:
-    """A query with its key; a body alone has its position as key.
+    """Return a query with its key; the key of a body alone is its position.
 
-    A tuple is a key and a body, and so is a list of two items of which the first is a string.
+    A tuple is a key and a body, and so is a list of two items if the first is a string.
     """
     is_pair = isinstance(item, list) and len(item) == 2 and isinstance(item[0], str)
     if not is_pair and isinstance(item, str | list | AbstractSet | Mapping | np.ndarray):
@@ -266,15 +266,15 @@ def search_documents(
     *,
     workers: int,
 ) -> Iterator[tuple[str, list[Hit]]]:
-    """(query key, answer) for each document, in order.
+    """Yield (query key, answer) for each document, in order.
 
-    With one worker each document is answered before the next one is taken, as a pipe wants it;
-    with more, documents are taken and signed ahead, some at a time. The answers are the same, and
-    an error, which names the query, comes after those before it.
+    One worker answers each document before it takes the next, as a pipe needs. Several take and
+    sign documents ahead, some at a time. The answers are the same. An error names its query and
+    comes after the answers before it.
     """
 
     def points_or_errors(bodies: Sequence[Any]) -> list[Point | LshdbError]:
-        """Points, with the error of a body in the place of its own."""
+        """Return the points of the bodies; the error of a body takes the place of its point."""
         try:
             return list(query_points(family, bodies))
         except LshdbError as error:

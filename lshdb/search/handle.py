@@ -1,9 +1,9 @@
-"""What an open index consists of: its store, and the family of hash functions of its parameters.
+"""The two parts of an open index: its store, and the family of hash functions of its parameters.
 
-A reband by another process changes the parameters under an index that is open. The store notices
-that when a transaction begins, before anything is read. The handle then opens the index again and
-puts the question again. Both parts are exchanged together, so no thread sees a store with the
-family of another.
+A reband by another process changes the parameters of an open index. The store notices this when a
+transaction begins, before it reads anything. The handle then opens the index again and asks the
+question again. It replaces both parts together, so no thread sees a store with the family of
+another.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
 __all__ = ["ATTEMPTS", "Handle", "current_store"]
 
 ATTEMPTS = 5
-"""So often a question is put while the index changes under it again and again."""
+"""How often a question is asked if the index changes each time."""
 
 LONGEST_WAIT = 0.05
 """Seconds that a thread waits for its turn before it asks all the same."""
@@ -117,7 +117,7 @@ class Handle:
         deferred: bool,
         lock_timeout: float,
     ) -> Handle:
-        """Make an index and open it; see :meth:`lshdb.Index.create`."""
+        """Create an index and open it; see :meth:`lshdb.Index.create`."""
         from lshdb.signatures.sample import params_for
 
         tokenizer = given_tokenizer(tokenizer)
@@ -166,7 +166,7 @@ class Handle:
         *args: _Asked.args,
         **options: _Asked.kwargs,
     ) -> _Result:
-        """Put a question, and put it again where the index was banded anew meanwhile.
+        """Ask a question, and ask it again if the index was rebanded meanwhile.
 
         The question must raise IndexChangedError before it changes or consumes anything. Opening a
         snapshot or a writer does.
@@ -201,9 +201,9 @@ class Handle:
                 self._turns.give()
 
     def reopen(self, stale: Store) -> None:
-        """Open the index again, unless another thread has done it since ``stale`` was current.
+        """Open the index again, unless another thread has done so since ``stale`` was current.
 
-        Iterators that read the stale store go on with the state that they see.
+        Iterators that read the stale store go on with the state they see.
         """
         with self._replacing:
             if self.now[0] is stale and not self._is_closed:
@@ -213,7 +213,7 @@ class Handle:
                 stale.retire()
 
     def close(self) -> None:
-        """Close the store, and those that came before it."""
+        """Close the store and those before it."""
         with self._replacing:
             self._is_closed = True
             for store in (*self._former, self.now[0]):
@@ -221,6 +221,6 @@ class Handle:
 
 
 def current_store(store: Store, family: Family) -> Store:
-    """A question whose answer is the store itself, opened again if the index was banded anew."""
+    """Return the store itself; as a question, it opens a rebanded index again."""
     with store.reading():
         return store

@@ -72,7 +72,7 @@ class JoinedPairs(Listing[Pair]):
         self._other, self._threshold, self._verify = other, threshold, verify
 
     def _items(self, store: Store, family: Family) -> Iterator[Pair]:
-        """The pairs of one state of each index."""
+        """Yield the pairs of one state of each index."""
         there = self._other.ask(current_store)
         level = level_of(store.params, self._threshold)
         found = join_stores(store, there, family, threshold=level, verify=self._verify)
@@ -182,7 +182,7 @@ def _common(here: Iterator[Buckets], there: Iterator[Buckets]) -> Iterator[tuple
         )
         if len(mine):
             yield left.chosen(mine), right.chosen(theirs)
-        # The block that ends first has nothing more to meet in the other one up to there.
+        # Up to the end of the block that ends first, everything has been met.
         last, its_last = left.keys[-1], right.keys[-1]
         if last <= its_last:
             left = next(here, None)
@@ -219,7 +219,7 @@ class _Found:
 
 
 class _Verifier:
-    """Candidate pairs of signatures of two indexes -> verified pairs, with similarity."""
+    """Turns candidate pairs of signatures of two indexes into verified pairs."""
 
     def __init__(
         self,
@@ -282,7 +282,7 @@ class _Verifier:
 def _documents(
     here: Snapshot, there: Snapshot, found: _Found, method: str, is_distance: bool
 ) -> Iterator[Pair]:
-    """Pairs of signatures -> pairs of the documents that have them."""
+    """Turn pairs of signatures into pairs of the documents that have them."""
     distance: float | None = None
     mine = here.documents_of_signatures(np.unique(found.left).tolist())
     theirs = there.documents_of_signatures(np.unique(found.right).tolist())

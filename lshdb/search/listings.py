@@ -19,17 +19,16 @@ _Item = TypeVar("_Item", covariant=True)
 class Listing(Iterator[_Item]):
     """Items as they are found.
 
-    Every ``for`` loop and every ``iter()`` asks the question anew, and sees the index as it is
-    then. ``next()`` also works: it begins an iteration, which the following loop takes to its end.
-    A listing is never changed by what is asked of the index meanwhile: an iteration that has begun
-    sees one state.
+    Every ``for`` loop and every ``iter()`` asks the question again and sees the index as it is
+    then. ``next()`` works too: it begins an iteration, and the following loop takes it to its end.
+    An iteration that has begun sees one state, whatever happens to the index meanwhile.
 
     Parameters
     ----------
     handle : Handle
         The index.
     **said
-        What ``repr`` says of the question.
+        What ``repr`` shows of the question.
     """
 
     def __init__(self, handle: Handle, **said: Any) -> None:
@@ -40,7 +39,7 @@ class Listing(Iterator[_Item]):
 
     @abstractmethod
     def _items(self, store: Store, family: Family) -> Iterator[_Item]:
-        """The items, from one state of the index; a generator."""
+        """Yield the items from one state of the index."""
 
     def __iter__(self) -> Iterator[_Item]:
         begun, self._begun = self._begun, None
@@ -59,7 +58,7 @@ class Listing(Iterator[_Item]):
             raise
 
     def _iterate(self) -> Iterator[_Item]:
-        """One iteration; begun again where the index was banded anew before the first item."""
+        """Iterate once; begin again if the index was rebanded before the first item."""
         for attempt in range(ATTEMPTS):
             store, family = self._handle.now
             items = self._items(store, family)

@@ -1,6 +1,6 @@
-"""What an index holds, without a search: documents by key, their number, batches, signatures.
+"""Look-ups without a search: keys, the number of documents, batches, signatures.
 
-A file of its own because none of it needs what a search imports.
+They are apart from the searches because they need none of their imports.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ __all__ = ["Keys", "count_documents", "has_key", "list_batches", "map_signatures
 
 
 class Keys(Listing[str]):
-    """The keys of an index, in the order in which their documents came in."""
+    """The keys of an index, in the order in which their documents were added."""
 
     def _items(self, store: Store, family: Family) -> Iterator[str]:
-        """The keys of one state."""
+        """Yield the keys of one state."""
         with store.reading() as snapshot:
             for _, key in store.while_open(snapshot.document_keys()):
                 yield key
 
 
 def count_documents(store: Store, family: Family) -> int:
-    """How many documents there are, by what each batch added and removed."""
+    """Return the number of documents, from what each batch added and removed."""
     with store.reading() as snapshot:
         (count,) = snapshot.execute(
             "SELECT CAST(coalesce(sum(n_added), 0) - coalesce(sum(n_removed), 0) AS BIGINT) "
@@ -40,7 +40,7 @@ def count_documents(store: Store, family: Family) -> int:
 
 
 def has_key(store: Store, family: Family, key: object) -> bool:
-    """Whether a document has that key; what can be no key is none."""
+    """Return whether a document has this key; False if it is not a valid key."""
     if not isinstance(key, str) or validate_key(key) is not None:
         return False
     with store.reading() as snapshot:
@@ -48,18 +48,18 @@ def has_key(store: Store, family: Family, key: object) -> bool:
 
 
 def list_batches(store: Store, family: Family) -> list[StoredBatch]:
-    """All batches, oldest first."""
+    """Return all batches, oldest first."""
     with store.reading() as snapshot:
         return list(snapshot.batches())
 
 
 def map_signatures(store: Store, family: Family) -> np.memmap[Any, np.dtype[np.uint32]]:
-    """The committed rows of the signature file as a read-only map.
+    """Return the committed rows of the signature file as a read-only map.
 
     Raises
     ------
     SignaturesElsewhereError, DamageError
-        The file lies on another host, is not this index's, or ends before a committed row.
+        The file is on another host, belongs to another index, or ends before a committed row.
     """
     with store.reading() as snapshot:
         return snapshot.signature_file.mapped(len(snapshot.signatures))

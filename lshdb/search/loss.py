@@ -267,12 +267,12 @@ _KNOWN: WeakKeyDictionary[Store, tuple[EdgeState, float, Loss]] = WeakKeyDiction
 
 
 def remember_loss(store: Store, state: EdgeState, loss: Loss) -> None:
-    """Keep the loss of stored pairs that are about to be committed, for who asks next."""
+    """Keep the loss of stored pairs that are about to be committed, for the next question."""
     _KNOWN[store] = (replace(state, recall_lost=loss.share), state.threshold, loss)
 
 
 def loss_of_stored(store: Store, family: Family, threshold: float | None) -> Loss | None:
-    """What large buckets cost the stored pairs; see :meth:`lshdb.Index.loss`."""
+    """Return what large buckets cost the stored pairs; see :meth:`lshdb.Index.loss`."""
     lowest = level_of(store.params, threshold)
     with store.reading() as snapshot:
         state = snapshot.edges.state()
@@ -485,7 +485,7 @@ class _Search:
         return totals, each * of_draw * draws.n_of_unit(n), n
 
     def draw(self, n: int) -> NDArray[np.float64]:
-        """Random numbers from 0 up to 1."""
+        """Return random numbers from 0 up to 1."""
         return self._random.random(n)
 
     # Pairs

@@ -303,7 +303,7 @@ class NearestSearch:
     def search(
         self, signatures: NDArray[np.uint32], points: Sequence[Point | None]
     ) -> Sequence[list[Hit]]:
-        """The nearest documents of each query.
+        """Return the nearest documents of each query.
 
         Parameters
         ----------
@@ -347,7 +347,7 @@ class NearestSearch:
         )
 
     def nothing(self) -> Answer:
-        """The answer to a query without elements."""
+        """Return the answer to a query without elements."""
         return Answer()
 
     def search_document(self, document: StoredDocument) -> Answer:

@@ -1,7 +1,7 @@
 """Verified pairs of signatures -> near-duplicate pairs of documents, streamed.
 
-Documents with one content share a signature; they are pairs at 1.0, and each of them is in every
-pair of their signature. Both are spelt out here, at the very end, and nowhere before.
+Documents with one content share a signature: they are pairs at 1.0, and each is in every pair of
+their signature. Only this last step expands signatures into documents.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class Pair:
     Attributes
     ----------
     key1, key2 : str
-        The one that came in first, and the other.
+        The older document and the other.
     similarity : float
-        Minus the distance where the metric is one.
+        For a distance metric, minus the distance.
     method : {"none", "signature", "exact"}
-        What gave the similarity.
+        How the similarity was found.
     distance : float or None
-        Where the metric is a distance (``hamming``, ``l1``, ``l2``); else None.
+        The distance if the metric is one (``hamming``, ``l1``, ``l2``); else None.
     """
 
     key1: str
@@ -63,9 +63,9 @@ class PairSearch(Listing[Pair]):
     Attributes
     ----------
     left_out : LeftOut
-        Of the last iteration that has begun; complete when its last pair has been given.
+        For the last iteration that has begun; complete after its last pair.
     lost : PairCount or None
-        Pairs that ``max_bucket`` loses; known when the last pair has been given.
+        Pairs that ``max_bucket`` loses; known after the last pair.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class PairSearch(Listing[Pair]):
         self.lost: PairCount | None = None
 
     def _items(self, store: Store, family: Family) -> Iterator[Pair]:
-        """The pairs of one state, and then what was lost."""
+        """Yield the pairs of one state, then work out what was lost."""
         level, most, n_found = level_of(store.params, self._threshold), self._most, 0
         self.lost, self.left_out = None, LeftOut(most)
         left_out = self.left_out
@@ -129,7 +129,7 @@ class PairSearch(Listing[Pair]):
 
     @property
     def loss(self) -> Loss | None:
-        """What ``max_bucket`` costs; None before the last pair, and where nothing can tell."""
+        """What ``max_bucket`` costs; None before the last pair, or if it cannot be told."""
         found = PairCount(self._n_found, self._n_found, self._n_found, True, 0)
         return None if self.lost is None else loss_of(self.lost, found)
 
@@ -141,7 +141,7 @@ class PairSearch(Listing[Pair]):
 
 
 def check_since(store: Store, since: int | str | None) -> None:
-    """Refuse a batch that there is not.
+    """Raise ParameterError if there is no such batch.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def check_since(store: Store, since: int | str | None) -> None:
 
 
 def batch_of(snapshot: Snapshot, since: int | str | None) -> int | None:
-    """The number of the batch that ``since`` means; None where it is None.
+    """Return the number of the batch that ``since`` means; None if it is None.
 
     Raises
     ------
@@ -186,7 +186,7 @@ def find_pairs(
     memory: int = MEMORY,
     workers: int = 1,
 ) -> Iterator[Pair]:
-    """All pairs at or above the threshold, each once, as they are found.
+    """Yield all pairs at or above the threshold, each once, as they are found.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def find_pairs(
 def _copies(
     snapshot: Snapshot, since: int | None, most: int | None, left_out: LeftOut
 ) -> Iterator[tuple[str, str]]:
-    """Keys of documents that share a signature."""
+    """Yield the keys of documents that share a signature."""
     groups = itertools.groupby(snapshot.copies(since), key=lambda row: row[0])
     for _, group in groups:
         members = [row[1:] for row in group]
@@ -250,7 +250,7 @@ def _n_pairs(size: int) -> int:
 def _documents(
     snapshot: Snapshot, found: Edges, method: str, since: int | None, is_distance: bool
 ) -> Iterator[Pair]:
-    """Pairs of signatures -> pairs of the documents that have them."""
+    """Turn pairs of signatures into pairs of the documents that have them."""
     distance: float | None = None
     ids = np.unique(np.concatenate([found.left, found.right])).tolist()
     documents = snapshot.documents_of_signatures(ids)

@@ -1,7 +1,7 @@
 """A query -> the most similar documents: look up its buckets, check the candidates, rank them.
 
-Without the signature file, which may lie on another host, the buckets that a candidate lies in are
-counted in place of the bands that agree; the two differ by chance collisions of 56-bit hashes.
+If the signature file is on another host, the search counts the buckets that a candidate shares
+instead of the bands that agree; the two differ by chance collisions of 56-bit hashes.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ __all__ = ["Hit", "Searcher"]
 
 
 _CANDIDATES = 16_384
-"""So many candidates of a query are compared at a time, which bounds the memory for their rows."""
+"""Candidates of a query compared at a time; bounds the memory for their rows."""
 _CHECKED = 64
-"""So many texts of candidates are held at a time, whatever memory they take."""
+"""Texts of candidates held at a time, whatever memory they take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class Hit:
     ----------
     key : str
     similarity : float
-        Minus the distance where the metric is one.
+        For a distance metric, minus the distance.
     method : {"none", "signature", "exact"}
-        What gave the similarity.
+        How the similarity was found.
     distance : float or None
-        Where the metric is a distance (``hamming``, ``l1``, ``l2``); else None.
+        The distance if the metric is one (``hamming``, ``l1``, ``l2``); else None.
     """
 
     key: str
@@ -65,7 +65,7 @@ class Searcher:
     threshold : float
         Lowest level of an answer; does not apply to method ``none``.
     top : int or None
-        Most answers a query.
+        Maximum number of answers per query.
     method : {"none", "signature", "exact"}
 
     Attributes
@@ -98,20 +98,20 @@ class Searcher:
         keys: NDArray[np.int64] | None = None,
         leave_out: int | None = None,
     ) -> list[list[Hit]]:
-        """The documents most similar to each query, best first; ties in order of key.
+        """Return the documents most similar to each query, best first; ties in order of key.
 
         Queries given together share their look-ups; the answers do not depend on it.
 
         Parameters
         ----------
         signatures : ndarray of uint32, shape (n, row_words)
-            One row a query.
+            One row per query.
         points : sequence, length n
-            What is compared of each query; needed for method ``exact``.
+            The points of the queries; needed for method ``exact``.
         keys : ndarray of int64, shape (n, bands), optional
-            Their bucket keys, where they have been worked out.
+            Their bucket keys, if already computed.
         leave_out : int, optional
-            doc_id of the document that asks, where it is one of the index.
+            doc_id of the document that asks, if it is in the index.
         """
         if keys is None:
             keys = bucket_keys(signatures, **self._params.cut)
@@ -138,7 +138,7 @@ class Searcher:
     def _estimated(
         self, signatures: NDArray[np.uint32], keys: NDArray[np.int64]
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-        """For each query the candidates worth a further look, with what bands or slots say."""
+        """Yield for each query its promising candidates, with their levels by bands or slots."""
         for number, members in enumerate(self.snapshot.members_of(keys)):
             if not self.snapshot.has_signatures:
                 candidates, shared = np.unique(members, return_counts=True)
@@ -154,7 +154,7 @@ class Searcher:
     def _worth_it(
         self, signatures: NDArray[np.uint32], number: int, candidates: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Of some candidates those worth a further look, with what bands or slots say."""
+        """Return the promising ones of some candidates, with their levels by bands or slots."""
         params = self._params
         rows, places = self.snapshot.signatures.among(candidates)
         agreement = compare_rows(
@@ -164,7 +164,7 @@ class Searcher:
             places,
             **params.cut,
         )
-        # Sharing a bucket by the chance of its hash alone is no agreement.
+        # A bucket shared only by a hash collision is not an agreement.
         keep = agreement.matched > 0
         estimates, suffices = estimate(
             agreement, params, method=self._method, threshold=self._threshold
@@ -175,7 +175,7 @@ class Searcher:
     def _checked(
         self, candidates: list[tuple[int, float]], query: Point | None
     ) -> Iterator[tuple[int, float]]:
-        """(signature, level by the method asked for) of the candidates that suffice."""
+        """Yield (signature, level by the wanted method) of the candidates that suffice."""
         if self._method != "exact" or query is None:
             yield from candidates
             return
@@ -188,16 +188,16 @@ class Searcher:
                     yield one, level
 
     def nothing(self) -> list[Hit]:
-        """The answer to a query without elements."""
+        """Return the answer to a query without elements."""
         return []
 
     def search_document(self, document: StoredDocument) -> list[Hit]:
-        """Return the documents most similar to one of the index, itself left out.
+        """Return the documents most similar to one in the index, without itself.
 
         Raises
         ------
         SignaturesElsewhereError
-            Its signature lies on another host, and there is no text to sign anew.
+            Its signature is on another host, and there is no text to sign again.
         """
         number = document.signature_id
         if number is None:
@@ -219,7 +219,7 @@ class Searcher:
 
 
 def _all_candidates(found: list[tuple[NDArray[np.int64], NDArray[np.float64]]]) -> list[int]:
-    """The candidates of all queries, sorted, each once."""
+    """Return the candidates of all queries, sorted, each once."""
     every = [np.empty(0, dtype=np.int64), *(candidates for candidates, _ in found)]
     together: list[int] = distinct(np.concatenate(every)).tolist()
     return together

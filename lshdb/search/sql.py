@@ -1,4 +1,4 @@
-"""Statements of the user, on a connection that can only read."""
+"""Run a user's statement on a connection that can only read."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["SqlResult", "run_sql"]
 
 
 class SqlResult(Iterator[tuple[Any, ...]]):
-    """Rows of a statement, streamed; they are given once.
+    """Rows of a statement, streamed once.
 
-    Iterate it, or turn what is left of it into a table. A statement is not run a second time: to
-    begin again, call :meth:`lshdb.Index.sql` again.
+    Iterate it, or turn the remaining rows into a table. To run the statement again, call
+    :meth:`lshdb.Index.sql` again.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class SqlResult(Iterator[tuple[Any, ...]]):
         return f"SqlResult(columns={self.columns!r}{state})"
 
     def to_arrow(self) -> pyarrow.Table:
-        """The rows that are left, as a :class:`pyarrow.Table`, in memory.
+        """Return the remaining rows as a :class:`pyarrow.Table`, in memory.
 
         Raises
         ------
@@ -80,7 +80,7 @@ class SqlResult(Iterator[tuple[Any, ...]]):
         )
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The rows that are left, as a :class:`pandas.DataFrame`, in memory.
+        """Return the remaining rows as a :class:`pandas.DataFrame`, in memory.
 
         Raises
         ------
@@ -149,7 +149,7 @@ def _rows(
     timeout: float | None,
     database: Database,
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows, after one empty one: only a started generator closes what it holds."""
+    """Yield an empty row, then the rows: only a started generator closes what it holds."""
     try:
         yield ()
         yield from rows

@@ -16,12 +16,12 @@ Before texts are read, pairs whose estimate is too low for the threshold are dro
 a half standard deviations and two slots below it. That loses fewer than one pair in ten thousand of
 those at the threshold, for every threshold and number of slots (a test adds up the binomial tail).
 
-Where the signature file lies on another host, nothing is dropped: each candidate's text is read,
-and signature rows are made again from stored texts. A row follows from its text and the parameters.
+If the signature file is on another host, nothing is dropped: each candidate's text is read, and
+signature rows are made again from stored texts. A row follows from its text and the parameters.
 But if this interpreter's version of Unicode differs from that of signing, a text with characters
 that only one of the two assigns may get another row; ``document.n_unassigned`` counts those.
 
-A threshold that a caller gives becomes a level here. It warns where the index finds less than it
+A threshold that a caller gives becomes a level here, with a warning if the index finds less than it
 promises.
 """
 
@@ -114,12 +114,12 @@ def choose_method(verify: str | None, params: IndexParams, *, has_signatures: bo
 
 
 def level_of(params: IndexParams, threshold: float | None) -> float:
-    """The level of a threshold, the index's own where none is given.
+    """Return the level of a threshold; without one, of the index's own.
 
     Raises
     ------
     ParameterError
-        It is no threshold of the metric.
+        The metric has no such threshold.
     """
     if threshold is None:
         return params.level
@@ -129,10 +129,10 @@ def level_of(params: IndexParams, threshold: float | None) -> float:
 
 
 def asked_level(store: Store, threshold: float | None, verify: str | None = None) -> float:
-    """The same of a threshold as the caller gives it.
+    """Return the level of a caller's threshold, and warn if it is beyond the index's own.
 
-    Warns where it lets in what the index was not made for, and finds less often than it was
-    promised, unless candidates are not verified and no threshold applies.
+    The index finds such pairs less often than it promises. There is no warning if candidates are
+    not verified, because no threshold applies then.
     """
     params = store.params
     level = level_of(params, threshold)
@@ -145,20 +145,20 @@ def asked_level(store: Store, threshold: float | None, verify: str | None = None
 
 
 def _is_unverified(store: Store, verify: str | None) -> bool:
-    """Whether candidates are taken as they are."""
-    if verify is None and not store.params.keeps_texts:  # by files that may lie elsewhere
+    """Return whether candidates are taken as they are."""
+    if verify is None and not store.params.keeps_texts:  # by files that may be elsewhere
         return not has_signatures(store)
     return verify == "none"
 
 
 def has_signatures(store: Store) -> bool:
-    """Whether the signature file is here; else it lies on another host."""
+    """Return whether the signature file is on this host."""
     with store.reading() as snapshot:
         return snapshot.has_signatures
 
 
 def _recall_below(params: IndexParams, value: float) -> str:
-    """What is found beyond the threshold of an index, in words."""
+    """Return in words what is found beyond the threshold of an index."""
     what, where = ("distance", "above") if params.kind.is_distance else ("similarity", "below")
     recall = params.recall_at(value)
     return (
@@ -169,7 +169,7 @@ def _recall_below(params: IndexParams, value: float) -> str:
 
 
 def check_limits(max_bucket: int | str | None, memory: int = MEMORY) -> None:
-    """Refuse limits that make no sense."""
+    """Raise ParameterError if a limit makes no sense."""
     if max_bucket is not None and max_bucket != "none":
         check_whole("max_bucket", max_bucket, 2)
     check_whole("memory", memory, 2**20, unit=" bytes")
