@@ -13,6 +13,8 @@ import lshdb
 from lshdb.cli._group import COMMANDS
 from tests.docs.blocks import PAGES, ROOT
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.fixture(scope="module")
 def hooks() -> ModuleType:

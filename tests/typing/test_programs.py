@@ -44,6 +44,7 @@ def test_pyright_is_content_with_every_program() -> None:
     assert found.returncode == 0, found.stdout
 
 
+@pytest.mark.fast
 def test_names_for_type_checkers_are_those_that_there_are() -> None:
     """The table of names is one list; the imports that type checkers read are compared with it."""
     block = next(
