@@ -1,8 +1,8 @@
-"""Ending work early: threads that nobody waits for, signals, and what has to be cleaned up then.
+"""End work early: threads that nobody waits for, signals, and cleaning up.
 
-Only the main thread sees signals. When it stops waiting, it sets the event of the threads that work
-for it; long work asks here between its steps. This module touches nothing else of ours, so pure
-stages may ask, too.
+Only the main thread sees signals. When it stops waiting, it sets the event of its worker threads;
+long work checks the event here between its steps. This module imports nothing else of lshdb, so
+pure stages may use it too.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _clean_ups: list[Callable[[], None]] = []
 
 
 class Stopped(BaseException):
-    """Nobody waits any more for what a worker does; never seen outside of ``threads.py``."""
+    """Nobody waits for a worker any more; never seen outside ``threads.py``."""
 
 
 class Terminated(KeyboardInterrupt):
-    """The process was asked to end, by SIGTERM; treated as Ctrl-C is, but for its exit code."""
+    """SIGTERM asked the process to end; treated like Ctrl-C, except for the exit code."""
 
 
 @contextlib.contextmanager
 def until(stop: threading.Event) -> Iterator[None]:
-    """Let the work of this thread, in the block, end when the event is set."""
+    """End the work of this thread in the block when the event is set."""
     before = getattr(_told, "stop", None)
     _told.stop = stop
     try:
@@ -47,9 +47,9 @@ def until(stop: threading.Event) -> Iterator[None]:
 
 
 def stop_if_told() -> None:
-    """End the work of this thread where nobody waits for its result any more.
+    """End the work of this thread if nobody waits for its result any more.
 
-    To be called between steps of long work, as the kernel does.
+    Call it between steps of long work, as the kernel does.
 
     Raises
     ------
@@ -67,10 +67,10 @@ def note_interruption(interruption: KeyboardInterrupt | None) -> None:
 
 
 def dropped() -> KeyboardInterrupt:
-    """What a signal last raised, where C code called the function that it was raised in.
+    """Return the exception that a signal last raised, for functions that C code calls.
 
-    Such code may drop the exception and report an error of its own. If you see that error, and know
-    that your function did not ask for it, raise this in its place.
+    Such code may drop the exception and report its own error. If you see that error, and know that
+    your function did not ask for it, raise this instead.
     """
     return _interruption or KeyboardInterrupt()
 
@@ -78,13 +78,13 @@ def dropped() -> KeyboardInterrupt:
 def on_interruption(clean_up: Callable[[], None]) -> None:
     """Call a function before a signal ends the process.
 
-    An exception that a signal raises between two statements may come before the ``try`` that would
-    have cleaned up. The function must not mind being called when there is nothing to do.
+    A signal may raise an exception between two statements, before the ``try`` that would have
+    cleaned up. The function must accept being called when there is nothing to do.
     """
     _clean_ups.append(clean_up)
 
 
 def clean_up() -> None:
-    """Call what was registered, the last one first."""
+    """Call the registered functions, the last one first."""
     for one in reversed(_clean_ups):
         one()

@@ -80,7 +80,7 @@ class Contraction(Iterator[tuple[str, str, int]]):
 
     @property
     def rounds(self) -> int:
-        """How often the links were folded."""
+        """How many rounds of contraction were done."""
         return len(self.merged)
 
     @property
@@ -239,7 +239,7 @@ def _representatives(snapshot: Snapshot, labels: Labels, nodes: set[str]) -> dic
 def _clustered(
     links: Sums, params: IndexParams, state: EdgeState, threshold: float
 ) -> Iterator[Snapshot]:
-    """An index of the sources by their targets, with its clusters, for as long as it is asked."""
+    """Open a temporary index of the sources by their targets, with its clusters."""
     from lshdb.ingest.add import add_documents
     from lshdb.signatures.families import family_of
 

@@ -71,11 +71,11 @@ class Decision:
     kept_key : str or None
         The document that is kept instead; None if this one is kept.
     similarity : float or None
-        How similar the two are; minus their distance where the metric is one.
+        How similar the two are; for a distance metric, minus their distance.
     method : str or None
-        What gave the similarity.
+        How the similarity was found.
     distance : float or None
-        Of a dropped document, where the metric is a distance (``hamming``, ``l1``, ``l2``).
+        For a dropped document, the distance if the metric is one (``hamming``, ``l1``, ``l2``).
     """
 
     key: str
@@ -117,7 +117,7 @@ class Decisions:
 
 
 class Deduplication(StoredAnswer[Decision]):
-    """A decision about every document, in the order in which they came in."""
+    """A decision about every document, in the order in which they were added."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class Deduplication(StoredAnswer[Decision]):
 
 
 def check_new(store: Store, against: bool, since: int | str | None) -> None:
-    """Refuse a ``since`` without ``against``, or a batch that there is not.
+    """Raise ParameterError for ``since`` without ``against``, or if there is no such batch.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def check_new(store: Store, against: bool, since: int | str | None) -> None:
 
 
 def new_from(snapshot: Snapshot, against: bool, since: int | str | None) -> int | None:
-    """The batch with which new documents begin; None where none are told apart."""
+    """Return the first batch of new documents; None if all documents count alike."""
     return batch_of(snapshot, "last" if since is None else since) if against else None
 
 
@@ -193,7 +193,7 @@ def decide(
     since : int, optional
         Drop only documents from this batch on, and only for documents before it.
     values : callable, optional
-        Values of the field, where it is no column.
+        Values of the field, if it is not a column.
 
     Raises
     ------
@@ -330,12 +330,12 @@ def _preference(snapshot: Snapshot, keep: str, values: FieldValues | None) -> Ca
 
 
 def _field_of(keep: str, columns: Container[str] | None) -> tuple[str, bool]:
-    """The field that ``keep`` goes by, one of the columns if they are given; and which way round.
+    """Return the field that ``keep`` names, and its direction; check it against given columns.
 
     Raises
     ------
     ParameterError
-        There is no such way to choose.
+        ``keep`` is unknown.
     """
     if keep in KEEPS:
         return "n_chars", keep == "longest"
@@ -355,7 +355,7 @@ def _field_of(keep: str, columns: Container[str] | None) -> tuple[str, bool]:
 
 
 def check_keep(keep: str) -> None:
-    """Refuse what is no way to choose, where fields are those of a file."""
+    """Raise ParameterError if ``keep`` is unknown; any field of a file is accepted."""
     _field_of(keep, None)
 
 

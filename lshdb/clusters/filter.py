@@ -61,14 +61,14 @@ class FilterCounts:
 
 
 class Survivors(StoredAnswer[bytes]):
-    """Lines of a file that are kept, byte for byte; one over the limit comes in pieces.
+    """The kept lines of a file, byte for byte; one over the limit comes in pieces.
 
     Attributes
     ----------
     counts : FilterCounts
-        Of the last iteration that has begun; complete when its last line has been given.
+        For the last iteration that has begun; complete after its last line.
     state, unchecked
-        As of :class:`~lshdb.clusters.listing.StoredAnswer`.
+        As in :class:`~lshdb.clusters.listing.StoredAnswer`.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ def _require_documents(
     *,
     is_all: bool,
 ) -> None:
-    """Refuse lines of which none has a document in the index, and say why.
+    """Raise InputError if no line has a document in the index, and say why.
 
     An empty file is accepted. Lines are read up to the first one with a document.
 

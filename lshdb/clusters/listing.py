@@ -1,10 +1,8 @@
-"""Stored edges -> clusters: what hangs together, as it lies or cut by representatives.
+"""Stored edges -> clusters (connected documents, whole or cut by representatives) and neighbours.
 
-Clusters are made of signatures until the very end: however many copies a document has, they are one
-member of the arrays here. Memory grows with the signatures that are in clusters, by some forty
-bytes each, and with the keys of one cluster at a time.
-
-Stored edges -> for every document its most similar ones.
+Clusters consist of signatures until the very end: however many copies a document has, they are one
+member of the arrays here. Memory grows with the signatures in clusters, by some forty bytes each,
+and with the keys of one cluster at a time.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ _Item = TypeVar("_Item", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Documents that tell the same story.
+    """A cluster of near-duplicate documents.
 
     Attributes
     ----------
@@ -65,7 +63,7 @@ class Cluster:
         The key of the document with the smallest doc_id, or of the representative: the same in
         every run.
     keys : tuple of str
-        All members in the order in which they came in, the label's own among them.
+        All members in the order in which they were added, including the label.
     """
 
     label: str
@@ -82,17 +80,17 @@ class _Members:
 
 
 class StoredAnswer(Listing[_Item]):
-    """What is answered from stored pairs, item by item.
+    """An answer from stored pairs, item by item.
 
     Attributes
     ----------
     state : EdgeState
-        What those pairs cover, and its ``max_bucket``: buckets over that were linked and not
-        compared. Of the last iteration that has begun.
+        What those pairs cover, for the last iteration that has begun. Buckets over its
+        ``max_bucket`` were linked and not compared.
     unchecked : PairCount or None
-        Of :meth:`lshdb.Index.dedup` and :meth:`lshdb.Index.filter`: pairs of documents that are
-        kept and may be near-duplicates all the same, as large buckets made too many pairs to
-        compare; None where there are none. Known with the first item.
+        For :meth:`lshdb.Index.dedup` and :meth:`lshdb.Index.filter`: kept pairs that may still be
+        near-duplicates, because large buckets made too many pairs to compare; None if there are
+        none. Known with the first item.
     """
 
     def __init__(
@@ -114,7 +112,7 @@ class StoredAnswer(Listing[_Item]):
         self.unchecked: PairCount | None = None
 
     def _items(self, store: Store, family: Family) -> Iterator[_Item]:
-        """The items of one state, which must still have the edges."""
+        """Yield the items of one state, which must still have the edges."""
         level = level_of(store.params, self._threshold)
         with store.reading() as snapshot:
             self.state = edges_down_to(store, snapshot, level)
@@ -124,7 +122,7 @@ class StoredAnswer(Listing[_Item]):
     def _found(
         self, snapshot: Snapshot, family: Family, state: EdgeState, level: float
     ) -> Iterator[_Item]:
-        """The items; a generator."""
+        """Yield the items."""
 
 
 class Clusters(StoredAnswer[Cluster]):
@@ -154,7 +152,7 @@ class Clusters(StoredAnswer[Cluster]):
 
 
 class Neighbors(StoredAnswer["Neighbor"]):
-    """The nearest documents of each."""
+    """The nearest documents of each document."""
 
     def __init__(
         self, store: Store, family: Family, handle: Handle, /, *, top: int, **asked: Any
@@ -173,7 +171,7 @@ class Neighbors(StoredAnswer["Neighbor"]):
 def find_clusters(
     snapshot: Snapshot, *, threshold: float, linkage: str, min_size: int
 ) -> Iterator[Cluster]:
-    """Clusters by the edges that are stored, the largest first, then by label's doc_id.
+    """Yield clusters by the stored edges, the largest first, then by the label's doc_id.
 
     Parameters
     ----------
@@ -206,7 +204,7 @@ def find_clusters(
 def cluster_labels(
     snapshot: Snapshot, *, threshold: float, linkage: str
 ) -> Callable[[Ids], tuple[Ids, Ids]]:
-    """What the clusters of signatures are called after, some signatures at a time.
+    """Return a function that looks up which documents the clusters of signatures are named after.
 
     Parameters
     ----------
@@ -218,9 +216,9 @@ def cluster_labels(
     Returns
     -------
     callable
-        Sorted distinct signature ids to (those that are in a cluster, the doc_id that each one's
-        cluster is called after), as :func:`find_clusters` calls it. Components at the threshold of
-        the stored edges are looked up as they lie; other clusters are made once and held.
+        Takes sorted distinct signature ids; returns those in a cluster and, for each, the doc_id
+        that names its cluster, as in :func:`find_clusters`. Components at the threshold of the
+        stored edges are looked up on disk; other clusters are made once and held in memory.
     """
     if _lie_there(snapshot, threshold, linkage):
         return lambda signature_ids: _stored_labels(snapshot, signature_ids)
@@ -242,15 +240,15 @@ def _stored_labels(snapshot: Snapshot, signature_ids: Ids) -> tuple[Ids, Ids]:
 
 
 def _lie_there(snapshot: Snapshot, threshold: float, linkage: str) -> bool:
-    """Whether clusters of this kind are what the index keeps."""
+    """Return whether the index stores clusters of this kind."""
     state = snapshot.edges.state()
     return linkage == "component" and state is not None and state.threshold == threshold
 
 
 def stored_edges(snapshot: Snapshot, threshold: float) -> Edges:
-    """All stored edges of at least that similarity, in memory: 24 bytes each.
+    """Return all stored edges of at least that similarity, in memory: 24 bytes each.
 
-    Without those of signatures that lost their last document since edges were brought up to date.
+    Leave out signatures that lost their last document since the last update of the edges.
     """
     dead = snapshot.edges.dead()
     left, right = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
@@ -279,7 +277,7 @@ def _spelt_out(snapshot: Snapshot, members: _Members, some: list[Ids]) -> Iterat
 
 
 def _members(snapshot: Snapshot, threshold: float, linkage: str) -> _Members:
-    """Every signature in a cluster of two documents or more."""
+    """Return every signature in a cluster of two documents or more."""
     tables = snapshot.edges
     if _lie_there(snapshot, threshold, linkage):
         blocks = list(tables.members())
@@ -294,7 +292,7 @@ def _members(snapshot: Snapshot, threshold: float, linkage: str) -> _Members:
 
 
 def clusters_of_edges(snapshot: Snapshot, threshold: float) -> Iterator[tuple[int, int]]:
-    """(signature_id, label) of all that is in clusters, by the edges and not as it lies."""
+    """Yield (signature_id, label) for all members of clusters, computed from the edges."""
     members = _made_of_edges(snapshot, threshold, "component")
     yield from zip(members.signature_ids.tolist(), members.labels.tolist(), strict=True)
 
@@ -310,7 +308,7 @@ def _made_of_edges(snapshot: Snapshot, threshold: float, linkage: str) -> _Membe
         _, roots, _ = represent(nodes[by_age], edges.left, edges.right)
     root = ids.copy()
     root[np.searchsorted(ids, nodes)] = roots
-    # A cluster is called after its representative, or after the oldest of its documents.
+    # A cluster is named after its representative, or after its oldest document.
     oldest = np.full(len(ids), np.iinfo(np.int64).max)
     place = np.searchsorted(ids, root)
     np.minimum.at(oldest, place, first if linkage == "component" else first[place])
@@ -318,7 +316,7 @@ def _made_of_edges(snapshot: Snapshot, threshold: float, linkage: str) -> _Membe
 
 
 def _holders(snapshot: Snapshot, nodes: Ids) -> tuple[Ids, Ids, Ids]:
-    """Signatures that are a node or have several documents: ids, smallest doc_ids, counts."""
+    """Return signatures with an edge or several documents: ids, smallest doc_ids, counts."""
     found = [np.empty((3, 0), dtype=np.int64)]
     for held in snapshot.edges.holders():
         places = np.searchsorted(nodes, held.signature_ids)
@@ -342,14 +340,14 @@ class Neighbor:
     ----------
     key : str
     rank : int
-        From 1 on.
+        Counts from 1.
     neighbor : str
         Key of the similar document.
     similarity : float
-        Minus the distance where the metric is one.
+        For a distance metric, minus the distance.
     method : {"signature", "exact"}
     distance : float or None
-        Where the metric is a distance (``hamming``, ``l1``, ``l2``); else None.
+        The distance if the metric is one (``hamming``, ``l1``, ``l2``); else None.
     """
 
     key: str
@@ -363,7 +361,7 @@ class Neighbor:
 def find_neighbors(
     snapshot: Snapshot, params: IndexParams, *, threshold: float, method: str, top: int
 ) -> Iterator[Neighbor]:
-    """The ``top`` most similar documents of each, those that came in first among equals.
+    """Yield the ``top`` most similar documents of each document; among equals the oldest.
 
     Documents come in order of signature, a range of signatures at a time; memory does not grow with
     the index. A document without a neighbour is not listed.
@@ -396,7 +394,7 @@ def _of_range(
     documents = snapshot.documents_of_signatures(sorted(wanted))
     for one in sorted(similar):
         found = [(best, one), *sorted(similar[one], key=lambda each: -each[0])]
-        # One more than is asked for, for among its own copies is the document itself.
+        # One more than asked for, because its own copies include the document itself.
         nearest = [
             (doc_id, key, similarity)
             for similarity, group in itertools.groupby(found, key=lambda each: each[0])

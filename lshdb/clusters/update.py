@@ -92,7 +92,7 @@ def update_clusters(
 
 
 def edge_state(store: Store, family: Family) -> EdgeState | None:
-    """What the stored edges cover; None where they were never brought up to date."""
+    """Return what the stored edges cover; None if none were ever stored."""
     with store.reading() as snapshot:
         return snapshot.edges.state()
 
@@ -100,12 +100,12 @@ def edge_state(store: Store, family: Family) -> EdgeState | None:
 def ready_edges(
     store: Store, family: Family, level: float, *, update: bool, lock_timeout: float
 ) -> EdgeState:
-    """The state of edges down to a level, which are brought up to date first if asked.
+    """Return the state of edges down to a level; bring them up to date first if asked.
 
     Raises
     ------
     ParameterError
-        They are not to be updated, and do not reach so far down.
+        They must not be updated, and do not reach down to the level.
     LockedError, DatabaseError, LshdbError
         As :meth:`lshdb.Index.update_clusters` raises them.
     """
@@ -127,12 +127,12 @@ def ready_edges(
 
 
 def edges_down_to(store: Store, snapshot: Snapshot, level: float) -> EdgeState:
-    """The state of the stored edges.
+    """Return the state of the stored edges.
 
     Raises
     ------
     ParameterError
-        There are none, or none so far down.
+        There are none, or they do not reach down to the level.
     """
     state = snapshot.edges.state()
     if state is None or state.threshold > level:

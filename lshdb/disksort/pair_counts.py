@@ -1,12 +1,12 @@
 """Pairs of signatures counted with memory that does not depend on their number: sorted on disk.
 
-Pairs come in any order and many times. What fits into memory is sorted and counted; more than that
-goes to an unnamed temporary file as runs of distinct pairs in order, each with its count, and the
-runs are merged when they are read, a block of each at a time.
+Pairs come in any order and many times. Pairs that fit into memory are sorted and counted there. The
+others go to an unnamed temporary file as sorted runs of distinct pairs with counts; the runs are
+merged when they are read, a block of each at a time.
 
-A pair is one number, the left id in the upper half of its 64 bits, so that sorting is that of plain
-integers: 10 million distinct pairs take 2.5 s, on disk or in memory. ``Sums`` (``sorted_rows.py``)
-takes 21 s for 5 million.
+A pair is one 64-bit number with the left id in its upper half, so plain integers are sorted: 10
+million distinct pairs take 2.5 s, on disk or in memory. ``Sums`` (``sorted_rows.py``) takes 21 s
+for 5 million.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lshdb.errors import DatabaseError, LshdbError
 __all__ = ["MOST_SIGNATURES", "PairCounts"]
 
 MOST_SIGNATURES = 2**32
-"""Ids are below that; the signature file of so many rows would be 2 TB at 128 slots."""
+"""Ids are below this; a signature file of this many rows would be 2 TB at 128 slots."""
 _BYTES_A_PAIR = 40
 """A pair that is held: its number, the sorted copy, what marks where equal ones end, the result."""
 _LEAST_BLOCK = 1024
@@ -37,7 +37,7 @@ _Counted = tuple[NDArray[np.uint64], Ids]
 
 
 class PairCounts:
-    """How often each pair was put in; a context manager that gives the space back.
+    """Counts of how often each pair was put in; a context manager that frees the space.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class PairCounts:
             self._file.close()
 
     def put(self, left: Ids, right: Ids) -> None:
-        """Put some pairs in, once each time that they stand there.
+        """Put some pairs in; repeated ones count each time.
 
         Raises
         ------
@@ -91,7 +91,7 @@ class PairCounts:
             self._spill()
 
     def in_order(self) -> Iterator[tuple[Ids, Ids, Ids]]:
-        """(left, right, how often) of each pair once, in order; nothing may be put in after that.
+        """Yield (left, right, count) of each pair once, in order; put nothing in after that.
 
         Raises
         ------
@@ -106,7 +106,7 @@ class PairCounts:
                 yield left, right, counts[start : start + _GIVEN]
 
     def _counted(self) -> _Counted:
-        """The pairs that are held, in order, with their counts; none is held any more."""
+        """Return the pairs in memory, in order, with their counts, and empty the memory."""
         names = np.concatenate([np.empty(0, dtype=np.uint64), *self._held])
         self._held, self._n_held = [], 0
         return _added_up(names, None)
@@ -159,7 +159,7 @@ class _Run:
 
     @property
     def is_left(self) -> bool:
-        """Whether anything is still to be read."""
+        """Return whether anything is left to read."""
         return self._n_read < self._size
 
     def write(self, names: NDArray[np.uint64], counts: Ids) -> None:
@@ -180,7 +180,7 @@ class _Run:
         self._n_read += n
 
     def take(self, last: np.uint64) -> _Counted:
-        """What has been read and is not above a pair."""
+        """Return what has been read up to a pair, inclusive."""
         n = int(np.searchsorted(self.names, last, side="right"))
         taken = self.names[:n], self._counts[:n]
         self.names, self._counts = self.names[n:], self._counts[n:]
@@ -188,7 +188,7 @@ class _Run:
 
 
 def _added_up(names: NDArray[np.uint64], counts: Ids | None) -> _Counted:
-    """Distinct pairs in order, with the sums of their counts; without any, each counts once."""
+    """Return distinct pairs in order, with the sums of their counts, by default 1 each."""
     if counts is None:
         names = np.sort(names)
     else:

@@ -1,8 +1,8 @@
 """Stored texts, or vectors -> another index with other parameters.
 
-They go the way of an add, batch by batch, into an index that is made aside and comes into being
-when it is whole. What an add would set anew, the times at which a document first and last came in,
-is kept.
+They are added batch by batch to an index that is made aside and moves into place when it is
+complete. The times at which a document was first and last added are kept; a normal add would set
+them again.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _OPTIONS = {
     *("metric", "dtype", "width"),
 }
 _OF_SLOTS = frozenset({"num_perm", "width"})
-"""Parameters that mean something else where slots are words and not bits, or the reverse."""
+"""Parameters whose meaning changes if slots become words instead of bits, or the reverse."""
 _OF_A_METRIC = frozenset({"scheme", "threshold"}) | _OF_SLOTS
-"""And those that do under another metric."""
+"""Parameters whose meaning changes under another metric."""
 
 
 def reindex_store(
@@ -63,7 +63,7 @@ def reindex_store(
     on_commit: Callable[[AddResult], None] | None,
     given: Mapping[str, Any],
 ) -> AddResult:
-    """Make another index of the stored texts; see :meth:`lshdb.Index.reindex`."""
+    """Make another index from the stored texts; see :meth:`lshdb.Index.reindex`."""
     tokenizer = given_tokenizer(tokenizer)
     if not store.params.store_text:
         raise TextNotStoredError(
@@ -105,10 +105,10 @@ def reindex_store(
 def _params_of_another(
     store: Store, given: Mapping[str, Any], tokenizer: Tokenizer | None
 ) -> IndexParams:
-    """Parameters of the index to be made.
+    """Return the parameters of the new index.
 
-    Of vectors and bits, slots and width go with the bands: unless they are given they are chosen
-    again together, for the similarities among the oldest documents.
+    For vectors and bits, slots and width depend on the bands: unless given, all are chosen again
+    together, for the similarities among the oldest documents.
     """
     params, sample = store.params, None
     if params.kind.is_dense and not _CHOOSE_BANDS.isdisjoint(given):
@@ -128,23 +128,23 @@ def changed_params(
     *,
     sample: Iterable[Any] | None = None,
 ) -> IndexParams:
-    """The parameters of an index with some of them changed.
+    """Return the parameters of an index with some of them changed.
 
     Parameters
     ----------
     params : IndexParams
-        Of the index that there is.
+        Parameters of the existing index.
     given : mapping
         Options of :meth:`lshdb.Index.create` by name.
     tokenizer : Tokenizer, optional
-        In place of the index's.
+        Replaces the index's own.
     sample : iterable, optional
-        Bodies for whose similarities bands and width are chosen, where they are chosen again.
+        Bodies for whose similarities bands and width are chosen, if they are chosen again.
 
     Raises
     ------
     ParameterError
-        There is no such option, or a value is out of range.
+        An option is unknown, or a value is out of range.
     """
     for name in given:
         if name not in _OPTIONS:
@@ -182,7 +182,7 @@ def changed_params(
 def _kept_of_texts(
     params: IndexParams, unit: str | None, tokenizer: Tokenizer | None
 ) -> dict[str, Any]:
-    """Options that say what becomes of a text, of which those of another unit are not kept."""
+    """Return the options for texts; those that belong to another unit are not kept."""
     unit = unit or ("tokenizer" if tokenizer else params.unit)
     recorded = tokenizer.recorded if tokenizer else params.tokenizer
     kept: dict[str, Any] = {
@@ -201,7 +201,7 @@ def _kept_of_texts(
 
 @dataclass(frozen=True, slots=True)
 class _StoredText(Document):
-    """A document of the index, with the times that it keeps."""
+    """A document of the index with the times it keeps."""
 
     added_at: str = ""
     last_seen_at: str = ""

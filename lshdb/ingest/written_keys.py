@@ -1,12 +1,11 @@
-"""The contents that one add has written: it tells a new content without a look into every run.
+"""The contents that one add has written: recognises a new content without searching every run.
 
-While an add goes on, its batches leave run after run, which are merged at its end. A look-up of
-each content of a batch in all of them costs more with every batch: half of the time of the last
-tenth of 5 million documents. So an add remembers the bucket keys that it has written in a Bloom
-filter (Bloom, 1970), in a fixed 16 MiB. A key that is not in it can only be in a run from before
-the add.
+Each batch of an add leaves a run; runs are merged at its end. To look up each content of a batch in
+all of them costs more with every batch: half of the time of the last tenth of 5 million documents.
+So an add remembers the bucket keys that it has written in a Bloom filter (Bloom, 1970) of a fixed
+16 MiB. A key that is not in the filter can only be in a run from before the add.
 
-A file of its own: a data structure that knows nothing of documents or transactions.
+This data structure knows nothing of documents or transactions, so it has its own file.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ _HASHES = 3
 
 
 class WrittenKeys:
-    """The content keys that an add has written, and the runs that were there before it.
+    """The content keys that an add has written, and the runs from before it.
 
     Parameters
     ----------
     runs : sequence of str
-        Tables of the runs as the add begins.
+        Tables of the runs when the add begins.
     bits : int
         The filter has 2^bits bits.
     """
@@ -47,7 +46,7 @@ class WrittenKeys:
             np.bitwise_or.at(self._words, places >> 3, _bit(places))
 
     def suspected(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which keys may have been remembered; those that have been are among them."""
+        """Return which keys may have been remembered, including all that were."""
         if self._words is None:
             return np.zeros(len(keys), dtype=bool)
         found = np.ones(len(keys), dtype=bool)
@@ -56,9 +55,9 @@ class WrittenKeys:
         return found
 
     def runs_before(self, runs: Sequence[str]) -> list[str]:
-        """The runs to look an unsuspected key up in, of those that there are.
+        """Return which of the current runs to search for a key that the filter does not hold.
 
-        Where one from before was merged with others since, it has to be all of them from then on.
+        Once a run from before was merged with others, return all runs from then on.
         """
         if not set(self._runs) <= set(runs):
             self._runs = tuple(runs)
@@ -66,7 +65,7 @@ class WrittenKeys:
         return list(self._runs)
 
     def _places(self, keys: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Bits of a key: it is 56 bits of a hash already, below the number of its band."""
+        """Return the filter bits of a key: 56 bits of a hash below the number of its band."""
         first = keys & (2**28 - 1)
         step = keys >> 28 & (2**28 - 1) | 1
         mask = 2**self._bits - 1

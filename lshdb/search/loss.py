@@ -263,7 +263,7 @@ def lost_by(
 
 
 _KNOWN: WeakKeyDictionary[Store, tuple[EdgeState, float, Loss]] = WeakKeyDictionary()
-"""What was last worked out of an open index, for the state and level that it holds for."""
+"""The loss last computed for an open index, with its state and level."""
 
 
 def remember_loss(store: Store, state: EdgeState, loss: Loss) -> None:

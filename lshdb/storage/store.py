@@ -4,14 +4,12 @@
       index.toml        copy of the parameters          (directory.py)
       index.db          SQLite: everything that is SQL  (schema.py, posting_runs.py, snapshot.py)
       signatures.npy    signature rows                  (row_file.py, generations.py)
-      vectors.npy       what was signed, where the metric is of vectors or bits
+      vectors.npy       the vectors or bits that were signed
       lock              single-writer lock              (lock.py)
 
-It is made in ``creation.py``; the commit protocol is in ``writer.py``. A reading transaction has
-a connection to itself, so several can be open at once, each with its own state of the index;
-connections are kept and used again.
-
-Connections for reading, kept and used again.
+``creation.py`` creates it; ``writer.py`` holds the commit protocol. Each reading transaction has
+its own connection, so several can be open at once, each with its own state of the index.
+Connections are kept and used again.
 """
 
 from __future__ import annotations
@@ -58,13 +56,13 @@ __all__ = ["Readers", "Store"]
 
 
 _FORKED: list[Any] = []
-"""Connections of another process, which only that one may close."""
+"""Connections of another process; only that process may close them."""
 
 _Result = TypeVar("_Result")
 
 
 class Readers:
-    """The connections of one store; each is one thread's at a time.
+    """The connections of one store; one thread at a time uses each.
 
     Parameters
     ----------
@@ -81,13 +79,13 @@ class Readers:
     def begin(self, work: Callable[[Reader], _Result]) -> tuple[Reader, _Result]:
         """Take a connection and do the first work on it; :meth:`put_back` gives it back.
 
-        A server that was restarted has ended connections that nobody used meanwhile: where the work
-        fails on one of those, it is done again on the next.
+        A restarted server has ended idle connections: if the work fails on one of those, it is
+        done again on the next.
         """
         while True:
             try:
                 reader, is_used = self._idle.pop(), True
-            except IndexError:  # not asked first: another thread may take the last one meanwhile
+            except IndexError:  # no check before: another thread may take the last one meanwhile
                 reader, is_used = self._open(), False
             try:
                 return reader, work(reader)
@@ -108,7 +106,7 @@ class Readers:
             self._idle.append(reader)
 
     def close_idle(self) -> None:
-        """Close those that nobody uses."""
+        """Close the idle connections."""
         if self._process != os.getpid():
             _FORKED.extend(self._idle)
             self._idle.clear()
@@ -116,7 +114,7 @@ class Readers:
             self._idle.pop().close()
 
     def close(self) -> None:
-        """Close those that nobody uses, and the others when they are put back."""
+        """Close the idle connections now, and the others when they are put back."""
         self._is_closed = True
         self.close_idle()
 
@@ -160,28 +158,29 @@ class Store:
         lock_timeout: float = 60.0,
         state: Mapping[str, Any] | None = None,
     ) -> Store:
-        """Make an empty index at a path where nothing is, and open it; see ``creation.py``.
+        """Create an empty index and open it; see ``creation.py``.
 
         Parameters
         ----------
         path : Path
+            Must not exist.
         params : IndexParams
         place : DatabasePlace
-            Of its database.
+            Where its database goes.
         deferred : bool
-            Leave it aside: the first commit brings it to its place. Closed before that, or killed,
-            there is none.
+            Create it aside; the first commit moves it into place. If it is closed or killed before
+            that, there is no index.
         lock_timeout : float
-            Seconds to wait for another process that is making an index there.
+            Seconds to wait for another process that is creating an index there.
         state : mapping, optional
-            Columns of the table ``state`` that are not those of a new index.
+            Columns of the table ``state`` that differ from those of a new index.
 
         Raises
         ------
         IndexExistsError
             Something is there already.
         LockedError
-            Another process is making an index there.
+            Another process is creating an index there.
         LshdbError
             The directory cannot be written to.
         """
@@ -209,14 +208,14 @@ class Store:
         place: DatabasePlace = _IN_THE_INDEX,
         state: Mapping[str, Any] | None = None,
     ) -> Iterator[Store]:
-        """Make an index that comes to its place whole, when the block has ended well.
+        """Create an index that moves into place complete, when the block has ended well.
 
         Parameters
         ----------
         path, params, place
             As for :meth:`create`.
         state : mapping, optional
-            Columns of the table ``state`` that are not those of a new index.
+            Columns of the table ``state`` that differ from those of a new index.
 
         Raises
         ------
@@ -235,9 +234,9 @@ class Store:
             store.close()
 
     def settle(self) -> WriterLock | None:
-        """Bring an index that was left aside to its place; the writer lock, which is held.
+        """Move a deferred index into place; return the writer lock, which is held.
 
-        None where it is in its place already. There must be no open transaction.
+        Return None if it is in place already. There must be no open transaction.
         """
         creation = self.creation
         if creation is None:
@@ -254,18 +253,18 @@ class Store:
 
     @classmethod
     def open(cls, path: Path, *, is_damaged: bool = False) -> Store:
-        """Open an index for reading; cost does not depend on its size.
+        """Open an index for reading; the cost does not depend on its size.
 
         Parameters
         ----------
         path : Path
         is_damaged : bool
-            For whoever repairs it: do not look at the signature file, nor trust a damaged state.
+            For a repair: do not read the signature file, and do not trust a damaged state.
 
         Raises
         ------
         IndexNotFoundError, FormatError, ParameterMismatchError, DamageError, DatabaseError
-            What is there is no index, of another format, or does not fit together.
+            There is no index, it has another format, or its parts do not fit together.
         """
         directory = IndexDirectory(utf8_path(Path(path)))
         description = directory.read_description()
@@ -298,7 +297,7 @@ class Store:
             snapshot.check_row_files()
 
     def describe_next(self, params: IndexParams) -> None:
-        """Put a description with other parameters beside the one that there is."""
+        """Write a description with other parameters beside the current one."""
         self.directory.write_description(
             Description(FORMAT, self.uuid, self._place, params.items()), is_next=True
         )
@@ -318,12 +317,12 @@ class Store:
         self.directory.next_description.unlink(missing_ok=True)
 
     def check_banding(self, snapshot: Snapshot) -> None:
-        """Compare how bands are cut with what was read when the index was opened.
+        """Compare the stored banding with the one read when the index was opened.
 
         Raises
         ------
         IndexChangedError
-            The index was banded anew since then.
+            The index was rebanded since then.
         """
         self._check_banding(snapshot.banding)
 
@@ -343,14 +342,14 @@ class Store:
 
     @property
     def path(self) -> Path:
-        """Where the index is, or will be with its first commit."""
+        """The index directory, also before the first commit."""
         return self.directory.path if self.creation is None else self.creation.path
 
     # Reading
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Snapshot]:
-        """A transaction that sees one committed state, from its beginning to its end.
+        """Open a transaction that sees one committed state, from its beginning to its end.
 
         Raises
         ------
@@ -359,7 +358,7 @@ class Store:
         DatabaseError
             The database fails while it is read.
         DamageError
-            A value is not what was written, and that made the block fail.
+            Damage on disk made the block fail.
         """
         self.require_open()
         try:
@@ -374,9 +373,9 @@ class Store:
 
     @contextlib.contextmanager
     def answering(self, keys: NDArray[np.int64], *, with_bodies: bool) -> Iterator[QuerySnapshot]:
-        """A snapshot for one query, which asks for these buckets, their documents and their texts.
+        """Open a snapshot for one query: these buckets, their documents and their texts.
 
-        Where the database is a server it is asked all of it at once, in one way there and back.
+        A database server is asked for all of it in one round trip.
 
         Parameters
         ----------
@@ -409,14 +408,14 @@ class Store:
             return None
         file_name, _, _, _, banding = answer.state
         self._check_banding(banding)
-        # Another generation is looked at before it is used.
+        # Another generation is checked before it is used.
         return QueryAnswer(answer, generation) if file_name == generation.name else None
 
     def diagnose(self, error: Exception) -> None:
-        """Raise a DamageError in the place of an error that damaged rows are behind.
+        """Raise a DamageError instead of an error caused by damaged rows.
 
-        Returns where there is no damage, or the error says already what it is; errors out of the
-        caller's own code are not looked into (see ``diagnosis.py``).
+        Return if there is no damage or the error already says what it is. Errors from the caller's
+        own code are not examined (see ``diagnosis.py``).
         """
         damage = damage_behind(error, self.database, self._looking)
         if damage is not None:
@@ -429,10 +428,10 @@ class Store:
             reader.end()
 
     def require_open(self) -> None:
-        """Refuse to go on where the store is closed, or came into this process by a fork.
+        """Raise LshdbError if the store is closed, or came into this process by a fork.
 
-        Connections of SQLite, and locks, do not survive one: what is read through them may be
-        wrong, and closing them may take the other process's locks away.
+        SQLite connections and locks do not survive a fork: reads through them may be wrong, and
+        closing them may drop the other process's locks.
         """
         if self._process != os.getpid():
             raise LshdbError(
@@ -444,9 +443,9 @@ class Store:
             raise LshdbError(f"the index {self.directory.path} is closed", hint="open it again")
 
     def while_open(self, items: Iterator[_Item]) -> Iterator[_Item]:
-        """The items, until the store is closed: then what :meth:`require_open` raises.
+        """Yield the items until the store is closed; then raise as :meth:`require_open` does.
 
-        A generator is closed with this one, so that it ends before the snapshot that it reads.
+        A generator of items is closed with this one, so it ends before the snapshot that it reads.
         """
         try:
             for item in items:
@@ -484,7 +483,7 @@ class Store:
             return snapshot
 
     def generation(self, name: str) -> Generation:
-        """The row files of a generation; those that were asked for last are kept open."""
+        """Return the row files of a generation; keep the latest ones open."""
         if self._is_damaged and not is_generation(name):
             name = FIRST_NAME
         found = self._generation
@@ -494,14 +493,14 @@ class Store:
         return found
 
     def require_signatures(self) -> None:
-        """Raise SignaturesElsewhereError where the signature rows lie on another host."""
+        """Raise SignaturesElsewhereError if the signature rows are on another host."""
         if self.database.lies_in(self.directory.path):
             return
         with self.reading() as snapshot:
             snapshot.require_signatures()
 
     def database_of(self, place: DatabasePlace) -> Database:
-        """The database of that place."""
+        """Return the database of that place."""
         return database_of(place, self.directory.path)
 
     def retire(self) -> None:

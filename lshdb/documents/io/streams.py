@@ -285,7 +285,7 @@ class _Reader:
 
 
 def _up_to_damage(source: Source, *, start: int, given: int) -> Iterator[bytes]:
-    """What a corrupt file holds before its damage, beyond the first ``given`` bytes."""
+    """Yield what a corrupt file holds before its damage, after the first ``given`` bytes."""
     try:
         with open_source(source) as file:
             reader = _Reader(file, _COMPRESSED_CHUNK, Progress(None, 0))

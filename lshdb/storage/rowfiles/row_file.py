@@ -284,7 +284,7 @@ class RowFile:
         return self._as_rows(data, n_rows)
 
     def mapped(self, n_committed: int) -> np.memmap[Any, np.dtype[Any]]:
-        """The committed rows as a read-only map, which is good for as long as it is held.
+        """Return the committed rows as a read-only map, valid for as long as it is held.
 
         A new descriptor is mapped: a compaction may remove the name meanwhile, and never the file.
 

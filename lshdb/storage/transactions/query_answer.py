@@ -1,9 +1,8 @@
 """What a query asks of one state of an index, and the state that answers it in one statement.
 
 A query needs the signatures in its buckets, their documents, their rows, and their texts or
-vectors. A ``Snapshot`` gives them, with a look-up for each. Where the database is a server, that is
-a way there and back each time; so one statement asks for all of it (``Reader.ask``), and a
-:class:`QueryAnswer` gives them out of what came.
+vectors. A ``Snapshot`` looks up each of them. On a database server each look-up is a round trip; so
+one statement asks for all of it (``Reader.ask``), and a :class:`QueryAnswer` holds the result.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ StoredText = str | list[str] | frozenset[str]
 
 
 class QuerySnapshot(Protocol):
-    """One state of an index, as far as a query goes."""
+    """The part of one state of an index that a query needs."""
 
     @property
     def has_signatures(self) -> bool:
@@ -44,7 +43,7 @@ class QuerySnapshot(Protocol):
         """The committed rows of the vector file, where vectors are kept."""
 
     def members_of(self, keys: Ids) -> Iterator[Ids]:
-        """For each query the signatures of its buckets, in no order, once for each bucket.
+        """Return for each query the signatures in its buckets, unordered, once per bucket.
 
         Parameters
         ----------
@@ -64,14 +63,14 @@ class QuerySnapshot(Protocol):
 
 
 class QueryAnswer:
-    """The state that one query was answered from; there is no transaction to ask for more.
+    """The state that answered one query; there is no transaction to ask for more.
 
     Parameters
     ----------
     answer : Answer
-        To the bucket keys of the query.
+        The answer for the bucket keys of the query.
     generation : Generation
-        The row files of that state, which have been recognised, or lie on another host.
+        The row files of that state; they have been recognised, or are on another host.
     """
 
     def __init__(self, answer: Answer, generation: Generation) -> None:
@@ -92,7 +91,7 @@ class QueryAnswer:
 
     @property
     def vectors(self) -> Rows:
-        """The committed rows of the vector file; TextNotStoredError where vectors are not kept."""
+        """The committed rows of the vector file; TextNotStoredError if vectors are not stored."""
         file = self._generation.vectors
         if file is None:
             raise TextNotStoredError(
@@ -102,7 +101,7 @@ class QueryAnswer:
         return file.rows(self._n_signatures)
 
     def members_of(self, keys: Ids) -> Iterator[Ids]:
-        """The candidates, once for each bucket; the keys are those of the answer."""
+        """Return the candidates, once per bucket; the keys must be those of the answer."""
         found = self._answer.postings
         members = np.repeat(
             np.fromiter(found.keys(), dtype=np.int64, count=len(found)),
@@ -114,14 +113,14 @@ class QueryAnswer:
     def documents_of_signatures(
         self, signature_ids: Iterable[int]
     ) -> dict[int, list[tuple[int, str, int]]]:
-        """(doc_id, key, batch_id) of every document with one of the candidates."""
+        """Return (doc_id, key, batch_id) of every document with one of the candidates."""
         found = self._answer.documents
         return {one: found[one] for one in signature_ids if found[one]}
 
     def bodies_of_signatures(
         self, signature_ids: Sequence[int]
     ) -> Iterator[tuple[int, StoredText]]:
-        """One body for each of the candidates that a document has: (signature_id, body)."""
+        """Yield (signature_id, body) for each candidate that a document has."""
         bodies = self._answer.bodies
         for one in signature_ids:
             if one in bodies:

@@ -1,10 +1,11 @@
 """What one transaction sees of an index: every question that is answered from disk.
 
-A snapshot is made inside an open transaction, of a reader or of the writer, and is good until that
-ends. All of its SQL is plain text given to the DB-API driver (see ``dialects/`` for why).
+A snapshot is made inside an open transaction of a reader or the writer, and is valid until the
+transaction ends. All of its SQL is plain text given to the DB-API driver (see ``dialects/`` for
+why).
 
-``verified_rows`` checks committed rows as it reads them, for a writer that writes them elsewhere:
-there they get new checksums, so damage that is not found then would never be.
+``verified_rows`` checks committed rows while it reads them for a writer that copies them. The
+copies get new checksums, so damage that is missed then would never be found.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ __all__ = ["Snapshot", "verified_rows"]
 _NEW_SIGNATURES = (
     "SELECT signature_id FROM document WHERE batch_id >= ? AND +signature_id IS NOT NULL"
 )
-"""By the index on batches: the sign keeps SQLite from reading all documents by signature."""
+"""Uses the index on batches: the sign keeps SQLite from reading all documents by signature."""
 
 
 class Snapshot(RowReader):
@@ -55,11 +56,11 @@ class Snapshot(RowReader):
     n_signatures : int
         Committed rows of the signature file.
     signatures : Rows
-        Those rows, read as they are asked for.
+        Those rows, read on demand.
     vectors : Rows
-        Those of the vector file, where vectors are kept.
+        Rows of the vector file, if vectors are stored.
     banding : str
-        The parameters that can change in the life of an index, as stored.
+        The parameters that can change during the life of an index, as stored.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class Snapshot(RowReader):
         Raises
         ------
         DamageError
-            One can be none.
+            A name is not the name of a run.
         """
         return [run_table(name) for name in self._run_names]
 
@@ -104,22 +105,22 @@ class Snapshot(RowReader):
 
     @functools.cached_property
     def generation(self) -> Generation:
-        """The row files that this state refers to."""
+        """The row files of this state."""
         return self._open_generation(self._file_name)
 
     @property
     def signature_file(self) -> RowFile:
-        """The signature file that this state refers to."""
+        """The signature file of this state."""
         return self.generation.signatures
 
     @property
     def vector_file(self) -> RowFile:
-        """The vector file that this state refers to.
+        """The vector file of this state.
 
         Raises
         ------
         TextNotStoredError
-            Vectors are not kept.
+            Vectors are not stored.
         """
         if self.generation.vectors is None:
             raise TextNotStoredError(
@@ -130,26 +131,26 @@ class Snapshot(RowReader):
 
     @property
     def signatures(self) -> Rows:
-        """The committed signature rows, to be read from.
+        """The committed signature rows, for reading.
 
         Raises
         ------
         SignaturesElsewhereError
-            They lie on another host.
+            They are on another host.
         DamageError
-            The file was cut, or is not this index's: its first block is looked at once.
+            The file was cut or belongs to another index: its first block is checked once.
         """
         self._recognise()
         return self.signature_file.rows(self.n_signatures)
 
     @property
     def vectors(self) -> Rows:
-        """The committed rows of the vector file, to be read from.
+        """The committed rows of the vector file, for reading.
 
         Raises
         ------
         TextNotStoredError
-            Vectors are not kept.
+            Vectors are not stored.
         SignaturesElsewhereError, DamageError
             As for :attr:`signatures`.
         """
@@ -160,26 +161,26 @@ class Snapshot(RowReader):
 
     @functools.cached_property
     def has_signatures(self) -> bool:
-        """Whether the row files are here and not on another host; see ``remote.py``."""
+        """Whether the row files are on this host; see ``remote.py``."""
         file = self.signature_file
         return not isinstance(file, OutlyingFile) or file.is_here()
 
     def require_signatures(self) -> None:
-        """Raise SignaturesElsewhereError where the signature rows lie on another host."""
+        """Raise SignaturesElsewhereError if the signature rows are on another host."""
         if not self.has_signatures:
             self.signature_file.open()
 
     def check_row_files(self, *, is_writer: bool = False) -> None:
-        """Compare the row files with this state, as far as their headers tell.
+        """Compare the headers of the row files with this state.
 
-        A header follows each commit. Where it counts fewer rows than are committed, the writer
-        was killed in between, or the file is a copy that a writer of another host has left behind:
-        the rows that it does not count are compared with their CRC-32.
+        A header is written after each commit. If it counts fewer rows than are committed, the
+        writer was killed in between, or the file is an outdated copy of one that another host
+        writes. Then the rows beyond its count are compared with their CRC-32.
 
         Raises
         ------
         DamageError
-            One is damaged, or not the file of this state.
+            A file is damaged, or does not belong to this state.
         """
         for file in self.generation.files:
             counted = file.check_header(self.n_signatures, is_writer=is_writer)
@@ -205,9 +206,9 @@ class Snapshot(RowReader):
 
     @contextmanager
     def twins(self, n: int) -> Iterator[list[Snapshot]]:
-        """Up to n snapshots of this same state, each for a thread of its own.
+        """Open up to n snapshots of this same state, each for one thread.
 
-        Fewer, perhaps none, where something was committed since this one was opened.
+        There are fewer, perhaps none, if something was committed since this one was opened.
         """
         with ExitStack() as stack:
             found: list[Snapshot] = []
@@ -219,7 +220,7 @@ class Snapshot(RowReader):
             yield found
 
     def same_state(self) -> tuple[Any, ...]:
-        """What differs between two states of an index, but for edges and clusters."""
+        """Return what differs between two states of an index, except edges and clusters."""
         found: tuple[Any, ...] = self.execute(
             "SELECT n_signatures, next_doc_id, next_run_id, (SELECT max(batch_id) FROM batch), "
             "(SELECT max(release_id) FROM signature_release) FROM state"
@@ -227,19 +228,19 @@ class Snapshot(RowReader):
         return tuple(found)
 
     def members_of(self, keys: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """For each query the signatures of its buckets, in no order, once for each bucket.
+        """Return for each query the signatures in its buckets, unordered, once per bucket.
 
         Parameters
         ----------
         keys : ndarray of int64, shape (n, bands)
-            The bucket keys of a query in each row. Queries share their look-ups.
+            The bucket keys of one query in each row. Queries share their look-ups.
 
         Raises
         ------
         DamageError
             A posting names a signature that does not exist.
         """
-        if len(keys) == 1:  # of different bands, and so distinct as they are
+        if len(keys) == 1:  # one key per band, so all are distinct
             yield self.postings.members(keys[0])
             return
         found, members = self.postings.of(distinct(keys.reshape(-1)))
@@ -254,7 +255,7 @@ class Snapshot(RowReader):
     # Documents
 
     def signatures_of_keys(self, keys: Iterable[str]) -> dict[str, int]:
-        """Signatures by key, for those keys that are there and have one."""
+        """Return signatures by key, for keys that exist and have one."""
         return {
             key: signature_id
             for chunk in chunks(filter(is_utf8, keys))
@@ -268,7 +269,7 @@ class Snapshot(RowReader):
     def documents_of_signatures(
         self, signature_ids: Iterable[int]
     ) -> dict[int, list[tuple[int, str, int]]]:
-        """(doc_id, key, batch_id) of every document with one of the signatures, by signature.
+        """Return (doc_id, key, batch_id) of each document with one of the signatures, by signature.
 
         A signature that no document has any longer is absent.
         """
@@ -284,7 +285,7 @@ class Snapshot(RowReader):
         return found
 
     def documents_of_signature(self, signature_id: int) -> Iterator[tuple[int, str, int]]:
-        """(doc_id, key, batch_id) of each document with that signature, streamed."""
+        """Stream (doc_id, key, batch_id) of each document with that signature."""
         yield from self.stream(
             "SELECT doc_id, key, batch_id FROM document WHERE signature_id = ? ORDER BY doc_id",
             (signature_id,),
@@ -297,16 +298,16 @@ class Snapshot(RowReader):
         *,
         runs: Sequence[str] | None = None,
     ) -> dict[bytes, tuple[int, int]]:
-        """(signature_id, n_shingles) by content hash, for those contents that a document has.
+        """Return (signature_id, n_shingles) by content hash, for contents that a document has.
 
         Parameters
         ----------
         hashes : container of bytes
-            Content hashes; asked only whether it holds one.
+            Content hashes; only membership is tested.
         keys : ndarray of int64
             Their bucket keys in the content band.
         runs : sequence of str, optional
-            Look into these runs alone.
+            Search only these runs.
         """
         found: dict[bytes, tuple[int, int]] = {}
         if not self.run_tables:
@@ -329,10 +330,10 @@ class Snapshot(RowReader):
         return found
 
     def copies(self, since: int | None = None) -> Iterator[tuple[int, int, str, int]]:
-        """(signature_id, doc_id, key, batch_id) of documents that share a signature, in its order.
+        """Yield (signature_id, doc_id, key, batch_id) of documents that share signatures, sorted.
 
-        With ``since``, only signatures that a document that new has, and also those that it has
-        alone: the cost is then that of the new documents.
+        With ``since``, take only the signatures of documents that new, including unshared ones: the
+        cost is then that of the new documents.
         """
         if since is None:
             among = (
@@ -348,7 +349,7 @@ class Snapshot(RowReader):
         )
 
     def shared_signatures(self) -> Iterator[int]:
-        """Signatures that more than one document has."""
+        """Return the signatures that more than one document has."""
         rows = self.stream(
             "SELECT signature_id FROM document WHERE signature_id IS NOT NULL "
             "GROUP BY signature_id HAVING count(*) > 1"
@@ -356,7 +357,7 @@ class Snapshot(RowReader):
         return (row[0] for row in rows)
 
     def copy_counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(signature ids, numbers of documents) of signatures that several documents have."""
+        """Return (signature ids, numbers of documents) of signatures with several documents."""
         rows = self.stream(
             "SELECT signature_id, count(*) FROM document WHERE signature_id IS NOT NULL "
             "GROUP BY signature_id HAVING count(*) > 1"
@@ -364,13 +365,13 @@ class Snapshot(RowReader):
         return _columns(rows)
 
     def new_counts(self, since: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The same of documents that came in with batch ``since`` or later, each signature once."""
+        """Return the same for documents of batch ``since`` or later, each signature once."""
         ids = np.fromiter((row[0] for row in self.execute(_NEW_SIGNATURES, (since,))), np.int64)
         ids, counts = np.unique(ids, return_counts=True)
         return ids, counts
 
     def mean_length(self, signature_ids: NDArray[np.int64]) -> float:
-        """Characters of a document of some signatures, on average."""
+        """Return the average number of characters in a document of some signatures."""
         (mean,) = self.execute(
             f"SELECT avg(n_chars) FROM document WHERE {self.session.in_list('signature_id')}",
             (self.session.encode_list(signature_ids),),
@@ -378,18 +379,18 @@ class Snapshot(RowReader):
         return float(mean or 0)
 
     def document_keys(self) -> Iterator[tuple[int, str]]:
-        """(doc_id, key) of every document, in the order in which they came in."""
+        """Yield (doc_id, key) of every document, in the order in which they were added."""
         yield from self.stream("SELECT doc_id, key FROM document ORDER BY doc_id")
 
     def document_signatures(self) -> Iterator[tuple[int, int, int]]:
-        """(doc_id, signature_id, batch_id) of every document with a signature, in that order."""
+        """Yield (doc_id, signature_id, batch_id) of documents with a signature, in that order."""
         yield from self.stream(
             "SELECT doc_id, signature_id, batch_id FROM document "
             "WHERE signature_id IS NOT NULL ORDER BY doc_id"
         )
 
     def keys_of(self, doc_ids: NDArray[np.int64]) -> dict[int, str]:
-        """Keys by doc_id."""
+        """Return keys by doc_id."""
         return dict(
             self.execute(
                 f"SELECT doc_id, key FROM document WHERE {self.session.in_list('doc_id')}",
@@ -398,7 +399,7 @@ class Snapshot(RowReader):
         )
 
     def values_of(self, doc_ids: NDArray[np.int64], column: str) -> list[object]:
-        """A column of ``document``, for doc_ids that are there, in their order."""
+        """Return a column of ``document`` for doc_ids that exist, in their order."""
         found: dict[int, object] = {}
         for start in range(0, len(doc_ids), CHUNK * 10):
             found.update(
@@ -410,7 +411,7 @@ class Snapshot(RowReader):
         return [found[doc_id] for doc_id in doc_ids.tolist()]
 
     def copied_between(self, first: int, last: int) -> list[int]:
-        """Signatures from first to last that more than one document has."""
+        """Return the signatures from first to last that more than one document has."""
         rows = self.execute(
             "SELECT signature_id FROM document WHERE signature_id BETWEEN ? AND ? "
             "GROUP BY signature_id HAVING count(*) > 1",
@@ -419,21 +420,21 @@ class Snapshot(RowReader):
         return [row[0] for row in rows]
 
     def new_signatures(self, since: int) -> NDArray[np.int64]:
-        """Signatures of the documents that came in with batch ``since`` or later, sorted."""
+        """Return the signatures of documents of batch ``since`` or later, sorted."""
         rows = self.execute(_NEW_SIGNATURES, (since,))
         return distinct(np.fromiter((row[0] for row in rows), dtype=np.int64))
 
 
 def _columns(rows: Iterable[tuple[int, int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows of two numbers as columns."""
+    """Return rows of two numbers as columns."""
     flat = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int64)
     return flat[0::2], flat[1::2]
 
 
 def verified_rows(snapshot: Snapshot, file: RowFile) -> Iterator[NDArray[Any]]:
-    """All committed rows of a file in order, a block at a time, each compared with its CRC-32.
+    """Yield all committed rows of a file in order, block by block, each checked by its CRC-32.
 
-    Large vectors come in parts of blocks, and an error after those of the block that is damaged.
+    Large vectors come in parts of blocks; an error comes after the parts of the damaged block.
 
     Parameters
     ----------
@@ -444,7 +445,7 @@ def verified_rows(snapshot: Snapshot, file: RowFile) -> Iterator[NDArray[Any]]:
     Raises
     ------
     DamageError
-        A block is not what was written, or blocks do not cover the rows; names the file and rows.
+        A block is damaged, or blocks do not cover the rows; the error names the file and rows.
     """
     expected = 0
     for first, count, crc in snapshot.execute(
