@@ -1,8 +1,8 @@
-"""What MkDocs calls while it builds the site: the reference of commands and of public names.
+r"""Hooks for MkDocs: build the reference of commands and of public names.
 
-Each command's help is taken as it is. Its paragraphs become paragraphs, what click keeps together
-(behind a ``\\b``) becomes a block of code, and its options become a table. Each public name becomes
-a directive for mkdocstrings, which takes its docstring.
+The site shows each command's help. Its paragraphs become paragraphs, text that click keeps together
+(after a ``\b``) becomes a block of code, and its options become a table. Each public name becomes
+a directive for mkdocstrings, which inserts its docstring.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def names() -> str:
 
 
 def commands() -> str:
-    """A table of all commands, and a section for each."""
+    """Return a table of all commands and a section for each."""
     group = click.Context(cli, info_name="lshdb", **cli.context_settings)
     made = {name: cli.get_command(group, name) for name in cli.list_commands(group)}
     lines = ["| command | what it does |", "|---|---|"]
