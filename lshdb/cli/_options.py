@@ -90,7 +90,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def _seconds(_ctx: click.Context, _param: click.Parameter, value: float | None) -> float | None:
     """Check a number of seconds: at least 0; ``inf`` means for ever."""
     if value is not None and not value >= 0:
-        raise click.BadParameter(f"{value:g} is no number of seconds from 0 on")
+        raise click.BadParameter(f"{value:g} is not a number of seconds from 0 on")
     return value
 
 
