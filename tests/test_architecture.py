@@ -73,7 +73,7 @@ def graph() -> dict[str, set[str]]:
 
     ``from lshdb.room import module`` is an arrow to the module, not to the room.
     """
-    return {name: {one for one in _targets(tree) if one} - {name} for name, tree in modules()}
+    return {name: {one for one in _targets(tree) if one} for name, tree in modules()}
 
 
 def _targets(tree: ast.AST) -> Iterator[str | None]:

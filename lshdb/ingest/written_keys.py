@@ -5,7 +5,7 @@ all of them costs more with every batch: half of the time of the last tenth of 5
 So an add remembers the bucket keys that it has written in a Bloom filter (Bloom, 1970) of a fixed
 16 MiB. A key that is not in the filter can only be in a run from before the add.
 
-This data structure knows nothing of documents or transactions, so it has its own file.
+A file of its own: this data structure knows nothing of documents or transactions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Look-ups without a search: keys, the number of documents, batches, signatures.
 
-They are apart from the searches because they need none of their imports.
+A file of its own: a look-up needs none of the imports of a search.
 """
 
 from __future__ import annotations

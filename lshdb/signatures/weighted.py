@@ -40,7 +40,6 @@ from numpy.typing import NDArray
 from lshdb.arguments import lone_surrogate, validate_body
 from lshdb.arrays import order_of, sorted_texts
 from lshdb.shingling import Shingler, count_unassigned, refuse_growth, shingle_counts, shingle_texts
-from lshdb.signatures import weighted as icws
 from lshdb.signatures.contents import canonical_contents
 from lshdb.signatures.family import Family
 from lshdb.signatures.kernels import compiled
@@ -248,7 +247,7 @@ class WeightedFamily(Family):
 
     def sign(self, points: Sequence[Weighted]) -> NDArray[np.uint32]:
         """Sample sets that are not empty."""
-        return icws.sketch(
+        return sketch(
             np.concatenate([hashes for hashes, _ in points]),
             np.concatenate([weights for _, weights in points]),
             np.array([len(hashes) for hashes, _ in points], dtype=np.int64),

@@ -279,6 +279,8 @@ def test_an_add_that_waits_for_a_strangers_lock_can_be_interrupted(
             [sys.executable, "-c", code, str(here)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            # A test run in the background has Ctrl-C ignored, and children inherit that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )  # fmt: skip
         with process:
             assert process.stdout is not None

@@ -474,6 +474,8 @@ def test_a_pipe_that_the_user_names_is_waited_for_until_a_signal(
         [sys.executable, "-m", "lshdb", "add", "x", "in.jsonl"],
         cwd=tmp_path, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": child_path()},
+        # A test run in the background has Ctrl-C ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
     while not (tmp_path / "x" / "lock").read_text():  # it holds the lock once it reads
         if child.poll() is not None:

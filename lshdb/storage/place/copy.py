@@ -149,7 +149,6 @@ def copy_index(store: Store, path: Path, *, place: DatabasePlace) -> None:
 
 
 def _copy_rows(source: Session, target: Database, uuid: str) -> None:
-    from lshdb.storage.place.copy import transfer_rows
     from lshdb.storage.tables.migrations import upgrade
 
     engine = target.open_engine()
@@ -181,7 +180,6 @@ def replace_database(store: Store, made: Store, *, lock_timeout: float) -> None:
     """
     if store.database.replace_whole(made.database):
         return
-    from lshdb.storage.place.copy import replace_rows
 
     engine = store.database.open_engine()
     try:
