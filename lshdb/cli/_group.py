@@ -31,7 +31,7 @@ COMMANDS = {
     "expire": "Remove documents not seen for long.",
     "query": "Find the documents most similar to a text or a key.",
     "pairs": "List all near-duplicate pairs.",
-    "clusters": "List groups of documents that tell the same story.",
+    "clusters": "List groups of near-duplicates.",
     "dedup": "Decide which documents to keep, or filter a file.",
     "neighbors": "List for every document its most similar ones.",
     "join": "List near-duplicate pairs across two indexes.",

@@ -1,4 +1,4 @@
-"""``lshdb clusters``: which documents tell the same story."""
+"""``lshdb clusters``: groups of near-duplicates."""
 
 from __future__ import annotations
 

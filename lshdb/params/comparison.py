@@ -17,6 +17,9 @@ from lshdb.shingling import stop_token_list
 __all__ = ["check_equal", "check_expected"]
 
 _MOST_SHOWN = 200
+_OF_BANDS = frozenset({"threshold", "recall", "bands", "rows"})
+_BANDING_HINT = "lshdb reband changes threshold, recall and bands of an index in place"
+_OTHER_HINT = "lshdb reindex makes another index, with other parameters, from the stored texts"
 
 
 def check_expected(
@@ -56,8 +59,7 @@ def check_expected(
                 name=name,
                 stored=stored[name],
                 given=value,
-                hint="parameters are fixed when an index is created; "
-                "create another index to use other parameters",
+                hint=_BANDING_HINT if name in _OF_BANDS else _OTHER_HINT,
             )
 
 

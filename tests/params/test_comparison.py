@@ -96,3 +96,14 @@ def test_long_values_are_shortened(tmp_path: Path) -> None:
     assert len(caught.value.message) < 600
     with pytest.raises(ParameterError, match="stop_tokens is 5; expected a string or strings"):
         Index.open(tmp_path / "a.lshdb", stop_tokens=5)
+
+
+@pytest.mark.parametrize(
+    ("given", "command"), [({"threshold": 0.5}, "lshdb reband"), ({"k": 4}, "lshdb reindex")]
+)
+def test_a_mismatch_names_the_command_that_changes_it(
+    make_index: Callable[..., Index], given: dict[str, Any], command: str
+) -> None:
+    with make_index() as index, pytest.raises(ParameterMismatchError) as refused:
+        Index.open(index.path, **given)
+    assert command in (refused.value.hint or "")
