@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from lshdb.arguments import check_choice
 from lshdb.arrays import distinct
 from lshdb.clusters.listing import StoredAnswer, stored_edges
-from lshdb.clusters.missed_pairs import Unlinked
+from lshdb.clusters.missed_pairs import MissedPairs
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.search.components import represent
@@ -201,13 +201,13 @@ def decide(
         ``keep`` is unknown.
     """
     preference = _preference(snapshot, keep, values)
-    unlinked = Unlinked(snapshot, family, state, threshold=threshold, since=since)
+    missed = MissedPairs(snapshot, family, state, threshold=threshold, since=since)
     edges = stored_edges(snapshot, threshold)
     decided, gone = _choose(snapshot, edges, preference, since)
     while True:
-        found = unlinked.among(gone)
+        found = missed.among(gone)
         if not len(found):
-            return replace(decided, unchecked=unlinked.unchecked(gone))
+            return replace(decided, unchecked=missed.unchecked(gone))
         edges = Edges(
             np.concatenate([edges.left, found.left]),
             np.concatenate([edges.right, found.right]),

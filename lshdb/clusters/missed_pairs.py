@@ -35,7 +35,7 @@ from lshdb.storage.runs.postings import Buckets
 from lshdb.storage.tables.edges import Edges, EdgeState
 from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["MOST_PAIRS", "Unlinked"]
+__all__ = ["MOST_PAIRS", "MissedPairs"]
 
 MOST_PAIRS = 32_000_000
 """Compared by signature: 0.15 to 0.4 us each."""
@@ -54,7 +54,7 @@ class _Plan:
     sampled: Ids
 
 
-class Unlinked:
+class MissedPairs:
     """Finds near-duplicates among documents that are to be kept.
 
     Parameters

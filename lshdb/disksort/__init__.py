@@ -4,7 +4,7 @@
     pair_counts.py    pairs of numbers, each many times: sorted runs of distinct pairs, merged
     sorted_keys.py    numbers in columns, each once: a column at a time is read back and sorted
 
-They stay three. A column of keys needs no runs and no merge, two passes over 8 bytes a key; pairs
-of numbers come up to once a band, so they are counted before they go to disk; and texts of any
-length take the comparison and the pages of a database.
+There are three because the data differ. A column of keys needs no runs and no merge, two passes
+over 8 bytes a key. Pairs of numbers come up to once a band, so they are counted before they go to
+disk. Texts of any length take the comparison and the pages of a database.
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.documents.io.streams import load_arrow
 from lshdb.errors import DamageError, LshdbError
 from lshdb.exchange.tables import POSTINGS, Table, fault_of
 
@@ -31,7 +31,7 @@ def _modules() -> tuple[Any, Any]:
         pyarrow cannot be loaded.
     """
     try:
-        return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+        return load_arrow()
     except ImportError as error:
         raise LshdbError(
             f"Parquet files need pyarrow, which cannot be loaded: {error}",

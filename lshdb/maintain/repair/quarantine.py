@@ -40,7 +40,6 @@ class Quarantine:
         now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         self._place = index.with_name(f"{index.name}.quarantine-{now}.jsonl")
         self._file: IO[bytes] | None = None
-        self._is_kept = False
         self.keys: list[str] = []
         self.path: Path | None = None
 
