@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from lshdb.arguments import (
     Digits,
@@ -22,7 +22,7 @@ from lshdb.arguments import (
 from lshdb.documents import MAX_DOCUMENT_BYTES, Body, Document, Given, Rejected
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
-from lshdb.params.options import CreateOptions
+from lshdb.params.options import CreateOptions, ExpectedParameters, Parameters
 from lshdb.search.answers import QueryAnswers, count_shingles, query_index, similarity
 from lshdb.search.handle import Handle, current_store
 from lshdb.search.verification import MEMORY, has_signatures
@@ -277,7 +277,11 @@ class Index:
 
     @classmethod
     def open(
-        cls, path: Path_, *, tokenizer: Tokenizer | str | None = None, **expected: Any
+        cls,
+        path: Path_,
+        *,
+        tokenizer: Tokenizer | str | None = None,
+        **expected: Unpack[ExpectedParameters],
     ) -> Index:
         """Open an index; the cost does not depend on its size.
 
@@ -1228,7 +1232,7 @@ class Index:
         schema: str | None = None,
         workers: int | None = None,
         on_commit: Callable[[AddResult], None] | None = None,
-        **parameters: Any,
+        **parameters: Unpack[Parameters],
     ) -> AddResult:
         """Make another index from the stored texts, with other parameters.
 

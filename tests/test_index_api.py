@@ -25,6 +25,7 @@ from lshdb import (
     QueryError,
     TextNotStoredError,
 )
+from lshdb.params.options import Parameters
 from lshdb.storage.transactions import diagnosis
 from lshdb.storage.transactions.writer import Writer
 
@@ -238,6 +239,13 @@ def test_the_fields_of_creation_options_are_the_arguments_of_create() -> None:
             assert arguments[name].default == field.default, name
             assert arguments[name].annotation == field.type, name
         assert field.metadata["help"]
+
+
+def test_parameters_by_name_are_the_fields_of_the_options() -> None:
+    fields = {field.name: field.type for field in dataclasses.fields(CreateOptions)}
+    del fields["tokenizer"]
+    named = {name: hint.__forward_arg__ for name, hint in Parameters.__annotations__.items()}
+    assert named == fields
 
 
 def test_creation_options_are_changed_by_replacing() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypedDict
 
 from lshdb.arguments import Digits, MetricName, Unit, check_flag, plain_number
 from lshdb.errors import ParameterError
@@ -36,7 +36,7 @@ from lshdb.shingling import (
     stop_token_list,
 )
 
-__all__ = ["CreateOptions"]
+__all__ = ["CreateOptions", "ExpectedParameters", "Parameters"]
 
 _NUM_PERM = 128
 _LEAST_BITS = 256
@@ -188,6 +188,43 @@ class CreateOptions:
             A value is out of range or does not fit the metric, or no bands reach the recall.
         """
         return _chosen(self, levels)
+
+
+class Parameters(TypedDict, total=False):
+    """The fields of :class:`CreateOptions` by name, for methods that take some of them.
+
+    All but ``tokenizer``, which these methods take as an argument of its own. A test compares the
+    two.
+    """
+
+    metric: MetricName
+    threshold: float | None
+    recall: float | None
+    bands: int | None
+    rows: int | None
+    num_perm: int | None
+    scheme: str | None
+    seed: int
+    dim: int | None
+    dtype: str | None
+    width: float | None
+    unit: Unit | None
+    k: int | None
+    bag: bool
+    lowercase: bool | None
+    strip_accents: bool
+    strip_punctuation: bool
+    digits: Digits
+    stop_tokens: str | Iterable[str] | None
+    store_text: bool
+
+
+class ExpectedParameters(Parameters, total=False):
+    """What :meth:`lshdb.Index.open` can expect of an index."""
+
+    normalisation: str
+    database: str
+    schema: str | None
 
 
 def _chosen(options: CreateOptions, levels: Iterable[float] | None) -> IndexParams:

@@ -18,13 +18,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, Unpack
 
 from lshdb.arguments import check_whole
 from lshdb.errors import ParameterError
 from lshdb.params.bands import bands_needed, candidate_probability
 from lshdb.params.index_params import IndexParams
-from lshdb.params.options import CreateOptions
+from lshdb.params.options import CreateOptions, Parameters
 from lshdb.signatures.sample import params_for
 
 __all__ = ["Tuning", "tune"]
@@ -100,7 +100,8 @@ def tune(
     far: float | None = None,
     documents: int = 1_000_000,
     sample: Iterable[Any] | None = None,
-    **options: Any,
+    tokenizer: str = "",
+    **options: Unpack[Parameters],
 ) -> Tuning:
     """Estimate what an index would find and cost, without creating it.
 
@@ -112,7 +113,7 @@ def tune(
         where they stop being equal.
     documents : int
         n, at least 2.
-    sample, **options
+    sample, tokenizer, **options
         As for :meth:`lshdb.Index.create`.
 
     Raises
@@ -121,7 +122,7 @@ def tune(
         A value is out of range, or ``far`` is not farther than the threshold.
     """
     check_whole("documents", documents, 2)
-    params = params_for(CreateOptions(**options), sample)
+    params = params_for(CreateOptions(tokenizer=tokenizer, **options), sample)
     if far is None:
         far = _twice(params)
     elif not isinstance(far, Real) or isinstance(far, bool):
