@@ -13,7 +13,7 @@ Decisions, with their reasons:
   runs, to helpers that take longer to start than the look-up, and to compilation (280 ms for a
   query of 0.3). Statements of the user are planned as the server likes.
 * Writers are READ COMMITTED, and wait for each other before anything else in a transaction
-  (``advisory_lock.py``): so they read what the writer before them has committed.
+  (``schema_place.py``): so they read what the writer before them has committed.
 * Messages keep only the server's first message: its whole text can have several lines and point
   into a statement that the user never wrote. The hint is chosen by SQLSTATE.
 """
@@ -36,11 +36,14 @@ from psycopg.pq import TransactionStatus
 from lshdb.errors import DatabaseError, LshdbError, ParameterError
 from lshdb.storage.dialects.base import Database, Fate, Session
 from lshdb.storage.dialects.database_urls import hide_passwords
-from lshdb.storage.dialects.postgresql.advisory_lock import take_lock
-from lshdb.storage.dialects.postgresql.number_arrays import register
-from lshdb.storage.dialects.postgresql.postgres_runs import drop_retired
+from lshdb.storage.dialects.postgresql.postgres_runs import drop_retired, register_arrays
 from lshdb.storage.dialects.postgresql.postgres_session import PostgresSession, ask
-from lshdb.storage.dialects.postgresql.schema_place import drop_index, make_schema, refuse_unfit
+from lshdb.storage.dialects.postgresql.schema_place import (
+    drop_index,
+    make_schema,
+    refuse_unfit,
+    take_lock,
+)
 from lshdb.storage.dialects.reader import Answer, GuardedReader, Reader
 
 if TYPE_CHECKING:
@@ -321,7 +324,7 @@ class PostgresDatabase(Database):
                 "password in PGPASSWORD, ~/.pgpass or the service file",
             ) from error
         try:
-            register(connection)
+            register_arrays(connection)
             common = _COMMON.format(schema=self.quoted_schema)
             connection.execute(f"{common}{settings}".encode())
             connection.prepare_threshold = 2

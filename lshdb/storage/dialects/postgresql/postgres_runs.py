@@ -35,25 +35,35 @@ two things hold:
 
 If one of them does not hold, the partition stays and the next writer asks again. It costs its room
 on disk, and about 5 us per query, because a plan opens all partitions before it prunes them.
+
+Keys and ids travel between NumPy and the server without a Python object for each. PostgreSQL's
+binary form of an array (``array_send`` in its ``arrayfuncs.c``) is a header of five 32-bit numbers,
+big-endian: dimensions, whether there is a NULL, the type of the elements, and for the one dimension
+its length and first index. Then each element follows its length in bytes. Rows of COPY in its
+binary form are also values after their lengths. Both have a fixed width if all values do, so NumPy
+makes and reads them as records.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psycopg
 from numpy.typing import NDArray
+from psycopg.abc import AdaptContext, Buffer
+from psycopg.adapt import Dumper, Loader
+from psycopg.pq import Format
+from psycopg.types.numeric import Int8BinaryDumper, NumericBinaryLoader
 
-from lshdb.storage.dialects.postgresql.number_arrays import COPY_HEADER, COPY_TRAILER, copy_rows
 from lshdb.storage.dialects.run_tables import BAND_SQL, NOT_CONTENT_SQL, RunTables
 
 if TYPE_CHECKING:
     from lshdb.storage.dialects.postgresql.postgres_session import PostgresSession
 
-__all__ = ["PostgresRunTables", "drop_retired"]
-
+__all__ = ["PostgresRunTables", "drop_retired", "register_arrays"]
 
 _COPIED_ROWS = 50_000
 _MAINTENANCE_MEMORY = "256MB"
@@ -97,11 +107,11 @@ class PostgresRunTables(RunTables):
         with psycopg.RawCursor(self._session.connection).copy(
             f"COPY {table} (run_id, {_COLUMNS}) FROM STDIN (FORMAT BINARY{freeze})"
         ) as copy:
-            copy.write(COPY_HEADER)
+            copy.write(_COPY_HEADER)
             for start in range(0, len(keys), _COPIED_ROWS):
                 end = start + _COPIED_ROWS
-                copy.write(copy_rows((run_id, keys[start:end], signature_ids[start:end])))
-            copy.write(COPY_TRAILER)
+                copy.write(_rows_to_copy((run_id, keys[start:end], signature_ids[start:end])))
+            copy.write(_COPY_TRAILER)
 
     def merge(self, run_id: int, target: str, sources: Sequence[str]) -> None:
         """Insert all postings of some runs into a new one, in key order."""
@@ -300,3 +310,87 @@ def _drop(connection: psycopg.Connection[Any], table: str) -> bool:
     except psycopg.errors.LockNotAvailable:
         return False
     return True
+
+
+_INT8, _INT8_ARRAY = 20, 1016
+"""Numbers of the types bigint and bigint[], which never change."""
+_ELEMENT = np.dtype([("length", ">i4"), ("value", ">i8")])
+_HEADER = struct.Struct(">5i")
+_EMPTY_BYTES = 12
+"""An empty array has no dimension; its header has no length and no first index."""
+
+_COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
+_COPY_TRAILER = b"\xff\xff"
+
+
+class _ArrayDumper(Dumper):
+    """An ndarray of int64 as a bigint[]."""
+
+    format = Format.BINARY
+    oid = _INT8_ARRAY
+
+    def dump(self, obj: NDArray[np.int64]) -> Buffer:
+        if not len(obj):
+            return _HEADER.pack(0, 0, _INT8, 0, 0)[:_EMPTY_BYTES]
+        elements = np.empty(len(obj), dtype=_ELEMENT)
+        elements["length"] = 8
+        elements["value"] = obj
+        return _HEADER.pack(1, 0, _INT8, len(obj), 1) + elements.tobytes()
+
+
+class _ArrayLoader(Loader):
+    """A bigint[] of one dimension, without NULLs, as an ndarray of int64."""
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> NDArray[np.int64]:
+        if len(data) == _EMPTY_BYTES:
+            return np.empty(0, dtype=np.int64)
+        return np.frombuffer(data, dtype=_ELEMENT, offset=_HEADER.size)["value"].astype(np.int64)
+
+
+class _NumericLoader(NumericBinaryLoader):
+    """A numeric, the type of sums of whole numbers, as an int if it is whole."""
+
+    def load(self, data: Buffer) -> Any:
+        value = super().load(data)
+        return int(value) if value == value.to_integral_value() else float(value)
+
+
+def register_arrays(context: AdaptContext | psycopg.Connection[Any]) -> None:
+    """Let a connection take and give arrays, and take every whole number as a bigint.
+
+    Otherwise the type of a parameter, and with it the prepared statement, would depend on the size
+    of the number.
+    """
+    adapters = context.adapters
+    if adapters is not None:
+        adapters.register_dumper(np.ndarray, _ArrayDumper)
+        adapters.register_dumper(int, Int8BinaryDumper)
+        adapters.register_loader(_INT8_ARRAY, _ArrayLoader)
+        adapters.register_loader("numeric", _NumericLoader)
+
+
+def _rows_to_copy(columns: Sequence[NDArray[np.int64] | int]) -> bytes:
+    """Return rows of bigint columns in the binary form of COPY.
+
+    Parameters
+    ----------
+    columns : sequence of ndarray of int64, shape (n,), or int
+        An int is the same in every row; at least one is an array.
+
+    Returns
+    -------
+    bytes
+        Without header and trailer; 2 + 12 * columns bytes a row.
+    """
+    fields: list[tuple[str, str]] = [("count", ">i2")]
+    for place in range(len(columns)):
+        fields += [(f"length{place}", ">i4"), (f"value{place}", ">i8")]
+    n = next(len(column) for column in columns if isinstance(column, np.ndarray))
+    rows = np.empty(n, dtype=np.dtype(fields))
+    rows["count"] = len(columns)
+    for place, column in enumerate(columns):
+        rows[f"length{place}"] = 8
+        rows[f"value{place}"] = column
+    return rows.tobytes()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lshdb.storage.dialects.postgresql.placeholders import numbered_parameters
+from lshdb.storage.dialects.postgresql.postgres_guard import numbered_parameters
 
 
 @pytest.mark.parametrize(
