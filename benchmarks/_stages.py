@@ -145,7 +145,7 @@ def watched(stages: Stages) -> Iterator[None]:
     from lshdb.ingest.pipeline import Run
     from lshdb.signatures.sets import SetFamily
     from lshdb.storage.dialects.sqlite import SqliteDatabase
-    from lshdb.storage.dialects.sqlite.sqlite_runs import SqliteRunTables
+    from lshdb.storage.dialects.sqlite.sqlite_session import SqliteRunTables
     from lshdb.storage.rowfiles.row_file import RowFile
     from lshdb.storage.runs.posting_runs import PostingRuns
     from lshdb.storage.transactions.changes import WriteTransaction

@@ -1,4 +1,4 @@
-"""Connections to a database file, and the files beside it that readers need.
+"""Connections to a database file, the files beside it that readers need, and copies of it.
 
 SQLite keeps a state for a reader by locks in ``-shm`` and the log in ``-wal``. It removes both
 files when the last connection that may write is closed, and only a user who may write to the
@@ -25,6 +25,8 @@ Decided:
 
 Limit: only connections of this library are known; a parent that has the file open through another
 library (plain ``sqlite3``) is not noticed.
+
+A copy, and what replaces a database, is made by SQLite's online backup, all pages in one step.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from lshdb.disksort.descriptors import sync_file
 from lshdb.errors import DamageError, DatabaseError, LshdbError
 
 if TYPE_CHECKING:
@@ -49,10 +52,14 @@ __all__ = [
     "Connection",
     "WriterConnection",
     "begin_reading",
+    "commit_durably",
+    "copy_database",
     "empty_log",
     "make_log_files",
     "open_for_reading",
+    "replace_database",
 ]
+
 
 SUFFIXES = ("", "-wal", "-shm")
 """Suffixes of the files that belong to a database."""
@@ -157,10 +164,19 @@ class WriterConnection(Connection):
             super().close()
 
 
+def commit_durably(connection: sqlite3.Connection) -> None:
+    """Have what a connection commits or checkpoints survive a power cut; no transaction is open.
+
+    On macOS, ``fullfsync`` writes it past the cache of the disk.
+    """
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA fullfsync=ON")
+
+
 def empty_log(connection: sqlite3.Connection) -> None:
     """Bring the write-ahead log into the database as far as readers allow, without waiting."""
     connection.execute("PRAGMA busy_timeout=0")
-    connection.execute("PRAGMA fullfsync=ON")
+    commit_durably(connection)
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
@@ -174,6 +190,73 @@ def make_log_files(path: Path) -> None:
     """
     with contextlib.closing(Connection(_uri(str(path)), uri=True)) as connection:
         connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+
+
+# The file as a whole
+
+
+def copy_database(connection: sqlite3.Connection, target: Path) -> None:
+    """Copy the state that the connection's open reading transaction sees, and sync it.
+
+    It reads through the connection, so what the transaction sees in the write-ahead log is copied,
+    and later commits are not. The log itself is not copied.
+
+    Parameters
+    ----------
+    connection : sqlite3.Connection
+        With a reading transaction open.
+    target : Path
+        Must not exist.
+
+    Raises
+    ------
+    sqlite3.Error
+        Reading or writing failed; discard what there is of the target.
+    """
+    with contextlib.closing(_connect(target)) as copy:
+        # Nobody sees the copy before it is complete and synced, so it needs no journal.
+        copy.execute("PRAGMA journal_mode=OFF")
+        copy.execute("PRAGMA synchronous=OFF")
+        connection.backup(copy, pages=-1)
+    make_log_files(target)
+    for place in (target, target.parent):
+        descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            sync_file(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def replace_database(source: Path, target: Path) -> None:
+    """Replace the content of one database by that of another, in one durable transaction.
+
+    Readers of the target go on with what they have begun to read, and see the new content from
+    their next transaction on. The target may be damaged. For a while its write-ahead log holds all
+    of the new content.
+
+    Parameters
+    ----------
+    source : Path
+        A database with the same page size, at rest.
+    target : Path
+        A database that nobody else is writing to.
+
+    Raises
+    ------
+    sqlite3.Error
+        Reading or writing failed; the target is as it was.
+    """
+    with (
+        contextlib.closing(_connect(source)) as new,
+        contextlib.closing(_connect(target, kind=WriterConnection)) as old,
+    ):
+        old.execute("PRAGMA busy_timeout=30000")
+        commit_durably(old)
+        new.backup(old, pages=-1)
+
+
+def _connect(path: Path, *, kind: type[Connection] = Connection) -> Connection:
+    return kind(str(path), isolation_level=None)
 
 
 # Reading

@@ -36,13 +36,14 @@ from lshdb.storage.dialects.sqlite.connections import (
     SUFFIXES,
     WriterConnection,
     begin_reading,
+    commit_durably,
     empty_log,
     open_for_reading,
+    replace_database,
 )
 from lshdb.storage.dialects.sqlite.connections import (
     Connection as FileConnection,
 )
-from lshdb.storage.dialects.sqlite.database_files import replace_database
 from lshdb.storage.dialects.sqlite.sqlite_session import SqliteSession
 from lshdb.storage.dialects.sqlite.trust import REVISION_TABLE, foreign_object
 from lshdb.storage.place.own_files import UnfitFileError, refuse_unfit
@@ -278,8 +279,7 @@ class SqliteDatabase(Database):
             connection.execute("PRAGMA busy_timeout=30000")
             connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
             connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=FULL")
-            connection.execute("PRAGMA fullfsync=ON")  # macOS: past the cache of the disk
+            commit_durably(connection)
             connection.execute(f"PRAGMA cache_size=-{WRITER_CACHE_KIB}")
             connection.execute("PRAGMA foreign_keys=ON")
             connection.execute("PRAGMA trusted_schema=OFF")
