@@ -134,7 +134,7 @@ def test_small_batches_inside_one_add(
 def test_the_number_of_workers_makes_no_difference(
     make_index: Make, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    monkeypatch.setattr("lshdb.ingest.sign._CONTENTS_A_TASK", 10)
+    monkeypatch.setattr("lshdb.ingest.batch._CONTENTS_A_TASK", 10)
     plain, other = make_index("plain.lshdb"), make_index("other.lshdb")
     corpus = family_corpus(7)
     plain.add(corpus, workers=1)

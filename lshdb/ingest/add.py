@@ -20,9 +20,8 @@ import numpy as np
 from lshdb.arguments import check_items, check_whole
 from lshdb.documents import Given, Rejected, given_document, validate_key
 from lshdb.errors import AllRejectedError, TooManyRejectedError
-from lshdb.ingest.batch import Batch, Contents, hash_bodies, hash_contents
+from lshdb.ingest.batch import Batch, Contents, hash_bodies, hash_contents, sign_in_threads
 from lshdb.ingest.pipeline import AddResult, Run, Source, check_on_conflict, commit_batches
-from lshdb.ingest.sign import sign_in_threads
 from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
 from lshdb.storage.tables.bodies import pack_body

@@ -2,8 +2,8 @@
 
 A column is a list or an array with one value a document; a document is a place in all of them. The
 stages take columns and give columns. They know no transaction and no file, so that another engine
-can run them on its own partitions: :func:`hash_bodies` and :func:`hash_contents` here,
-``sign_in_threads`` (``sign.py``), ``bucket_keys`` and ``content_keys`` (``signatures/banding.py``).
+can run them on its own partitions: :func:`hash_bodies`, :func:`hash_contents` and
+:func:`sign_in_threads` here, ``bucket_keys`` and ``content_keys`` (``signatures/banding.py``).
 """
 
 from __future__ import annotations
@@ -12,12 +12,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lshdb.documents import Document
 from lshdb.signatures.family import Family
 from lshdb.storage.tables.bodies import hash_body, raw_body
+from lshdb.threads import work_ahead
 from lshdb.tokenizers import naming_text
 
-__all__ = ["Batch", "Contents", "hash_bodies", "hash_contents"]
+__all__ = ["Batch", "Contents", "hash_bodies", "hash_contents", "sign_in_threads"]
+
+_CONTENTS_A_TASK = 512
+_LONG = 2**20
+"""The calling thread signs longer contents (characters): only it can be interrupted by a signal."""
 
 
 @dataclass(slots=True)
@@ -110,3 +118,45 @@ def hash_contents(family: Family, batch: Batch, places: Sequence[int]) -> Conten
         values = family.contents(bodies)
     unassigned = [family.n_unassigned(value) for value in values]
     return Contents(values, [hash_body(*raw_body(value)) for value in values], unassigned)
+
+
+def sign_in_threads(
+    contents: Sequence[Any], family: Family, *, workers: int
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Sign contents on several threads, a part at a time: the kernel needs no interpreter lock.
+
+    Parameters
+    ----------
+    contents : sequence
+        Canonical contents.
+    family : Family
+    workers : int
+        At least 1; the result does not depend on it.
+
+    Returns
+    -------
+    rows : ndarray of uint32, shape (len(contents), row_words)
+    counts : ndarray of int64, shape (len(contents),)
+        As :meth:`lshdb.signatures.family.Family.sign_contents`.
+    """
+    rows = np.zeros((len(contents), family.params.row_words), dtype=np.uint32)
+    counts = np.zeros(len(contents), dtype=np.int64)
+
+    def sign(part: slice) -> None:
+        family.sign_contents(contents[part], into=(rows[part], counts[part]))
+
+    long = [
+        number for number, one in enumerate(contents) if isinstance(one, str) and len(one) > _LONG
+    ]
+    starts = [0, *(number + 1 for number in long)]
+    ends = [*long, len(contents)]
+    parts = [
+        slice(at, min(at + _CONTENTS_A_TASK, end))
+        for start, end in zip(starts, ends, strict=True)
+        for at in range(start, end, _CONTENTS_A_TASK)
+    ]
+    for _ in work_ahead(sign, parts, workers=workers):
+        pass
+    for number in long:
+        sign(slice(number, number + 1))
+    return rows, counts

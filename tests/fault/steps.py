@@ -399,7 +399,7 @@ def make_tiny(put: Callable[[Any, str, Any], None] = setattr) -> None:
     """
     from lshdb.ingest import add as adding
     from lshdb.ingest import merge as merging
-    from lshdb.ingest import written_keys as written
+    from lshdb.ingest import pipeline
     from lshdb.storage.dialects.sqlite import SqliteDatabase
     from lshdb.storage.rowfiles import layouts as blocks
     from lshdb.storage.runs import posting_runs as runs
@@ -410,8 +410,8 @@ def make_tiny(put: Callable[[Any, str, Any], None] = setattr) -> None:
     put(runs, "RUN_ROWS", 20)
     put(runs, "LEVEL_ROWS", 20)
     put(runs, "SEAL_ROWS", 60)
-    known = written.WrittenKeys.__init__.__kwdefaults__
-    put(written.WrittenKeys.__init__, "__kwdefaults__", {**known, "bits": 12})  # 16 MiB: 50 ms
+    known = pipeline.WrittenKeys.__init__.__kwdefaults__
+    put(pipeline.WrittenKeys.__init__, "__kwdefaults__", {**known, "bits": 12})  # 16 MiB: 50 ms
     open_engine = SqliteDatabase.open_engine
 
     def open_tiny_engine(database: SqliteDatabase) -> Any:

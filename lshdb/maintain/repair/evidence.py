@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.errors import LshdbError
-from lshdb.ingest.sign import sign_in_threads
+from lshdb.ingest.batch import sign_in_threads
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.banding import bucket_keys, content_keys
 from lshdb.signatures.family import Family

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lshdb import Index
-from lshdb.ingest.written_keys import WrittenKeys
+from lshdb.ingest.pipeline import WrittenKeys
 from tests.conftest import family_corpus
 
 Make = Callable[..., Index]
