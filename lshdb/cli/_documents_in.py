@@ -21,10 +21,9 @@ from lshdb import (
 )
 from lshdb.arguments import OnConflict
 from lshdb.cli._errors import interruption
-from lshdb.cli._labels import described
+from lshdb.cli._long_work import AddProgress, TaskProgress
 from lshdb.cli._output import note
-from lshdb.cli._progress import AddProgress, TaskProgress
-from lshdb.cli._searching import unfinished_last
+from lshdb.cli._words import described, unfinished_last
 
 if TYPE_CHECKING:
     from lshdb.ingest.add import AddResult

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sys
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
 from lshdb.cli._cells import csv_line, harmless, harmless_json, json_line, text_of, tsv_line
@@ -33,7 +32,7 @@ __all__ = [
     "print_listing",
     "print_record",
     "say",
-    "show_markdown",
+    "show_page",
     "table_width",
     "tsv_file",
 ]
@@ -169,26 +168,23 @@ def print_record(
         print_listing([Column("field"), Column("value")], rows, output_format)
 
 
-def show_markdown(text: str, pages: Container[str]) -> None:
-    """Write a page: as it is, or drawn and in the pager where somebody looks at it.
+def show_page(text: str, draw: Callable[..., str]) -> None:
+    """Write a page of text: as it is, or drawn and in the pager where somebody looks at it.
 
     Parameters
     ----------
     text : str
-        Comments in it, which are for the tests of the examples, are left out.
-    pages : container of str
-        The pages that a link may be shown as.
+    draw : callable
+        Takes the text, and by name ``width``, the columns of the terminal, and ``styled``, whether
+        it understands colours and bold type; returns what to show.
     """
-    text = re.sub(r"^<!-- .*? -->\n", "", text, flags=re.MULTILINE)
     if not is_terminal(sys.stdout):
         say(text.rstrip("\n"))
         return
     import click
 
-    from lshdb.cli._markdown import draw_markdown
-
     flush_output()
-    drawn = draw_markdown(text, pages=pages, width=table_width() or 80, styled=_is_bold())
+    drawn = draw(text, width=table_width() or 80, styled=_is_bold())
     click.echo_via_pager(drawn, color=_is_bold())
 
 

@@ -27,6 +27,7 @@ from lshdb.cli._documents_in import (
     summary,
 )
 from lshdb.cli._errors import REJECTED
+from lshdb.cli._long_work import AddProgress
 from lshdb.cli._options import (
     READING,
     Command,
@@ -39,7 +40,6 @@ from lshdb.cli._options import (
     workers_option,
 )
 from lshdb.cli._output import is_terminal, note
-from lshdb.cli._progress import AddProgress
 from lshdb.documents import Peek, peek_documents
 from lshdb.params.metrics import METRICS
 

@@ -8,7 +8,7 @@ import click
 
 from lshdb import Index
 from lshdb.cli._errors import DAMAGED
-from lshdb.cli._interrupts import prompt_interrupts
+from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import Command, index_argument, listing_options, lock_option
 from lshdb.cli._output import Column, chosen_format, flush_output, note, print_listing
 

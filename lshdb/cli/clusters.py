@@ -8,9 +8,15 @@ import click
 
 from lshdb import Index
 from lshdb.arguments import Linkage
-from lshdb.cli._clustering import linkage_option, linking_options, update_edges
-from lshdb.cli._interrupts import prompt_interrupts
-from lshdb.cli._options import Command, index_argument, listing_options
+from lshdb.cli._long_work import prompt_interrupts
+from lshdb.cli._options import (
+    Command,
+    index_argument,
+    linkage_option,
+    linking_options,
+    listing_options,
+    update_edges,
+)
 from lshdb.cli._output import Column, print_listing
 
 __all__ = ["command"]

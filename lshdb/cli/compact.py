@@ -5,10 +5,9 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
-from lshdb.cli._interrupts import prompt_interrupts
+from lshdb.cli._long_work import TaskProgress, prompt_interrupts
 from lshdb.cli._options import Command, index_argument, lock_option
 from lshdb.cli._output import note
-from lshdb.cli._progress import TaskProgress
 from lshdb.cli.stats import readable_size
 
 __all__ = ["command"]

@@ -8,18 +8,19 @@ import click
 
 from lshdb import Index, PairCount
 from lshdb.arguments import Only
-from lshdb.cli._clustering import linking_options, update_edges
 from lshdb.cli._errors import REJECTED
-from lshdb.cli._interrupts import prompt_interrupts
+from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import (
     Command,
     document_limit_option,
     index_argument,
+    linking_options,
     listing_options,
     since_option,
+    update_edges,
 )
 from lshdb.cli._output import Column, note, print_bytes, print_listing
-from lshdb.cli._searching import measured, note_unfinished
+from lshdb.cli._words import measured, note_unfinished
 
 __all__ = ["command"]
 

@@ -20,9 +20,9 @@ import click
 from lshdb import Document, InputError, Pair, Rejected
 from lshdb.cli._cells import harmless
 from lshdb.cli._documents_in import add_watched, create_and_say, open_if_there, summary
+from lshdb.cli._long_work import AddProgress
 from lshdb.cli._options import Command
 from lshdb.cli._output import Column, flush_output, print_listing, say
-from lshdb.cli._progress import AddProgress
 from lshdb.cli.pairs import COLUMNS
 
 __all__ = ["command"]

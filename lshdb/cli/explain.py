@@ -10,9 +10,9 @@ import click
 
 from lshdb import Explanation, Index, IndexParams
 from lshdb.cli._cells import harmless
-from lshdb.cli._labels import element_in_words
 from lshdb.cli._options import Command, index_argument, listing_options, vector_option
 from lshdb.cli._output import print_record
+from lshdb.cli._words import element_in_words
 
 __all__ = ["command"]
 

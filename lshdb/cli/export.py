@@ -6,9 +6,9 @@ import click
 
 from lshdb import Index
 from lshdb.arguments import TableFormat
+from lshdb.cli._long_work import TaskProgress
 from lshdb.cli._options import Command, index_argument
 from lshdb.cli._output import note
-from lshdb.cli._progress import TaskProgress
 
 __all__ = ["command"]
 

@@ -2,25 +2,33 @@
 
 Hints name these pages, so they must be there without a checkout and without a network: the wheel
 holds them in ``lshdb/_docs``, and a checkout has them in ``docs/``. What the site makes from the
-code (commands, Python names, changes) is left out, as is ``docs/decisions``.
+code (commands, Python names, changes) is left out, as is ``docs/decisions``. On a terminal rich
+draws the page; elsewhere it is Markdown.
 """
 
 from __future__ import annotations
 
 import difflib
-from pathlib import Path
+import io
+import re
+from collections.abc import Container
+from functools import partial
+from pathlib import Path, PurePosixPath
 
 import click
 
 import lshdb
 from lshdb import LshdbError
 from lshdb.cli._options import Command
-from lshdb.cli._output import Column, print_listing, show_markdown
+from lshdb.cli._output import Column, print_listing, show_page
 
-__all__ = ["command", "pages"]
+__all__ = ["command", "draw_markdown", "pages"]
 
 _GENERATED = frozenset({"index", "cli", "python", "changelog", "releasing"})
 _ROOMS = (".", "guides", "concepts", "reference")
+_WIDEST = 100
+_COMMENT = re.compile(r"^<!-- .*? -->\n", re.MULTILINE)
+"""Comments are for the tests of the examples."""
 
 
 @click.command("guide", cls=Command)
@@ -46,7 +54,8 @@ def command(page: str | None) -> None:
         raise click.BadParameter(
             f"there is no page {page!r}{meant} (lshdb guide lists the pages)", param_hint="PAGE"
         )
-    show_markdown(found[page].read_text(encoding="utf-8"), found)
+    text = _COMMENT.sub("", found[page].read_text(encoding="utf-8"))
+    show_page(text, partial(draw_markdown, pages=found))
 
 
 def pages() -> dict[str, Path]:
@@ -70,3 +79,46 @@ def pages() -> dict[str, Path]:
 def _title(path: Path) -> str:
     with path.open(encoding="utf-8") as file:
         return file.readline().removeprefix("#").strip()
+
+
+def draw_markdown(text: str, *, pages: Container[str], width: int, styled: bool) -> str:
+    """Draw Markdown for a terminal.
+
+    Parameters
+    ----------
+    text : str
+    pages : container of str
+        What ``lshdb guide`` can show; links elsewhere are left as their text.
+    width : int
+        Columns of the terminal; at most 100 are used.
+    styled : bool
+        Whether the terminal understands colours and bold type.
+    """
+    from rich.console import Console
+    from rich.markdown import Markdown
+    from rich.theme import Theme
+
+    page = io.StringIO()
+    console = Console(
+        file=page,
+        width=min(width, _WIDEST),
+        force_terminal=styled,
+        color_system="standard" if styled else None,
+        highlight=False,
+        legacy_windows=False,
+        theme=Theme({"markdown.code": "bold cyan"}),
+    )
+    console.print(Markdown(_named_links(text, pages), code_theme="ansi_dark", hyperlinks=False))
+    return page.getvalue()
+
+
+def _named_links(text: str, pages: Container[str]) -> str:
+    """Links to pages as the command that shows them; pictures as what they show."""
+
+    def named(link: re.Match[str]) -> str:
+        page = PurePosixPath(link[2])
+        is_shown = page.suffix == ".md" and page.stem in pages
+        return f"{link[1]} (`lshdb guide {page.stem}`)" if is_shown else link[1]
+
+    text = re.sub(r"!\[([^]]*)\]\([^)]*\)", r"*(picture: \1)*", text)
+    return re.sub(r"\[([^]]*)\]\((?!https?:)([^)#]*)(?:#[^)]*)?\)", named, text)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
+from lshdb.cli._long_work import TaskProgress
 from lshdb.cli._options import Command, database_options
 from lshdb.cli._output import note
-from lshdb.cli._progress import TaskProgress
 
 __all__ = ["command"]
 

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from lshdb import Index, IndexParams
-from lshdb.cli._labels import contents_in_words, texts_in_words
 from lshdb.cli._options import Command, creation_options, given_parameters, index_argument
 from lshdb.cli._output import note
+from lshdb.cli._words import contents_in_words, texts_in_words
 
 __all__ = ["command"]
 

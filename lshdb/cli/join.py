@@ -6,10 +6,10 @@ import click
 
 from lshdb import Index
 from lshdb.arguments import Verify
-from lshdb.cli._interrupts import prompt_interrupts
+from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import Command, listing_options, search_options
 from lshdb.cli._output import print_listing
-from lshdb.cli._searching import measured, note_unverified
+from lshdb.cli._words import measured, note_unverified
 from lshdb.cli.pairs import COLUMNS
 
 __all__ = ["command"]

@@ -7,11 +7,16 @@ from typing import Any
 import click
 
 from lshdb import Index
-from lshdb.cli._clustering import linking_options, update_edges
-from lshdb.cli._interrupts import prompt_interrupts
-from lshdb.cli._options import Command, index_argument, listing_options
+from lshdb.cli._long_work import prompt_interrupts
+from lshdb.cli._options import (
+    Command,
+    index_argument,
+    linking_options,
+    listing_options,
+    update_edges,
+)
 from lshdb.cli._output import Column, print_listing
-from lshdb.cli._searching import measured
+from lshdb.cli._words import measured
 
 __all__ = ["command"]
 

@@ -6,7 +6,7 @@ import click
 
 from lshdb import Index, PairSearch
 from lshdb.arguments import Verify
-from lshdb.cli._interrupts import prompt_interrupts
+from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import (
     Command,
     index_argument,
@@ -17,7 +17,7 @@ from lshdb.cli._options import (
     since_option,
 )
 from lshdb.cli._output import Column, note, print_listing
-from lshdb.cli._searching import in_words, measured, note_unfinished, note_unverified
+from lshdb.cli._words import loss_in_words, measured, note_unfinished, note_unverified
 
 __all__ = ["COLUMNS", "command"]
 
@@ -89,4 +89,4 @@ def _note_left_out(found: PairSearch) -> None:
             f"copies, with {left_out.copy_pairs:,} pairs"
         )
     if left_out.buckets or left_out.copy_groups:
-        note(in_words(found.loss))
+        note(loss_in_words(found.loss))

@@ -11,7 +11,6 @@ import click
 from lshdb import Answer, Document, Hit, Index, Rejected, read_documents
 from lshdb.arguments import Verify
 from lshdb.cli._errors import REJECTED
-from lshdb.cli._labels import element_in_words
 from lshdb.cli._options import (
     Command,
     index_argument,
@@ -21,7 +20,7 @@ from lshdb.cli._options import (
     vector_option,
 )
 from lshdb.cli._output import Column, is_terminal, note, print_listing
-from lshdb.cli._searching import measured, note_unverified
+from lshdb.cli._words import element_in_words, measured, note_unverified
 
 __all__ = ["command"]
 

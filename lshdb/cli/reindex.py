@@ -8,7 +8,7 @@ import click
 
 from lshdb import Index
 from lshdb.cli._documents_in import summary
-from lshdb.cli._labels import described
+from lshdb.cli._long_work import TaskProgress
 from lshdb.cli._options import (
     Command,
     creation_options,
@@ -17,7 +17,7 @@ from lshdb.cli._options import (
     workers_option,
 )
 from lshdb.cli._output import note
-from lshdb.cli._progress import TaskProgress
+from lshdb.cli._words import described
 
 __all__ = ["command"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
-from lshdb.cli._interrupts import prompt_interrupts
+from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import Command, index_argument, listing_options, seconds_option
 from lshdb.cli._output import Column, print_listing
 

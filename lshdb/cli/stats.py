@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from lshdb import Index
-from lshdb.cli._interrupts import prompt_interrupts
+from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import Command, index_argument, listing_options, max_bucket_option
 from lshdb.cli._output import print_record
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-import lshdb.cli._progress
+import lshdb.cli._long_work
 import lshdb.cli.add
 import lshdb.ingest.add
 from lshdb import Document, Index
@@ -179,7 +179,7 @@ def test_a_line_a_minute_without_a_terminal(
     run: Run, tmp_path: Path, news: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "so far" not in run("add", tmp_path / "a.lshdb", news).stderr
-    monkeypatch.setattr(lshdb.cli._progress, "_LINE_SECONDS", 0.0)
+    monkeypatch.setattr(lshdb.cli._long_work, "_LINE_SECONDS", 0.0)
     lines = run("add", tmp_path / "b.lshdb", news).stderr.splitlines()
     assert re.fullmatch(r"4 documents so far, [\d,]+/s", lines[-2])
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lshdb import Index
-from lshdb.cli import _clustering
+from lshdb.cli import _options
 from lshdb.clusters.update import MAX_BUCKET
 from tests.cli.conftest import Run
 from tests.conftest import family_corpus
@@ -87,7 +87,7 @@ def test_what_a_cap_leaves_out_is_said(run: Run, path: Path) -> None:
 
 
 def test_a_cap_that_is_still_in_force_is_said(run: Run, path: Path) -> None:
-    assert _clustering.MAX_BUCKET == MAX_BUCKET
+    assert _options.MAX_BUCKET == MAX_BUCKET
     said = "an earlier --max-bucket 2 is still in force; give --max-bucket 1000 for the default"
     run("clusters", path, "--max-bucket", 2)
     for command in ("clusters", "dedup", "neighbors"):

@@ -61,7 +61,7 @@ def test_a_terminal_is_shown_a_drawn_page(
 
 @pytest.mark.parametrize("name", list(pages()))
 def test_every_page_can_be_drawn(name: str) -> None:
-    from lshdb.cli._markdown import draw_markdown
+    from lshdb.cli.guide import draw_markdown
 
     page = pages()[name].read_text()
     drawn = draw_markdown(page, pages=pages(), width=80, styled=False)

@@ -115,7 +115,7 @@ def test_what_a_query_imports(index_path: Path) -> None:
     assert not slow & set(modules)
     commands = set(modules) & {f"lshdb.cli.{name}" for name in COMMANDS}
     assert commands == {"lshdb.cli.query"}
-    assert not {"lshdb.cli._table", "lshdb.cli._progress", "lshdb.ingest.add"} & set(modules)
+    assert not {"lshdb.cli._table", "lshdb.cli._long_work", "lshdb.ingest.add"} & set(modules)
 
 
 @pytest.mark.parametrize(

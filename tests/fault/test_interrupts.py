@@ -144,7 +144,7 @@ def test_a_postponed_signal_in_the_middle_of_a_long_statement(tmp_path: Path) ->
         "import signal, sqlite3, sys\n"
         "import lshdb.cli._group\n"
         "from lshdb.cli import launch\n"
-        "from lshdb.cli._interrupts import prompt_interrupts\n"
+        "from lshdb.cli._long_work import prompt_interrupts\n"
         "def run(**_):\n"
         "    with prompt_interrupts():\n"
         "        launch._raise_later(getattr(signal, sys.argv[1]))\n"

@@ -1,0 +1,162 @@
+"""What several commands say: parameters in words, similarities and losses, and notes about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lshdb.cli._output import Column, note
+from lshdb.params.index_params import IndexParams, check_threshold
+
+if TYPE_CHECKING:
+    from lshdb import Index, Loss
+    from lshdb.storage.tables.records import StoredBatch
+
+__all__ = [
+    "UNIT_NAMES",
+    "contents_in_words",
+    "described",
+    "element_in_words",
+    "loss_in_words",
+    "measured",
+    "note_unfinished",
+    "note_unverified",
+    "texts_in_words",
+    "unfinished_last",
+]
+
+Row = Sequence[Any] | None
+
+UNIT_NAMES = {
+    "word": "word",
+    "char": "character",
+    "byte": "byte",
+    "line": "line",
+    "token": "token",
+    "url": "URL token",
+    "tokenizer": "token",
+}
+"""The name of one unit; the choices of ``--unit``."""
+
+_STEPS = {
+    "accents": "accents dropped",
+    "digits": "numbers as 0",
+    "punctuation": "punctuation as blanks",
+}
+
+
+def contents_in_words(params: IndexParams) -> tuple[str, str]:
+    """Describe what is compared, as a name and details: shingles, weights, vectors or bits."""
+    if params.kind.body == "vector":
+        return "vectors", f"{params.dim:,} numbers as {params.dtype}, by {params.metric}"
+    if params.kind.body == "bits":
+        return "bits", f"{params.dim:,}, by {params.metric}"
+    if params.kind.body == "weights":
+        return "weights", f"of tokens, or of {_shingles_in_words(params)}, by {params.metric}"
+    return "shingles", _shingles_in_words(params)
+
+
+def _shingles_in_words(params: IndexParams) -> str:
+    """Describe a shingle, and say whether repeats count."""
+    plural = f"{UNIT_NAMES[params.unit]}{'s' * (params.k > 1)}"
+    by = f" by {params.tokenizer}" if params.tokenizer else ""
+    place = " with their place in the path" if params.unit == "url" else ""
+    is_counted = params.bag or params.kind.body == "weights"
+    repeats = "counted again where they repeat" if is_counted else "as a set"
+    return f"{params.k} {plural}{by}{place}, {repeats}"
+
+
+def element_in_words(params: IndexParams) -> str:
+    """Name the element that a body needs at least one of to be compared."""
+    return "bit that is set" if params.kind.is_dense else UNIT_NAMES[params.unit]
+
+
+def texts_in_words(params: IndexParams) -> str | None:
+    """Describe how texts are normalised; None for the usual way, or if there are no texts."""
+    if params.kind.is_dense:
+        return None
+    steps = params.normalisation.split("-")
+    if steps == ["nfkc", "casefold", "space"]:
+        return None
+    if steps == ["none"]:
+        return "used as they are"
+    said = ["letter case folded" if "casefold" in steps else "letter case kept"]
+    said += [_STEPS[step] for step in steps if step in _STEPS]
+    return ", ".join(said)
+
+
+def described(params: IndexParams) -> str:
+    """Describe threshold and contents in a few words, for a note."""
+    if params.kind.is_dense:
+        what = "bits" if params.kind.body == "bits" else params.dtype
+        said = "distance" if params.kind.is_distance else "threshold"
+        return f"{params.metric}, {said} {params.threshold:g}, {params.dim:,} {what}"
+    by = f" by {params.tokenizer}" if params.tokenizer else ""
+    unit = {"tokenizer": "token", "url": "token URL"}.get(params.unit, params.unit)
+    metric = "weighted-jaccard, " if params.kind.body == "weights" else ""
+    return f"{metric}threshold {params.threshold:g}, {params.k}-{unit} shingles{by}"
+
+
+def measured(
+    params: IndexParams, columns: Sequence[Column], rows: Iterable[Row]
+) -> tuple[Sequence[Column], Iterable[Row]]:
+    """Replace similarity by distance in columns and rows, if the metric is a distance."""
+    if not params.kind.is_distance:
+        return columns, rows
+    place = [column.name for column in columns].index("similarity")
+    named = [*columns[:place], Column("distance", "similarity"), *columns[place + 1 :]]
+    value = params.curve.value
+
+    def converted() -> Iterator[Row]:
+        for row in rows:
+            if row is None or row[place] is None:
+                yield row
+            else:
+                yield (*row[:place], value(row[place]), *row[place + 1 :])
+
+    return named, converted()
+
+
+def note_unverified(index: Index, threshold: float | None, verify: str | None) -> None:
+    """Say that a threshold does not apply to candidates that are not verified."""
+    params = index.params
+    if threshold is None:
+        return
+    check_threshold(params.metric, threshold)  # no note about a question that is refused
+    needs_files = not params.store_text or params.keeps_vectors
+    is_unverified = verify is None and needs_files and not index.has_signatures
+    if verify == "none" or is_unverified:
+        note("--threshold does not apply with --verify none, which gives every candidate")
+
+
+def note_unfinished(index: Index, since: int | str | None) -> None:
+    """Say so if the last add, which the question asks for, did not end."""
+    if since != "last":
+        return
+    batch = unfinished_last(index.batches())
+    if batch is not None:
+        note(
+            f"the last add ({batch.source}, begun {batch.started_at[:16]} UTC) has not ended; "
+            "only what it brought so far counts as new; add the same input again for the rest"
+        )
+
+
+def unfinished_last(batches: Sequence[StoredBatch]) -> StoredBatch | None:
+    """Return the last of these batches that changed something, if its add has not ended."""
+    for batch in reversed(batches):
+        if batch.n_added or batch.n_replaced:
+            return None if batch.has_ended else batch
+    return None
+
+
+def loss_in_words(loss: Loss | None) -> str:
+    """Say what large buckets cost, as the end of a sentence."""
+    if loss is None:
+        return "how many near-duplicate pairs that loses is unknown"
+    if loss.is_exact:
+        what = "near-duplicate pair" + "s" * (loss.pairs != 1)
+        return f"that loses {loss.pairs:,.0f} {what}, {loss.share:.2%} of all (counted)"
+    return (
+        f"that loses an estimated {loss.share:.2%} of the near-duplicate pairs "
+        f"(99 % interval {loss.low:.2%} to {loss.high:.2%})"
+    )
