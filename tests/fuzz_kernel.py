@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from lshdb.shingling import normalise, shingle_hashes
-from lshdb.shingling.folding import APART, COMPLEX, table_entry
+from lshdb.shingling.normalise import APART, COMPLEX, table_entry
 from lshdb.signatures import kernels
 from lshdb.signatures.banding import reference_agreement, reference_keys
 from lshdb.signatures.contents import SCHEMES

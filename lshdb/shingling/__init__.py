@@ -1,13 +1,5 @@
 """Turn documents into shingle hashes: normalise, tokenise, shingle. Pure: values in, arrays out."""
 
-from lshdb.shingling.content import (
-    Content,
-    Shingler,
-    canonical_content,
-    shingle_counts,
-    shingle_hashes,
-    shingle_texts,
-)
 from lshdb.shingling.normalise import (
     NORMALISATION,
     STEPS,
@@ -17,7 +9,17 @@ from lshdb.shingling.normalise import (
     parse_steps,
     refuse_growth,
 )
-from lshdb.shingling.units import SPACELESS_RANGES, UNITS, split_words
+from lshdb.shingling.shingles import (
+    SPACELESS_RANGES,
+    UNITS,
+    Content,
+    Shingler,
+    canonical_content,
+    shingle_counts,
+    shingle_hashes,
+    shingle_texts,
+    split_words,
+)
 from lshdb.shingling.url_shingles import (
     DEFAULT_STOP_TOKENS,
     split_url,

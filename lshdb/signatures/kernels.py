@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lshdb.cancel import stop_if_told
 from lshdb.errors import KernelWarning, warn_caller
-from lshdb.shingling.folding import normalise_segment, table_entries
+from lshdb.shingling.normalise import normalise_segment, table_entries
 from lshdb.signatures import universal
 from lshdb.signatures.random_numbers import key_stream
 

@@ -8,7 +8,7 @@ import unicodedata
 import pytest
 
 from lshdb.shingling import normalise, split_words
-from lshdb.shingling.units import SPACELESS_RANGES
+from lshdb.shingling.shingles import SPACELESS_RANGES
 from tests.golden import plain
 
 pytestmark = pytest.mark.fast

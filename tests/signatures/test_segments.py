@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lshdb.shingling.folding import APART, COMPLEX, normalise_segment, table_entry
+from lshdb.shingling.normalise import APART, COMPLEX, normalise_segment, table_entry
 from lshdb.signatures import kernels
 from lshdb.signatures.contents import normalise_texts
 from tests.signatures.test_kernels import levels

@@ -1,7 +1,7 @@
 /* Normalise texts (shingling/normalise.py).
 
    NFKC and case folding change most characters independently of their neighbours. Their results come from a
-   table that Python fills, 256 code points at a time, from its own Unicode data (folding.py). Any other
+   table that Python fills, 256 code points at a time, from its own Unicode data. Any other
    character (such as a combining mark) is normalised together with its neighbours: from the last place
    before it where the text may be cut to the next such place after it. Python normalises such a segment when
    it first occurs, and a memo of fixed size keeps the result. A text with very long segments, or with very

@@ -1,4 +1,4 @@
-/* Cut a text into words with one blank after each (shingling/units.py), and mark where they begin. */
+/* Cut a text into words with one blank after each (shingling/shingles.py), and mark where they begin. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

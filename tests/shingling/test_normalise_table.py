@@ -9,7 +9,7 @@ import pytest
 
 from lshdb.shingling import normalise
 from lshdb.shingling.composition import composing_seconds
-from lshdb.shingling.folding import (
+from lshdb.shingling.normalise import (
     APART,
     COMPLEX,
     MARK,
