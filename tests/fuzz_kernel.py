@@ -41,7 +41,7 @@ from lshdb.shingling import normalise, shingle_hashes
 from lshdb.shingling.normalise import APART, COMPLEX, table_entry
 from lshdb.signatures import kernels
 from lshdb.signatures.banding import reference_agreement, reference_keys
-from lshdb.signatures.contents import SCHEMES
+from lshdb.signatures.minhash import SCHEMES
 from lshdb.signatures.random_numbers import Purpose, keys
 from lshdb.signatures.weighted import sketch_reference
 from tests.choices import Choices

@@ -23,7 +23,7 @@ from lshdb import AllRejectedError, Index, read_documents
 from lshdb.params.options import CreateOptions
 from lshdb.shingling import Shingler, canonical_content, shingle_hashes
 from lshdb.signatures import canonical_contents, sign_contents
-from lshdb.signatures.contents import sketch
+from lshdb.signatures.sets import sketch
 from lshdb.threads import work_ahead
 
 _CHARACTERS_A_TASK = 2**20

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from lshdb.errors import DamageError, ParameterError, TextNotStoredError
 from lshdb.ingest.batch import Batch, Contents
 from lshdb.ingest.pipeline import AddResult, Run, Source, check_on_conflict, commit_batches
-from lshdb.params.comparison import check_equal
-from lshdb.params.index_params import IndexParams
+from lshdb.params.index_params import IndexParams, check_equal
 from lshdb.storage.store import Store
 from lshdb.storage.tables.records import WholeDocument
 from lshdb.storage.transactions.diagnosis import callers_function

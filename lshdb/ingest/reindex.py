@@ -22,9 +22,8 @@ from lshdb.ingest.pipeline import AddResult, Run, commit_batches
 from lshdb.params.index_params import IndexParams, slot_bits
 from lshdb.params.metrics import METRICS
 from lshdb.params.options import CreateOptions
-from lshdb.signatures.families import family_of
+from lshdb.signatures.families import MOST_BODIES, family_of, params_for
 from lshdb.signatures.family import Family
-from lshdb.signatures.sample import MOST_BODIES, params_for
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.store import Store
 from lshdb.storage.tables.bodies import hash_body, raw_body, unpack_body

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lshdb.errors import ParameterError
-from lshdb.params.curves import JACCARD, Curve, projection_curve
-from lshdb.params.metrics import METRICS
+from lshdb.params.metrics import JACCARD, METRICS, Curve, projection_curve
 
 __all__ = [
     "MAX_BANDS",

@@ -15,7 +15,6 @@ from lshdb.params.bands import (
     choose_width,
     typical_background,
 )
-from lshdb.params.curves import Curve, curve_of
 from lshdb.params.index_params import (
     MAX_WORDS,
     IndexParams,
@@ -27,7 +26,7 @@ from lshdb.params.index_params import (
     check_width,
     slot_bits,
 )
-from lshdb.params.metrics import DTYPES, METRICS
+from lshdb.params.metrics import DTYPES, METRICS, Curve, curve_of
 from lshdb.shingling import (
     DEFAULT_STOP_TOKENS,
     UNITS,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from lshdb.errors import IndexChangedError
-from lshdb.params.comparison import check_expected
+from lshdb.params.index_params import check_expected
 from lshdb.params.options import CreateOptions
 from lshdb.signatures.families import family_of
 from lshdb.signatures.family import Family
@@ -118,7 +118,7 @@ class Handle:
         lock_timeout: float,
     ) -> Handle:
         """Create an index and open it; see :meth:`lshdb.Index.create`."""
-        from lshdb.signatures.sample import params_for
+        from lshdb.signatures.families import params_for
 
         tokenizer = given_tokenizer(tokenizer)
         recorded = tokenizer.recorded if tokenizer is not None else ""

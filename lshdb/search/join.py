@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.errors import TextNotStoredError
-from lshdb.params.comparison import check_equal
+from lshdb.params.index_params import check_equal
 from lshdb.search.handle import Handle, current_store
 from lshdb.search.listings import Listing
 from lshdb.search.pairs import Pair

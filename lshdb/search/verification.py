@@ -1,6 +1,6 @@
 """Candidate pairs -> levels and verified pairs: by bands matched, by signature, or exactly.
 
-A pair carries its level (``params/curves.py``) and the method that gave it:
+A pair carries its level (``params/metrics.py``) and the method that gave it:
 
 ``none``
     unverified; the level follows from the bands: m of b bands agree, each with probability p^r, so

@@ -1,14 +1,14 @@
 """Turn shingle hashes and vectors into signature rows. Pure: arrays in, arrays out."""
 
-from lshdb.signatures.contents import (
-    SCHEMES,
+from lshdb.signatures.kernels import kernel_name
+from lshdb.signatures.minhash import SCHEMES
+from lshdb.signatures.sets import (
     canonical_contents,
     compare_contents,
     shingle_content,
     sign,
     sign_contents,
 )
-from lshdb.signatures.kernels import kernel_name
 
 __all__ = [
     "SCHEMES",

@@ -19,7 +19,7 @@ bits that differ.
 
 Metric ``jaccard-bits``: a bit string is the set of places of its set bits, signed by min-hash. The
 element of place i (0 for the first bit) is mix64(i + 1), and the schemes are those of texts
-(``fss.py``, ``universal.py``): slots are words, equal with probability J, so for J1 > J2 the family
+(``minhash.py``): slots are words, equal with probability J, so for J1 > J2 the family
 is (1 - J1, 1 - J2, J1, J2)-sensitive. The exact J is the number of bits set in both over the number
 set in either; for two strings without a set bit it is 0.
 
@@ -42,10 +42,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import count_bits
-from lshdb.signatures.contents import sketch
 from lshdb.signatures.dense import VectorFamily, blocks, pack_bits, stack
 from lshdb.signatures.family import Alternatives, Family
 from lshdb.signatures.random_numbers import Purpose, mix64, places
+from lshdb.signatures.sets import sketch
 
 if TYPE_CHECKING:
     from lshdb.params.index_params import IndexParams

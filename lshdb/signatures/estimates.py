@@ -25,7 +25,7 @@ from lshdb.errors import ParameterError
 from lshdb.params.bands import bands_needed, candidate_probability
 from lshdb.params.index_params import IndexParams
 from lshdb.params.options import CreateOptions, Parameters
-from lshdb.signatures.sample import params_for
+from lshdb.signatures.families import params_for
 
 __all__ = ["Tuning", "tune"]
 

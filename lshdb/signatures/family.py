@@ -5,7 +5,7 @@
     point      what is compared: shingle hashes, weighted hashes, a vector, packed bits
     row        its signature, in words of 32 bits; a slot is a word, or a bit of one
 
-A level states how similar two points are (``params/curves.py``): larger is more similar.
+A level states how similar two points are (``params/metrics.py``): larger is more similar.
 """
 
 from __future__ import annotations

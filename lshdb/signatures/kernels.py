@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lshdb.cancel import stop_if_told
 from lshdb.errors import KernelWarning, warn_caller
 from lshdb.shingling.normalise import normalise_segment, table_entries
-from lshdb.signatures import universal
+from lshdb.signatures import minhash
 from lshdb.signatures.random_numbers import key_stream
 
 __all__ = ["compiled", "constants", "folding_table", "kernel_name", "kernel_unit"]
@@ -57,7 +57,7 @@ def constants(scheme: str, num_perm: int, seed: int) -> NDArray[np.uint64]:
     if scheme == "fss":
         numbers = key_stream(seed, 0, 2 * num_perm)
     else:
-        numbers = np.concatenate(universal.coefficients(num_perm, seed))
+        numbers = np.concatenate(minhash.coefficients(num_perm, seed))
     numbers.flags.writeable = False
     return numbers
 

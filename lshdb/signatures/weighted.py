@@ -40,10 +40,10 @@ from numpy.typing import NDArray
 from lshdb.arguments import lone_surrogate, validate_body
 from lshdb.arrays import order_of, sorted_texts
 from lshdb.shingling import Shingler, count_unassigned, refuse_growth, shingle_counts, shingle_texts
-from lshdb.signatures.contents import canonical_contents
 from lshdb.signatures.family import Family
 from lshdb.signatures.kernels import compiled
 from lshdb.signatures.random_numbers import GOLDEN, Purpose, keys, mix64, to_uniform
+from lshdb.signatures.sets import canonical_contents
 
 if TYPE_CHECKING:
     from lshdb.params.index_params import IndexParams

@@ -11,7 +11,7 @@ import pytest
 
 from lshdb.shingling import shingle_hashes
 from lshdb.signatures import compare_contents, kernels, sign_contents
-from lshdb.signatures.contents import shingle_content
+from lshdb.signatures.sets import shingle_content
 from tests.golden import plain
 from tests.signatures.collisions import words_of_hash, words_that_meet
 

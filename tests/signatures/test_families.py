@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lshdb import arrays
 from lshdb.signatures import dense
-from lshdb.signatures import hyperplanes as hadamard
+from lshdb.signatures import projections as hadamard
 from lshdb.signatures import projections as projecting
 from lshdb.signatures import weighted as icws
 from tests.signatures.families import DENSE, FAMILIES, make, pair_at, points_of, slots_of

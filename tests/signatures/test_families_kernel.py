@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lshdb.signatures import hyperplanes as hadamard
+from lshdb.signatures import projections as hadamard
 from lshdb.signatures import weighted as icws
 from lshdb.signatures.kernels import compiled
 from tests.signatures.families import make

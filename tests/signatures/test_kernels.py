@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 from lshdb.cancel import stop_if_told
 from lshdb.shingling import NORMALISATION, normalise, shingle_hashes
-from lshdb.signatures import fss, kernels, sign_contents, universal
+from lshdb.signatures import SCHEMES, kernels, sign_contents
 from lshdb.signatures.banding import bucket_keys, compare_rows, reference_agreement, reference_keys
-from lshdb.signatures.contents import compare_contents, shingle_content
+from lshdb.signatures.sets import compare_contents, shingle_content
 
 ROOT = Path(__file__).parents[2]
 kernel = kernels.compiled()
-REFERENCE = {"fss": fss.sketch, "universal": universal.sketch}
+REFERENCE = SCHEMES
 
 
 def levels() -> list[str]:

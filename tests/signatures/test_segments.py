@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from lshdb.shingling.normalise import APART, COMPLEX, normalise_segment, table_entry
 from lshdb.signatures import kernels
-from lshdb.signatures.contents import normalise_texts
+from lshdb.signatures.sets import normalise_texts
 from tests.signatures.test_kernels import levels
 
 pytestmark = pytest.mark.skipif(kernels.compiled() is None, reason="no compiled kernel")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import lshdb.signatures.contents
-from lshdb.signatures import SCHEMES, sign, universal
+import lshdb.signatures.sets
+from lshdb.signatures import SCHEMES, minhash, sign
 from tests.golden import plain
 
 Elements = NDArray[np.uint64]
@@ -107,9 +107,9 @@ def test_block_boundaries_make_no_difference(
 ) -> None:
     sets = random_sets(9, [1, 1, 7, 2, 64, 63, 65, 1, 500, 3, 3, 3, 128, 1])
     expected = sign(sets, scheme=scheme, num_perm=33, seed=5)
-    monkeypatch.setattr(lshdb.signatures.contents, "_BLOCK_ELEMENTS", elements)
-    monkeypatch.setattr(lshdb.signatures.contents, "_BLOCK_SETS", most_sets)
-    monkeypatch.setattr(universal, "_CHUNK", max(1, elements // 3))
+    monkeypatch.setattr(lshdb.signatures.sets, "_BLOCK_ELEMENTS", elements)
+    monkeypatch.setattr(lshdb.signatures.sets, "_BLOCK_SETS", most_sets)
+    monkeypatch.setattr(minhash, "_CHUNK", max(1, elements // 3))
     assert (sign(sets, scheme=scheme, num_perm=33, seed=5) == expected).all()
 
 

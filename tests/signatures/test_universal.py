@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from lshdb.signatures import kernels, sign, universal
+from lshdb.signatures import kernels, minhash, sign
 from tests.golden import plain
 from tests.signatures.test_kernels import levels
 
@@ -19,7 +19,7 @@ ELEMENTS = [*EDGES, P, P + 1, 2**61 + 2**32, 2 * P, 2 * P + 1, 2**63, 7 * P, 8 *
 
 
 def test_the_prime() -> None:
-    assert universal.PRIME == P
+    assert minhash.PRIME == P
     assert pow(3, P - 1, P) == 1
 
 
@@ -27,7 +27,7 @@ def test_arithmetic_is_exact_at_the_edges(monkeypatch: pytest.MonkeyPatch) -> No
     """All pairs of extreme coefficients, with elements up to 2^64 - 1, each a set of its own."""
     functions = [(a, b) for a, b in itertools.product(EDGES, EDGES) if a]
     drawn = tuple(np.array(column, dtype=np.uint64) for column in zip(*functions, strict=True))
-    monkeypatch.setattr(universal, "coefficients", lambda num_perm, seed: drawn)
+    monkeypatch.setattr(minhash, "coefficients", lambda num_perm, seed: drawn)
     sets = [np.array([x], dtype=np.uint64) for x in ELEMENTS]
     rows = sign(sets, scheme="universal", num_perm=len(functions), seed=1)
     for x, row in zip(ELEMENTS, rows.tolist(), strict=True):
@@ -38,7 +38,7 @@ def test_arithmetic_is_exact_for_random_numbers(monkeypatch: pytest.MonkeyPatch)
     rng = random.Random(1)
     functions = [(rng.randrange(1, P), rng.randrange(P)) for _ in range(500)]
     drawn = tuple(np.array(column, dtype=np.uint64) for column in zip(*functions, strict=True))
-    monkeypatch.setattr(universal, "coefficients", lambda num_perm, seed: drawn)
+    monkeypatch.setattr(minhash, "coefficients", lambda num_perm, seed: drawn)
     elements = [rng.getrandbits(64) for _ in range(200)]
     sets = [np.array([x], dtype=np.uint64) for x in elements]
     rows = sign(sets, scheme="universal", num_perm=500, seed=1)
@@ -84,7 +84,7 @@ def test_elements_that_are_the_same_modulo_the_prime(x: int) -> None:
 @pytest.mark.parametrize("num_perm", [1, 2, 100, 128, 4096])
 @pytest.mark.parametrize("seed", [0, 1, 12345, 2**63 - 1, 2**64 - 1])
 def test_coefficients(num_perm: int, seed: int) -> None:
-    a, b = universal.coefficients(num_perm, seed)
+    a, b = minhash.coefficients(num_perm, seed)
     assert a.dtype == b.dtype == np.uint64
     assert a.shape == b.shape == (num_perm,)
     assert (a >= 1).all()
@@ -106,7 +106,7 @@ def test_coefficients(num_perm: int, seed: int) -> None:
 def test_keys_out_of_range_are_passed_over(key: int, number: int, num_perm: int) -> None:
     """Seeds made so that one of their first keys is at the end of a range or beyond it."""
     seed = plain.seed_with_key(number, key)
-    a, b = universal.coefficients(num_perm, seed)
+    a, b = minhash.coefficients(num_perm, seed)
     pairs = list(zip(a.tolist(), b.tolist(), strict=True))
     assert pairs == plain.universal_functions(num_perm, seed)
     drawn = list(itertools.chain.from_iterable(pairs))
@@ -116,6 +116,6 @@ def test_keys_out_of_range_are_passed_over(key: int, number: int, num_perm: int)
 
 
 def test_a_prefix_of_more_functions_is_fewer_functions() -> None:
-    few, many = universal.coefficients(10, 3), universal.coefficients(50, 3)
+    few, many = minhash.coefficients(10, 3), minhash.coefficients(50, 3)
     assert (few[0] == many[0][:10]).all()
     assert (few[1] == many[1][:10]).all()

@@ -1,4 +1,4 @@
-/* Inner loops of families other than min-hash: the Walsh-Hadamard transform (hyperplanes.py) and
+/* Inner loops of families other than min-hash: the Walsh-Hadamard transform (projections.py) and
    consistent weighted sampling (weighted.py). */
 
 #include <math.h>

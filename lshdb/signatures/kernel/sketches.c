@@ -1,4 +1,4 @@
-/* Signature rows of hashes, by scheme fss (fss.py) or universal (universal.py).
+/* Signature rows of hashes, by scheme fss or universal (minhash.py).
 
    fss: throws are made in rounds, and a value carries its round above its 32 bits. So neither the order of
    the throws nor rounds past the one that fills the last slot make a difference. */

@@ -10,7 +10,7 @@ import pytest
 
 from lshdb.errors import ParameterError
 from lshdb.params.bands import cheapest_banding, choose_width, typical_background
-from lshdb.params.curves import curve_of, projection_curve
+from lshdb.params.metrics import curve_of, projection_curve
 from tests.signatures.families import FAMILIES, params_of
 
 pytestmark = pytest.mark.fast
