@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lshdb.arguments import check_seconds
 from lshdb.errors import LshdbError, ParameterError, QueryError
 from lshdb.signatures.family import Family
-from lshdb.storage.dialects.base import Database, Fate
-from lshdb.storage.dialects.reader import GuardedReader, TimedOut
+from lshdb.storage.dialects.base import Database, Fate, GuardedReader, TimedOut
 from lshdb.storage.store import Store
 
 if TYPE_CHECKING:

@@ -33,8 +33,7 @@ from lshdb.errors import (
 )
 from lshdb.params.index_params import FORMAT, IndexParams
 from lshdb.storage.dialects import DatabasePlace, database_of
-from lshdb.storage.dialects.base import Database, Session
-from lshdb.storage.dialects.reader import Reader
+from lshdb.storage.dialects.base import Database, Reader, Session
 from lshdb.storage.place.consistency import agreed_params
 from lshdb.storage.place.creation import Creation
 from lshdb.storage.place.directory import Description, IndexDirectory, utf8_path

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from lshdb.clusters.listing import clusters_of_edges
 from lshdb.maintain.check.findings import Finding, counted, documents_affected
 from lshdb.params.index_params import IndexParams
-from lshdb.storage.dialects.run_tables import run_table
+from lshdb.storage.dialects.base import run_table
 from lshdb.storage.transactions.snapshot import Snapshot
 
 __all__ = ["bucket_findings", "cluster_findings", "edge_findings", "release_findings"]

@@ -1,9 +1,9 @@
 """What a database must do to hold an index; ``sqlite/`` and ``postgresql/`` implement it.
 
-    Database     where it is; opens connections, makes and removes it, words its errors
-    Reader       a connection that only reads (``reader.py``)
-    Session      one open transaction: statements, and how lists and many rows go in
-    RunTables    the posting runs of a session (``run_tables.py``)
+    Database        where it is; opens connections, makes and removes it, words its errors
+    Reader          a connection that only reads; GuardedReader, one for a statement of the user
+    Session         one open transaction: statements, and how lists and many rows go in
+    RunTables       the posting runs of a session, each database in the form that it is fast with
 
 Statements that both databases understand stand where they are needed, as text with ``?`` for each
 parameter. What only one of them understands is behind these classes.
@@ -12,8 +12,10 @@ parameter. What only one of them understands is behind these classes.
 from __future__ import annotations
 
 import enum
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,19 +23,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, DatabaseError, LshdbError
-from lshdb.storage.dialects.reader import GuardedReader, Reader
-from lshdb.storage.dialects.run_tables import RunTables
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 __all__ = [
+    "BAND_SQL",
+    "BUCKET_SQL",
+    "NOT_CONTENT_SQL",
     "NUMBERS",
+    "Answer",
     "Database",
     "Fate",
+    "GuardedReader",
+    "Reader",
     "Rows",
+    "RunTables",
     "Session",
+    "TimedOut",
+    "run_table",
 ]
+
 
 _FEW_VALUES = 8
 
@@ -56,170 +66,6 @@ class Fate(enum.Enum):
     """It was in another transaction's way, and may be repeated."""
     LOST = enum.auto()
     """The connection is lost; nothing is stored unless the commit had begun."""
-
-
-class Rows:
-    """Rows of a statement, as the driver's cursor gives them, with errors translated."""
-
-    def __init__(self, cursor: Any, database: Database) -> None:
-        self._cursor = cursor
-        self._iterator = iter(cursor)
-        self._database = database
-
-    def __iter__(self) -> Rows:
-        return self
-
-    def __next__(self) -> Any:
-        try:
-            return next(self._iterator)
-        except self._database.driver_errors as error:
-            raise self._database.translation(error) from error
-
-    def fetchone(self) -> Any:
-        """Return the next row, or None."""
-        return next(self, None)
-
-    def fetchall(self) -> list[tuple[Any, ...]]:
-        """Return all rows that are left."""
-        try:
-            rows: list[tuple[Any, ...]] = self._cursor.fetchall()
-        except self._database.driver_errors as error:
-            raise self._database.translation(error) from error
-        return rows
-
-
-class Session(ABC):
-    """One open transaction.
-
-    Parameters
-    ----------
-    database : Database
-    is_reader : bool
-        Translate the driver's errors into ours. A writer's stay as they are until the whole batch
-        has failed (``writer.py``).
-    """
-
-    _run: Callable[[str, Sequence[Any]], Any]
-    """Gives one statement to the driver; its cursor."""
-
-    def __init__(self, database: Database, *, is_reader: bool) -> None:
-        self.database = database
-        self._is_reader = is_reader
-
-    @property
-    @abstractmethod
-    def run_tables(self) -> RunTables:
-        """The posting runs in this transaction."""
-
-    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
-        """Run one statement whose rows fit in memory."""
-        if not self._is_reader:
-            return self._run(sql, parameters)
-        try:
-            return Rows(self._run(sql, parameters), self.database)
-        except self.database.driver_errors as error:
-            raise self.database.translation(error) from error
-
-    @abstractmethod
-    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Any]:
-        """Run one statement with many rows, which are fetched as they are taken."""
-
-    @abstractmethod
-    def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Run one statement once for each row of parameters."""
-
-    @abstractmethod
-    def insert_rows(
-        self,
-        table: str,
-        columns: Sequence[str],
-        rows: Iterable[Sequence[Any]],
-        *,
-        or_ignore: bool = False,
-        large: bool = False,
-    ) -> None:
-        """Insert many rows.
-
-        Parameters
-        ----------
-        table : str
-        columns : sequence of str
-        rows : iterable
-            Values in the order of the columns, taken while they are inserted.
-        or_ignore : bool
-            Keep a row that already exists.
-        large : bool
-            There are thousands of rows, which justifies some preparation.
-        """
-
-    @abstractmethod
-    def in_list(self, column: str) -> str:
-        """Return a condition: the column is in the encoded list, its one parameter."""
-
-    @abstractmethod
-    def encode_list(self, values: Iterable[Any] | Ids) -> Any:
-        """Encode whole numbers or texts as the parameter that :meth:`in_list` expects."""
-
-    def is_one_of(self, column: str, values: Sequence[int]) -> tuple[str, tuple[Any, ...]]:
-        """Return a condition and parameters: the column is one of some values.
-
-        Each of a few values is a parameter, which saves the encoding.
-        """
-        if len(values) <= _FEW_VALUES:
-            return f"{column} IN ({','.join('?' * len(values))})", tuple(values)
-        return self.in_list(column), (self.encode_list(values),)
-
-    @abstractmethod
-    def state(self) -> tuple[str, int, int, str, str] | None:
-        """Return what a snapshot begins with, in one statement.
-
-        Returns
-        -------
-        tuple or None
-            From the row of ``state``: signature_file, n_signatures, next_doc_id; then the names of
-            the run tables, with commas; then how bands are cut. None if the row is missing.
-        """
-
-    def may_have_changed(self) -> bool:
-        """Whether this transaction may have changed anything.
-
-        True where a commit that changes nothing costs nothing.
-        """
-        return True
-
-    def leave_mark(self) -> str | None:
-        """Leave something unique in the database, to be found if this transaction is committed.
-
-        Returns None if a connection cannot be lost, so that nobody will ask.
-        """
-        return None
-
-    def has_mark(self, mark: str) -> bool:
-        """Return whether the transaction that left a mark is committed."""
-        raise NotImplementedError(mark)
-
-    @abstractmethod
-    def structure(self) -> Iterator[str]:
-        """Yield findings about the database's own structure; as slow as reading all of it."""
-
-    @abstractmethod
-    def misplaced_values(self) -> Iterator[str]:
-        """Yield findings: columns with impossible values. One pass over every table."""
-
-    @abstractmethod
-    def free_bytes(self) -> int:
-        """Return the bytes of the database that hold nothing and that vacuuming frees."""
-
-    @abstractmethod
-    def copy_whole(self, target: Database) -> bool:
-        """Copy the database at once, as this transaction sees it, to an empty place.
-
-        Returns False if it must be copied row by row (``copy.py``).
-        """
-
-    @abstractmethod
-    def keys_by_index(self) -> Iterator[tuple[int, str]]:
-        """Yield (doc_id, key) from the index of keys, without reading the table of documents."""
 
 
 class Database(ABC):
@@ -395,3 +241,358 @@ class Database(ABC):
     @abstractmethod
     def sizes(self) -> tuple[int, int]:
         """Return the bytes of what is stored, and of a log beside it."""
+
+
+class TimedOut(Exception):
+    """A user's statement worked for longer than its timeout."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one statement finds in some buckets, in one state.
+
+    Attributes
+    ----------
+    state : tuple
+        As :meth:`Session.state` gives it.
+    postings : dict
+        In how many of the buckets each candidate lies.
+    documents : dict
+        (doc_id, key, batch_id) of the documents of each candidate, in order; empty if no document
+        has that signature.
+    bodies : dict
+        The first document of each candidate, if asked for: form, packed body, length in characters,
+        doc_id.
+    """
+
+    state: tuple[str, int, int, str, str]
+    postings: dict[int, int]
+    documents: dict[int, list[tuple[int, str, int]]]
+    bodies: dict[int, tuple[str, bytes, int, int]]
+
+
+class Reader(ABC):
+    """A connection that only reads.
+
+    Attributes
+    ----------
+    is_fleeting : bool
+        It serves one transaction, and is then opened again.
+    """
+
+    is_fleeting: bool = False
+
+    @abstractmethod
+    def begin(self) -> Session:
+        """Begin a transaction that sees one committed state."""
+
+    def ask(self, keys: Ids, *, with_bodies: bool) -> Answer | None:
+        """Return what lies in some distinct buckets, with documents and, if wanted, texts.
+
+        None if it is better to ask step by step, in a transaction: always so for a database in this
+        process.
+        """
+        return None
+
+    @abstractmethod
+    def end(self) -> None:
+        """End the transaction, if there is one."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection."""
+
+
+class GuardedReader(ABC):
+    """One statement of the user, on a connection that can only read."""
+
+    @abstractmethod
+    def run(
+        self, statement: str, parameters: Sequence[Any] | Mapping[str, Any]
+    ) -> tuple[tuple[str, ...], Iterator[tuple[Any, ...]]] | None:
+        """Return the names of the columns, and the rows; None if the statement gives no rows.
+
+        Raises
+        ------
+        TimedOut
+            Also from the rows.
+        Exception
+            An error of the driver: the statement is refused, or fails; also from the rows.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection."""
+
+
+class Rows:
+    """Rows of a statement, as the driver's cursor gives them, with errors translated."""
+
+    def __init__(self, cursor: Any, database: Database) -> None:
+        self._cursor = cursor
+        self._iterator = iter(cursor)
+        self._database = database
+
+    def __iter__(self) -> Rows:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            return next(self._iterator)
+        except self._database.driver_errors as error:
+            raise self._database.translation(error) from error
+
+    def fetchone(self) -> Any:
+        """Return the next row, or None."""
+        return next(self, None)
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """Return all rows that are left."""
+        try:
+            rows: list[tuple[Any, ...]] = self._cursor.fetchall()
+        except self._database.driver_errors as error:
+            raise self._database.translation(error) from error
+        return rows
+
+
+class Session(ABC):
+    """One open transaction.
+
+    Parameters
+    ----------
+    database : Database
+    is_reader : bool
+        Translate the driver's errors into ours. A writer's stay as they are until the whole batch
+        has failed (``writer.py``).
+    """
+
+    _run: Callable[[str, Sequence[Any]], Any]
+    """Gives one statement to the driver; its cursor."""
+
+    def __init__(self, database: Database, *, is_reader: bool) -> None:
+        self.database = database
+        self._is_reader = is_reader
+
+    @property
+    @abstractmethod
+    def run_tables(self) -> RunTables:
+        """The posting runs in this transaction."""
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+        """Run one statement whose rows fit in memory."""
+        if not self._is_reader:
+            return self._run(sql, parameters)
+        try:
+            return Rows(self._run(sql, parameters), self.database)
+        except self.database.driver_errors as error:
+            raise self.database.translation(error) from error
+
+    @abstractmethod
+    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Any]:
+        """Run one statement with many rows, which are fetched as they are taken."""
+
+    @abstractmethod
+    def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run one statement once for each row of parameters."""
+
+    @abstractmethod
+    def insert_rows(
+        self,
+        table: str,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[Any]],
+        *,
+        or_ignore: bool = False,
+        large: bool = False,
+    ) -> None:
+        """Insert many rows.
+
+        Parameters
+        ----------
+        table : str
+        columns : sequence of str
+        rows : iterable
+            Values in the order of the columns, taken while they are inserted.
+        or_ignore : bool
+            Keep a row that already exists.
+        large : bool
+            There are thousands of rows, which justifies some preparation.
+        """
+
+    @abstractmethod
+    def in_list(self, column: str) -> str:
+        """Return a condition: the column is in the encoded list, its one parameter."""
+
+    @abstractmethod
+    def encode_list(self, values: Iterable[Any] | Ids) -> Any:
+        """Encode whole numbers or texts as the parameter that :meth:`in_list` expects."""
+
+    def is_one_of(self, column: str, values: Sequence[int]) -> tuple[str, tuple[Any, ...]]:
+        """Return a condition and parameters: the column is one of some values.
+
+        Each of a few values is a parameter, which saves the encoding.
+        """
+        if len(values) <= _FEW_VALUES:
+            return f"{column} IN ({','.join('?' * len(values))})", tuple(values)
+        return self.in_list(column), (self.encode_list(values),)
+
+    @abstractmethod
+    def state(self) -> tuple[str, int, int, str, str] | None:
+        """Return what a snapshot begins with, in one statement.
+
+        Returns
+        -------
+        tuple or None
+            From the row of ``state``: signature_file, n_signatures, next_doc_id; then the names of
+            the run tables, with commas; then how bands are cut. None if the row is missing.
+        """
+
+    def may_have_changed(self) -> bool:
+        """Whether this transaction may have changed anything.
+
+        True where a commit that changes nothing costs nothing.
+        """
+        return True
+
+    def leave_mark(self) -> str | None:
+        """Leave something unique in the database, to be found if this transaction is committed.
+
+        Returns None if a connection cannot be lost, so that nobody will ask.
+        """
+        return None
+
+    def has_mark(self, mark: str) -> bool:
+        """Return whether the transaction that left a mark is committed."""
+        raise NotImplementedError(mark)
+
+    @abstractmethod
+    def structure(self) -> Iterator[str]:
+        """Yield findings about the database's own structure; as slow as reading all of it."""
+
+    @abstractmethod
+    def misplaced_values(self) -> Iterator[str]:
+        """Yield findings: columns with impossible values. One pass over every table."""
+
+    @abstractmethod
+    def free_bytes(self) -> int:
+        """Return the bytes of the database that hold nothing and that vacuuming frees."""
+
+    @abstractmethod
+    def copy_whole(self, target: Database) -> bool:
+        """Copy the database at once, as this transaction sees it, to an empty place.
+
+        Returns False if it must be copied row by row (``copy.py``).
+        """
+
+    @abstractmethod
+    def keys_by_index(self) -> Iterator[tuple[int, str]]:
+        """Yield (doc_id, key) from the index of keys, without reading the table of documents."""
+
+
+_BUCKET_MASK = 2**56 - 1
+_CONTENT_RANGE = (-(2**56), -1)
+"""First and last bucket key of band 255, the content band, in two's complement."""
+
+BAND_SQL = "bucket_key >> 56 & 255"
+BUCKET_SQL = f"bucket_key & {_BUCKET_MASK}"
+NOT_CONTENT_SQL = f"bucket_key NOT BETWEEN {_CONTENT_RANGE[0]} AND {_CONTENT_RANGE[1]}"
+
+_NAME = re.compile(r"posting_run_\d{1,19}")
+
+
+def run_table(name: object) -> str:
+    """Return the name of a run's table, from the table ``run``, if it is a valid one.
+
+    It goes into statements unchanged, also into those that drop tables.
+
+    Raises
+    ------
+    DamageError
+    """
+    if isinstance(name, str) and _NAME.fullmatch(name):
+        return name
+    raise DamageError(
+        f"the table run names {name!r}, which is not a table of postings",
+        hint="run lshdb check, and restore the index from a copy",
+    )
+
+
+class RunTables(ABC):
+    """The tables of posting runs, inside one session; the table ``run`` lists the runs.
+
+    A run is a set of (bucket key, signature id), kept in order of both.
+    """
+
+    posting_bytes: ClassVar[int]
+    """What a posting takes on disk, about."""
+
+    @abstractmethod
+    def create(self, run_id: int, table: str, *, is_active: bool) -> None:
+        """Make the table of a run; an active one takes postings bit by bit, others at once."""
+
+    @abstractmethod
+    def insert(self, run_id: int, table: str, keys: Ids, signature_ids: Ids) -> None:
+        """Insert sorted postings; none of them may exist already."""
+
+    @abstractmethod
+    def merge(self, run_id: int, target: str, sources: Sequence[str]) -> None:
+        """Insert all postings of some runs into a new one; the largest source comes last."""
+
+    @abstractmethod
+    def complete(self, run_id: int, table: str) -> None:
+        """Finish a run that is not active, after its postings have been inserted."""
+
+    @abstractmethod
+    def publish(self, tables: Sequence[str]) -> None:
+        """Let the view ``posting`` show these runs, which are those of the table ``run``."""
+
+    @abstractmethod
+    def retire(self, tables: Sequence[str]) -> None:
+        """Give up runs that the table ``run`` does not list any more."""
+
+    @abstractmethod
+    def bucket_sizes(self, table: str) -> str:
+        """Return a SELECT of (band, size, number of buckets) of a run, without the content band."""
+
+    @abstractmethod
+    def names(self) -> set[str]:
+        """Return the names of all posting runs, whether the table ``run`` lists them or not."""
+
+    @abstractmethod
+    def counts(self, table: str, keys: Ids) -> dict[int, int]:
+        """Return the number of postings of some buckets, by key, if there are any."""
+
+    @abstractmethod
+    def of(self, tables: Sequence[str], keys: Ids) -> tuple[Ids, Ids]:
+        """Return (bucket keys, signature ids) of some distinct buckets, in no order."""
+
+    def members(self, tables: Sequence[str], keys: Ids) -> Ids:
+        """Return the signature ids of some distinct buckets, in no order, perhaps repeated."""
+        return self.of(tables, keys)[1]
+
+    @abstractmethod
+    def shared(self, tables: Sequence[str], first: int, last: int, *, above: int = 1) -> Ids:
+        """Return (bucket key, signature id) of buckets in a range with over ``above`` postings.
+
+        Returns
+        -------
+        ndarray of int64, shape (n, 2)
+            Sorted.
+        """
+
+    @abstractmethod
+    def shared_of(self, tables: Sequence[str], keys: Ids) -> Ids:
+        """Return the same for the given buckets."""
+
+    @abstractmethod
+    def in_order(self, tables: Sequence[str], *, contents: bool, block: int) -> Iterator[Ids]:
+        """Yield every posting in order, as blocks of (bucket key, signature id), shape (n, 2).
+
+        Parameters
+        ----------
+        tables : sequence of str
+        contents : bool
+            Include those of the content band.
+        block : int
+            Postings at a time.
+        """

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from lshdb.params.index_params import FORMAT
 from lshdb.storage.dialects import Database, DatabasePlace, named_place
-from lshdb.storage.dialects.base import Session
-from lshdb.storage.dialects.run_tables import run_table
+from lshdb.storage.dialects.base import Session, run_table
 from lshdb.storage.place.creation import Creation
 from lshdb.storage.place.directory import Description, IndexDirectory
 from lshdb.storage.store import Store

@@ -28,8 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.storage.dialects.base import Session
-from lshdb.storage.dialects.run_tables import run_table
+from lshdb.storage.dialects.base import Session, run_table
 
 __all__ = ["FAN_IN", "PostingRuns", "Run", "due_runs", "level_of"]
 

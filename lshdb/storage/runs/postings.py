@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.errors import DamageError
-from lshdb.storage.dialects.run_tables import RunTables
+from lshdb.storage.dialects.base import RunTables
 
 __all__ = ["Buckets", "Postings", "check_ids", "grouped"]
 

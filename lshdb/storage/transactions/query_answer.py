@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.errors import TextNotStoredError
-from lshdb.storage.dialects.reader import Answer
+from lshdb.storage.dialects.base import Answer
 from lshdb.storage.place.remote import OutlyingFile
 from lshdb.storage.rowfiles.committed_rows import Rows
 from lshdb.storage.rowfiles.generations import Generation

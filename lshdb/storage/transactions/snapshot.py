@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
 from lshdb.errors import DamageError, TextNotStoredError
-from lshdb.storage.dialects.base import Session
-from lshdb.storage.dialects.run_tables import run_table
+from lshdb.storage.dialects.base import Session, run_table
 from lshdb.storage.place.remote import OutlyingFile
 from lshdb.storage.rowfiles.committed_rows import Rows
 from lshdb.storage.rowfiles.generations import Generation

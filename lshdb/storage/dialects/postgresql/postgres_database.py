@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from psycopg.pq import TransactionStatus
 
 from lshdb.errors import DatabaseError, LshdbError, ParameterError
-from lshdb.storage.dialects.base import Database, Fate, Session
+from lshdb.storage.dialects.base import Answer, Database, Fate, GuardedReader, Reader, Session
 from lshdb.storage.dialects.database_urls import hide_passwords
 from lshdb.storage.dialects.postgresql.postgres_runs import drop_retired, register_arrays
 from lshdb.storage.dialects.postgresql.postgres_session import PostgresSession, ask
@@ -44,7 +44,6 @@ from lshdb.storage.dialects.postgresql.schema_place import (
     refuse_unfit,
     take_lock,
 )
-from lshdb.storage.dialects.reader import Answer, GuardedReader, Reader
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine

@@ -43,7 +43,7 @@ from psycopg.adapt import Loader
 from psycopg.types.numeric import IntDumper
 from psycopg.types.string import TextLoader
 
-from lshdb.storage.dialects.reader import GuardedReader, TimedOut
+from lshdb.storage.dialects.base import GuardedReader, TimedOut
 
 __all__ = [
     "PostgresGuardedReader",

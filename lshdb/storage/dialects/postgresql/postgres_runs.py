@@ -58,7 +58,7 @@ from psycopg.adapt import Dumper, Loader
 from psycopg.pq import Format
 from psycopg.types.numeric import Int8BinaryDumper, NumericBinaryLoader
 
-from lshdb.storage.dialects.run_tables import BAND_SQL, NOT_CONTENT_SQL, RunTables
+from lshdb.storage.dialects.base import BAND_SQL, NOT_CONTENT_SQL, RunTables
 
 if TYPE_CHECKING:
     from lshdb.storage.dialects.postgresql.postgres_session import PostgresSession

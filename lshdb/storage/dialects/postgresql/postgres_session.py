@@ -29,9 +29,8 @@ import numpy as np
 import psycopg
 from numpy.typing import NDArray
 
-from lshdb.storage.dialects.base import NUMBERS, Database, Session
+from lshdb.storage.dialects.base import NUMBERS, Answer, Database, Session
 from lshdb.storage.dialects.postgresql.postgres_runs import PostgresRunTables
-from lshdb.storage.dialects.reader import Answer
 
 if TYPE_CHECKING:
     from lshdb.storage.dialects.postgresql.postgres_database import PostgresDatabase

@@ -29,9 +29,8 @@ from lshdb.errors import (
     ParameterError,
     system_hint,
 )
-from lshdb.storage.dialects.base import Database, Session
+from lshdb.storage.dialects.base import Database, GuardedReader, Reader, Session
 from lshdb.storage.dialects.database_urls import hide_passwords
-from lshdb.storage.dialects.reader import GuardedReader, Reader
 from lshdb.storage.dialects.sqlite.connections import (
     SUFFIXES,
     WriterConnection,

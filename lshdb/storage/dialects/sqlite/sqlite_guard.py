@@ -29,7 +29,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lshdb.cancel import dropped
-from lshdb.storage.dialects.reader import GuardedReader, TimedOut
+from lshdb.storage.dialects.base import GuardedReader, TimedOut
 
 __all__ = ["LONGEST_VALUE", "SqliteGuardedReader"]
 

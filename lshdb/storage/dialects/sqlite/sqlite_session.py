@@ -22,8 +22,15 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from lshdb.storage.dialects.base import NUMBERS, Database, Session
-from lshdb.storage.dialects.run_tables import BAND_SQL, BUCKET_SQL, NOT_CONTENT_SQL, RunTables
+from lshdb.storage.dialects.base import (
+    BAND_SQL,
+    BUCKET_SQL,
+    NOT_CONTENT_SQL,
+    NUMBERS,
+    Database,
+    RunTables,
+    Session,
+)
 from lshdb.storage.dialects.sqlite.connections import copy_database
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from lshdb.storage.dialects.run_tables import BAND_SQL, BUCKET_SQL, NOT_CONTENT_SQL
+from lshdb.storage.dialects.base import BAND_SQL, BUCKET_SQL, NOT_CONTENT_SQL
 from lshdb.storage.dialects.sqlite.frozen_schemas import FROZEN
 
 __all__ = ["REVISION_TABLE", "Objects", "foreign_object", "own_objects", "words_of"]
