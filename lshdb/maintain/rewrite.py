@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.disksort.sorted_keys import KeyColumns
+from lshdb.disksort.sorted_numbers import KeyColumns
 from lshdb.errors import ParameterError
 from lshdb.ingest.reindex import changed_params
 from lshdb.params.index_params import IndexParams

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
-from lshdb.disksort.pair_counts import PairCounts
+from lshdb.disksort.sorted_numbers import PairCounts
 from lshdb.params.index_params import IndexParams
 from lshdb.search.candidates import Candidates, LeftOut, RowSource, candidates
 from lshdb.search.components import component_roots
@@ -35,7 +35,6 @@ from lshdb.storage.tables.edges import Edges
 from lshdb.storage.transactions.snapshot import Snapshot
 
 __all__ = ["HotBuckets", "check_exactly", "find_links"]
-
 
 _REMEMBERED = 500_000
 

@@ -17,7 +17,7 @@ import pytest
 
 from lshdb import DamageError, Index, SignaturesElsewhereError, TextNotStoredError
 from lshdb.cli._group import COMMANDS, cli
-from lshdb.disksort import pair_counts
+from lshdb.disksort import sorted_numbers
 from lshdb.exchange import exporter
 from lshdb.search import candidates, verified_pairs
 from lshdb.search.verification import signed_anew
@@ -122,17 +122,17 @@ def test_pairs(
 
 def test_pairs_that_do_not_fit_into_memory(hosts: Pair_, monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = hosts()
-    monkeypatch.setattr(pair_counts, "_BYTES_A_PAIR", 2**12)
-    monkeypatch.setattr(pair_counts, "_LEAST_BLOCK", 7)
+    monkeypatch.setattr(sorted_numbers, "_BYTES_A_PAIR", 2**12)
+    monkeypatch.setattr(sorted_numbers, "_LEAST_BLOCK", 7)
     monkeypatch.setattr(candidates, "BLOCK_PAIRS", 100)
     spilt: list[int] = []
-    spill = pair_counts.PairCounts._spill
+    spill = sorted_numbers.PairCounts._spill
 
-    def counted(self: pair_counts.PairCounts) -> None:
+    def counted(self: sorted_numbers.PairCounts) -> None:
         spilt.append(self._n_held)
         spill(self)
 
-    monkeypatch.setattr(pair_counts.PairCounts, "_spill", counted)
+    monkeypatch.setattr(sorted_numbers.PairCounts, "_spill", counted)
     assert pair_set(there, verify="none", memory=2**20) == pair_set(here, verify="none")
     assert len(spilt) > 1
 
