@@ -31,7 +31,7 @@ from lshdb.search.verification import estimate
 from lshdb.search.verified_pairs import check_exactly
 from lshdb.signatures.banding import bucket_keys, compare_rows
 from lshdb.signatures.family import Family
-from lshdb.storage.runs.postings import Buckets
+from lshdb.storage.runs.posting_runs import Buckets
 from lshdb.storage.tables.edges import Edges, EdgeState
 from lshdb.storage.transactions.snapshot import Snapshot
 

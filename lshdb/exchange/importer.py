@@ -30,16 +30,21 @@ from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.place.own_files import open_given
 from lshdb.storage.rowfiles.layouts import row_layouts
 from lshdb.storage.store import Store
-from lshdb.storage.tables import load as loading
 from lshdb.storage.tables.bodies import hash_body, raw_body
 from lshdb.storage.tables.edges import EdgeState
+from lshdb.storage.transactions.changes import (
+    load_batches,
+    load_clusters,
+    load_documents,
+    load_edges,
+    load_releases,
+)
 from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.writer import Writer
 from lshdb.threads import collector_paused
 
 __all__ = ["import_export", "read_array"]
-
 
 _HINT = "export the index again, or use another copy"
 
@@ -125,10 +130,10 @@ def import_export(
         _load_rows(writer, source.row_blocks(params))
         _load_documents(writer, source, params, callers_function(on_progress))
         with writer.transaction() as transaction:
-            loading.load_releases(transaction, source.rows("releases"))
+            load_releases(transaction, source.rows("releases"))
             for rows in _cut(source.rows("edges")):
-                loading.load_edges(transaction, rows)
-            loading.load_clusters(transaction, list(source.rows("clusters")), edges)
+                load_edges(transaction, rows)
+            load_clusters(transaction, list(source.rows("clusters")), edges)
         with writer.transaction() as transaction:
             if manifest.counts["postings"]:
                 transaction.runs.load(source.postings(params))
@@ -260,7 +265,7 @@ def _load_documents(
     on_progress: Callable[[int], None] | None,
 ) -> None:
     with writer.transaction() as transaction:
-        loading.load_batches(transaction, source.rows("batches"))
+        load_batches(transaction, source.rows("batches"))
     n_signatures, done = source.manifest.counts["signatures"], 0
     path = source.folder / source.files()[0]
     for batch in _batches(source.documents()):
@@ -281,7 +286,7 @@ def _load_documents(
         with collector_paused(), writer.transaction() as transaction:
             if params.keeps_vectors:
                 _check_vectors(path, transaction.snapshot, rows)
-            loading.load_documents(transaction, rows, bodies)
+            load_documents(transaction, rows, bodies)
         done += len(rows)
         if on_progress is not None:
             on_progress(done)

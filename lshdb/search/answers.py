@@ -26,8 +26,7 @@ from lshdb.signatures.banding import bucket_keys
 from lshdb.signatures.family import Family, Point
 from lshdb.storage.store import Store
 from lshdb.storage.transactions.diagnosis import callers_items
-from lshdb.storage.transactions.query_answer import QuerySnapshot
-from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.snapshot import QuerySnapshot, Snapshot
 from lshdb.threads import choose_workers, in_chunks, work_ahead
 from lshdb.tokenizers import UnsplitTextError
 

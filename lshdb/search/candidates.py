@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from lshdb.arrays import distinct
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.banding import bands_of, bucket_keys, compare_rows, key_ranges
-from lshdb.storage.runs.postings import Buckets
+from lshdb.storage.runs.posting_runs import Buckets
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.threads import work_ahead
 

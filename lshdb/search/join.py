@@ -32,7 +32,7 @@ from lshdb.search.points import points_of
 from lshdb.search.verification import asked_level, choose_method, estimate, level_of
 from lshdb.signatures.banding import bands_of, compare_rows
 from lshdb.signatures.family import Family, Point
-from lshdb.storage.runs.postings import Buckets
+from lshdb.storage.runs.posting_runs import Buckets
 from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot
 

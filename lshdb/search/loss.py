@@ -38,7 +38,7 @@ from lshdb.search.verification import estimate, level_of, signed_anew
 from lshdb.search.verified_pairs import check_exactly
 from lshdb.signatures.banding import bucket_keys, compare_rows, key_ranges, matching_bands
 from lshdb.signatures.family import Family
-from lshdb.storage.runs.postings import Buckets
+from lshdb.storage.runs.posting_runs import Buckets
 from lshdb.storage.store import Store
 from lshdb.storage.tables.edges import Edges, EdgeState, EdgeTables
 from lshdb.storage.transactions.snapshot import Snapshot

@@ -10,7 +10,7 @@ import numpy as np
 
 from lshdb.errors import DamageError
 from lshdb.signatures.family import Family, Point
-from lshdb.storage.transactions.query_answer import QuerySnapshot
+from lshdb.storage.transactions.snapshot import QuerySnapshot
 
 __all__ = ["Points", "TextPoints", "VectorPoints", "points_of"]
 

@@ -23,10 +23,9 @@ from lshdb.search.verification import (
 from lshdb.signatures.banding import bucket_keys, compare_rows
 from lshdb.signatures.family import Family, Point
 from lshdb.storage.tables.records import StoredDocument
-from lshdb.storage.transactions.query_answer import QuerySnapshot
+from lshdb.storage.transactions.snapshot import QuerySnapshot
 
 __all__ = ["Hit", "Searcher"]
-
 
 _CANDIDATES = 16_384
 """Candidates of a query compared at a time; bounds the memory for their rows."""

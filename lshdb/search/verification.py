@@ -46,7 +46,7 @@ from lshdb.search.points import points_of
 from lshdb.signatures.banding import Overlap
 from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
-from lshdb.storage.transactions.query_answer import QuerySnapshot
+from lshdb.storage.transactions.snapshot import QuerySnapshot
 
 __all__ = [
     "MEMORY",
@@ -62,7 +62,6 @@ __all__ = [
     "prefilter",
     "signed_anew",
 ]
-
 
 METHODS = ("none", "signature", "exact")
 MEMORY = 256 * 2**20

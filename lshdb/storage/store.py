@@ -38,18 +38,18 @@ from lshdb.storage.place.consistency import agreed_params
 from lshdb.storage.place.creation import Creation
 from lshdb.storage.place.directory import Description, IndexDirectory, utf8_path
 from lshdb.storage.place.lock import WriterLock
-from lshdb.storage.place.remote import generation_of, is_settled
 from lshdb.storage.place.salvage import state_is_sound
 from lshdb.storage.rowfiles.generations import (
     FIRST_NAME,
     Generation,
     clear_generations,
+    generation_of,
     is_generation,
+    is_settled,
 )
 from lshdb.storage.rowfiles.layouts import described_layouts
 from lshdb.storage.transactions.diagnosis import damage_behind
-from lshdb.storage.transactions.query_answer import QueryAnswer, QuerySnapshot
-from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.snapshot import QueryAnswer, QuerySnapshot, Snapshot
 
 __all__ = ["Readers", "Store"]
 

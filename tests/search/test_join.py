@@ -22,7 +22,7 @@ from lshdb import (
     TextNotStoredError,
     Tokenizer,
 )
-from lshdb.storage.runs import postings as postings_module
+from lshdb.storage.runs import posting_runs
 from tests.brute import jaccard, shingle_set
 from tests.conftest import family_corpus
 
@@ -127,7 +127,7 @@ def test_blocks_of_any_size(
     postings: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(postings_module, "_POSTINGS", postings)
+    monkeypatch.setattr(posting_runs, "_POSTINGS", postings)
     monkeypatch.setattr("lshdb.search.join._BLOCK_PAIRS", 3)
     monkeypatch.setattr("lshdb.search.join._EXACT_PAIRS", 2)
     parameters = {"bands": 8, "rows": 1, "threshold": 0.5}
@@ -154,7 +154,7 @@ def test_buckets_come_whole_once_and_in_order(
     for key, one in index.sql("SELECT bucket_key, signature_id FROM posting").rows:
         expected.setdefault(int(key), []).append(int(one))  # type: ignore[call-overload]
     for postings in (1, 3, 100, 65_536):
-        monkeypatch.setattr(postings_module, "_POSTINGS", postings)
+        monkeypatch.setattr(posting_runs, "_POSTINGS", postings)
         assert _buckets(index) == {key: sorted(ids) for key, ids in expected.items()}
 
 

@@ -20,16 +20,20 @@ from lshdb.signatures.family import Family
 from lshdb.storage.place.salvage import keys_by_index, salvaged, sound_rows
 from lshdb.storage.rowfiles.generations import Generation
 from lshdb.storage.tables.bodies import plain_tokens, plain_vector
-from lshdb.storage.tables.document_rows import BATCH_COLUMNS, DOCUMENT_COLUMNS
-from lshdb.storage.tables.load import load_batches
-from lshdb.storage.tables.records import StoredDocument, row_checksum, timestamp, timestamp_after
-from lshdb.storage.transactions.changes import WriteTransaction
+from lshdb.storage.tables.records import (
+    BATCH_COLUMNS,
+    DOCUMENT_COLUMNS,
+    StoredDocument,
+    row_checksum,
+    timestamp,
+    timestamp_after,
+)
+from lshdb.storage.transactions.changes import WriteTransaction, load_batches
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.writer import Writer
 from lshdb.threads import collector_paused
 
 __all__ = ["History", "Rebuild"]
-
 
 _BATCH_COLUMNS = BATCH_COLUMNS.split(", ")
 

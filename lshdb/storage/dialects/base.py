@@ -44,7 +44,6 @@ __all__ = [
     "run_table",
 ]
 
-
 _FEW_VALUES = 8
 
 NUMBERS = {

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["copy_index", "replace_database", "replace_rows", "transfer_rows"]
 
-
 _POSTINGS = 500_000
 
 

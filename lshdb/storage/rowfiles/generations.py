@@ -8,6 +8,13 @@ Rows below the committed count never change. To lose rows, a file is rewritten u
 and the commit that refers to it makes it the index's. Files with other names come from a writer
 that was killed before its commit, or before it could remove what its commit had replaced; the next
 writer removes them.
+
+The database may lie outside the index directory. Then other hosts may have their own directories
+for the same index, with nothing but ``index.toml`` in them. Rows are on the host that writes; what
+SQL alone can answer is answered anywhere. Decided here, and nowhere else: signatures lie elsewhere
+if the database is not inside the index directory and the file that the committed state names is
+missing. If the database lies inside, a missing file is damage. The vector file lies where the
+signature file does; if only one of the two is there, that is damage, too.
 """
 
 from __future__ import annotations
@@ -20,12 +27,21 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from lshdb.errors import DamageError
+from lshdb.errors import DamageError, SignaturesElsewhereError
+from lshdb.storage.dialects.base import Database
 from lshdb.storage.place.directory import sync_directory
 from lshdb.storage.rowfiles.layouts import Block, RowLayout, StoredBlock, block_rows, extend_blocks
 from lshdb.storage.rowfiles.row_file import RowFile
 
-__all__ = ["FIRST_NAME", "Generation", "clear_generations", "is_generation"]
+__all__ = [
+    "FIRST_NAME",
+    "Generation",
+    "OutlyingFile",
+    "clear_generations",
+    "generation_of",
+    "is_generation",
+    "is_settled",
+]
 
 FIRST_NAME = "signatures.npy"
 """Name of the signature file of a new index."""
@@ -182,3 +198,60 @@ def clear_generations(current: Generation) -> None:
                 with contextlib.suppress(OSError):
                     if RowFile(path, file.layout).is_own():
                         path.unlink()
+
+
+def generation_of(
+    directory: Path, name: str, layouts: Sequence[RowLayout], database: Database
+) -> Generation:
+    """Return the row files; they may be on another host if the database is outside the directory.
+
+    Parameters
+    ----------
+    directory : Path
+    name : str
+        Name of the signature file.
+    layouts : sequence of RowLayout
+    database : Database
+    """
+    kind = RowFile if database.lies_in(directory) else OutlyingFile
+    return Generation(directory, name, layouts, kind=kind)
+
+
+def is_settled(generation: Generation | None) -> bool:
+    """Return whether the files are recognised as the index's, or known to be on another host."""
+    if generation is None or generation.is_recognised:
+        return generation is not None
+    file = generation.signatures
+    return isinstance(file, OutlyingFile) and not file.is_here()
+
+
+class OutlyingFile(RowFile):
+    """A signature file of an index whose database lies outside its directory."""
+
+    def open(self) -> int:
+        """Open the file for reading, once.
+
+        Raises
+        ------
+        SignaturesElsewhereError
+            It is not there.
+        LshdbError, DamageError
+            It may not, or cannot, be read.
+        """
+        try:
+            return super().open()
+        except FileNotFoundError as error:
+            raise SignaturesElsewhereError(
+                f"this needs the signatures, and {self.path} is not there: it lies on the host "
+                "that writes the index",
+                hint="run it on that host; query and pairs with --verify none or exact, show, sql, "
+                "stats and others work without the signatures: see lshdb guide elsewhere",
+            ) from error
+
+    def is_here(self) -> bool:
+        """Return whether the file is there."""
+        try:
+            self.open()
+        except SignaturesElsewhereError:
+            return False
+        return True

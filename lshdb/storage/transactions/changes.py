@@ -2,6 +2,9 @@
 
 Made by ``writer.py``, which commits it. Rows that say what a document is are sealed with a
 checksum as they are written.
+
+The functions ``load_...`` put the rows of an exported or damaged index into a new one, as they
+were. Only what is specific to the new index is computed: checksums, runs, bucket sizes.
 """
 
 from __future__ import annotations
@@ -19,14 +22,22 @@ from lshdb.errors import DamageError
 from lshdb.storage.rowfiles.layouts import StoredBlock, block_rows, cover, extend_blocks
 from lshdb.storage.runs.posting_runs import PostingRuns
 from lshdb.storage.store import Store
-from lshdb.storage.tables.edges import EdgeTables
+from lshdb.storage.tables.bodies import pack_body
+from lshdb.storage.tables.edges import Edges, EdgeState, EdgeTables
 from lshdb.storage.tables.records import StoredDocument, row_checksum, verified_row, with_checksums
 from lshdb.storage.transactions.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-__all__ = ["WriteTransaction"]
+__all__ = [
+    "WriteTransaction",
+    "load_batches",
+    "load_clusters",
+    "load_documents",
+    "load_edges",
+    "load_releases",
+]
 
 MANY_DOCUMENTS = 5_000
 """A batch with this many rows is worth preparing large statements for."""
@@ -269,3 +280,45 @@ class WriteTransaction:
         checksum = row_checksum(row[:-1])
         if checksum != row[-1]:
             self.execute(f"UPDATE {table} SET checksum = ? WHERE {condition}", (checksum,))
+
+
+def load_batches(transaction: WriteTransaction, rows: Iterable[tuple[Any, ...]]) -> None:
+    """Insert rows of ``batch``, all columns except the checksum."""
+    from lshdb.storage.tables.schema import batch
+
+    names = batch.columns.keys()
+    transaction.session.insert_rows(batch.name, names, with_checksums(rows))
+
+
+def load_documents(
+    transaction: WriteTransaction,
+    rows: Sequence[tuple[Any, ...]],
+    bodies: Iterable[tuple[int, str, bytes]],
+) -> None:
+    """Insert rows of ``document``, all but the checksum, and (doc_id, form, raw body)."""
+    transaction.insert_documents(rows)
+    transaction.put_bodies((doc_id, form, pack_body(raw)) for doc_id, form, raw in bodies)
+
+
+def load_releases(transaction: WriteTransaction, rows: Iterable[tuple[Any, ...]]) -> None:
+    """Insert rows of ``signature_release``."""
+    names = ("release_id", "signature_id", "batch_id")
+    transaction.session.insert_rows("signature_release", names, rows)
+
+
+def load_edges(transaction: WriteTransaction, rows: Sequence[tuple[int, int, float, str]]) -> None:
+    """Insert edges: signature1, signature2, similarity, method."""
+    for method in sorted({row[3] for row in rows}):
+        left, right, similarities = zip(*(row[:3] for row in rows if row[3] == method), strict=True)
+        edges = Edges(np.array(left), np.array(right), np.array(similarities))
+        transaction.edges.put_edges(edges, method)
+
+
+def load_clusters(
+    transaction: WriteTransaction, members: Sequence[tuple[int, int]], state: EdgeState | None
+) -> None:
+    """Insert (signature_id, label), and how far edges and clusters are up to date."""
+    flat = np.array(members, dtype=np.int64).reshape(-1, 2)
+    transaction.edges.put_members(flat[:, 0], flat[:, 1])
+    if state is not None:
+        transaction.edges.put_state(state)

@@ -52,7 +52,6 @@ __all__ = [
     "use_plain_values",
 ]
 
-
 _KEPT = frozenset(
     {
         "bool", "bytea", "char", "bpchar", "varchar", "text", "name", "unknown", "float4", "float8",
