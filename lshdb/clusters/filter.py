@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from lshdb.clusters.deduplication import Decisions, check_keep, check_new, decide, new_from
 from lshdb.clusters.listing import StoredAnswer
 from lshdb.documents import check_document_limit
-from lshdb.documents.formats.raw_lines import RawLine, key_of, read_raw_lines
+from lshdb.documents.document import printable
+from lshdb.documents.formats.jsonl import RawLine, key_of, read_raw_lines
 from lshdb.documents.formats.recognition import HEAD, is_delimited, look_at
 from lshdb.documents.io.sources import STDIN
-from lshdb.documents.printable import printable
 from lshdb.errors import InputError, ParameterError
 from lshdb.search.handle import Handle
 from lshdb.signatures.family import Family

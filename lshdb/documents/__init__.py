@@ -11,8 +11,13 @@ from lshdb.documents.document import (
     validate_key,
 )
 from lshdb.documents.io.sources import FORMATS as INPUT_FORMATS
-from lshdb.documents.preview import Peek, peek_documents
-from lshdb.documents.read import MAX_DOCUMENT_BYTES, check_document_limit, read_documents
+from lshdb.documents.read import (
+    MAX_DOCUMENT_BYTES,
+    Peek,
+    check_document_limit,
+    peek_documents,
+    read_documents,
+)
 
 __all__ = [
     "INPUT_FORMATS",

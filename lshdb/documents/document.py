@@ -1,4 +1,4 @@
-"""Documents, rejected input, and the rules for keys and bodies.
+"""What every reader shares: documents and rejections, fields, rules for keys, words for messages.
 
 A reader yields a ``Document``, or a ``Rejected`` with the reason. A source that cannot be read to
 its end raises ``BrokenSourceError``, which this package catches and never lets out.
@@ -8,31 +8,40 @@ holds no NUL, which PostgreSQL's text refuses. Keys and texts hold no lone surro
 carry them and no shingle hash is defined for them. A text may hold NUL. Nothing is trimmed or
 normalised: two keys are the same only if they are the same characters.
 
-The checks return reasons and do not raise, because a bad document is counted and skipped.
+The checks return reasons and do not raise, because a bad document is counted and skipped. Nothing
+from the input reaches a message unchanged: control characters, lone surrogates and bytes of a file
+name that are not UTF-8 are shown as escapes, and lists are cut short.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsFloat, TypeAlias
 
 from lshdb.arguments import lone_surrogate, validate_body
-from lshdb.errors import InputError
+from lshdb.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "BODIES",
     "MAX_KEY_BYTES",
     "Body",
     "BrokenSourceError",
     "DamagedDataError",
     "Document",
+    "Fields",
     "Given",
     "Rejected",
     "given_document",
+    "json_kind",
+    "printable",
+    "shown_names",
+    "system_reason",
     "validate_body",
     "validate_key",
 ]
@@ -165,3 +174,141 @@ def validate_key(key: str) -> str | None:
     if size > MAX_KEY_BYTES:
         return f"the key has {size:,} bytes in UTF-8, at most {MAX_KEY_BYTES:,} are allowed"
     return None
+
+
+BODIES = ("text", "weights", "vector", "bits")
+"""The kinds of bodies; a metric requires one of them (``lshdb.params.metrics``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """What the caller says about fields, columns and arrays; None for what is left open.
+
+    Attributes
+    ----------
+    key, text, vector : str or None
+        Names of the fields that hold the key, the text or the weights, and the vector or the bits.
+    body : str or None
+        The kind of bodies to read, one of ``BODIES``.
+    keys : path-like or None
+        A side file with the keys.
+    dim : int or None
+        Numbers, or bits, that each vector must have, if known.
+    """
+
+    key: str | None = None
+    text: str | None = None
+    vector: str | None = None
+    body: str | None = None
+    keys: str | os.PathLike[str] | None = None
+    dim: int | None = None
+
+    def refuse_columns(self, n_columns: int) -> str | None:
+        """Return why an array of ``n_columns`` cannot hold the vectors; None if it may."""
+        if self.dim is None or n_columns == self.dim:
+            return None
+        if self.body != "bits":
+            return f"holds vectors of {n_columns:,} numbers, expected {self.dim:,}"
+        n_bytes = -(-self.dim // 8)
+        if n_columns == n_bytes:
+            return None
+        return (
+            f"holds rows of {n_columns:,}, expected {self.dim:,} bits, or {n_bytes:,} bytes of "
+            "packed bits"
+        )
+
+    @property
+    def key_name(self) -> str:
+        """The field that holds the key."""
+        return "id" if self.key is None else self.key
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether bodies are vectors or bits."""
+        return self.body in ("vector", "bits") or (self.body is None and self.vector is not None)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether all bodies are texts or tokens."""
+        return self.body != "weights" and not self.is_dense
+
+    @property
+    def bodies(self) -> tuple[str, ...]:
+        """The fields that may hold the body; the first one present counts."""
+        if self.is_dense:
+            return (self.vector or "vector",)
+        if self.body == "weights" and self.text is None:
+            return ("text", "weights")
+        return ("text" if self.text is None else self.text,)
+
+    def check(self) -> None:
+        """Refuse options that contradict one another.
+
+        Raises
+        ------
+        ParameterError
+        """
+        if self.body is not None and self.body not in BODIES:
+            raise ParameterError(f"body is {self.body!r}, expected one of {', '.join(BODIES)}")
+        if self.is_dense and self.text is not None:
+            raise ParameterError(
+                "text_field is for texts, but vectors are expected",
+                hint="name the field of the vectors with --vector-field",
+            )
+        if not self.is_dense and self.vector is not None:
+            raise ParameterError(
+                f"vector_field is for vectors and bits, but {self.body} is expected",
+                hint="name the field with --text-field",
+            )
+
+
+_NAMES_SHOWN = 8
+_NAME_WIDTH = 40
+
+
+def printable(text: str) -> str:
+    """Return the text with every character that does not print as an escape; for file names."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that os.fsdecode could not decode
+        return f"\\x{code - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def shown_names(names: Iterable[str]) -> str:
+    """Return field names as a short list: ``'a', 'b' and 3 more``."""
+    every = list(names)
+    if not every:
+        return "none"
+    shown = ", ".join(repr(_shortened(name)) for name in every[:_NAMES_SHOWN])
+    more = len(every) - _NAMES_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _NAME_WIDTH else name[: _NAME_WIDTH - 3] + "..."
+
+
+def json_kind(value: object) -> str:
+    """Return JSON's name for a value, with its article."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, int):
+        return "an integer"
+    if isinstance(value, float):
+        return "a number that is not a 64-bit integer"
+    if isinstance(value, str):
+        return "a string"
+    return "an array" if isinstance(value, list) else "an object"
+
+
+def system_reason(error: OSError) -> str:
+    """Return the system's text for an error, without the path."""
+    return error.strerror or str(error) or type(error).__name__

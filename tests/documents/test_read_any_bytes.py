@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from lshdb import InputError
 from lshdb.documents import Document, read_documents, validate_body, validate_key
-from lshdb.documents.io.lines import TooLong, split_lines
+from lshdb.documents.io.streams import TooLong, split_lines
 
 if sys.version_info >= (3, 14):
     from compression import zstd

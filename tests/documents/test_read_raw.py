@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lshdb.documents.formats.raw_lines import _pieces, read_raw_lines
+from lshdb.documents.formats.jsonl import _pieces, read_raw_lines
 
 CONTENT = st.lists(st.sampled_from([b"a", b"\n", b"bc", b"\r\n", b"{}", b"x" * 40])).map(b"".join)
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import lshdb.documents.formats.npy as npy
+import lshdb.documents.formats.rows as array_rows
 from lshdb import Document, InputError, ParameterError, read_documents
 from lshdb.documents import peek_documents
 from tests.documents.conftest import peak
@@ -60,8 +60,8 @@ def test_versions_of_the_format(version: Any, tmp_path: Path, read: Read) -> Non
 def test_any_number_of_blocks(
     shape: Any, order: Any, tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(npy, "BLOCK_BYTES", 64)
-    monkeypatch.setattr(npy, "SCATTERED_BYTES", 64)
+    monkeypatch.setattr(array_rows, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(array_rows, "SCATTERED_BYTES", 64)
     array = np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape).copy(order=order)
     documents, rejected = read(saved(tmp_path / "v.npy", array))
     assert rejected == [] and np.array_equal(rows(documents), array)
@@ -86,7 +86,7 @@ def test_from_standard_input_a_pipe_and_compressed(
 def test_fortran_order_from_a_pipe_must_fit(
     read_bytes: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(npy, "SCATTERED_BYTES", 191)
+    monkeypatch.setattr(array_rows, "SCATTERED_BYTES", 191)
     content = saved(tmp_path / "v.npy", NUMBERS.copy(order="F")).read_bytes()
     documents, (rejected,) = read_bytes(content, input_format="npy")
     assert documents == []
@@ -185,7 +185,7 @@ def test_shapes_that_no_file_has(shape: Any, order: bool, tmp_path: Path, read: 
 def test_a_cut_file_gives_its_whole_rows(
     suffix: str, tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(npy, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(array_rows, "BLOCK_BYTES", 64)
     content = saved(tmp_path / "v.npy", NUMBERS).read_bytes()[:-40]
     path = tmp_path / f"v.npy{suffix}"
     path.write_bytes(gzip.compress(content) if suffix else content)
@@ -498,7 +498,7 @@ def test_a_stream_is_seen_and_given_again() -> None:
 def test_a_look_holds_a_bounded_number_of_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lshdb.documents.preview._HELD_BYTES", 100)
+    monkeypatch.setattr("lshdb.documents.read._HELD_BYTES", 100)
     path = saved(tmp_path / "v.npy", NUMBERS)
     assert len(peek_documents([path], body="vector")[0].bodies) == 3
     path.rename(tmp_path / "v")
@@ -524,7 +524,7 @@ def test_memory_does_not_grow_with_the_file(kind: str, tmp_path: Path) -> None:
             with open(file, "wb") as out:
                 out.write(headed((n, 4000), order=kind == "F"))
                 out.truncate(out.tell() + n * 16_000)  # 160 MB, a hole in the file
-    bound = 4 * npy.SCATTERED_BYTES if kind == "F" else 16 * 2**20
+    bound = 4 * array_rows.SCATTERED_BYTES if kind == "F" else 16 * 2**20
     assert peak(path, 10_000) - peak(small, 10) < bound
 
 

@@ -15,9 +15,8 @@ from collections.abc import Iterable, Iterator
 from operator import itemgetter
 
 from lshdb.disksort.sorted_rows import Scratch
-from lshdb.documents.document import Document, Rejected, validate_key
-from lshdb.documents.io.lines import TooLong, split_lines
-from lshdb.documents.printable import printable
+from lshdb.documents.document import Document, Rejected, printable, validate_key
+from lshdb.documents.io.streams import TooLong, split_lines
 from lshdb.shingling import split_url
 
 __all__ = ["UrlGroups", "host_key"]

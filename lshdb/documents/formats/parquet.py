@@ -19,14 +19,15 @@ import numpy as np
 from lshdb.documents.document import (
     BrokenSourceError,
     Document,
+    Fields,
     Rejected,
+    printable,
+    shown_names,
     validate_body,
     validate_key,
 )
-from lshdb.documents.formats.fields import Fields
-from lshdb.documents.formats.row_keys import RowKey, side_keys
+from lshdb.documents.formats.rows import NO_KEY, RowKey, side_keys
 from lshdb.documents.io.streams import load_arrow
-from lshdb.documents.printable import printable, shown_names
 
 __all__ = ["read_parquet"]
 
@@ -76,14 +77,11 @@ def read_parquet(
                 keys = _keys(batch.column(columns[1])) if beside is None else beside
                 for body in bodies:
                     source = f"{name}: row {row}"
-                    yield _item(next(keys, _NO_KEY), body, source, limit, is_text=fields.is_text)
+                    yield _item(next(keys, NO_KEY), body, source, limit, is_text=fields.is_text)
                     row += 1
     except (arrow.ArrowException, OSError, ValueError, OverflowError) as error:
         reason = printable(str(error).partition("\n")[0])[:200]
         raise BrokenSourceError(f"cannot be read as Parquet: {reason}, in row {row:,}") from error
-
-
-_NO_KEY = RowKey("", "the row has no key; the file of keys has changed")
 
 
 def _columns(arrow: Any, schema: Any, fields: Fields) -> list[str]:

@@ -8,10 +8,10 @@ A file of its own, as every format has one.
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 
 from lshdb.documents.document import BrokenSourceError, Document, Rejected, validate_key
-from lshdb.documents.io.lines import BOM
 
 __all__ = ["read_plaintext"]
 
@@ -50,12 +50,12 @@ def read_plaintext(
     try:
         for chunk in chunks:
             content += chunk
-            if len(content) > limit + len(BOM):
+            if len(content) > limit + len(BOM_UTF8):
                 break
     except BrokenSourceError as error:
         error.line = content.count(b"\n") + 1
         raise
-    skipped = len(BOM) if content.startswith(BOM) else 0
+    skipped = len(BOM_UTF8) if content.startswith(BOM_UTF8) else 0
     del content[:skipped]
     if len(content) > limit:
         yield Rejected(name, f"the text has more bytes than the limit of {limit:,}")

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import os
 import re
+from codecs import BOM_UTF8
 from typing import NamedTuple
-
-from lshdb.documents.io.lines import BOM
 
 __all__ = ["HEAD", "Look", "by_name", "is_delimited", "look_at"]
 
@@ -165,7 +164,7 @@ def look_at(head: bytes) -> Look | None:
     for pattern, look in _MAGIC:
         if pattern.match(head):
             return look
-    start = head.removeprefix(BOM).lstrip()
+    start = head.removeprefix(BOM_UTF8).lstrip()
     for pattern, look in _RECORDS:
         if pattern.match(start):
             return look

@@ -16,26 +16,29 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import IO, Any, BinaryIO
+from typing import IO, BinaryIO
 
-from lshdb.documents.document import BrokenSourceError, Document, Rejected
-from lshdb.documents.formats.fields import Fields
-from lshdb.documents.formats.npy import (
+from lshdb.documents.document import (
+    BrokenSourceError,
+    Document,
+    Fields,
+    Rejected,
+    shown_names,
+    system_reason,
+)
+from lshdb.documents.formats.rows import (
     ArrayHeader,
     ByteStream,
-    read_blocks,
-    read_header,
-    vector_fault,
-)
-from lshdb.documents.formats.row_keys import (
     RowKey,
     array_keys,
+    given_keys,
     key_fault,
-    numbered_keys,
-    side_keys,
+    read_blocks,
+    read_header,
+    row_documents,
+    vector_fault,
 )
 from lshdb.documents.io.streams import CHUNK
-from lshdb.documents.printable import shown_names, system_reason
 
 __all__ = ["read_npy", "read_npz"]
 
@@ -128,30 +131,6 @@ def read_npz(
         if keys is None:
             keys = given_keys(fields, prefix, header.shape[0])
         yield from row_documents(read_blocks(header, data), keys, name=name)
-
-
-def given_keys(fields: Fields, prefix: str, n_rows: int) -> Iterator[RowKey]:
-    """Return keys from the side file, or else row numbers."""
-    return numbered_keys(prefix) if fields.keys is None else side_keys(fields.keys, n_rows)
-
-
-def row_documents(
-    blocks: Iterable[Iterable[Any]], keys: Iterator[RowKey], *, name: str
-) -> Iterator[Document | Rejected]:
-    """Yield one document per row; a row with an unusable key is rejected."""
-    row = 0
-    for block in blocks:
-        for body in block:
-            source = f"{name}: row {row}"
-            key, reason = next(keys, _NO_KEY)
-            row += 1
-            if reason is None:
-                yield Document(key, body, source)
-            else:
-                yield Rejected(source, reason)
-
-
-_NO_KEY = RowKey("", "the row has no key; the file of keys has changed")
 
 
 def _is_array(member: str) -> bool:

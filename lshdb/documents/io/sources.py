@@ -1,4 +1,4 @@
-"""Resolve paths to a list of sources, in order; all are found before the first is read.
+"""Find the sources that paths name, in order; all are found before the first is read.
 
 Decided:
 
@@ -22,6 +22,10 @@ symbolic links to directories: one link to a parent makes it list every file for
 it run for ever. Here ``**`` stands for any number of directories that are not links. A link that a
 plain component matches is followed, as in a shell. Only a component that begins with a dot matches
 names that begin with one. A directory that cannot be listed matches nothing.
+
+:func:`open_single` is for a file that is not a stream of documents. Reading documents goes on with
+the next file after damage. Reading there raises an error instead if the file cannot be read to its
+end: half of it would give an answer that looks complete.
 """
 
 from __future__ import annotations
@@ -29,19 +33,25 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 
-from lshdb.documents.document import BrokenSourceError
+from lshdb.documents.document import BrokenSourceError, printable, system_reason
 from lshdb.documents.formats.recognition import HEAD, Look, by_name, look_at
-from lshdb.documents.io.progress import Progress
-from lshdb.documents.printable import printable, system_reason
 from lshdb.errors import InputError, ParameterError
 
-__all__ = ["FORMATS", "STDIN", "WITH_ROW_KEYS", "Source", "expand_pattern", "find_sources"]
-
+__all__ = [
+    "FORMATS",
+    "STDIN",
+    "WITH_ROW_KEYS",
+    "Source",
+    "expand_pattern",
+    "find_sources",
+    "open_single",
+]
 
 _MAGIC = frozenset("*?[")
 
@@ -261,6 +271,60 @@ def find_sources(
     return sources
 
 
+@contextmanager
+def open_single(
+    path: str | os.PathLike[str], *, input_format: str
+) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """Open exactly one file, plain or compressed, or standard input.
+
+    Parameters
+    ----------
+    path : path-like
+        Plain, ``.gz`` or ``.zst``; ``-`` for standard input.
+    input_format : str
+        One of ``FORMATS``.
+
+    Yields
+    ------
+    str
+        The file's name as messages show it.
+    iterator of bytes
+        Its decompressed chunks.
+
+    Raises
+    ------
+    InputError
+        The path names no file or several, or the file cannot be read to its end; the chunks
+        before that point have been yielded.
+    """
+    from lshdb.documents.io.streams import Progress, chunks_of, open_source
+
+    sources = find_sources([path], input_format=input_format)
+    if len(sources) != 1:
+        found = "holds no file" if not sources else "is more than one file"
+        raise InputError(f"{os.fspath(path)} {found}", hint="name one file at a time")
+    [source] = sources
+    if source.problem is not None:
+        raise InputError(f"{source.name}: {source.problem}")
+    stdin = getattr(sys.stdin, "buffer", None) if source.is_stdin else None
+    if source.is_stdin and (stdin is None or stdin.closed):
+        raise InputError(
+            "standard input is closed", hint="name a file instead of '-', or pipe something in"
+        )
+    try:
+        with (
+            nullcontext(stdin) if stdin is not None else open_source(source) as file,
+            closing(chunks_of(source, file, Progress(None, 0))) as chunks,
+        ):
+            yield source.name, chunks
+    except BrokenSourceError as error:
+        where = "" if error.line is None else f", at about line {error.line}"
+        raise InputError(
+            f"{source.name} {error.reason}{where}; only the part before that was read",
+            hint="restore the file and start again",
+        ) from error
+
+
 def _refuse_other_formats(source: Source) -> None:
     """Refuse a file that looks like a format other than its own.
 
@@ -268,7 +332,7 @@ def _refuse_other_formats(source: Source) -> None:
     ------
     InputError
     """
-    from lshdb.documents.io.streams import chunks_of, open_source
+    from lshdb.documents.io.streams import Progress, chunks_of, open_source
 
     try:
         with open_source(source) as file, closing(chunks_of(source, file, Progress(None, 0))) as it:

@@ -1,4 +1,4 @@
-"""Read an open source as chunks of decompressed bytes, of bounded size, up to the first damage.
+"""Read an open source in bounded memory: chunks of decompressed bytes, and lines cut out of them.
 
 Decided: this module drives the decoders itself. ``gzip.open`` and ``zstd.open`` throw away what
 they have decoded when they meet damage. Every step here is bounded: a chunk that expands a
@@ -14,6 +14,16 @@ that ends the member; the data between the two has been yielded by then.
 A file is one or more gzip members, or Zstandard frames, one after another. Zeros after a gzip
 member are padding; anything else there is damage. An empty file counts as truncated. The decoder
 refuses Zstandard frames that want a window over 128 MiB.
+
+A line ends at a line feed and nowhere else, so that U+2028, form feeds and lone carriage returns
+inside a text do not end it. The limit applies before memory is taken: only the length of an
+over-long line is kept, and reading goes on after its end. A UTF-8 byte order mark is removed at the
+front of a file, and nowhere else.
+
+Progress counts bytes on disk, so a compressed file counts its size from ``stat``. A finished file
+counts in full, even if it was left early or could not be read, so that the last report equals the
+total. A file that has grown since counts no more than its size at the start. Standard input and
+pipes have no size: they count only when nothing else does (total 0).
 """
 
 from __future__ import annotations
@@ -24,29 +34,81 @@ import io
 import os
 import sys
 import zlib
-from collections.abc import Callable, Generator, Iterator
+from codecs import BOM_UTF8
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from lshdb.documents.document import BrokenSourceError, DamagedDataError
-from lshdb.documents.io.progress import Progress
-from lshdb.documents.printable import system_reason
+from lshdb.documents.document import BrokenSourceError, DamagedDataError, system_reason
 
 if TYPE_CHECKING:
     from lshdb.documents.io.sources import Source
 
 __all__ = [
     "CHUNK",
+    "Progress",
+    "TooLong",
     "Watched",
     "chunks_of",
     "decompressed",
     "load_arrow",
     "load_decompressor",
     "open_source",
+    "split_lines",
+    "without_bom",
 ]
-
 
 CHUNK = 2**18
 """The most bytes that one step yields."""
+_COMPRESSED_CHUNK = 2**16
+_PROGRESS_STEP = 2**20
+"""Bytes between two reports within one file."""
+
+
+class Progress:
+    """Progress through several files.
+
+    Parameters
+    ----------
+    callback : callable or None
+        Called with the bytes read so far and the total.
+    total : int
+        Bytes in all; 0 if unknown.
+    """
+
+    __slots__ = ("_at", "_callback", "_done", "_reported", "_size", "_total")
+
+    def __init__(self, callback: Callable[[int, int], None] | None, total: int) -> None:
+        self._callback = callback
+        self._total = total
+        self._done = 0
+        self._size = 0
+        self._at = 0
+        self._reported = 0
+
+    def begin(self, size: int) -> None:
+        """Begin the next file, which has ``size`` bytes."""
+        self._size = size
+        self._at = 0
+
+    def read(self, count: int) -> None:
+        """Add ``count`` bytes that were read from the file."""
+        self._at += count
+        counted = min(self._at, self._size) if self._total else self._at
+        if self._done + counted - self._reported >= _PROGRESS_STEP:
+            self._report(self._done + counted)
+
+    def end(self) -> None:
+        """Finish the file."""
+        self._done += self._size if self._total else self._at
+        if self._done != self._reported:
+            self._report(self._done)
+
+    def _report(self, position: int) -> None:
+        self._reported = position
+        if self._callback is not None:
+            self._callback(position, self._total)
+
 
 _GZIP_WINDOW = 31  # 15 bits of window, plus 16 for the gzip header and its check sum
 
@@ -174,9 +236,6 @@ def _corrupt(error: Exception) -> str:
     if "memory" in detail:
         return "the compressed file cannot be decoded: it asks for a window of more than 128 MiB"
     return f"the compressed file is corrupt ({detail})"
-
-
-_COMPRESSED_CHUNK = 2**16
 
 
 def open_source(source: Source) -> BinaryIO:
@@ -313,3 +372,105 @@ def _bytewise(reader: _Reader, start: int) -> Callable[[], bytes]:
 
     iterator = pieces()
     return lambda: next(iterator, b"")
+
+
+@dataclass(frozen=True, slots=True)
+class TooLong:
+    """Stands for a line over the limit.
+
+    Attributes
+    ----------
+    size : int
+        Bytes of the line, without its line feed.
+    n_quotes : int
+        How many of them are double quotes; the CSV reader needs it to find the record's end.
+    """
+
+    size: int
+    n_quotes: int
+
+
+def without_bom(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the chunks without a byte order mark at their beginning."""
+    iterator = iter(chunks)
+    head = b""
+    for chunk in iterator:
+        head += chunk
+        if len(head) >= len(BOM_UTF8):
+            break
+    head = head.removeprefix(BOM_UTF8)
+    if head:
+        yield head
+    yield from iterator
+
+
+def split_lines(chunks: Iterable[bytes], limit: int) -> Iterator[bytes | TooLong]:
+    """Split at line feeds.
+
+    Parameters
+    ----------
+    chunks : iterable of bytes
+        The content, cut anywhere; a byte order mark at its beginning is skipped.
+    limit : int
+        The longest line, in bytes without its line feed.
+
+    Yields
+    ------
+    bytes or TooLong
+        Each line without its line feed. A last line without one counts if it holds anything.
+
+    Raises
+    ------
+    BrokenSourceError
+        As the chunks raise it, with the line number. The beginning of that line is dropped,
+        because its rest is unknown.
+    """
+    n_ended = 0
+    held = _Held(limit)
+    try:
+        for chunk in without_bom(chunks):
+            pieces = chunk.split(b"\n")
+            rest = pieces.pop()
+            for piece in pieces:
+                n_ended += 1
+                if held.size or len(piece) > limit:
+                    held.add(piece)
+                    yield held.take()
+                else:
+                    yield piece
+            if rest:
+                held.add(rest)
+    except BrokenSourceError as error:
+        error.line = n_ended + 1
+        raise
+    if held.size:
+        yield held.take()
+
+
+class _Held:
+    """The beginning of a line whose end has not come yet; beyond the limit, only its length."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._pieces: list[bytes] = []
+        self._n_quotes = 0
+        self.size = 0
+
+    def add(self, piece: bytes) -> None:
+        self.size += len(piece)
+        self._n_quotes += piece.count(b'"')
+        if self.size > self._limit:
+            self._pieces.clear()
+        else:
+            self._pieces.append(piece)
+
+    def take(self) -> bytes | TooLong:
+        line: bytes | TooLong
+        if self.size > self._limit:
+            line = TooLong(self.size, self._n_quotes)
+        else:
+            line = b"".join(self._pieces)
+        self._pieces.clear()
+        self._n_quotes = 0
+        self.size = 0
+        return line
