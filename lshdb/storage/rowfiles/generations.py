@@ -27,7 +27,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from lshdb.errors import DamageError, SignaturesElsewhereError
+from lshdb.errors import DamageError, SignaturesElsewhereError, TextNotStoredError
 from lshdb.storage.dialects.base import Database
 from lshdb.storage.place.directory import sync_directory
 from lshdb.storage.rowfiles.layouts import Block, RowLayout, StoredBlock, block_rows, extend_blocks
@@ -100,6 +100,26 @@ class Generation:
         self.vectors = next(others, None)
         self.files = (self.signatures,) if self.vectors is None else (self.signatures, self.vectors)
         self.is_recognised = False
+
+    @property
+    def vector_file(self) -> RowFile:
+        """The vector file.
+
+        Raises
+        ------
+        TextNotStoredError
+            Vectors are not kept.
+        """
+        if self.vectors is None:
+            raise TextNotStoredError(
+                "this needs the vectors, and the index keeps none",
+                hint="add them to an index that keeps them",
+            )
+        return self.vectors
+
+    def is_here(self) -> bool:
+        """Return whether the files are on this host."""
+        return not isinstance(self.signatures, OutlyingFile) or self.signatures.is_here()
 
     def following(self) -> Generation:
         """Return the generation after this one, which does not exist yet."""
@@ -219,10 +239,7 @@ def generation_of(
 
 def is_settled(generation: Generation | None) -> bool:
     """Return whether the files are recognised as the index's, or known to be on another host."""
-    if generation is None or generation.is_recognised:
-        return generation is not None
-    file = generation.signatures
-    return isinstance(file, OutlyingFile) and not file.is_here()
+    return generation is not None and (generation.is_recognised or not generation.is_here())
 
 
 class OutlyingFile(RowFile):

@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
-from lshdb.errors import DamageError, TextNotStoredError
+from lshdb.errors import DamageError
 from lshdb.storage.dialects.base import Answer, Session, run_table
-from lshdb.storage.rowfiles.generations import Generation, OutlyingFile
+from lshdb.storage.rowfiles.generations import Generation
 from lshdb.storage.rowfiles.row_file import RowFile, Rows
 from lshdb.storage.runs.posting_runs import Postings, check_ids
 from lshdb.storage.tables.bodies import unpack_body
@@ -127,12 +127,7 @@ class Snapshot(RowReader):
         TextNotStoredError
             Vectors are not stored.
         """
-        if self.generation.vectors is None:
-            raise TextNotStoredError(
-                "this needs the vectors, and the index keeps none",
-                hint="add them to an index that keeps them",
-            )
-        return self.generation.vectors
+        return self.generation.vector_file
 
     @property
     def signatures(self) -> Rows:
@@ -167,8 +162,7 @@ class Snapshot(RowReader):
     @functools.cached_property
     def has_signatures(self) -> bool:
         """Whether the row files are on this host; see ``generations.py``."""
-        file = self.signature_file
-        return not isinstance(file, OutlyingFile) or file.is_here()
+        return self.generation.is_here()
 
     def require_signatures(self) -> None:
         """Raise SignaturesElsewhereError if the signature rows are on another host."""
@@ -522,8 +516,7 @@ class QueryAnswer:
     @property
     def has_signatures(self) -> bool:
         """Whether the row files are here and not on another host."""
-        file = self._generation.signatures
-        return not isinstance(file, OutlyingFile) or file.is_here()
+        return self._generation.is_here()
 
     @property
     def signatures(self) -> Rows:
@@ -533,13 +526,7 @@ class QueryAnswer:
     @property
     def vectors(self) -> Rows:
         """The committed rows of the vector file; TextNotStoredError if vectors are not stored."""
-        file = self._generation.vectors
-        if file is None:
-            raise TextNotStoredError(
-                "this needs the vectors, and the index keeps none",
-                hint="add them to an index that keeps them",
-            )
-        return file.rows(self._n_signatures)
+        return self._generation.vector_file.rows(self._n_signatures)
 
     def members_of(self, keys: Ids) -> Iterator[Ids]:
         """Return the candidates, once per bucket; the keys must be those of the answer."""
