@@ -59,8 +59,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.search.candidates import LeftOut as LeftOut
     from lshdb.search.explain import Explanation as Explanation
     from lshdb.search.explain import ShownDocument as ShownDocument
+    from lshdb.search.handle import Listing as Listing
     from lshdb.search.join import JoinedPairs as JoinedPairs
-    from lshdb.search.listings import Listing as Listing
     from lshdb.search.loss import Loss as Loss
     from lshdb.search.loss import PairCount as PairCount
     from lshdb.search.nearest import Answer as Answer
@@ -102,8 +102,8 @@ _HOMES = {
     "search.answers": "QueryAnswers",
     "search.candidates": "LeftOut",
     "search.explain": "Explanation ShownDocument",
+    "search.handle": "Listing",
     "search.join": "JoinedPairs",
-    "search.listings": "Listing",
     "search.loss": "Loss PairCount",
     "search.nearest": "Answer",
     "search.pairs": "Pair PairSearch",

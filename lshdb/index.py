@@ -24,7 +24,15 @@ from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.params.options import CreateOptions, ExpectedParameters, Parameters
 from lshdb.search.answers import QueryAnswers, count_shingles, query_index, similarity
-from lshdb.search.handle import Handle, current_store
+from lshdb.search.handle import (
+    Handle,
+    Keys,
+    count_documents,
+    current_store,
+    has_key,
+    list_batches,
+    map_signatures,
+)
 from lshdb.search.verification import MEMORY, has_signatures
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.tokenizers import Tokenizer
@@ -354,14 +362,10 @@ class Index:
         ------
         SignaturesElsewhereError, DamageError
         """
-        from lshdb.search.lookup import map_signatures
-
         return self._handle.ask(map_signatures)
 
     def __len__(self) -> int:
         """Return the number of documents, in microseconds."""
-        from lshdb.search.lookup import count_documents
-
         return self._handle.ask(count_documents)
 
     def __bool__(self) -> bool:
@@ -370,14 +374,10 @@ class Index:
 
     def __contains__(self, key: object) -> bool:
         """Return whether a document has this key."""
-        from lshdb.search.lookup import has_key
-
         return self._handle.ask(has_key, key)
 
     def __iter__(self) -> Iterator[str]:
         """Stream the keys of all documents, in the order in which they were added."""
-        from lshdb.search.lookup import Keys
-
         return iter(Keys(self._handle))
 
     # Changes
@@ -1086,8 +1086,6 @@ class Index:
 
     def batches(self) -> list[StoredBatch]:
         """Return all batches, oldest first; each is one commit and says what was added when."""
-        from lshdb.search.lookup import list_batches
-
         return self._handle.ask(list_batches)
 
     def stats(

@@ -43,6 +43,7 @@ from lshdb.signatures import kernels
 from lshdb.signatures.banding import reference_agreement, reference_keys
 from lshdb.signatures.minhash import SCHEMES
 from lshdb.signatures.random_numbers import Purpose, keys
+from lshdb.signatures.sets import kernel_unit
 from lshdb.signatures.weighted import sketch_reference
 from tests.choices import Choices
 from tests.signatures.collisions import words_of_hash, words_that_meet
@@ -251,7 +252,7 @@ def at_every_level(kernel: Any, check: Callable[[str], None]) -> None:
 
 def fuzz_contents(kernel: Any, choices: Choices) -> Hashable:
     unit = choices.pick(("word", "char", "byte", "line", "token", "url"))
-    number, k = kernels.kernel_unit(unit, choices.pick((5, 1, 2, 3, 9, 64, sys.maxsize)))
+    number, k = kernel_unit(unit, choices.pick((5, 1, 2, 3, 9, 64, sys.maxsize)))
     bag = bool(choices.number(2))
     scheme, num_perm = choices.pick(tuple(SCHEMES)), any_num_perm(choices)
     seed = choices.pick((5, 0, 2**64 - 1))

@@ -22,8 +22,7 @@ from lshdb.clusters.update import edges_down_to, ready_edges
 from lshdb.params.index_params import IndexParams
 from lshdb.search.candidates import contains
 from lshdb.search.components import connect, represent
-from lshdb.search.handle import Handle
-from lshdb.search.listings import Listing
+from lshdb.search.handle import Handle, Listing
 from lshdb.search.loss import PairCount
 from lshdb.search.verification import asked_level, level_of
 from lshdb.signatures.family import Family

@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -216,6 +217,7 @@ def projection_curve(scheme: str, width: float) -> Curve:
     return _Cauchy(width) if scheme == "cauchy" else _Gaussian(width)
 
 
+@lru_cache(maxsize=64)
 def curve_of(metric: str, scheme: str, *, dim: int, width: float) -> Curve:
     """Return the curve of a family.
 

@@ -18,8 +18,7 @@ from lshdb.arguments import check_items, check_key, check_whole
 from lshdb.documents import Body, Document, given_document
 from lshdb.errors import InputError, LshdbError, ParameterError
 from lshdb.params.index_params import IndexParams, check_recall
-from lshdb.search.handle import Handle
-from lshdb.search.listings import Listing
+from lshdb.search.handle import Handle, Listing
 from lshdb.search.query import Hit, Searcher
 from lshdb.search.verification import asked_level, choose_method, level_of
 from lshdb.signatures.banding import bucket_keys

@@ -1,20 +1,30 @@
-"""The two parts of an open index: its store, and the family of hash functions of its parameters.
+"""An open index, how questions are put to it, and the questions that need no search.
 
-A reband by another process changes the parameters of an open index. The store notices this when a
+The two parts of an open index are its store, and the family of hash functions of its parameters. A
+reband by another process changes the parameters of an open index. The store notices this when a
 transaction begins, before it reads anything. The handle then opens the index again and asks the
 question again. It replaces both parts together, so no thread sees a store with the family of
 another.
+
+A question about many documents is answered by a :class:`Listing`: items as they are found, as often
+as you like. The functions at the end look things up: keys, the number of documents, batches,
+signatures.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
+from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import numpy as np
+
+from lshdb.documents import validate_key
 from lshdb.errors import IndexChangedError
 from lshdb.params.index_params import check_expected
 from lshdb.params.options import CreateOptions
@@ -22,9 +32,20 @@ from lshdb.signatures.families import family_of
 from lshdb.signatures.family import Family
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.store import Store
+from lshdb.storage.tables.records import StoredBatch
 from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
 
-__all__ = ["ATTEMPTS", "Handle", "current_store"]
+__all__ = [
+    "ATTEMPTS",
+    "Handle",
+    "Keys",
+    "Listing",
+    "count_documents",
+    "current_store",
+    "has_key",
+    "list_batches",
+    "map_signatures",
+]
 
 ATTEMPTS = 5
 """How often a question is asked if the index changes each time."""
@@ -34,6 +55,7 @@ LONGEST_WAIT = 0.05
 
 _Asked = ParamSpec("_Asked")
 _Result = TypeVar("_Result")
+_Item = TypeVar("_Item", covariant=True)
 
 
 class _Turns:
@@ -220,7 +242,125 @@ class Handle:
                 store.close()
 
 
+class Listing(Iterator[_Item]):
+    """Items as they are found.
+
+    Every ``for`` loop and every ``iter()`` asks the question again and sees the index as it is
+    then. ``next()`` works too: it begins an iteration, and the following loop takes it to its end.
+    An iteration that has begun sees one state, whatever happens to the index meanwhile.
+
+    Parameters
+    ----------
+    handle : Handle
+        The index.
+    **said
+        What ``repr`` shows of the question.
+    """
+
+    def __init__(self, handle: Handle, **said: Any) -> None:
+        self._handle = handle
+        self._said = {"index": str(handle.now[0].path), **said}
+        self._begun: Iterator[_Item] | None = None
+        self._is_spent = False
+
+    @abstractmethod
+    def _items(self, store: Store, family: Family) -> Iterator[_Item]:
+        """Yield the items from one state of the index."""
+
+    def __iter__(self) -> Iterator[_Item]:
+        begun, self._begun = self._begun, None
+        if begun is None or self._is_spent:
+            self._is_spent = False
+            return self._iterate()
+        return begun
+
+    def __next__(self) -> _Item:
+        if self._begun is None:
+            self._begun = self._iterate()
+        try:
+            return next(self._begun)
+        except StopIteration:
+            self._is_spent = True
+            raise
+
+    def _iterate(self) -> Iterator[_Item]:
+        """Iterate once; nothing is asked before the first item is."""
+        return itertools.chain.from_iterable(self._parts())
+
+    def _parts(self) -> Iterator[Iterable[_Item]]:
+        """Yield the first item, then the others; begin again if the index was rebanded before it.
+
+        The others are handed over as they are, so that an item passes through fewer hands.
+        """
+        for attempt in range(ATTEMPTS):
+            store, family = self._handle.now
+            items = self._items(store, family)
+            try:
+                first = [next(items)]
+            except StopIteration:
+                return
+            except IndexChangedError:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                self._handle.reopen(store)
+                continue
+            yield first
+            del first
+            yield items
+            return
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name}={value!r}" for name, value in self._said.items())
+        return f"{type(self).__name__}({said})"
+
+
 def current_store(store: Store, family: Family) -> Store:
     """Return the store itself; as a question, it opens a rebanded index again."""
     with store.reading():
         return store
+
+
+class Keys(Listing[str]):
+    """The keys of an index, in the order in which their documents were added."""
+
+    def _items(self, store: Store, family: Family) -> Iterator[str]:
+        """Yield the keys of one state."""
+        with store.reading() as snapshot:
+            for _, key in store.while_open(snapshot.document_keys()):
+                yield key
+
+
+def count_documents(store: Store, family: Family) -> int:
+    """Return the number of documents, from what each batch added and removed."""
+    with store.reading() as snapshot:
+        (count,) = snapshot.execute(
+            "SELECT CAST(coalesce(sum(n_added), 0) - coalesce(sum(n_removed), 0) AS BIGINT) "
+            "FROM batch"
+        ).fetchone()
+        return int(count)
+
+
+def has_key(store: Store, family: Family, key: object) -> bool:
+    """Return whether a document has this key; False if it is not a valid key."""
+    if not isinstance(key, str) or validate_key(key) is not None:
+        return False
+    with store.reading() as snapshot:
+        return key in snapshot.documents_of_keys([key])
+
+
+def list_batches(store: Store, family: Family) -> list[StoredBatch]:
+    """Return all batches, oldest first."""
+    with store.reading() as snapshot:
+        return list(snapshot.batches())
+
+
+def map_signatures(store: Store, family: Family) -> np.memmap[Any, np.dtype[np.uint32]]:
+    """Return the committed rows of the signature file as a read-only map.
+
+    Raises
+    ------
+    SignaturesElsewhereError, DamageError
+        The file is on another host, belongs to another index, or ends before a committed row.
+    """
+    with store.reading() as snapshot:
+        return snapshot.signature_file.mapped(len(snapshot.signatures))

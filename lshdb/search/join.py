@@ -25,11 +25,9 @@ from numpy.typing import NDArray
 
 from lshdb.errors import TextNotStoredError
 from lshdb.params.index_params import check_equal
-from lshdb.search.handle import Handle, current_store
-from lshdb.search.listings import Listing
+from lshdb.search.handle import Handle, Listing, current_store
 from lshdb.search.pairs import Pair
-from lshdb.search.points import points_of
-from lshdb.search.verification import asked_level, choose_method, estimate, level_of
+from lshdb.search.verification import asked_level, choose_method, estimate, level_of, points_of
 from lshdb.signatures.banding import bands_of, compare_rows
 from lshdb.signatures.family import Family, Point
 from lshdb.storage.runs.posting_runs import Buckets

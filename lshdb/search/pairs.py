@@ -7,15 +7,16 @@ their signature. Only this last step expands signatures into documents.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import os
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from lshdb.errors import ParameterError
 from lshdb.search.candidates import LeftOut
-from lshdb.search.handle import Handle
-from lshdb.search.listings import Listing
+from lshdb.search.handle import Handle, Listing
 from lshdb.search.loss import DocumentCounts, Loss, PairCount, PairFrame, loss_of, lost_by
 from lshdb.search.verification import (
     MEMORY,
@@ -119,9 +120,12 @@ class PairSearch(Listing[Pair]):
                 memory=self._memory,
                 workers=self._workers,
             )
-            for pair in store.while_open(pairs):
-                n_found += 1
-                yield pair
+            with closing(pairs):  # before the snapshot that it reads
+                for pair in pairs:
+                    n_found += 1
+                    yield pair
+                    if store.is_closed or store.process != os.getpid():
+                        store.require_open()  # as while_open does, without a call for each pair
             if large is not None:
                 lost = lost_by(snapshot, family, left_out, large, threshold=level, method=method)
                 left_out.large = None
@@ -185,7 +189,7 @@ def find_pairs(
     left_out: LeftOut | None = None,
     memory: int = MEMORY,
     workers: int = 1,
-) -> Iterator[Pair]:
+) -> Generator[Pair]:
     """Yield all pairs at or above the threshold, each once, as they are found.
 
     Parameters

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
 from lshdb.errors import SignaturesElsewhereError
-from lshdb.search.points import points_of
 from lshdb.search.verification import (
     band_levels,
     estimate,
+    points_of,
     signed_anew,
 )
 from lshdb.signatures.banding import bucket_keys, compare_rows

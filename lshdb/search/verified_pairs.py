@@ -27,8 +27,15 @@ from lshdb.disksort.sorted_numbers import PairCounts
 from lshdb.params.index_params import IndexParams
 from lshdb.search.candidates import Candidates, LeftOut, RowSource, candidates
 from lshdb.search.components import component_roots
-from lshdb.search.points import Points, points_of
-from lshdb.search.verification import MEMORY, band_levels, estimate, least_share, signed_anew
+from lshdb.search.verification import (
+    MEMORY,
+    Points,
+    band_levels,
+    estimate,
+    least_share,
+    points_of,
+    signed_anew,
+)
 from lshdb.signatures.banding import bucket_keys, compare_rows, matching_bands
 from lshdb.signatures.family import Family
 from lshdb.storage.tables.edges import Edges

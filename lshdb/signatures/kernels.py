@@ -20,10 +20,9 @@ from lshdb.shingling.normalise import normalise_segment, table_entries
 from lshdb.signatures import minhash
 from lshdb.signatures.random_numbers import key_stream
 
-__all__ = ["compiled", "constants", "folding_table", "kernel_name", "kernel_unit"]
+__all__ = ["compiled", "constants", "folding_table", "kernel_name"]
 
 SCHEME_NUMBERS = {"fss": 0, "universal": 1}
-_UNIT_NUMBERS = {"word": 0, "char": 1, "byte": 2, "line": 3, "token": 4, "tokenizer": 4}
 _TABLE_POINTS = 0x110000
 _MEMO_WORDS = 0x20000
 
@@ -44,11 +43,6 @@ def kernel_name() -> str:
     """Return ``compiled (avx2)`` or similar, or ``reference``."""
     kernel = compiled()
     return f"compiled ({kernel.use_level()})" if kernel else "reference"
-
-
-def kernel_unit(unit: str, k: int) -> tuple[int, int]:
-    """Return the kernel's number of a unit, and k; lines of a ``url`` content are shingles."""
-    return (_UNIT_NUMBERS["line"], 1) if unit == "url" else (_UNIT_NUMBERS[unit], k)
 
 
 @functools.lru_cache(maxsize=8)

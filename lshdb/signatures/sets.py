@@ -34,7 +34,6 @@ from lshdb.signatures.kernels import (
     compiled,
     constants,
     folding_table,
-    kernel_unit,
 )
 from lshdb.signatures.minhash import SCHEMES
 
@@ -153,6 +152,7 @@ def exact_similarity(left: Hashes, right: Hashes) -> float:
 
 
 _KERNEL_NORMALISATIONS = {"nfkc-casefold-space": True, "nfkc-space": False}
+_UNIT_NUMBERS = {"word": 0, "char": 1, "byte": 2, "line": 3, "token": 4, "tokenizer": 4}
 _BLOCK_ELEMENTS = 1 << 18
 _BLOCK_SETS = 1024
 _LONG = 2**21
@@ -185,6 +185,11 @@ def canonical_contents(shingler: Shingler, bodies: Sequence[Content]) -> list[Co
         return [shingler.canonical(body) for body in bodies]
     texts = iter(normalise_texts([body for body in bodies if isinstance(body, str)], fold=fold))
     return [next(texts) if isinstance(body, str) else canonical_content(body) for body in bodies]
+
+
+def kernel_unit(unit: str, k: int) -> tuple[int, int]:
+    """Return the kernel's number of a unit, and k; lines of a ``url`` content are shingles."""
+    return (_UNIT_NUMBERS["line"], 1) if unit == "url" else (_UNIT_NUMBERS[unit], k)
 
 
 def shingle_content(content: Content, *, unit: str, k: int, bag: bool) -> NDArray[np.uint64]:

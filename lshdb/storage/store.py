@@ -123,7 +123,14 @@ _Item = TypeVar("_Item")
 
 
 class Store:
-    """An open index; made by :meth:`open`."""
+    """An open index; made by :meth:`open`.
+
+    Attributes
+    ----------
+    is_closed : bool
+    process : int
+        The one that opened it, and the only one that may use it.
+    """
 
     def __init__(
         self, directory: IndexDirectory, description: Description, *, is_damaged: bool = False
@@ -139,8 +146,8 @@ class Store:
         self.creation: Creation | None = None
         self.params: IndexParams
         self._readers = Readers(lambda: self.database.open_reader())
-        self._closed = False
-        self._process = os.getpid()
+        self.is_closed = False
+        self.process = os.getpid()
         self._generation: Generation | None = None
         self._absent: Path | None = None
 
@@ -432,13 +439,13 @@ class Store:
         SQLite connections and locks do not survive a fork: reads through them may be wrong, and
         closing them may drop the other process's locks.
         """
-        if self._process != os.getpid():
+        if self.process != os.getpid():
             raise LshdbError(
-                f"the index {self.directory.path} was opened by process {self._process}, and this "
+                f"the index {self.directory.path} was opened by process {self.process}, and this "
                 f"is process {os.getpid()}, which came from it by a fork",
                 hint="open the index again in the new process",
             )
-        if self._closed:
+        if self.is_closed:
             raise LshdbError(f"the index {self.directory.path} is closed", hint="open it again")
 
     def while_open(self, items: Iterator[_Item]) -> Iterator[_Item]:
@@ -508,7 +515,7 @@ class Store:
 
     def close(self) -> None:
         """Close all connections; the store cannot be used after that."""
-        self._closed = True
+        self.is_closed = True
         self._readers.close()
         self._generation = None
         if self.creation is not None:

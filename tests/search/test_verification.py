@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from lshdb import Index
-from lshdb.search.points import TextPoints
-from lshdb.search.verification import prefilter
+from lshdb.search.verification import TextPoints, prefilter
 from lshdb.signatures.families import family_of
 
 pytestmark = pytest.mark.fast
