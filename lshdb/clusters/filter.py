@@ -16,7 +16,7 @@ from lshdb.clusters.listing import StoredAnswer
 from lshdb.documents import check_document_limit
 from lshdb.documents.document import printable
 from lshdb.documents.formats.jsonl import RawLine, key_of, read_raw_lines
-from lshdb.documents.formats.recognition import HEAD, is_delimited, look_at
+from lshdb.documents.formats.registry import HEAD, is_delimited, look_at
 from lshdb.documents.io.sources import STDIN
 from lshdb.errors import InputError, ParameterError
 from lshdb.search.handle import Handle

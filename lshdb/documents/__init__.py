@@ -10,7 +10,7 @@ from lshdb.documents.document import (
     validate_body,
     validate_key,
 )
-from lshdb.documents.io.sources import FORMATS as INPUT_FORMATS
+from lshdb.documents.formats.registry import INPUT_FORMATS
 from lshdb.documents.read import (
     MAX_DOCUMENT_BYTES,
     Peek,

@@ -17,22 +17,18 @@ documents; they are held and yielded again before the rest.
 
 from __future__ import annotations
 
-import io
 import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from lshdb.documents.document import BrokenSourceError, Document, Fields, Rejected
-from lshdb.documents.io.sources import STDIN, WITH_ROW_KEYS, Source, find_sources
+from lshdb.documents.formats.registry import FORMATS
+from lshdb.documents.io.sources import STDIN, Source, find_sources
 from lshdb.errors import InputError, ParameterError
-
-if TYPE_CHECKING:
-    from lshdb.documents.formats.hosts import UrlGroups
-    from lshdb.documents.io.streams import Progress
 
 __all__ = [
     "MAX_DOCUMENT_BYTES",
@@ -130,7 +126,7 @@ def read_documents(
     fields = Fields(key_field, text_field, vector_field, body, keys, dim)
     fields.check()
     sources = find_sources(paths, input_format=input_format, fallback=fallback)
-    if keys is not None and [each.input_format in WITH_ROW_KEYS for each in sources] != [True]:
+    if keys is not None and [each.format.has_rows for each in sources] != [True]:
         raise InputError(
             f"{os.fspath(keys)} holds the keys of one .npy, .npz or Parquet file, but the input is "
             + ("of another format" if len(sources) == 1 else f"{len(sources):,} files"),
@@ -162,16 +158,16 @@ def _read_all(
     limit: int,
 ) -> Iterator[Document | Rejected]:
     # Imported late, so that importing the package does not load orjson, csv and zlib.
-    from lshdb.documents.io.streams import Progress, chunks_of, open_source
+    from lshdb.documents.io.streams import OpenFile, Progress, chunks_of, open_source
 
     progress = Progress(on_progress, sum(source.size for source in sources))
-    is_numbered = sum(source.input_format in ("npy", "npz") for source in sources) == 1
+    is_numbered = sum(source.format.is_numbered for source in sources) == 1
     with ExitStack() as stack:
-        groups: UrlGroups | None = None
-        if any(source.input_format == "urls" for source in sources):
-            from lshdb.documents.formats.hosts import UrlGroups
-
-            groups = stack.enter_context(UrlGroups(limit))
+        gathering = {
+            name: stack.enter_context(FORMATS[name].load_reader()(limit))
+            for name in dict.fromkeys(source.input_format for source in sources)
+            if FORMATS[name].is_gathered
+        }
         for source in sources:
             progress.begin(source.size)
             if source.problem is not None:
@@ -184,18 +180,27 @@ def _read_all(
                     else open_source(source) as file,
                     closing(chunks_of(source, file, progress)) as chunks,
                 ):
-                    if groups is not None and source.input_format == "urls":
-                        yield from groups.read(_recognised(source, chunks), name=source.name)
-                    elif source.input_format in WITH_ROW_KEYS:
-                        prefix = "" if is_numbered else f"{source.key}:"
-                        yield from _rows(source, file, chunks, fields, prefix, limit, progress)
+                    is_plain = source.is_regular and not source.compression
+                    opened = OpenFile(
+                        name=source.name,
+                        key=source.key,
+                        chunks=chunks if source.format.has_rows else _recognised(source, chunks),
+                        fields=fields,
+                        limit=limit,
+                        prefix="" if is_numbered else f"{source.key}:",
+                        file=file,
+                        progress=progress,
+                        descriptor=file.fileno() if is_plain else None,
+                    )
+                    if source.format.is_gathered:
+                        yield from gathering[source.input_format].read(opened)
                     else:
-                        yield from _documents(source, _recognised(source, chunks), fields, limit)
+                        yield from source.format.load_reader()(opened)
             except BrokenSourceError as error:
                 yield _broken(source, error.reason, error.line)
             progress.end()
-        if groups is not None:
-            yield from groups.documents()
+        for one in gathering.values():
+            yield from one.documents()
 
 
 def _recognised(source: Source, chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -214,57 +219,6 @@ def _failing(error: Exception) -> Iterator[bytes]:
     """Raise the error on the first read, so that the reader can add the place."""
     raise error
     yield b""
-
-
-def _documents(
-    source: Source, chunks: Iterator[bytes], fields: Fields, limit: int
-) -> Iterator[Document | Rejected]:
-    if source.input_format == "text":
-        from lshdb.documents.formats.plaintext import read_plaintext
-
-        return read_plaintext(chunks, name=source.name, key=source.key, limit=limit)
-    if source.input_format == "jsonl":
-        from lshdb.documents.formats.jsonl import read_jsonl
-
-        return read_jsonl(chunks, name=source.name, fields=fields, limit=limit)
-    from lshdb.documents.formats.delimited import read_delimited
-
-    return read_delimited(
-        chunks,
-        name=source.name,
-        delimiter="," if source.input_format == "csv" else "\t",
-        fields=fields,
-        limit=limit,
-    )
-
-
-def _rows(
-    source: Source,
-    file: BinaryIO,
-    chunks: Iterator[bytes],
-    fields: Fields,
-    prefix: str,
-    limit: int,
-    progress: Progress,
-) -> Iterator[Document | Rejected]:
-    """Read the documents of a file that stores rows in arrays or columns."""
-    from lshdb.documents.io.streams import Watched
-
-    watched = io.BufferedReader(Watched(file, progress))
-    if source.input_format == "parquet":
-        from lshdb.documents.formats.parquet import read_parquet
-
-        return read_parquet(watched, name=source.name, fields=fields, limit=limit)
-    if fields.body in ("text", "weights"):
-        raise BrokenSourceError("holds vectors, but the index holds texts or their weights")
-    from lshdb.documents.formats.vectors import read_npy, read_npz
-
-    named: dict[str, Any] = {"name": source.name, "fields": fields, "prefix": prefix}
-    if source.input_format == "npz":
-        return read_npz(watched, limit=limit, **named)
-    is_plain = source.is_regular and not source.compression
-    descriptor = file.fileno() if is_plain else None
-    return read_npy(chunks, limit=limit, descriptor=descriptor, **named)
 
 
 def _broken(source: Source, reason: str, line: int | None) -> Rejected:

@@ -18,7 +18,8 @@ import pytest
 
 from lshdb import InputError
 from lshdb.documents import Document, Rejected, peek_documents, read_documents
-from lshdb.documents.formats.recognition import by_name, is_delimited, look_at
+from lshdb.documents.formats import registry
+from lshdb.documents.formats.registry import FORMATS, by_name, is_delimited, look_at
 
 
 def zipped(*members: str, content: str = "x") -> bytes:
@@ -226,3 +227,16 @@ def test_standard_input_too() -> None:
 def test_delimited_lines(head: bytes, what: str | None) -> None:
     look = is_delimited(head)
     assert (look and look.what) == what
+
+
+def test_every_format_has_an_entry_and_a_reader() -> None:
+    for name, one in FORMATS.items():
+        assert callable(one.load_reader()), name
+    modules = {path.stem for path in Path(registry.__file__).parent.glob("*.py")}
+    read = {one.reads.partition(".")[0] for one in FORMATS.values()}
+    assert read == modules - {"__init__", "registry", "rows"}
+
+
+def test_no_extension_means_two_formats() -> None:
+    extensions = [extension for one in FORMATS.values() for extension in one.extensions]
+    assert len(extensions) == len(set(extensions))

@@ -25,46 +25,25 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from lshdb.documents.document import (
     MAX_KEY_BYTES,
     Document,
-    Fields,
     Rejected,
     shown_names,
     validate_key,
 )
 from lshdb.documents.io.sources import open_single
-from lshdb.documents.io.streams import TooLong, split_lines
+from lshdb.documents.io.streams import OpenFile, TooLong, split_lines
 
-__all__ = ["MAX_COUNT", "read_delimited", "read_links"]
+__all__ = ["MAX_COUNT", "read_csv", "read_links", "read_tsv"]
 
 _FIELD_LIMIT = 2**31 - 1  # the largest that a C long holds everywhere
 
 
-def read_delimited(
-    chunks: Iterable[bytes],
-    *,
-    name: str,
-    delimiter: str,
-    fields: Fields,
-    limit: int,
-) -> Iterator[Document | Rejected]:
-    """Read CSV, or TSV with a tab as delimiter.
-
-    Parameters
-    ----------
-    chunks : iterable of bytes
-        The content of the file, cut anywhere.
-    name : str
-        The file, for messages.
-    delimiter : str
-        One character.
-    fields : Fields
-        Names of the columns that hold the key and the body, which is a string.
-    limit : int
-        The longest record, in bytes.
+def read_csv(file: OpenFile) -> Iterator[Document | Rejected]:
+    """Read CSV.
 
     Yields
     ------
@@ -77,9 +56,19 @@ def read_delimited(
     BrokenSourceError
         As the chunks raise it, with the line.
     """
+    return _read_delimited(file, ",")
+
+
+def read_tsv(file: OpenFile) -> Iterator[Document | Rejected]:
+    """Read TSV, as :func:`read_csv` reads CSV."""
+    return _read_delimited(file, "\t")
+
+
+def _read_delimited(file: OpenFile, delimiter: str) -> Iterator[Document | Rejected]:
+    name, fields, limit = file.name, file.fields, file.limit
     if csv.field_size_limit() < _FIELD_LIMIT:
         csv.field_size_limit(_FIELD_LIMIT)
-    records = _records(_Feed(split_lines(chunks, limit), limit), delimiter)
+    records = _records(_Feed(split_lines(file.chunks, limit), limit), delimiter)
     _, header, reason = next(records, (1, [], "the file is empty, expected a header line"))
     bodies = fields.bodies
     text_field = next((each for each in bodies if each in header), bodies[0])

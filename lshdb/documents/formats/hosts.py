@@ -11,12 +11,12 @@ A later read knows nothing of an earlier one: its document of a host replaces th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from operator import itemgetter
 
 from lshdb.disksort.sorted_rows import Scratch
 from lshdb.documents.document import Document, Rejected, printable, validate_key
-from lshdb.documents.io.streams import TooLong, split_lines
+from lshdb.documents.io.streams import OpenFile, TooLong, split_lines
 from lshdb.shingling import split_url
 
 __all__ = ["UrlGroups", "host_key"]
@@ -84,15 +84,8 @@ class UrlGroups:
     def __exit__(self, *error: object) -> None:
         self._scratch.__exit__(None, None, None)
 
-    def read(self, chunks: Iterable[bytes], *, name: str) -> Iterator[Rejected]:
+    def read(self, file: OpenFile) -> Iterator[Rejected]:
         """Read one list.
-
-        Parameters
-        ----------
-        chunks : iterable of bytes
-            The content of the file, cut anywhere.
-        name : str
-            The file, for messages.
 
         Yields
         ------
@@ -106,9 +99,9 @@ class UrlGroups:
         DatabaseError
             The temporary database failed.
         """
-        self._names.append(name)
-        for number, line in enumerate(split_lines(chunks, self._limit), start=1):
-            source = f"{name}:{number}"
+        self._names.append(file.name)
+        for number, line in enumerate(split_lines(file.chunks, self._limit), start=1):
+            source = f"{file.name}:{number}"
             if isinstance(line, TooLong):
                 reason = f"the line has {line.size:,} bytes, more than the limit of {self._limit:,}"
                 yield Rejected(source, reason)

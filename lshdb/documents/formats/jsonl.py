@@ -20,14 +20,13 @@ from __future__ import annotations
 
 import os
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import orjson
 
 from lshdb.documents.document import (
     Document,
-    Fields,
     Rejected,
     json_kind,
     shown_names,
@@ -35,7 +34,7 @@ from lshdb.documents.document import (
     validate_key,
 )
 from lshdb.documents.io.sources import open_single
-from lshdb.documents.io.streams import TooLong, split_lines
+from lshdb.documents.io.streams import OpenFile, TooLong, split_lines
 
 __all__ = ["RawLine", "key_of", "read_jsonl", "read_raw_lines"]
 
@@ -44,21 +43,8 @@ class _NoDocumentError(Exception):
     """A line is not a document; the message is the reason."""
 
 
-def read_jsonl(
-    chunks: Iterable[bytes], *, name: str, fields: Fields, limit: int
-) -> Iterator[Document | Rejected]:
+def read_jsonl(file: OpenFile) -> Iterator[Document | Rejected]:
     """Read JSON Lines.
-
-    Parameters
-    ----------
-    chunks : iterable of bytes
-        The content of the file, cut anywhere.
-    name : str
-        The file, for messages.
-    fields : Fields
-        Names of the fields that hold the key and the body.
-    limit : int
-        The longest line, in bytes.
 
     Yields
     ------
@@ -70,8 +56,9 @@ def read_jsonl(
     BrokenSourceError
         As the chunks raise it, with the line.
     """
+    name, fields, limit = file.name, file.fields, file.limit
     key_field, body_fields, is_text = fields.key_name, fields.bodies, fields.is_text
-    for number, line in enumerate(split_lines(chunks, limit), start=1):
+    for number, line in enumerate(split_lines(file.chunks, limit), start=1):
         source = f"{name}:{number}"
         if isinstance(line, TooLong):
             reason = f"the line has {line.size:,} bytes, more than the limit of {limit:,}"

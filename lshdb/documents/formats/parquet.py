@@ -12,7 +12,7 @@ a side file. Rows are not numbered silently.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from lshdb.documents.document import (
     validate_key,
 )
 from lshdb.documents.formats.rows import NO_KEY, RowKey, side_keys
-from lshdb.documents.io.streams import load_arrow
+from lshdb.documents.io.streams import OpenFile, load_arrow
 
 __all__ = ["read_parquet"]
 
@@ -37,21 +37,8 @@ _BUFFER_BYTES = 2**20
 """The read buffer of a column, in bytes; without it pyarrow reads a whole row group at once."""
 
 
-def read_parquet(
-    file: BinaryIO, *, name: str, fields: Fields, limit: int
-) -> Iterator[Document | Rejected]:
+def read_parquet(file: OpenFile) -> Iterator[Document | Rejected]:
     """Read the rows of a Parquet file.
-
-    Parameters
-    ----------
-    file : binary file
-        Seekable.
-    name : str
-        The file, for messages.
-    fields : Fields
-        Its columns, or the side file of keys.
-    limit : int
-        The longest text or list, in bytes.
 
     Yields
     ------
@@ -66,9 +53,11 @@ def read_parquet(
         A side file of keys does not have one key per row, or cannot be read.
     """
     arrow, parquet = load_arrow()
+    name, fields, limit = file.name, file.fields, file.limit
+    content = file.in_any_order()
     row = 0
     try:
-        with parquet.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER_BYTES) as table:
+        with parquet.ParquetFile(content, pre_buffer=False, buffer_size=_BUFFER_BYTES) as table:
             columns = _columns(arrow, table.schema_arrow, fields)
             metadata = table.metadata
             beside = None if fields.keys is None else side_keys(fields.keys, metadata.num_rows)

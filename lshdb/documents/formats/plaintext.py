@@ -9,28 +9,16 @@ A file of its own, as every format has one.
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from lshdb.documents.document import BrokenSourceError, Document, Rejected, validate_key
+from lshdb.documents.io.streams import OpenFile
 
 __all__ = ["read_plaintext"]
 
 
-def read_plaintext(
-    chunks: Iterable[bytes], *, name: str, key: str, limit: int
-) -> Iterator[Document | Rejected]:
-    """Read one text.
-
-    Parameters
-    ----------
-    chunks : iterable of bytes
-        The content of the file, cut anywhere; not read past the limit.
-    name : str
-        The file, for messages.
-    key : str
-        The document's key.
-    limit : int
-        The longest text, in bytes, not counting a byte order mark.
+def read_plaintext(file: OpenFile) -> Iterator[Document | Rejected]:
+    """Read one text, and no further than the limit, not counting a byte order mark.
 
     Yields
     ------
@@ -42,13 +30,14 @@ def read_plaintext(
     BrokenSourceError
         As the chunks raise it, with the line.
     """
+    name, key, limit = file.name, file.key, file.limit
     reason = validate_key(key)
     if reason is not None:
         yield Rejected(name, reason)
         return
     content = bytearray()
     try:
-        for chunk in chunks:
+        for chunk in file.chunks:
             content += chunk
             if len(content) > limit + len(BOM_UTF8):
                 break

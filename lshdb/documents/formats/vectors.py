@@ -14,9 +14,9 @@ import lzma
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import IO, BinaryIO
+from typing import IO
 
 from lshdb.documents.document import (
     BrokenSourceError,
@@ -38,7 +38,7 @@ from lshdb.documents.formats.rows import (
     row_documents,
     vector_fault,
 )
-from lshdb.documents.io.streams import CHUNK
+from lshdb.documents.io.streams import CHUNK, OpenFile
 
 __all__ = ["read_npy", "read_npz"]
 
@@ -49,31 +49,8 @@ _ZIP_ERRORS = (
 )  # fmt: skip
 
 
-def read_npy(
-    chunks: Iterable[bytes],
-    *,
-    name: str,
-    fields: Fields,
-    prefix: str,
-    limit: int,
-    descriptor: int | None = None,
-) -> Iterator[Document | Rejected]:
+def read_npy(file: OpenFile) -> Iterator[Document | Rejected]:
     """Read the rows of a ``.npy``.
-
-    Parameters
-    ----------
-    chunks : iterable of bytes
-        The content of the file, cut anywhere.
-    name : str
-        The file, for messages.
-    fields : Fields
-        Where keys come from.
-    prefix : str
-        Put before row numbers that serve as keys.
-    limit : int
-        The longest row, in bytes.
-    descriptor : int, optional
-        Of the file, if it is not compressed.
 
     Yields
     ------
@@ -87,50 +64,49 @@ def read_npy(
     InputError
         A side file of keys does not have one key per row, or cannot be read.
     """
-    data = ByteStream(chunks)
+    fields = _fields_of_vectors(file)
+    data = ByteStream(file.chunks)
     header = read_header(data)
-    fault = vector_fault(header, limit) or fields.refuse_columns(header.shape[1])
+    fault = vector_fault(header, file.limit) or fields.refuse_columns(header.shape[1])
     if fault is not None:
         raise BrokenSourceError(fault)
-    keys = given_keys(fields, prefix, header.shape[0])
-    yield from row_documents(read_blocks(header, data, descriptor=descriptor), keys, name=name)
+    keys = given_keys(fields, file.prefix, header.shape[0])
+    blocks = read_blocks(header, data, descriptor=file.descriptor)
+    yield from row_documents(blocks, keys, name=file.name)
 
 
-def read_npz(
-    file: BinaryIO, *, name: str, fields: Fields, prefix: str, limit: int
-) -> Iterator[Document | Rejected]:
-    """Read the rows of one array of an ``.npz``.
+def _fields_of_vectors(file: OpenFile) -> Fields:
+    if file.fields.body in ("text", "weights"):
+        raise BrokenSourceError("holds vectors, but the index holds texts or their weights")
+    return file.fields
 
-    Parameters
-    ----------
-    file : binary file
-        Seekable.
-    fields : Fields
-        The array, by default the only two-dimensional one, and the source of keys, by default the
-        array ``id`` if there is one, else row numbers.
-    name, prefix, limit
-        As for :func:`read_npy`.
+
+def read_npz(file: OpenFile) -> Iterator[Document | Rejected]:
+    """Read the rows of one array of an ``.npz``, by default the only two-dimensional one.
+
+    Keys are, by default, in the array ``id`` if there is one, else row numbers.
 
     Raises
     ------
     BrokenSourceError, InputError
         As :func:`read_npy`.
     """
+    fields = _fields_of_vectors(file)
     with ExitStack() as opened:
         with _reading_zip():
-            archive = opened.enter_context(zipfile.ZipFile(file))
+            archive = opened.enter_context(zipfile.ZipFile(file.in_any_order()))
         names = [each.removesuffix(_SUFFIX) for each in archive.namelist() if _is_array(each)]
         chosen = fields.vector
         if chosen is None:
             chosen = _only_matrix(archive, names)
         header, data = _opened(opened, archive, names, chosen)
-        fault = vector_fault(header, limit) or fields.refuse_columns(header.shape[1])
+        fault = vector_fault(header, file.limit) or fields.refuse_columns(header.shape[1])
         if fault is not None:
             raise BrokenSourceError(f"array {chosen!r} {fault}")
         keys = _keys_beside(opened, archive, names, fields, header.shape[0])
         if keys is None:
-            keys = given_keys(fields, prefix, header.shape[0])
-        yield from row_documents(read_blocks(header, data), keys, name=name)
+            keys = given_keys(fields, file.prefix, header.shape[0])
+        yield from row_documents(read_blocks(header, data), keys, name=file.name)
 
 
 def _is_array(member: str) -> bool:

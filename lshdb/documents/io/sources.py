@@ -11,7 +11,7 @@ Decided:
   are no loops), sockets, pipes, devices and indexes. A pipe that you name is read.
 - The format follows from the name, the same way everywhere. A file with an unknown extension is
   one text, unless its name or its beginning shows records, markup or binary data
-  (``recognition.py``). A named file of that kind is a mistake in the command; a found one is a
+  (``formats/registry.py``). A named file of that kind is a mistake in the command; a found one is a
   rejected source.
 
 Limits: the list of all files is held, a few hundred bytes each. A file that two paths lead to is
@@ -40,13 +40,20 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 
 from lshdb.documents.document import BrokenSourceError, printable, system_reason
-from lshdb.documents.formats.recognition import HEAD, Look, by_name, look_at
+from lshdb.documents.formats.registry import (
+    BY_EXTENSION,
+    FORMATS,
+    HEAD,
+    INPUT_FORMATS,
+    Format,
+    Look,
+    by_name,
+    look_at,
+)
 from lshdb.errors import InputError, ParameterError
 
 __all__ = [
-    "FORMATS",
     "STDIN",
-    "WITH_ROW_KEYS",
     "Source",
     "expand_pattern",
     "find_sources",
@@ -131,16 +138,9 @@ def _is_directory(entry: os.DirEntry[str], *, follow_symlinks: bool) -> bool:
         return False
 
 
-FORMATS = ("auto", "jsonl", "csv", "tsv", "text", "urls", "npy", "npz", "parquet")
-WITH_ROW_KEYS = ("npy", "npz", "parquet")
-"""Formats whose keys may come from a side file."""
 STDIN = "-"
 
 _COMPRESSIONS = {".gz": "gz", ".zst": "zst"}
-_EXTENSIONS = {
-    ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv",
-    ".npy": "npy", ".npz": "npz", ".parquet": "parquet",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class Source:
     problem : str or None
         Why it cannot be read, if that is known beforehand.
     input_format : str
-        One of ``FORMATS`` except ``auto``.
+        A name in ``FORMATS``.
     compression : str
         ``gz``, ``zst`` or empty.
     is_named : bool
@@ -187,6 +187,11 @@ class Source:
         return "<stdin>" if self.is_stdin else printable(self.path)
 
     @property
+    def format(self) -> Format:
+        """The entry of its format."""
+        return FORMATS[self.input_format]
+
+    @property
     def key(self) -> str:
         """The key of the document, if the source is one text."""
         return STDIN if self.is_stdin else os.path.normpath(self.path).replace(os.sep, "/")
@@ -199,7 +204,7 @@ class Source:
         head : bytes
             The first ``HEAD`` bytes, decompressed; fewer if the file is shorter.
         """
-        if self.input_format in WITH_ROW_KEYS:
+        if self.format.has_rows:
             return None
         found = look_at(head[:HEAD])
         if self.is_guessed:
@@ -220,7 +225,7 @@ def find_sources(
     paths : sequence of str or path-like
         ``-``, files, directories and patterns.
     input_format : str
-        One of ``FORMATS``.
+        One of ``INPUT_FORMATS``.
     fallback : str, optional
         The format that ``auto`` takes for an unknown extension; by default ``text`` for a file
         and ``jsonl`` for standard input.
@@ -245,11 +250,11 @@ def find_sources(
             f"paths is one {type(paths).__name__}, expected a sequence of paths",
             hint="put the path into a list",
         )
-    if fallback is not None and fallback not in FORMATS[1:]:
-        raise ParameterError(f"fallback is {fallback!r}, expected one of {', '.join(FORMATS[1:])}")
-    if input_format not in FORMATS:
+    if fallback is not None and fallback not in FORMATS:
+        raise ParameterError(f"fallback is {fallback!r}, expected one of {', '.join(FORMATS)}")
+    if input_format not in INPUT_FORMATS:
         raise ParameterError(
-            f"input_format is {input_format!r}, expected one of {', '.join(FORMATS)}",
+            f"input_format is {input_format!r}, expected one of {', '.join(INPUT_FORMATS)}",
             hint="'auto' chooses by the extension of each file",
         )
     sources: list[Source] = []
@@ -282,7 +287,7 @@ def open_single(
     path : path-like
         Plain, ``.gz`` or ``.zst``; ``-`` for standard input.
     input_format : str
-        One of ``FORMATS``.
+        One of ``INPUT_FORMATS``.
 
     Yields
     ------
@@ -409,16 +414,16 @@ def _checked(source: Source) -> Source:
 def _with_format(source: Source, input_format: str, fallback: str | None) -> Source:
     compression = ""
     if source.is_stdin:
-        by_name = fallback or "jsonl"
+        by_extension = fallback or "jsonl"
     else:
         stem, extension = os.path.splitext(source.path)
         compression = _COMPRESSIONS.get(extension.lower(), "")
         if compression:
             extension = os.path.splitext(stem)[1]
-        by_name = _EXTENSIONS.get(extension.lower(), fallback or "text")
-    chosen = by_name if input_format == "auto" else input_format
+        by_extension = BY_EXTENSION.get(extension.lower(), fallback or "text")
+    chosen = by_extension if input_format == "auto" else input_format
     problem = source.problem
-    if problem is None and chosen in ("npz", "parquet"):
+    if problem is None and FORMATS[chosen].from_end:
         problem = _unseekable(source, compression)
     return replace(
         source,
@@ -454,14 +459,16 @@ def _require_decoders(sources: list[Source]) -> None:
                 f"{needed['zst'].name}: no module to read Zstandard files is installed",
                 hint="pip install backports.zstd",
             ) from error
-    if "parquet" in needed:
+    of_arrow = next((source for source in needed.values() if source.format.needs_arrow), None)
+    if of_arrow is not None:
         from lshdb.documents.io.streams import load_arrow
 
         try:
             load_arrow()
         except ImportError as error:
             raise InputError(
-                f"{needed['parquet'].name}: reading Parquet needs pyarrow, which cannot be loaded",
+                f"{of_arrow.name}: reading {of_arrow.input_format.capitalize()} needs pyarrow, "
+                "which cannot be loaded",
                 hint="pip install 'lshdb[parquet]'",
             ) from error
 

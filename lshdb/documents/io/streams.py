@@ -39,13 +39,14 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from lshdb.documents.document import BrokenSourceError, DamagedDataError, system_reason
+from lshdb.documents.document import BrokenSourceError, DamagedDataError, Fields, system_reason
 
 if TYPE_CHECKING:
     from lshdb.documents.io.sources import Source
 
 __all__ = [
     "CHUNK",
+    "OpenFile",
     "Progress",
     "TooLong",
     "Watched",
@@ -316,6 +317,46 @@ class Watched(io.RawIOBase):
         count = self._file.readinto(buffer)  # type: ignore[attr-defined]
         self._progress.read(count)
         return int(count)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """An open source, with what the reader of its format has to know.
+
+    Attributes
+    ----------
+    name : str
+        The file, for messages.
+    key : str
+        The document's key, if the file is one document.
+    chunks : iterator of bytes
+        The decompressed content, cut anywhere.
+    fields : Fields
+        Names of the fields, columns or arrays, and the side file of keys.
+    limit : int
+        The longest line, record, text or row, in bytes.
+    prefix : str
+        Put before row numbers that serve as keys.
+    file : binary file
+        The same content, compressed if the source is; for readers that do not take chunks.
+    progress : Progress
+    descriptor : int or None
+        Of the file, if it is neither compressed nor a pipe.
+    """
+
+    name: str
+    key: str
+    chunks: Iterator[bytes]
+    fields: Fields
+    limit: int
+    prefix: str
+    file: BinaryIO
+    progress: Progress
+    descriptor: int | None
+
+    def in_any_order(self) -> BinaryIO:
+        """Return the file, to be read at any place; bytes that are read count as progress."""
+        return io.BufferedReader(Watched(self.file, self.progress))
 
 
 class _Reader:

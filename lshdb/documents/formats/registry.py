@@ -1,19 +1,90 @@
-"""Recognise formats that are not plain text by the first bytes of a file.
+"""Which format a file has: an entry for each format that is read, and what else is recognised.
 
-A file with an unknown extension is one text. Without this table, a file of records, markup or
-binary data would silently become one document. The table names each format that it recognises and
-what to do with it. It looks only for beginnings that no plain text has: a wrong answer costs a
+To read another format, write a module with its reader here, and add an entry to ``FORMATS``. A
+reader takes an :class:`~lshdb.documents.io.streams.OpenFile` and yields documents and rejections.
+It is imported by name when the first file of its format is read, so that nobody pays for the other
+formats.
+
+A file with an unknown extension is one text. Without the tables of beginnings, a file of records,
+markup or binary data would silently become one document. They name each format that they recognise
+and what to do with it. They hold only beginnings that no plain text has: a wrong answer costs a
 document that the user meant, so a doubtful file counts as text.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 from codecs import BOM_UTF8
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-__all__ = ["HEAD", "Look", "by_name", "is_delimited", "look_at"]
+__all__ = [
+    "BY_EXTENSION",
+    "FORMATS",
+    "HEAD",
+    "INPUT_FORMATS",
+    "Format",
+    "Look",
+    "by_name",
+    "is_delimited",
+    "look_at",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format that documents are read from.
+
+    Attributes
+    ----------
+    reads : str
+        Module, in this folder, and name of its reader.
+    extensions : tuple of str
+        In lower case.
+    has_rows : bool
+        Whether it holds rows of arrays or columns, whose keys may come from a side file.
+    is_numbered : bool
+        Whether row numbers serve as keys where no others are given.
+    from_end : bool
+        Whether it is read from its end, and so neither compressed nor through a pipe.
+    needs_arrow : bool
+        Whether pyarrow reads it.
+    is_gathered : bool
+        Whether documents come after the last file, from all files together. Then the reader is a
+        context manager, made with the limit, with the methods ``read`` and ``documents``.
+    """
+
+    reads: str
+    extensions: tuple[str, ...] = ()
+    has_rows: bool = False
+    is_numbered: bool = False
+    from_end: bool = False
+    needs_arrow: bool = False
+    is_gathered: bool = False
+
+    def load_reader(self) -> Any:
+        """Import the reader."""
+        module, _, name = self.reads.partition(".")
+        return getattr(importlib.import_module(f"lshdb.documents.formats.{module}"), name)
+
+
+FORMATS = {
+    "jsonl": Format("jsonl.read_jsonl", (".jsonl", ".ndjson")),
+    "csv": Format("delimited.read_csv", (".csv",)),
+    "tsv": Format("delimited.read_tsv", (".tsv", ".tab")),
+    "text": Format("plaintext.read_plaintext"),
+    "urls": Format("hosts.UrlGroups", is_gathered=True),
+    "npy": Format("vectors.read_npy", (".npy",), has_rows=True, is_numbered=True),
+    "npz": Format("vectors.read_npz", (".npz",), has_rows=True, is_numbered=True, from_end=True),
+    "parquet": Format(
+        "parquet.read_parquet", (".parquet",), has_rows=True, from_end=True, needs_arrow=True
+    ),
+}
+"""Every format that documents are read from, by its name as an option."""
+INPUT_FORMATS = ("auto", *FORMATS)
+BY_EXTENSION = {extension: name for name, one in FORMATS.items() for extension in one.extensions}
 
 HEAD = 4096
 """Bytes at the beginning that are examined."""
