@@ -16,10 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, ParameterError
-from lshdb.exchange import json_tables as jsonl
-from lshdb.exchange import parquet_tables as parquet
 from lshdb.exchange.manifest import METRIC_FORMAT, TEXT_FORMAT, Manifest, describe
-from lshdb.exchange.tables import tables_of
+from lshdb.exchange.tables import FORMATS, tables_of, write_postings
 from lshdb.params.index_params import IndexParams
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.place.creation import Creation
@@ -29,9 +27,8 @@ from lshdb.storage.tables.records import verified_row
 from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot, verified_rows
 
-__all__ = ["FORMATS", "export_store"]
+__all__ = ["export_store"]
 
-FORMATS = {"jsonl": jsonl, "parquet": parquet}
 _INDEX = ("format", "uuid", "created_at", "library_version", "unicode_version", "next_doc_id")
 _TOLD_AFTER = 1_000
 
@@ -83,9 +80,9 @@ def _write(
         ),
     }
     described = tables_of(store.params.metric)
-    files = [f"{name}{form.SUFFIX}" for name in described]
+    files = [f"{name}{form.suffix}" for name in described]
     for (name, table), file in zip(described.items(), files, strict=True):
-        counts[name] = form.write_table(folder / file, table, rows[name])
+        counts[name] = form.write(folder / file, table, rows[name])
     for one in snapshot.generation.files:
         name, shape = f"{one.layout.kind}s", (snapshot.n_signatures, one.layout.n_columns)
         files.append(f"{name}.npy")
@@ -96,8 +93,8 @@ def _write(
     (n_postings,) = snapshot.execute("SELECT coalesce(sum(n_rows), 0) FROM run").fetchone()
     postings = snapshot.postings.with_contents()
     if tables == "parquet":
-        files.append(f"postings{parquet.SUFFIX}")
-        counts["postings"] = parquet.write_postings(folder / files[-1], postings)
+        files.append(f"postings{form.suffix}")
+        counts["postings"] = write_postings(folder / files[-1], postings)
     else:
         files.append("postings.npy")
         pairs = (np.column_stack(block) for block in postings)

@@ -20,11 +20,8 @@ import orjson
 from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, FormatError, LshdbError, system_hint
-from lshdb.exchange import json_tables as jsonl
-from lshdb.exchange import parquet_tables as parquet
-from lshdb.exchange.exporter import FORMATS
 from lshdb.exchange.manifest import MANIFEST, Manifest, read_manifest, verify_files
-from lshdb.exchange.tables import TABLES, tables_of
+from lshdb.exchange.tables import FORMATS, TABLES, read_postings, tables_of
 from lshdb.params.index_params import FORMAT, IndexParams
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.place.own_files import open_given
@@ -149,8 +146,8 @@ class _Export:
 
     def files(self) -> list[str]:
         """Return the names of the files."""
-        suffix = FORMATS[self.manifest.tables].SUFFIX
-        postings = "postings" + (parquet.SUFFIX if self.manifest.tables == "parquet" else ".npy")
+        suffix = FORMATS[self.manifest.tables].suffix
+        postings = "postings" + (suffix if self.manifest.tables == "parquet" else ".npy")
         arrays = [
             f"{name}.npy" for name in ("signatures", "vectors") if name in self.manifest.counts
         ]
@@ -158,10 +155,10 @@ class _Export:
 
     def rows(self, name: str) -> Iterator[tuple[Any, ...]]:
         """Read the rows of a table."""
-        form = jsonl if self.manifest.tables == "jsonl" else parquet
-        path = self.folder / f"{name}{form.SUFFIX}"
+        form = FORMATS[self.manifest.tables]
+        path = self.folder / f"{name}{form.suffix}"
         count = 0
-        for row in form.read_table(path, tables_of(self.manifest.parameters.get("metric"))[name]):
+        for row in form.read(path, tables_of(self.manifest.parameters.get("metric"))[name]):
             count += 1
             yield row
         self._check_count(path, name, count)
@@ -214,7 +211,7 @@ class _Export:
 
     def _posting_blocks(self, path: Path) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         if self.manifest.tables == "parquet":
-            yield from parquet.read_postings(path)
+            yield from read_postings(path)
             return
         n_rows = self.manifest.counts["postings"]
         for block in read_array(path, np.dtype("<i8"), 2, n_rows=n_rows, block_rows=_POSTINGS):

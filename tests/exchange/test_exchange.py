@@ -66,7 +66,7 @@ def test_the_index_comes_back(
     monkeypatch.setattr("lshdb.exchange.importer._BATCH_DOCUMENTS", 7)
     monkeypatch.setattr("lshdb.exchange.importer._ROW_BYTES", 5_000)
     monkeypatch.setattr("lshdb.exchange.importer._POSTINGS", 100)
-    monkeypatch.setattr("lshdb.exchange.parquet_tables._BATCH_POSTINGS", 100)
+    monkeypatch.setattr("lshdb.exchange.tables._BATCH_POSTINGS", 100)
     with Index.from_export(tmp_path / "files", tmp_path / "b") as again:
         assert stored(again) == stored(index)
         assert again.check() == []
