@@ -1447,7 +1447,7 @@ class Index:
         FormatError
             The index was made by a newer version.
         """
-        from lshdb.maintain.upgrade import upgrade_index
+        from lshdb.maintain.rewrite import upgrade_index
 
         return upgrade_index(Path(path), lock_timeout=lock_timeout)
 

@@ -1,4 +1,4 @@
-"""Rewriting an index from its contents: without unused signatures, or with other bands.
+"""Rewriting an index in place: without unused signatures, with other bands, or in a newer schema.
 
     documents  -> which signatures still have a document, and their content keys
     signature rows, each block compared with its CRC-32
@@ -12,6 +12,9 @@ generation of the row files, which are synced before; the old one is removed aft
 
 Only bands are hashed: no text is read. What is rewritten is compared with its checksum first,
 because afterwards nothing would show the damage.
+
+An upgrade runs the migrations that are missing, and is one transaction, too. It works without a
+:class:`~lshdb.storage.store.Store`, because no store opens an index of an older schema.
 """
 
 from __future__ import annotations
@@ -27,18 +30,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.disksort.sorted_numbers import KeyColumns
-from lshdb.errors import ParameterError
+from lshdb.errors import DatabaseError, ParameterError
 from lshdb.ingest.reindex import changed_params
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.banding import CONTENT_BAND, bucket_keys, content_keys
+from lshdb.storage.dialects import database_of
+from lshdb.storage.place.directory import IndexDirectory
+from lshdb.storage.place.lock import WriterLock
 from lshdb.storage.rowfiles.generations import clear_generations
 from lshdb.storage.runs.renumber import Renumbering, document_rows, renumber
 from lshdb.storage.store import Store
+from lshdb.storage.tables.migrations import SCHEMA_REVISION, check_revision, upgrade
 from lshdb.storage.transactions.changes import WriteTransaction
 from lshdb.storage.transactions.snapshot import verified_rows
 from lshdb.storage.transactions.writer import Writer
 
-__all__ = ["RewriteResult", "compact_store", "reband_index"]
+__all__ = [
+    "RewriteResult",
+    "compact_store",
+    "reband_index",
+    "upgrade_index",
+]
 
 MEMORY = 256 * 2**20
 """Memory for sorting, in bytes."""
@@ -213,3 +225,41 @@ class _Rewriting:
             stays = self._contents[seen : seen + len(vectors)] != 0
             seen += len(vectors)
             yield vectors[stays]
+
+
+def upgrade_index(path: Path, *, lock_timeout: float) -> tuple[str | None, str]:
+    """Run the migrations that are missing, under the writer lock, in one transaction.
+
+    Returns
+    -------
+    tuple
+        Revision before, revision after.
+    """
+    from sqlalchemy import text
+    from sqlalchemy.exc import SQLAlchemyError
+
+    directory = IndexDirectory(path)
+    description = directory.read_description()
+    database = database_of(description.place, path)
+    database.open_reader().close()
+    lock = WriterLock(directory.lock, lock_timeout)
+    lock.acquire()
+    engine = database.open_engine()
+    try:
+        with engine.begin() as connection:
+            database.lock(connection, description.uuid, timeout=lock_timeout, known_as=str(path))
+            row = connection.execute(text("SELECT version_num FROM alembic_version")).fetchone()
+            before = None if row is None else str(row[0])
+            if before is None or before > SCHEMA_REVISION:
+                check_revision(before, path)
+            if before != SCHEMA_REVISION:
+                upgrade(connection)
+    except database.errors(SQLAlchemyError) as error:
+        raise DatabaseError(
+            f"upgrading {database} failed: {database.said(error)}; the schema is as it was",
+            hint=database.hint(error, "check the free space and the permissions of its folder"),
+        ) from error
+    finally:
+        engine.dispose()
+        lock.release()
+    return before, SCHEMA_REVISION

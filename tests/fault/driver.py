@@ -44,7 +44,6 @@ def preload() -> None:
         "lshdb.storage.place.copy",
         "lshdb.storage.dialects.postgresql",
         "lshdb.storage.tables.schema",
-        "lshdb.maintain.upgrade",
         "tests.fault.plants",
         "tests.fault.questions",
         "tests.fault.steps",

@@ -134,7 +134,7 @@ def test_a_migration_that_fails_leaves_the_schema_as_it_was(
     before = things(path, place)
     assert ("batch", "checksum") in before
     monkeypatch.setattr(migrations, "script_directory", lambda: scripts)
-    monkeypatch.setattr("lshdb.maintain.upgrade.SCHEMA_REVISION", "9000")
+    monkeypatch.setattr("lshdb.maintain.rewrite.SCHEMA_REVISION", "9000")
     with pytest.raises(OSError, match="stopped"):
         Index.upgrade(path)
     assert revision(path, place) == migrations.SCHEMA_REVISION

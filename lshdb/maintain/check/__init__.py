@@ -30,14 +30,16 @@ from lshdb.maintain.check.document_checks import (
     row_findings,
     vector_findings,
 )
-from lshdb.maintain.check.edge_checks import (
+from lshdb.maintain.check.findings import Finding, notes
+from lshdb.maintain.check.signature_checks import (
+    block_findings,
     bucket_findings,
     cluster_findings,
     edge_findings,
+    posting_findings,
     release_findings,
+    run_findings,
 )
-from lshdb.maintain.check.findings import Finding, notes
-from lshdb.maintain.check.posting_checks import block_findings, posting_findings, run_findings
 from lshdb.params.index_params import IndexParams
 from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot

@@ -15,7 +15,7 @@ and checked in full. Only then it replaces the old one, in one transaction of th
 files are another generation. So a repair that is killed or fails changes nothing, and readers go on
 meanwhile. It needs space for a second index and its write-ahead log.
 
-``evidence.py`` proves documents, ``rebuild.py`` batches, ``quarantine.py`` writes what is lost.
+``evidence.py`` proves documents; ``rebuild.py`` proves batches and writes what is lost.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from typing import Any
 
 from lshdb.errors import DamageError, DatabaseError, LshdbError
 from lshdb.maintain.check import Finding, check_index
-from lshdb.maintain.repair.quarantine import Quarantine
-from lshdb.maintain.repair.rebuild import Rebuild
+from lshdb.maintain.repair.rebuild import Quarantine, Rebuild
 from lshdb.signatures.families import family_of
 from lshdb.signatures.family import Family
 from lshdb.storage.place.copy import replace_database

@@ -1,7 +1,12 @@
-"""Checks of what follows from the rest: bucket sizes, edges, clusters."""
+"""Checks of signatures and of what follows from them.
+
+Rows of the files are compared with their CRC-32, and postings with the signatures they came from;
+then bucket sizes, releases, edges and clusters with the rest.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -10,10 +15,143 @@ from numpy.typing import NDArray
 from lshdb.clusters.listing import clusters_of_edges
 from lshdb.maintain.check.findings import Finding, counted, documents_affected
 from lshdb.params.index_params import IndexParams
-from lshdb.storage.dialects.base import run_table
+from lshdb.signatures.banding import CONTENT_BAND, bucket_keys, content_keys
+from lshdb.storage.dialects.base import NOT_CONTENT_SQL, run_table
+from lshdb.storage.rowfiles.layouts import HEADER_BYTES
+from lshdb.storage.rowfiles.row_file import RowFile
 from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["bucket_findings", "cluster_findings", "edge_findings", "release_findings"]
+__all__ = [
+    "block_findings",
+    "bucket_findings",
+    "cluster_findings",
+    "edge_findings",
+    "posting_findings",
+    "release_findings",
+    "run_findings",
+]
+
+_CHUNK = 100_000
+
+
+def block_findings(snapshot: Snapshot, *, first_only: bool = False) -> Iterator[Finding]:
+    """Yield blocks of rows, of signatures and of vectors, whose CRC-32 is wrong.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    first_only : bool
+        Check only the first block, which shows whether the file is another index's.
+    """
+    which = "WHERE first_row = 0" if first_only else "ORDER BY first_row"
+    for file in snapshot.generation.files:
+        columns = f"first_row, n_rows, {file.layout.checksum}"
+        blocks = snapshot.execute(f"SELECT {columns} FROM signature_block {which}").fetchall()
+        yield from _file_findings(snapshot, file, blocks)
+
+
+def _file_findings(
+    snapshot: Snapshot, file: RowFile, blocks: Iterable[tuple[int, int, int | None]]
+) -> Iterator[Finding]:
+    size = file.row_bytes
+    for first, count, crc in blocks:
+        end = first + count
+        if crc is None or not 0 <= first < end <= snapshot.n_signatures:
+            continue  # document_checks.py reports it
+        found = file.block_crc(first, count)
+        if found != crc:
+            yield Finding(
+                f"{file.layout.kind}s",
+                f"{file.path.name}, rows {first} to {end - 1}, "
+                f"bytes {HEADER_BYTES + first * size} to {HEADER_BYTES + end * size - 1}",
+                f"CRC-32 is {found:08x}; expected {crc:08x}",
+                documents_affected(snapshot, "signature_id BETWEEN ? AND ?", (first, end - 1)),
+            )
+
+
+def run_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield runs without the postings that were written."""
+    runs = 0
+    for table, n_rows in snapshot.execute("SELECT table_name, n_rows FROM run").fetchall():
+        (found, contents) = snapshot.execute(
+            f"SELECT count(*), count(*) FILTER (WHERE NOT {NOT_CONTENT_SQL}) "
+            f"FROM {run_table(table)}"
+        ).fetchone()
+        runs += found - contents
+        if found != n_rows:
+            what = f"holds {found} postings; expected {n_rows}"
+            yield Finding("run", f"table {table}", what, counted(abs(found - n_rows), "posting"))
+    (view,) = snapshot.execute("SELECT count(*) FROM posting").fetchone()
+    if view != runs:
+        what = f"shows {view} postings; the runs hold {runs}"
+        yield Finding("run", "view posting", what, "statements of your own")
+
+
+def posting_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
+    """Yield postings that are not those of their signatures, and signatures that lack some."""
+    n = snapshot.n_signatures
+    signatures = snapshot.signature_file.rows(n)
+    content = _content_keys(snapshot)
+    counts = np.zeros(n, dtype=np.int16)
+    for table in snapshot.run_tables:
+        rows = snapshot.stream(f"SELECT bucket_key, signature_id FROM {table}")
+        while chunk := list(itertools.islice(rows, _CHUNK)):
+            flat = np.array(chunk, dtype=np.int64)
+            keys, ids = flat[:, 0], flat[:, 1]
+            outside = (ids < 0) | (ids >= n)
+            for key, one in flat[outside].tolist():
+                what = f"names signature {one}; there are {n}"
+                yield Finding("posting", _place(table, key, one), what, "1 posting")
+            keys, ids = keys[~outside], ids[~outside]
+            np.add.at(counts, ids, 1)
+            expected = _expected_keys(signatures[ids], keys, content[ids], params)
+            for key, one in flat[~outside][keys != expected].tolist():
+                what = f"by its row, signature {one} is not in this bucket"
+                affected = documents_affected(snapshot, "signature_id = ?", (one,))
+                yield Finding("posting", _place(table, key, one), what, affected)
+    for one in np.flatnonzero(counts != params.bands + 1).tolist():
+        yield Finding(
+            "posting",
+            f"postings, signature {one}",
+            f"has {counts[one]} postings; expected {params.bands + 1}",
+            documents_affected(snapshot, "signature_id = ?", (one,)),
+        )
+
+
+def _place(table: str, key: int, signature_id: int) -> str:
+    return f"table {table}, bucket key {key}, signature {signature_id}"
+
+
+def _content_keys(snapshot: Snapshot) -> NDArray[np.int64]:
+    """Return the content bucket key by signature; 0, which is not a key, if no document has it."""
+    keys = np.zeros(snapshot.n_signatures, dtype=np.int64)
+    rows = snapshot.stream(
+        "SELECT signature_id, content_hash FROM document WHERE signature_id IS NOT NULL "
+        "ORDER BY doc_id"
+    )
+    while chunk := list(itertools.islice(rows, _CHUNK)):
+        ids = np.array([row[0] for row in chunk], dtype=np.int64)
+        inside = (ids >= 0) & (ids < len(keys))
+        hashes = content_keys([row[1].ljust(16, b"\0")[:16] for row in chunk])
+        keys[ids[inside]] = hashes[inside]
+    return keys
+
+
+def _expected_keys(
+    rows: NDArray[np.uint32],
+    keys: NDArray[np.int64],
+    content: NDArray[np.int64],
+    params: IndexParams,
+) -> NDArray[np.int64]:
+    """Return the key that each posting should have, by its band; its own if that is unknown."""
+    band = (keys >> 56) & 255
+    of_slots = bucket_keys(rows, **params.cut)
+    inside = band < params.bands
+    expected = np.where(
+        inside, of_slots[np.arange(len(keys)), np.where(inside, band, 0)], np.int64(-1)
+    )
+    of_content = band == CONTENT_BAND
+    return np.where(of_content, np.where(content == 0, keys, content), expected)
 
 
 def bucket_findings(snapshot: Snapshot) -> Iterator[Finding]:
