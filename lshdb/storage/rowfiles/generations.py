@@ -36,7 +36,6 @@ from lshdb.storage.rowfiles.row_file import RowFile
 __all__ = [
     "FIRST_NAME",
     "Generation",
-    "OutlyingFile",
     "clear_generations",
     "generation_of",
     "is_generation",

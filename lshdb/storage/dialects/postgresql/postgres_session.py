@@ -35,40 +35,7 @@ from lshdb.storage.dialects.postgresql.postgres_runs import PostgresRunTables
 if TYPE_CHECKING:
     from lshdb.storage.dialects.postgresql.postgres_database import PostgresDatabase
 
-__all__ = ["STATE_COLUMNS", "PostgresSession", "ask", "misplaced_values", "structure"]
-
-
-def structure(session: Session) -> Iterator[str]:
-    """Yield findings about invalid indexes, and runs that are not partitions."""
-    for (index,) in session.execute(
-        "SELECT pg_class.relname::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid "
-        "JOIN pg_namespace ON pg_namespace.oid = relnamespace "
-        "WHERE nspname = current_schema() AND NOT (indisvalid AND indisready)"
-    ):
-        yield f"the index {index} is not valid"
-    for (table,) in session.execute(
-        "SELECT table_name FROM run WHERE NOT EXISTS (SELECT FROM pg_inherits "
-        "WHERE inhrelid = to_regclass(table_name) AND inhparent = 'stored_posting'::regclass)"
-    ):
-        yield f"the table {table} is not a partition of stored_posting"
-
-
-def misplaced_values(session: Session) -> Iterator[str]:
-    """Yield findings: columns with numbers of signatures or documents that do not exist."""
-    columns = session.execute(
-        "SELECT table_name::text, column_name::text FROM information_schema.columns "
-        "JOIN information_schema.tables USING (table_schema, table_name) "
-        "WHERE table_schema = current_schema() AND table_type = 'BASE TABLE' "
-        "AND column_name = ANY(?) AND table_name <> 'stored_posting' ORDER BY 1, 2",
-        (list(NUMBERS),),
-    ).fetchall()
-    for table, column in columns:
-        first, last = NUMBERS[column]
-        wrong = f"{column} NOT BETWEEN {first} AND (SELECT {last} FROM state)"
-        (count,) = session.execute(f'SELECT count(*) FROM "{table}" WHERE {wrong}').fetchone()
-        if count:
-            yield f"{count} values in the column {column} of the table {table} are impossible"
-
+__all__ = ["STATE_COLUMNS", "PostgresSession", "ask"]
 
 _ROWS_A_FETCH = 20_000
 _ROWS_AN_INSERT = 10_000
@@ -226,12 +193,35 @@ class PostgresSession(Session):
         return bool(rows)
 
     def structure(self) -> Iterator[str]:
-        """Yield findings about indexes and partitions."""
-        return structure(self)
+        """Yield findings about invalid indexes, and runs that are not partitions."""
+        for (index,) in self.execute(
+            "SELECT pg_class.relname::text FROM pg_index "
+            "JOIN pg_class ON pg_class.oid = indexrelid "
+            "JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+            "WHERE nspname = current_schema() AND NOT (indisvalid AND indisready)"
+        ):
+            yield f"the index {index} is not valid"
+        for (table,) in self.execute(
+            "SELECT table_name FROM run WHERE NOT EXISTS (SELECT FROM pg_inherits "
+            "WHERE inhrelid = to_regclass(table_name) AND inhparent = 'stored_posting'::regclass)"
+        ):
+            yield f"the table {table} is not a partition of stored_posting"
 
     def misplaced_values(self) -> Iterator[str]:
-        """Yield findings: numbers of what does not exist."""
-        return misplaced_values(self)
+        """Yield findings: columns with numbers of signatures or documents that do not exist."""
+        columns = self.execute(
+            "SELECT table_name::text, column_name::text FROM information_schema.columns "
+            "JOIN information_schema.tables USING (table_schema, table_name) "
+            "WHERE table_schema = current_schema() AND table_type = 'BASE TABLE' "
+            "AND column_name = ANY(?) AND table_name <> 'stored_posting' ORDER BY 1, 2",
+            (list(NUMBERS),),
+        ).fetchall()
+        for table, column in columns:
+            first, last = NUMBERS[column]
+            wrong = f"{column} NOT BETWEEN {first} AND (SELECT {last} FROM state)"
+            (count,) = self.execute(f'SELECT count(*) FROM "{table}" WHERE {wrong}').fetchone()
+            if count:
+                yield f"{count} values in the column {column} of the table {table} are impossible"
 
     def free_bytes(self) -> int:
         """Return the bytes of merged runs that readers may still see."""

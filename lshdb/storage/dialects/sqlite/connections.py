@@ -55,7 +55,6 @@ __all__ = [
     "commit_durably",
     "copy_database",
     "empty_log",
-    "make_log_files",
     "open_for_reading",
     "replace_database",
 ]
@@ -180,7 +179,7 @@ def empty_log(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def make_log_files(path: Path) -> None:
+def _make_log_files(path: Path) -> None:
     """Make ``-wal`` and ``-shm``, with owner and mode of the database, by reading from it.
 
     Raises
@@ -218,7 +217,7 @@ def copy_database(connection: sqlite3.Connection, target: Path) -> None:
         copy.execute("PRAGMA journal_mode=OFF")
         copy.execute("PRAGMA synchronous=OFF")
         connection.backup(copy, pages=-1)
-    make_log_files(target)
+    _make_log_files(target)
     for place in (target, target.parent):
         descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
         try:

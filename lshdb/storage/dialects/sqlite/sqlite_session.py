@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import itertools
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -138,8 +138,28 @@ class SqliteSession(Session):
                 yield str(finding)
 
     def misplaced_values(self) -> Iterator[str]:
-        """Yield findings: columns with values of another type, or numbers of what is missing."""
-        return _misplaced_values(self.execute)
+        """Yield findings: columns with values of another type, or numbers of missing signatures.
+
+        One pass over every table, the small ones and those of documents before the posting runs.
+        """
+        tables = self.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' "
+            "ORDER BY name LIKE 'posting_run_%', name"
+        ).fetchall()
+        for (table,) in tables:
+            columns = self.execute(f'PRAGMA table_info("{table}")').fetchall()
+            conditions = {
+                name: _is_wrong(name, declared, may_be_null=not (not_null or key))
+                for _, name, declared, not_null, _, key in columns
+                if declared.startswith(tuple(_TYPES))
+            }
+            counts = ", ".join(f"sum({condition})" for condition in conditions.values())
+            if not conditions:
+                continue
+            row = self.execute(f'SELECT {counts} FROM "{table}"').fetchone()
+            for name, count in zip(conditions, row, strict=True):
+                if count:
+                    yield f"{count} values in the column {name} of the table {table} are impossible"
 
     def free_bytes(self) -> int:
         """Return the bytes of pages that hold nothing."""
@@ -341,31 +361,6 @@ _TYPES = {
     "INTEGER": "'integer'", "BOOLEAN": "'integer'", "TEXT": "'text'", "VARCHAR(32)": "'text'",
     "BLOB": "'blob'", "FLOAT": "'real', 'integer'",
 }  # fmt: skip
-
-
-def _misplaced_values(execute: Callable[..., Any]) -> Iterator[str]:
-    """Yield findings: columns with values of another type, or numbers of missing signatures.
-
-    One pass over every table, the small ones and those of documents before the posting runs.
-    """
-    tables = execute(
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' "
-        "ORDER BY name LIKE 'posting_run_%', name"
-    ).fetchall()
-    for (table,) in tables:
-        columns = execute(f'PRAGMA table_info("{table}")').fetchall()
-        conditions = {
-            name: _is_wrong(name, declared, may_be_null=not (not_null or key))
-            for _, name, declared, not_null, _, key in columns
-            if declared.startswith(tuple(_TYPES))
-        }
-        counts = ", ".join(f"sum({condition})" for condition in conditions.values())
-        if not conditions:
-            continue
-        row = execute(f'SELECT {counts} FROM "{table}"').fetchone()
-        for name, count in zip(conditions, row, strict=True):
-            if count:
-                yield f"{count} values in the column {name} of the table {table} are impossible"
 
 
 def _is_wrong(name: str, declared: str, *, may_be_null: bool) -> str:
