@@ -27,7 +27,7 @@ from benchmarks._short import WORDS, short_corpus
 from benchmarks._tables import disk, facts, table
 from benchmarks.peers.pairers import PAIRERS
 from lshdb import Index
-from lshdb.search.answers import query_points
+from lshdb.search.query import query_points
 
 _SCHEMA = "lshdb_benchmark"
 _METHODS = ["signature", "exact"]

@@ -36,7 +36,7 @@ from lshdb.search.loss import (
     stored_loss,
     survey,
 )
-from lshdb.search.verified_pairs import find_links
+from lshdb.search.pairs import find_links
 from lshdb.signatures.banding import bucket_keys, matching_bands
 from lshdb.storage.transactions.snapshot import Snapshot
 

@@ -55,7 +55,6 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.params.bands import choose_bands as choose_bands
     from lshdb.params.index_params import IndexParams as IndexParams
     from lshdb.params.options import CreateOptions as CreateOptions
-    from lshdb.search.answers import QueryAnswers as QueryAnswers
     from lshdb.search.candidates import LeftOut as LeftOut
     from lshdb.search.explain import Explanation as Explanation
     from lshdb.search.explain import ShownDocument as ShownDocument
@@ -66,8 +65,9 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.search.nearest import Answer as Answer
     from lshdb.search.pairs import Pair as Pair
     from lshdb.search.pairs import PairSearch as PairSearch
-    from lshdb.search.query import Hit as Hit
+    from lshdb.search.query import QueryAnswers as QueryAnswers
     from lshdb.search.sql import SqlResult as SqlResult
+    from lshdb.search.verification import Hit as Hit
     from lshdb.signatures import kernel_name as kernel_name
     from lshdb.signatures.estimates import Tuning as Tuning
     from lshdb.signatures.estimates import tune as tune
@@ -99,7 +99,6 @@ _HOMES = {
     "params.bands": "candidate_probability choose_bands",
     "params.index_params": "IndexParams",
     "params.options": "CreateOptions",
-    "search.answers": "QueryAnswers",
     "search.candidates": "LeftOut",
     "search.explain": "Explanation ShownDocument",
     "search.handle": "Listing",
@@ -107,8 +106,9 @@ _HOMES = {
     "search.loss": "Loss PairCount",
     "search.nearest": "Answer",
     "search.pairs": "Pair PairSearch",
-    "search.query": "Hit",
+    "search.query": "QueryAnswers",
     "search.sql": "SqlResult",
+    "search.verification": "Hit",
     "signatures": "kernel_name",
     "signatures.estimates": "Tuning tune",
     "storage.tables.edges": "EdgeState",

@@ -23,7 +23,6 @@ from lshdb.documents import MAX_DOCUMENT_BYTES, Body, Document, Given, Rejected
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.params.options import CreateOptions, ExpectedParameters, Parameters
-from lshdb.search.answers import QueryAnswers, count_shingles, query_index, similarity
 from lshdb.search.handle import (
     Handle,
     Keys,
@@ -33,6 +32,7 @@ from lshdb.search.handle import (
     list_batches,
     map_signatures,
 )
+from lshdb.search.query import QueryAnswers, count_shingles, query_index, similarity
 from lshdb.search.verification import MEMORY, has_signatures
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.tokenizers import Tokenizer
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from lshdb.search.join import JoinedPairs
     from lshdb.search.loss import Loss
     from lshdb.search.pairs import PairSearch
-    from lshdb.search.query import Hit
     from lshdb.search.sql import SqlResult
+    from lshdb.search.verification import Hit
     from lshdb.signatures.family import Family
     from lshdb.storage.store import Store
     from lshdb.storage.tables.edges import EdgeState

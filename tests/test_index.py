@@ -164,7 +164,7 @@ def test_since_in_several_chunks(make_index: Make, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("lshdb.search.candidates._PROBE_SIGNATURES", 5)
     monkeypatch.setattr("lshdb.search.candidates.BLOCK_PAIRS", 16)
     # One place for all pairs: what comes twice is not hidden by what is remembered.
-    monkeypatch.setattr("lshdb.search.verified_pairs._SPREAD", np.uint64(0))
+    monkeypatch.setattr("lshdb.search.pairs._SPREAD", np.uint64(0))
     test_since_gives_the_pairs_with_a_new_document(make_index)
 
 

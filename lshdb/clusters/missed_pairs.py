@@ -26,8 +26,7 @@ from lshdb.search.loss import (
     survey,
     with_members,
 )
-from lshdb.search.verification import estimate, points_of
-from lshdb.search.verified_pairs import check_exactly
+from lshdb.search.verification import check_exactly, estimate, points_of
 from lshdb.signatures.banding import bucket_keys, compare_rows
 from lshdb.signatures.family import Family
 from lshdb.storage.runs.posting_runs import Buckets

@@ -29,8 +29,8 @@ from lshdb.errors import LshdbError, ParameterError
 from lshdb.search.candidates import LeftOut, contains
 from lshdb.search.components import connect
 from lshdb.search.loss import Loss, remember_loss, stored_loss
+from lshdb.search.pairs import find_links
 from lshdb.search.verification import MEMORY, asked_level, check_limits, choose_method
-from lshdb.search.verified_pairs import find_links
 from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
 from lshdb.storage.tables.edges import EdgeState, EdgeTables
@@ -183,7 +183,7 @@ def bring_up_to_date(
     lock_timeout : float
         Seconds to wait for another writer.
     memory, workers : int
-        See :func:`~lshdb.search.verified_pairs.find_links`.
+        See :func:`~lshdb.search.pairs.find_links`.
 
     Raises
     ------

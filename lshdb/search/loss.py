@@ -33,8 +33,7 @@ from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
 from lshdb.search.candidates import PART_SIGNATURES, LeftOut, contains, living, pairs_of_buckets
-from lshdb.search.verification import estimate, level_of, points_of, signed_anew
-from lshdb.search.verified_pairs import check_exactly
+from lshdb.search.verification import check_exactly, estimate, level_of, points_of, signed_anew
 from lshdb.signatures.banding import bucket_keys, compare_rows, key_ranges, matching_bands
 from lshdb.signatures.family import Family
 from lshdb.storage.runs.posting_runs import Buckets

@@ -40,8 +40,7 @@ from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
 from lshdb.search.candidates import contains
-from lshdb.search.query import Hit
-from lshdb.search.verification import least_share, points_of
+from lshdb.search.verification import Hit, least_share, points_of
 from lshdb.signatures.banding import band_words, bucket_keys, compare_rows, keys_of_bands
 from lshdb.signatures.family import Alternatives, Family, Point
 from lshdb.storage.tables.records import StoredDocument

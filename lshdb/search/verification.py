@@ -33,6 +33,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -48,19 +49,23 @@ from lshdb.errors import (
     warn_caller,
 )
 from lshdb.params.index_params import IndexParams, check_threshold
+from lshdb.search.components import component_roots
 from lshdb.signatures.banding import Overlap
 from lshdb.signatures.family import Family, Point
 from lshdb.storage.store import Store
+from lshdb.storage.tables.edges import Edges
 from lshdb.storage.transactions.snapshot import QuerySnapshot
 
 __all__ = [
     "MEMORY",
     "METHODS",
+    "Hit",
     "Points",
     "TextPoints",
     "VectorPoints",
     "asked_level",
     "band_levels",
+    "check_exactly",
     "check_limits",
     "choose_method",
     "estimate",
@@ -77,6 +82,27 @@ MEMORY = 256 * 2**20
 """Bytes that a search for pairs may take, beside the interpreter and a small signature file."""
 
 _SLACK = 4.5
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A document found for a query.
+
+    Attributes
+    ----------
+    key : str
+    similarity : float
+        For a distance metric, minus the distance.
+    method : {"none", "signature", "exact"}
+        How the similarity was found.
+    distance : float or None
+        The distance if the metric is one (``hamming``, ``l1``, ``l2``); else None.
+    """
+
+    key: str
+    similarity: float
+    method: str
+    distance: float | None = field(default=None, compare=False)
 
 
 def choose_method(verify: str | None, params: IndexParams, *, has_signatures: bool = True) -> str:
@@ -143,6 +169,8 @@ def asked_level(store: Store, threshold: float | None, verify: str | None = None
     not verified, because no threshold applies then.
     """
     params = store.params
+    if threshold is None:
+        return params.level
     level = level_of(params, threshold)
     if level < params.level:
         value = params.curve.value(level)
@@ -415,3 +443,25 @@ def _first(
         most -= len(body) if isinstance(body, str) else sum(map(len, body))
         if most <= 0:
             return
+
+
+_EXACT_PAIRS = 1024
+
+
+def check_exactly(
+    points: Points, family: Family, links: Edges, threshold: float
+) -> Iterator[Edges]:
+    """Yield the pairs that hold by their texts or vectors, group by group.
+
+    Each text is read once, if those of a group fit into the points' memory.
+    """
+    order = np.lexsort((links.right, links.left, component_roots(links.left, links.right)))
+    for start in range(0, len(order), _EXACT_PAIRS):
+        places = order[start : start + _EXACT_PAIRS]
+        left, right = links.left[places], links.right[places]
+        ids = np.stack([left, right], axis=1).reshape(-1).tolist()
+        found = points.get(list(dict.fromkeys(ids)))
+        levels = family.levels([found[one] for one in ids[0::2]], [found[one] for one in ids[1::2]])
+        keep = levels >= threshold
+        if keep.any():
+            yield Edges(left[keep], right[keep], levels[keep])

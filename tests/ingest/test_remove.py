@@ -46,7 +46,7 @@ def test_a_removal_is_a_batch_and_no_add(make_index: Make) -> None:
 
 def test_replaced_signatures_are_not_compared(make_index: Make, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     """A key replaced again and again leaves signatures that no document has."""
-    from lshdb.search import verified_pairs as links
+    from lshdb.search import pairs as links
 
     index = make_index(k=1)
     words = [f"w{number}" for number in range(100)]

@@ -20,7 +20,7 @@ from lshdb import (
     Tokenizer,
 )
 from lshdb.search import explain as explanation
-from lshdb.search.answers import query_points
+from lshdb.search.query import query_points
 from lshdb.shingling import UNITS, Shingler, shingle_hashes, shingle_texts
 from lshdb.signatures import shingle_content
 from tests.conftest import family_corpus, pair_set

@@ -19,7 +19,7 @@ from lshdb import DamageError, Index, SignaturesElsewhereError, TextNotStoredErr
 from lshdb.cli._group import COMMANDS, cli
 from lshdb.disksort import sorted_numbers
 from lshdb.exchange import exporter
-from lshdb.search import candidates, verified_pairs
+from lshdb.search import candidates, pairs
 from lshdb.search.verification import signed_anew
 from tests.conftest import family_corpus, pair_set
 
@@ -109,7 +109,7 @@ def test_pairs(
     hosts: Pair_, verify: str, signing_cost: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, there = hosts()
-    monkeypatch.setattr(verified_pairs, "_SIGNING_COST", signing_cost)
+    monkeypatch.setattr(pairs, "_SIGNING_COST", signing_cost)
     for question in ({}, {"since": 2}, {"since": "last"}, {"since": 1}, {"memory": 2**20}):
         expected = pair_set(here, verify=verify, **question)
         assert pair_set(there, verify=verify, **question) == expected
@@ -142,7 +142,7 @@ def test_pairs_of_small_buckets(
     hosts: Pair_, since: int | None, signing_cost: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, there = hosts()
-    monkeypatch.setattr(verified_pairs, "_SIGNING_COST", signing_cost)
+    monkeypatch.setattr(pairs, "_SIGNING_COST", signing_cost)
     most = 3
     # Copies share a signature, so one of them speaks for all.
     spokesmen = here.sql(

@@ -60,7 +60,7 @@ def test_pairs_come_once_however_few_are_remembered(
     assert len(expected) > 3 * 1024
     for memory in (2**20, 2**28):  # 2^13 places and 2^21
         assert pair_set(index, memory=memory) == expected
-    monkeypatch.setattr("lshdb.search.verified_pairs._SPREAD", np.uint64(0))  # one place for all
+    monkeypatch.setattr("lshdb.search.pairs._SPREAD", np.uint64(0))  # one place for all
     assert pair_set(index) == expected
 
 
