@@ -34,11 +34,10 @@ from lshdb.errors import (
 from lshdb.params.index_params import FORMAT, IndexParams
 from lshdb.storage.dialects import DatabasePlace, database_of
 from lshdb.storage.dialects.base import Database, Reader, Session
-from lshdb.storage.place.consistency import agreed_params
+from lshdb.storage.place.consistency import agreed_params, state_is_sound
 from lshdb.storage.place.creation import Creation
 from lshdb.storage.place.directory import Description, IndexDirectory, utf8_path
 from lshdb.storage.place.lock import WriterLock
-from lshdb.storage.place.salvage import state_is_sound
 from lshdb.storage.rowfiles.generations import (
     FIRST_NAME,
     Generation,

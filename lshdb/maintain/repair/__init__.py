@@ -30,14 +30,15 @@ from typing import Any
 
 from lshdb.errors import DamageError, DatabaseError, LshdbError
 from lshdb.maintain.check import Finding, check_index
+from lshdb.maintain.repair.evidence import find_generation
 from lshdb.maintain.repair.rebuild import Quarantine, Rebuild
 from lshdb.signatures.families import family_of
 from lshdb.signatures.family import Family
+from lshdb.storage.place.consistency import state_is_sound
 from lshdb.storage.place.copy import replace_database
 from lshdb.storage.place.directory import IndexDirectory, sync_directory
 from lshdb.storage.place.lock import WriterLock
 from lshdb.storage.place.own_files import foreign_names, open_folder
-from lshdb.storage.place.salvage import find_generation, state_is_sound
 from lshdb.storage.rowfiles.generations import Generation
 from lshdb.storage.rowfiles.layouts import row_layouts
 from lshdb.storage.store import Store

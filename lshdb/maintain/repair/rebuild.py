@@ -18,12 +18,11 @@ import orjson
 from numpy.typing import NDArray
 
 from lshdb.disksort.descriptors import sync_file
-from lshdb.maintain.repair.evidence import Evidence, Text
+from lshdb.maintain.repair.evidence import Evidence, Text, keys_by_index, salvaged, sound_rows
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.banding import bucket_keys, content_keys
 from lshdb.signatures.family import Family
 from lshdb.storage.place.directory import sync_directory
-from lshdb.storage.place.salvage import keys_by_index, salvaged, sound_rows
 from lshdb.storage.rowfiles.generations import Generation
 from lshdb.storage.tables.bodies import plain_tokens, plain_vector
 from lshdb.storage.tables.records import (

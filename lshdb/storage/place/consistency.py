@@ -1,4 +1,7 @@
-"""Whether the files of an index belong together: ``index.toml`` against the database."""
+"""Whether the files of an index belong together, and its state is what was written.
+
+``index.toml`` is compared with the database, the row of ``state`` with its checksum.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,14 @@ import orjson
 
 from lshdb.errors import DamageError, DatabaseError, FormatError, ParameterMismatchError
 from lshdb.params.index_params import FORMAT, IndexParams
-from lshdb.storage.dialects.base import Database
+from lshdb.storage.dialects.base import Database, Session
 from lshdb.storage.dialects.database_urls import hide_passwords
 from lshdb.storage.place.directory import Description, IndexDirectory
 from lshdb.storage.tables.migrations import check_revision
+from lshdb.storage.tables.records import row_checksum
 from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["agreed_params"]
+__all__ = ["agreed_params", "state_is_sound"]
 
 _KNOWN = {"uuid", *(field.name for field in dataclasses.fields(IndexParams))}
 
@@ -70,6 +74,12 @@ def agreed_params(
             f"the index {directory.path} has parameters that this version does not know: {error}",
             hint="it was made by a newer lshdb; install that",
         ) from error
+
+
+def state_is_sound(session: Session) -> bool:
+    """Return whether the row of the table ``state`` has its checksum."""
+    row = session.execute("SELECT * FROM state").fetchone()
+    return row is not None and row_checksum(row[:-1]) == row[-1]
 
 
 def _stored(
