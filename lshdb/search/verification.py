@@ -423,26 +423,25 @@ class TextPoints(Points):
 
     def _read(self, signature_ids: list[int]) -> Iterator[tuple[int, Point]]:
         """Read texts and shingle them, a few megabytes of text at a time."""
-        stored = self._snapshot.bodies_of_signatures(signature_ids)
-        while group := list(_first(stored, _GROUP_CHARACTERS)):
-            points = self._family.points(self._family.contents([body for _, body in group]))
-            yield from zip((signature_id for signature_id, _ in group), points, strict=True)
+        group: dict[int, str | list[str] | frozenset[str]] = {}
+        room = _GROUP_CHARACTERS
+        for signature_id, body in self._snapshot.bodies_of_signatures(signature_ids):
+            group[signature_id] = body
+            room -= len(body) if isinstance(body, str) else sum(map(len, body))
+            if room <= 0:
+                yield from self._shingled(group)
+                group, room = {}, _GROUP_CHARACTERS
+        if group:
+            yield from self._shingled(group)
+
+    def _shingled(self, bodies: dict[int, Any]) -> Iterator[tuple[int, Point]]:
+        points = self._family.points(self._family.contents(list(bodies.values())))
+        return zip(bodies, points, strict=True)
 
 
 def _memory(point: Point) -> int:
     arrays = point if isinstance(point, tuple) else (point,)
     return sum(array.nbytes + _ARRAY_BYTES for array in arrays)
-
-
-def _first(
-    stored: Iterator[tuple[int, str | list[str] | frozenset[str]]], most: int
-) -> Iterator[tuple[int, str | list[str] | frozenset[str]]]:
-    """Take from an iterator until it has given this many characters."""
-    for signature_id, body in stored:
-        yield signature_id, body
-        most -= len(body) if isinstance(body, str) else sum(map(len, body))
-        if most <= 0:
-            return
 
 
 _EXACT_PAIRS = 1024
