@@ -66,8 +66,7 @@ _READ = 1_000_000
 _FEWEST_BUCKETS = 50
 _KEYS = 5_000
 _FIRST_DRAWS, _MOST_DRAWS = 1_024, 16_384
-_Z = 2.5758293035489004
-"""99 % of the normal distribution lie within this many standard deviations."""
+_Z = 2.5758293035489004  # deviations within which 99 % of the normal distribution lie
 _MEMORY = 64 * 2**20
 
 Ids = NDArray[np.int64]
@@ -515,8 +514,7 @@ class _Search:
         if self._found_by == "another bucket":
             lost &= (is_inside == agree).all(axis=1)
         elif isinstance(self._found_by, EdgeTables):
-            stored = self._found_by.contain(left[keep], right[keep], self._threshold)
-            lost &= ~stored
+            lost &= ~self._found_by.contain(left[keep], right[keep], self._threshold)
         mask = np.zeros(len(left), dtype=bool)
         mask[keep[lost]] = True
         return mask, shared[lost]
@@ -627,8 +625,8 @@ def _named(left: Ids, right: Ids) -> NDArray[np.uint64]:
 
 
 def _ends(names: NDArray[np.uint64]) -> tuple[Ids, Ids]:
-    low = np.uint64(2**32 - 1)
-    return (names >> np.uint64(32)).astype(np.int64), (names & low).astype(np.int64)
+    left, right = names >> np.uint64(32), names & np.uint64(2**32 - 1)
+    return left.astype(np.int64), right.astype(np.int64)
 
 
 def _interval(weights: NDArray[np.float64], largest: float) -> tuple[float, float, float]:
