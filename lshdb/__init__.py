@@ -72,6 +72,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.signatures.estimates import Tuning as Tuning
     from lshdb.signatures.estimates import tune as tune
     from lshdb.storage.tables.edges import EdgeState as EdgeState
+    from lshdb.storage.tables.records import Cursor as Cursor
     from lshdb.storage.tables.records import StoredBatch as StoredBatch
     from lshdb.storage.tables.records import StoredDocument as StoredDocument
     from lshdb.tokenizers import Tokenizer as Tokenizer
@@ -112,7 +113,7 @@ _HOMES = {
     "signatures": "kernel_name",
     "signatures.estimates": "Tuning tune",
     "storage.tables.edges": "EdgeState",
-    "storage.tables.records": "StoredBatch StoredDocument",
+    "storage.tables.records": "Cursor StoredBatch StoredDocument",
     "tokenizers": "Tokenizer",
     "version": "__version__",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from numbers import Integral, Real
@@ -23,6 +24,7 @@ __all__ = [
     "check_flag",
     "check_items",
     "check_key",
+    "check_name",
     "check_seconds",
     "check_whole",
     "lone_surrogate",
@@ -31,6 +33,9 @@ __all__ = [
 ]
 
 Item = TypeVar("Item")
+
+_NAME_LENGTH = 100
+_NAME = re.compile(rf"[^\W_][\w.:-]{{0,{_NAME_LENGTH - 1}}}")
 
 MetricName: TypeAlias = Literal[
     "jaccard", "cosine", "hamming", "l1", "l2", "weighted-jaccard", "jaccard-bits"
@@ -76,6 +81,19 @@ def check_key(name: str, value: object) -> str:
             hint="keys are strings: pass str(17) for a document that was added with the number 17",
         )
     return value
+
+
+def check_name(name: str, value: object) -> str:
+    """Return the value; raise ParameterError unless it is a name of a cursor or a night.
+
+    Letters, digits and ``_ . : -``, at most 100; it begins with a letter or a digit.
+    """
+    if isinstance(value, str) and _NAME.fullmatch(value):
+        return value
+    raise ParameterError(
+        f"{name} is {value!r:.80}; expected a name of letters, digits and _ . : - "
+        f"that begins with a letter or a digit, at most {_NAME_LENGTH} characters"
+    )
 
 
 def check_whole(name: str, value: object, low: int, *, unit: str = "") -> int:

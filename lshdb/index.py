@@ -53,15 +53,17 @@ if TYPE_CHECKING:
     from lshdb.maintain.rewrite import RewriteResult
     from lshdb.maintain.stats import IndexStats
     from lshdb.search.explain import Explanation, ShownDocument
+    from lshdb.search.handle import Listing
     from lshdb.search.join import JoinedPairs
     from lshdb.search.loss import Loss
     from lshdb.search.pairs import PairSearch
+    from lshdb.search.since import Since
     from lshdb.search.sql import SqlResult
     from lshdb.search.verification import Hit
     from lshdb.signatures.family import Family
     from lshdb.storage.store import Store
     from lshdb.storage.tables.edges import EdgeState
-    from lshdb.storage.tables.records import StoredBatch
+    from lshdb.storage.tables.records import Cursor, StoredBatch
 
 __all__ = ["Index"]
 
@@ -389,6 +391,7 @@ class Index:
         on_conflict: OnConflict = "replace",
         max_errors: int | None = None,
         source: str = "",
+        night: str = "",
         lock_timeout: float = 60.0,
         workers: int | None = None,
         on_reject: Callable[[Rejected], None] | None = None,
@@ -412,6 +415,8 @@ class Index:
             Stop when more inputs than this are rejected; unlimited by default.
         source : str
             Recorded with the batches.
+        night : str
+            A name for several adds that count as one for ``since="last"``: the feeds of a night.
         lock_timeout : float
             Seconds to wait for another writer.
         workers : int, optional
@@ -456,7 +461,7 @@ class Index:
         return self._handle.ask(
             lambda store, family: add_documents(
                 store, documents, family=family, source=source, on_conflict=on_conflict,
-                max_errors=max_errors, lock_timeout=lock_timeout, workers=workers,
+                max_errors=max_errors, night=night, lock_timeout=lock_timeout, workers=workers,
                 on_reject=on_reject, on_commit=on_commit,
             )
         )  # fmt: skip
@@ -684,7 +689,7 @@ class Index:
         *,
         threshold: float | None = None,
         verify: Verify | None = None,
-        since: int | str | None = None,
+        since: Since = None,
         max_bucket: int | str | None = None,
         memory: int = MEMORY,
         workers: int | None = None,
@@ -699,10 +704,13 @@ class Index:
         verify : {"none", "signature", "exact"}, optional
             As for :meth:`query`; with ``none`` the answer has all candidate pairs, whatever the
             threshold.
-        since : int or "last", optional
-            Only pairs with a document added in this batch or a later one; ``"last"`` means the
-            batches of the last add that changed something. An interrupted add and the one that
-            brings the same documents again count as one.
+        since : int, str or datetime, optional
+            Only pairs with a document added in this batch or a later one. ``"last"`` means the
+            batches of the last add that changed something; an interrupted add and the one that
+            brings the same documents again count as one, and so do the adds of a night.
+            ``"@press"`` means all batches that the cursor ``press`` has not seen (see
+            :meth:`advance`). A datetime, a date such as ``"2026-01-31"`` or a time ago such as
+            ``"8h"`` means the batches that began then or later.
         max_bucket : int or "none", optional
             Leave out buckets with more signatures than this, and larger groups of exact copies. A
             bucket of m makes m (m - 1) / 2 pairs. By default nothing is left out.
@@ -761,6 +769,67 @@ class Index:
         return self._handle.ask(
             JoinedPairs, self._handle, other._handle, threshold=threshold, verify=verify
         )
+
+    def cursors(self) -> list[Cursor]:
+        """Return all cursors, by name: how far each reader of new pairs has come."""
+        from lshdb.search.since import list_cursors
+
+        return self._handle.ask(list_cursors)
+
+    def advance(
+        self,
+        name: str,
+        to: Listing[Any] | int | None = None,
+        *,
+        lock_timeout: float = 60.0,
+    ) -> Cursor:
+        """Set a cursor to what its reader has seen, or make it.
+
+        Read with ``since="@name"``, keep what you read, then advance: if anything fails before,
+        the next reading gives the same pairs again. So each pair is given at least once.
+
+        Parameters
+        ----------
+        name : str
+            Letters, digits and ``_ . : -``, at most 100.
+        to : listing or int, optional
+            An answer of :meth:`pairs`, :meth:`clusters`, :meth:`neighbors`, :meth:`dedup` or
+            :meth:`filter` that you have read to its end: the cursor moves to the newest batch that
+            the answer took into account, and never back. Or a batch's number: 0 is the beginning.
+            By default the newest batch.
+        lock_timeout : float
+            Seconds to wait for another writer.
+
+        Returns
+        -------
+        Cursor
+
+        Raises
+        ------
+        ParameterError
+            The answer was not read to its end, there is no such batch, or the name is not one.
+        LockedError, DatabaseError
+
+        Examples
+        --------
+        >>> new = index.pairs(since="@press")           # doctest: +SKIP
+        >>> write(new)                                  # doctest: +SKIP
+        >>> index.advance("press", new)                 # doctest: +SKIP
+        """
+        from lshdb.search.since import advance_cursor
+
+        return self._handle.ask(advance_cursor, name, to, lock_timeout=lock_timeout)
+
+    def remove_cursor(self, name: str, *, lock_timeout: float = 60.0) -> bool:
+        """Remove a cursor; return whether there was one.
+
+        Raises
+        ------
+        ParameterError, LockedError, DatabaseError
+        """
+        from lshdb.search.since import remove_cursor
+
+        return self._handle.ask(remove_cursor, name, lock_timeout=lock_timeout)
 
     def update_clusters(
         self,
@@ -845,6 +914,7 @@ class Index:
         threshold: float | None = None,
         min_size: int = 2,
         linkage: Linkage = "component",
+        since: Since = None,
         update: bool = True,
         lock_timeout: float = 60.0,
     ) -> Clusters:
@@ -859,6 +929,8 @@ class Index:
         linkage : {"component", "representative"}
             Take a chain a - b - c, with a unlike c, as one cluster (component), or cut it so that
             every member is similar to its representative, the oldest document.
+        since : int, str or datetime, optional
+            Only clusters with a new document, as for :meth:`pairs`.
         update : bool
             Bring edges and clusters up to date first; see :meth:`update_clusters`. This writes to
             the index when you call this method; iterating only reads. Without it nothing is
@@ -882,7 +954,7 @@ class Index:
 
         return self._handle.ask(
             Clusters, self._handle, threshold=threshold, min_size=min_size, linkage=linkage,
-            update=update, lock_timeout=lock_timeout,
+            since=since, update=update, lock_timeout=lock_timeout,
         )  # fmt: skip
 
     def dedup(
@@ -891,7 +963,7 @@ class Index:
         keep: Keep = "first",
         threshold: float | None = None,
         against: bool = False,
-        since: int | str | None = None,
+        since: Since = None,
         only: Only = "all",
         update: bool = True,
         lock_timeout: float = 60.0,
@@ -918,8 +990,8 @@ class Index:
             Lowest similarity at which a document is dropped; the index's own by default.
         against : bool
             Drop only documents of the newest add, and only in favour of older ones.
-        since : int or "last", optional
-            With ``against``: the first batch that counts as new.
+        since : int, str or datetime, optional
+            With ``against``: what counts as new, as for :meth:`pairs`; ``"last"`` by default.
         only : {"all", "keep", "drop"}
             Which decisions to give.
         update, lock_timeout
@@ -949,7 +1021,7 @@ class Index:
         keep: Keep = "first",
         threshold: float | None = None,
         against: bool = False,
-        since: int | str | None = None,
+        since: Since = None,
         update: bool = True,
         lock_timeout: float = 60.0,
         max_document_bytes: int = MAX_DOCUMENT_BYTES,
@@ -991,6 +1063,7 @@ class Index:
         *,
         top: int = 10,
         threshold: float | None = None,
+        since: Since = None,
         update: bool = True,
         lock_timeout: float = 60.0,
     ) -> Neighbors:
@@ -1002,6 +1075,8 @@ class Index:
             Maximum number of neighbours per document.
         threshold : float, optional
             Lowest similarity; the index's own by default.
+        since : int, str or datetime, optional
+            Only the neighbours of new documents, as for :meth:`pairs`.
         update, lock_timeout
             As for :meth:`clusters`.
 
@@ -1017,7 +1092,7 @@ class Index:
         from lshdb.clusters.listing import Neighbors
 
         return self._handle.ask(
-            Neighbors, self._handle, top=top, threshold=threshold, update=update,
+            Neighbors, self._handle, top=top, threshold=threshold, since=since, update=update,
             lock_timeout=lock_timeout,
         )  # fmt: skip
 

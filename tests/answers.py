@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
-from lshdb import Index
+from lshdb import Document, Index
 from tests.conftest import family_corpus, pair_set
 
 
@@ -52,7 +52,9 @@ def lively_index(make_index: Callable[..., Index], name: str, **parameters: Any)
     parameters = {"threshold": 0.5, **parameters}
     index = make_index(name, **parameters)
     corpus = family_corpus(11, families=8)
-    index.add(corpus[:30], source="first")
+    kept = [Document(key, body, fields={"place": key[:3]}) for key, body in corpus[:30]]
+    index.add(kept, source="first", night="monday")
+    index.advance("press")
     list(index.clusters())
     index.add(
         [

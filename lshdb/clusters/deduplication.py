@@ -32,7 +32,7 @@ from lshdb.params.index_params import IndexParams
 from lshdb.search.components import represent
 from lshdb.search.handle import Handle
 from lshdb.search.loss import PairCount
-from lshdb.search.pairs import batch_of, check_since
+from lshdb.search.since import Since, check_since, first_new_batch
 from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
 from lshdb.storage.tables.edges import Edges, EdgeState
@@ -128,7 +128,7 @@ class Deduplication(StoredAnswer[Decision]):
         *,
         keep: str,
         against: bool,
-        since: int | str | None,
+        since: Since,
         only: str,
         **asked: Any,
     ) -> None:
@@ -149,7 +149,7 @@ class Deduplication(StoredAnswer[Decision]):
         yield from decisions(snapshot, chosen, family.params, state.method, only=self._only)
 
 
-def check_new(store: Store, against: bool, since: int | str | None) -> None:
+def check_new(store: Store, against: bool, since: Since) -> None:
     """Raise ParameterError for ``since`` without ``against``, or if there is no such batch.
 
     Raises
@@ -161,9 +161,9 @@ def check_new(store: Store, against: bool, since: int | str | None) -> None:
     check_since(store, since)
 
 
-def new_from(snapshot: Snapshot, against: bool, since: int | str | None) -> int | None:
+def new_from(snapshot: Snapshot, against: bool, since: Since) -> int | None:
     """Return the first batch of new documents; None if all documents count alike."""
-    return batch_of(snapshot, "last" if since is None else since) if against else None
+    return first_new_batch(snapshot, "last" if since is None else since) if against else None
 
 
 def decide(

@@ -20,6 +20,7 @@ from lshdb.documents.formats.registry import HEAD, is_delimited, look_at
 from lshdb.documents.io.sources import STDIN
 from lshdb.errors import InputError, ParameterError
 from lshdb.search.handle import Handle
+from lshdb.search.since import Since
 from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
 from lshdb.storage.tables.edges import EdgeState
@@ -82,7 +83,7 @@ class Survivors(StoredAnswer[bytes]):
         key_field: str,
         keep: str,
         against: bool,
-        since: int | str | None,
+        since: Since,
         max_document_bytes: int,
         **asked: Any,
     ) -> None:

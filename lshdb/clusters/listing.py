@@ -24,6 +24,7 @@ from lshdb.search.candidates import contains
 from lshdb.search.components import connect, represent
 from lshdb.search.handle import Handle, Listing
 from lshdb.search.loss import PairCount
+from lshdb.search.since import Since, check_since, first_new_batch
 from lshdb.search.verification import asked_level, level_of
 from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
@@ -114,8 +115,9 @@ class StoredAnswer(Listing[_Item]):
         """Yield the items of one state, which must still have the edges."""
         level = level_of(store.params, self._threshold)
         with store.reading() as snapshot:
-            self.state = edges_down_to(store, snapshot, level)
+            self.state, self.newest_batch = edges_down_to(store, snapshot, level), None
             yield from store.while_open(self._found(snapshot, family, self.state, level))
+            self.newest_batch = self.state.batch_id  # later ones have not been compared
 
     @abstractmethod
     def _found(
@@ -136,17 +138,24 @@ class Clusters(StoredAnswer[Cluster]):
         *,
         min_size: int,
         linkage: str,
+        since: Since,
         **asked: Any,
     ) -> None:
         check_choice("linkage", linkage, LINKAGES)
+        check_since(store, since)
         self._min_size, self._linkage = check_whole("min_size", min_size, 2), linkage
-        super().__init__(store, family, handle, linkage=linkage, **asked)
+        self._since = since
+        super().__init__(store, family, handle, linkage=linkage, since=since, **asked)
 
     def _found(
         self, snapshot: Snapshot, family: Family, state: EdgeState, level: float
     ) -> Iterator[Cluster]:
         return find_clusters(
-            snapshot, threshold=level, linkage=self._linkage, min_size=self._min_size
+            snapshot,
+            threshold=level,
+            linkage=self._linkage,
+            min_size=self._min_size,
+            since=first_new_batch(snapshot, self._since),
         )
 
 
@@ -154,21 +163,35 @@ class Neighbors(StoredAnswer["Neighbor"]):
     """The nearest documents of each document."""
 
     def __init__(
-        self, store: Store, family: Family, handle: Handle, /, *, top: int, **asked: Any
+        self,
+        store: Store,
+        family: Family,
+        handle: Handle,
+        /,
+        *,
+        top: int,
+        since: Since,
+        **asked: Any,
     ) -> None:
-        self._top = check_whole("top", top, 1)
-        super().__init__(store, family, handle, top=top, **asked)
+        check_since(store, since)
+        self._top, self._since = check_whole("top", top, 1), since
+        super().__init__(store, family, handle, top=top, since=since, **asked)
 
     def _found(
         self, snapshot: Snapshot, family: Family, state: EdgeState, level: float
     ) -> Iterator[Neighbor]:
         return find_neighbors(
-            snapshot, family.params, threshold=level, method=state.method, top=self._top
+            snapshot,
+            family.params,
+            threshold=level,
+            method=state.method,
+            top=self._top,
+            since=first_new_batch(snapshot, self._since),
         )
 
 
 def find_clusters(
-    snapshot: Snapshot, *, threshold: float, linkage: str, min_size: int
+    snapshot: Snapshot, *, threshold: float, linkage: str, min_size: int, since: int | None = None
 ) -> Iterator[Cluster]:
     """Yield clusters by the stored edges, the largest first, then by the label's doc_id.
 
@@ -180,6 +203,8 @@ def find_clusters(
     linkage : {"component", "representative"}
     min_size : int
         Fewest documents of a cluster; at least 2.
+    since : int, optional
+        Only clusters with a document of this batch or a later one.
     """
     members = _members(snapshot, threshold, linkage)
     order = np.argsort(members.labels, kind="stable")
@@ -188,6 +213,9 @@ def find_clusters(
     ends = np.append(starts[1:], len(order))
     largest = np.lexsort((members.labels[order][starts], -sizes))
     largest = largest[sizes[largest] >= min_size]
+    if since is not None:
+        is_new = contains(snapshot.new_signatures(since), members.signature_ids[order])
+        largest = largest[np.add.reduceat(is_new, starts, dtype=np.int64)[largest] > 0]
     place = 0
     while place < len(largest):
         some: list[Ids] = []
@@ -358,17 +386,26 @@ class Neighbor:
 
 
 def find_neighbors(
-    snapshot: Snapshot, params: IndexParams, *, threshold: float, method: str, top: int
+    snapshot: Snapshot,
+    params: IndexParams,
+    *,
+    threshold: float,
+    method: str,
+    top: int,
+    since: int | None = None,
 ) -> Iterator[Neighbor]:
     """Yield the ``top`` most similar documents of each document; among equals the oldest.
 
     Documents come in order of signature, a range of signatures at a time; memory does not grow with
-    the index. A document without a neighbour is not listed.
+    the index. A document without a neighbour is not listed. With ``since``, only documents of that
+    batch or a later one are listed, each with all its neighbours.
     """
+    new = None if since is None else snapshot.new_signatures(since)
     for start in range(0, snapshot.n_signatures, _SIGNATURES_AT_ONCE):
-        yield from _of_range(
-            snapshot, params, start, start + _SIGNATURES_AT_ONCE - 1, threshold, method, top
-        )
+        end = start + _SIGNATURES_AT_ONCE
+        if new is not None and np.searchsorted(new, start) == np.searchsorted(new, end):
+            continue
+        yield from _of_range(snapshot, params, start, end - 1, threshold, method, top, since or 0)
 
 
 def _of_range(
@@ -379,6 +416,7 @@ def _of_range(
     threshold: float,
     method: str,
     top: int,
+    since: int,
 ) -> Iterator[Neighbor]:
     best, is_distance = params.curve.best, params.kind.is_distance
     similar: dict[int, list[tuple[float, int]]] = {}
@@ -401,7 +439,9 @@ def _of_range(
                 (doc_id, key) for _, other in group for doc_id, key, _ in documents.get(other, ())
             )
         ][: top + len(documents.get(one, ()))]
-        for own, key, _ in documents.get(one, ()):
+        for own, key, batch_id in documents.get(one, ()):
+            if batch_id < since:
+                continue
             others = (each for each in nearest if each[0] != own)
             for rank, (_, other_key, similarity) in enumerate(itertools.islice(others, top), 1):
                 distance = 0.0 - similarity if is_distance else None

@@ -7,6 +7,7 @@ from lshdb.documents.document import (
     Given,
     Rejected,
     given_document,
+    json_fields,
     validate_body,
     validate_key,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "Rejected",
     "check_document_limit",
     "given_document",
+    "json_fields",
     "peek_documents",
     "read_documents",
     "validate_body",

@@ -16,6 +16,7 @@ name that are not UTF-8 are shown as escapes, and lists are cut short.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ __all__ = [
     "Given",
     "Rejected",
     "given_document",
+    "json_fields",
     "json_kind",
     "printable",
     "shown_names",
@@ -96,11 +98,14 @@ class Document:
         The text, tokens in order or as a set, weights of tokens, a vector or bits.
     source : str
         Where it came from, for messages: ``file``, ``file:line`` or ``file: row n``.
+    fields : mapping of str to JSON values, optional
+        Kept with the document and never compared: a date, an author, a URL.
     """
 
     key: str
     body: Body
     source: str = ""
+    fields: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +149,34 @@ def given_document(item: object) -> Document:
 
 MAX_KEY_BYTES = 1024
 """The longest key, in bytes of UTF-8."""
+
+
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+def json_fields(fields: Mapping[str, Any]) -> str:
+    """Return kept fields as a JSON object, in the order given; dates as ISO 8601.
+
+    Raises
+    ------
+    InputError
+        A name is not a string, or a value cannot be written as JSON.
+    """
+    import orjson
+
+    try:
+        text = orjson.dumps(dict(fields), option=orjson.OPT_SERIALIZE_NUMPY).decode()
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"the fields {fields!r:.200} cannot be stored: {error}",
+            hint="give names with strings, numbers, dates, lists or mappings of these",
+        ) from error
+    if _NUL.search(text):
+        raise InputError(
+            f"the fields {fields!r:.200} hold a NUL, which no database keeps in a field",
+            hint="remove it",
+        )
+    return text
 
 
 def validate_key(key: str) -> str | None:

@@ -16,7 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, ParameterError
-from lshdb.exchange.manifest import METRIC_FORMAT, TEXT_FORMAT, Manifest, describe
+from lshdb.exchange.manifest import (
+    FIELD_FORMAT,
+    METRIC_FORMAT,
+    TEXT_FORMAT,
+    Manifest,
+    describe,
+)
 from lshdb.exchange.tables import FORMATS, tables_of, write_postings
 from lshdb.params.index_params import IndexParams
 from lshdb.storage.dialects import DatabasePlace
@@ -63,8 +69,8 @@ def _write(
     counts = {}
     rows = {
         "documents": _told(_documents(snapshot, store.params), on_progress),
-        # Without the last field: an imported index treats every add as finished.
-        "batches": (astuple(batch)[:-1] for batch in snapshot.batches()),
+        # Without the last two fields: an imported index treats every add as finished.
+        "batches": (astuple(batch)[:-2] for batch in snapshot.batches()),
         "releases": snapshot.execute(
             "SELECT release_id, signature_id, batch_id FROM signature_release ORDER BY release_id"
         ),
@@ -78,8 +84,17 @@ def _write(
         "clusters": snapshot.execute(
             "SELECT signature_id, label FROM cluster_member ORDER BY signature_id"
         ),
+        "fields": (
+            verified_row("kept_field", row)
+            for row in snapshot.execute(
+                "SELECT doc_id, fields, checksum FROM kept_field ORDER BY doc_id"
+            )
+        ),
+        "nights": snapshot.nights().items(),
+        "cursors": map(astuple, snapshot.cursors()),
     }
-    described = tables_of(store.params.metric)
+    has_more = bool(snapshot.has_fields() or snapshot.nights() or snapshot.cursors())
+    described = tables_of(store.params.metric, has_more=has_more)
     files = [f"{name}{form.suffix}" for name in described]
     for (name, table), file in zip(described.items(), files, strict=True):
         counts[name] = form.write(folder / file, table, rows[name])
@@ -108,8 +123,9 @@ def _write(
         )
     index = snapshot.execute(f"SELECT {', '.join(_INDEX)} FROM state").fetchone()
     edges = snapshot.edges.state()
+    plain_format = TEXT_FORMAT if store.params.metric == "jaccard" else METRIC_FORMAT
     Manifest(
-        export_format=TEXT_FORMAT if store.params.metric == "jaccard" else METRIC_FORMAT,
+        export_format=FIELD_FORMAT if has_more else plain_format,
         tables=tables,
         index=dict(zip(_INDEX, index, strict=True)),
         parameters=store.params.items(),

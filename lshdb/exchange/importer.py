@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from lshdb.errors import DamageError, FormatError, LshdbError, system_hint
 from lshdb.exchange.manifest import MANIFEST, Manifest, read_manifest, verify_files
-from lshdb.exchange.tables import FORMATS, TABLES, read_postings, tables_of
+from lshdb.exchange.tables import FORMATS, TABLES, Table, read_postings, tables_of
 from lshdb.params.index_params import FORMAT, IndexParams
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.place.own_files import open_given
@@ -30,6 +30,7 @@ from lshdb.storage.store import Store
 from lshdb.storage.tables.bodies import hash_body, raw_body
 from lshdb.storage.tables.edges import EdgeState
 from lshdb.storage.transactions.changes import (
+    WriteTransaction,
     load_batches,
     load_clusters,
     load_documents,
@@ -131,10 +132,35 @@ def import_export(
             for rows in _cut(source.rows("edges")):
                 load_edges(transaction, rows)
             load_clusters(transaction, list(source.rows("clusters")), edges)
+            if manifest.has_more:
+                _load_more(transaction, source)
         with writer.transaction() as transaction:
             if manifest.counts["postings"]:
                 transaction.runs.load(source.postings(params))
             transaction.execute("UPDATE state SET next_doc_id = ?", (state["next_doc_id"],))
+
+
+def _load_more(transaction: WriteTransaction, source: _Export) -> None:
+    """Load kept fields, nights and cursors."""
+    for rows in _cut(source.rows("fields")):
+        for doc_id, text in rows:
+            if not isinstance(_json_object(text), dict):
+                path = source.folder / source.files()[0]
+                raise _damage(
+                    path, f"is of an export whose fields of document {doc_id} are no JSON object"
+                )
+        transaction.put_fields(rows)
+    for add_id, name in source.rows("nights"):
+        transaction.name_night(add_id, name)
+    for name, batch_id, advanced_at in source.rows("cursors"):
+        transaction.set_cursor(name, batch_id, advanced_at)
+
+
+def _json_object(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +177,19 @@ class _Export:
         arrays = [
             f"{name}.npy" for name in ("signatures", "vectors") if name in self.manifest.counts
         ]
-        return [*(f"{name}{suffix}" for name in TABLES), *arrays, postings]
+        return [*(f"{name}{suffix}" for name in self.tables()), *arrays, postings]
+
+    def tables(self) -> dict[str, Table]:
+        """Return the tables of the export, by name."""
+        metric = self.manifest.parameters.get("metric")
+        return tables_of(metric, has_more=self.manifest.has_more)
 
     def rows(self, name: str) -> Iterator[tuple[Any, ...]]:
         """Read the rows of a table."""
         form = FORMATS[self.manifest.tables]
         path = self.folder / f"{name}{form.suffix}"
         count = 0
-        for row in form.read(path, tables_of(self.manifest.parameters.get("metric"))[name]):
+        for row in form.read(path, self.tables()[name]):
             count += 1
             yield row
         self._check_count(path, name, count)
@@ -290,10 +321,7 @@ def _load_documents(
 
 
 def _weights(path: Path, text: str) -> dict[str, Any]:
-    try:
-        found = orjson.loads(text)
-    except ValueError:
-        found = None
+    found = _json_object(text)
     if not isinstance(found, dict):
         raise _damage(path, f"holds weights that are not a JSON object: {text[:60]!r}")
     return found

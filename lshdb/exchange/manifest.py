@@ -11,10 +11,11 @@ import orjson
 
 from lshdb.disksort.descriptors import sync_file
 from lshdb.errors import DamageError, FormatError, InputError, LshdbError, system_hint
-from lshdb.exchange.tables import TABLES
+from lshdb.exchange.tables import MORE_TABLES, TABLES
 from lshdb.storage.place.own_files import open_given
 
 __all__ = [
+    "FIELD_FORMAT",
     "MANIFEST",
     "METRIC_FORMAT",
     "TEXT_FORMAT",
@@ -28,6 +29,8 @@ TEXT_FORMAT = 1
 """Format number of exports of texts under Jaccard similarity, which earlier versions read."""
 METRIC_FORMAT = 2
 """Format number of all other exports; with stored vectors there is a file ``vectors.npy``."""
+FIELD_FORMAT = 3
+"""Format number of an export, of any metric, with kept fields, nights or cursors."""
 MANIFEST = "index.json"
 _COUNTED = (*TABLES, "signatures", "postings")
 
@@ -60,6 +63,11 @@ class Manifest:
     edges: dict[str, Any] | None
     counts: dict[str, int]
     files: dict[str, dict[str, Any]]
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there are the tables of kept fields, nights and cursors."""
+        return self.export_format == FIELD_FORMAT
 
     def write(self, folder: Path) -> None:
         """Write the file and sync it."""
@@ -103,10 +111,9 @@ def read_manifest(folder: Path) -> Manifest:
     number = found.get("export_format") if isinstance(found, dict) else None
     if type(number) is not int:
         raise _damage(path, "has no export_format")
-    if number not in (TEXT_FORMAT, METRIC_FORMAT):
+    if number not in (TEXT_FORMAT, METRIC_FORMAT, FIELD_FORMAT):
         raise FormatError(
-            f"the export {folder} has format {number}, but this version reads up to "
-            f"{METRIC_FORMAT}",
+            f"the export {folder} has format {number}, but this version reads up to {FIELD_FORMAT}",
             hint="import it with the lshdb version that wrote it"
             if number < TEXT_FORMAT
             else "install a newer lshdb, which wrote it",
@@ -117,7 +124,8 @@ def read_manifest(folder: Path) -> Manifest:
         raise _damage(path, f"has missing or invalid entries: {error}") from error
     parts = (manifest.index, manifest.parameters, manifest.counts, manifest.files)
     is_good = manifest.tables in ("jsonl", "parquet") and all(isinstance(p, dict) for p in parts)
-    if not is_good or any(type(manifest.counts.get(name)) is not int for name in _COUNTED):
+    counted = (*_COUNTED, *(MORE_TABLES if manifest.has_more else ()))
+    if not is_good or any(type(manifest.counts.get(name)) is not int for name in counted):
         raise _damage(path, "has missing or invalid entries")
     return manifest
 

@@ -23,6 +23,7 @@ from lshdb.storage.place.own_files import open_given
 
 __all__ = [
     "FORMATS",
+    "MORE_TABLES",
     "POSTINGS",
     "TABLES",
     "Column",
@@ -93,23 +94,33 @@ TABLES = {
         _table("clusters", "signature_id:integer label:integer"),
     )
 }
-"""All tables except the postings, by name."""
+"""The tables of every export, except the postings, by name."""
+MORE_TABLES = {
+    table.name: table
+    for table in (
+        _table("fields", "doc_id:integer fields:text"),
+        _table("nights", "add_id:integer name:text"),
+        _table("cursors", "name:text batch_id:integer advanced_at:text"),
+    )
+}
+"""The tables that an export has besides, from format 3 on."""
 
 POSTINGS = _table("postings", "band:integer bucket:integer bucket_key:integer signature_id:integer")
 """The postings, if they are a table of their own (Parquet)."""
 
 
-def tables_of(metric: object) -> dict[str, Table]:
+def tables_of(metric: object, *, has_more: bool) -> dict[str, Table]:
     """Return the tables of an index; documents that may be weights have a column for them.
 
     The column holds JSON: the object with sorted keys whose hash is ``body_hash``, so that numbers
     come back exactly as written.
     """
-    if metric != "weighted-jaccard":
-        return TABLES
-    documents = TABLES["documents"]
-    weights = Column("weights", "text", is_optional=True)
-    return {**TABLES, documents.name: Table(documents.name, (*documents.columns, weights))}
+    tables = {**TABLES, **MORE_TABLES} if has_more else dict(TABLES)
+    if metric == "weighted-jaccard":
+        documents = TABLES["documents"]
+        weights = Column("weights", "text", is_optional=True)
+        tables[documents.name] = Table(documents.name, (*documents.columns, weights))
+    return tables
 
 
 _HASH = re.compile("[0-9a-f]{32}").fullmatch

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from lshdb.arguments import check_items, check_whole
-from lshdb.documents import Given, Rejected, given_document, validate_key
-from lshdb.errors import AllRejectedError, TooManyRejectedError
+from lshdb.arguments import check_items, check_name, check_whole
+from lshdb.documents import Given, Rejected, given_document, json_fields, validate_key
+from lshdb.errors import AllRejectedError, InputError, TooManyRejectedError
 from lshdb.ingest.batch import Batch, Contents, hash_bodies, hash_contents, sign_in_threads
 from lshdb.ingest.pipeline import AddResult, Run, Source, check_on_conflict, commit_batches
 from lshdb.signatures.family import Family
@@ -49,12 +49,15 @@ def add_documents(
     source: str,
     on_conflict: str,
     max_errors: int | None,
+    night: str = "",
     lock_timeout: float,
     workers: int | None,
     on_reject: Callable[[Rejected], None] | None,
     on_commit: Callable[[AddResult], None] | None,
 ) -> AddResult:
     """Add documents; see :meth:`lshdb.Index.add`."""
+    if night:
+        check_name("night", night)
     if max_errors is not None:
         check_whole("max_errors", max_errors, 0)
     check_on_conflict(on_conflict)
@@ -69,7 +72,7 @@ def add_documents(
     batches = in_batches(callers_items(items), family, rejections.add)
     bodies = source_of_bodies(source, batches, family, rejections, workers=workers)
     with Writer(store, lock_timeout=lock_timeout) as writer:
-        run = Run(writer, family.params, result, on_conflict=on_conflict)
+        run = Run(writer, family.params, result, on_conflict=on_conflict, night=night)
         commit_batches(run, [bodies], on_commit=callers_function(on_commit))
     result.seconds = time.perf_counter() - begun
     if result.rejected and not result.documents:
@@ -185,6 +188,11 @@ def in_batches(
                 continue
             document = given_document(item)
             reason = validate_key(document.key) or family.refusal(document.body)
+            if document.fields and reason is None:
+                try:
+                    batch.fields[len(batch.keys)] = json_fields(document.fields)
+                except InputError as error:
+                    reason = error.message
             if reason is not None:
                 reject(Rejected(document.source or f"key {document.key!r}"[:200], reason))
                 continue

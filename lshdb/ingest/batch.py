@@ -73,6 +73,8 @@ class Batch:
         What the source packs into stored texts; empty where no text is stored.
     times : list of (str, str)
         When each document first and last came in; empty where that is the time of the run.
+    fields : dict of int to str
+        Kept fields as JSON, by place, for the documents that have some.
     contents : Contents, optional
         Where they are known before the documents have been classified.
     is_last : bool
@@ -87,6 +89,7 @@ class Batch:
     forms: list[str] = field(default_factory=list)
     raw_bodies: list[bytes] = field(default_factory=list)
     times: list[tuple[str, str]] = field(default_factory=list)
+    fields: dict[int, str] = field(default_factory=dict)
     contents: Contents | None = None
     is_last: bool = False
 

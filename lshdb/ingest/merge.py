@@ -124,7 +124,7 @@ def _batches(
     size = 0
     for document in snapshot.whole_documents():
         if len(documents) >= BATCH_DOCUMENTS or size >= BATCH_BYTES:
-            yield _batch_of(documents)
+            yield _batch_of(snapshot, documents)
             documents, size = [], 0
         if params.keeps_texts and (document.form is None or document.body is None):
             raise DamageError(
@@ -133,10 +133,13 @@ def _batches(
         documents.append(document)
         size += len(document.body or b"") + vector_bytes
     if documents:
-        yield _batch_of(documents, is_last=is_last)
+        yield _batch_of(snapshot, documents, is_last=is_last)
 
 
-def _batch_of(documents: list[WholeDocument], *, is_last: bool = False) -> Batch:
+def _batch_of(
+    snapshot: Snapshot, documents: list[WholeDocument], *, is_last: bool = False
+) -> Batch:
+    fields = snapshot.fields_of(one.doc_id for one in documents) if snapshot.has_fields() else {}
     return Batch(
         keys=[one.key for one in documents],
         sources=[one.source for one in documents],
@@ -146,6 +149,9 @@ def _batch_of(documents: list[WholeDocument], *, is_last: bool = False) -> Batch
         forms=[one.form or "" for one in documents],
         raw_bodies=[one.body or b"" for one in documents],
         times=[(one.added_at, one.last_seen_at) for one in documents],
+        fields={
+            place: fields[one.doc_id] for place, one in enumerate(documents) if one.doc_id in fields
+        },
         contents=Contents(
             [(one.signature_id, one.n_shingles) for one in documents],
             [one.content_hash for one in documents],

@@ -171,6 +171,8 @@ class _Classified:
     resumed : dict
         Unchanged documents of unfinished adds.
     n_unchanged : int
+    same : list of (int, int)
+        Place and doc_id of unchanged documents that come with fields.
     """
 
     places: list[int] = field(default_factory=list)
@@ -178,6 +180,7 @@ class _Classified:
     seen_again: Seen = field(default_factory=dict)
     resumed: Seen = field(default_factory=dict)
     n_unchanged: int = 0
+    same: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -220,6 +223,8 @@ class Run:
         What to do about a key that is there with another text.
     after : str
         The time of the run is later than this, and than that of every batch before.
+    night : str
+        The night that the run belongs to; empty for none.
     """
 
     def __init__(
@@ -230,6 +235,7 @@ class Run:
         *,
         on_conflict: str,
         after: str = "",
+        night: str = "",
     ) -> None:
         self.writer = writer
         self.params = params
@@ -239,6 +245,7 @@ class Run:
         self._begun = time.perf_counter()
         self._began_at = timestamp()
         self._after = after
+        self._night = night
         self._started_at = ""
         self._written: WrittenKeys
         self._rejected_before = 0
@@ -292,8 +299,11 @@ class Run:
         batch_id = transaction.open_batch(
             started_at=self._started_at, source=source.name, add_id=self.add_id
         )
+        if self._night and self.add_id is None:
+            transaction.name_night(batch_id, self._night)
         self._write_signatures(transaction, shared)
         self._write_documents(transaction, source, batch, found, shared, batch_id)
+        _update_fields(transaction, batch, found.same)
         for seen_at, some in found.seen_again.items():
             transaction.touch_documents(some, seen_at)
         for seen_at, some in found.resumed.items():
@@ -344,6 +354,8 @@ class Run:
                 )
                 if is_same or self.on_conflict == "skip":
                     found.n_unchanged += 1
+                    if is_same and place in batch.fields:
+                        found.same.append((place, before.doc_id))
                     seen_at = batch.times[place][1] if batch.times else self._started_at
                     if is_same and before.batch_id in unfinished:
                         seen_at = max(before.last_seen_at, seen_at)
@@ -458,6 +470,11 @@ class Run:
         transaction.insert_documents(inserted)
         transaction.replace_documents(replaced)
         transaction.release_signatures(left, batch_id)
+        placed = zip(doc_ids, found.places, strict=True)
+        transaction.put_fields(
+            [(doc_id, batch.fields[place]) for doc_id, place in placed if place in batch.fields],
+            replaced=[row[0] for row in replaced],
+        )
         if self.params.keeps_texts:
             transaction.put_bodies(
                 (
@@ -466,6 +483,21 @@ class Run:
                 ),
                 replaced=[row[0] for row in replaced],
             )
+
+
+def _update_fields(
+    transaction: WriteTransaction, batch: Batch, same: Sequence[tuple[int, int]]
+) -> None:
+    """Write the fields of unchanged documents where they have changed."""
+    if not same:
+        return
+    before = transaction.snapshot.fields_of(doc_id for _, doc_id in same)
+    changed = {
+        doc_id: batch.fields[place]
+        for place, doc_id in same
+        if before.get(doc_id) != batch.fields[place]
+    }
+    transaction.put_fields(list(changed.items()), replaced=list(changed))
 
 
 def _contents(source: Source, batch: Batch, places: Sequence[int]) -> Contents:

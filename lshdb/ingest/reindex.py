@@ -15,6 +15,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from lshdb.documents import Document
 from lshdb.errors import DamageError, ParameterError, TextNotStoredError
 from lshdb.ingest.add import Rejections, in_batches, source_of_bodies
@@ -27,6 +29,7 @@ from lshdb.signatures.family import Family
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.store import Store
 from lshdb.storage.tables.bodies import hash_body, raw_body, unpack_body
+from lshdb.storage.tables.records import StoredDocument
 from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.writer import Writer
@@ -207,8 +210,9 @@ class _StoredText(Document):
 
 
 def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[_StoredText]:
+    fields = _fields_reader(snapshot)
     if params.keeps_vectors:
-        yield from _vectors(snapshot)
+        yield from _vectors(snapshot, fields)
         return
     for one in snapshot.whole_documents():
         if one.form is None or one.body is None:
@@ -216,10 +220,24 @@ def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[_StoredText]
         body = unpack_body(
             one.form, one.body, one.body_hash, n_chars=one.n_chars, doc_id=one.doc_id
         )
-        yield _StoredText(one.key, body, one.source, one.added_at, one.last_seen_at)
+        yield _StoredText(one.key, body, one.source, fields(one), one.added_at, one.last_seen_at)
 
 
-def _vectors(snapshot: Snapshot) -> Iterator[_StoredText]:
+def _fields_reader(snapshot: Snapshot) -> Callable[[StoredDocument], dict[str, Any] | None]:
+    """Return a function that reads the kept fields of a document, if any document has some."""
+    if not snapshot.has_fields():
+        return lambda one: None
+
+    def read(one: StoredDocument) -> dict[str, Any] | None:
+        found = snapshot.fields_of([one.doc_id]).get(one.doc_id)
+        return None if found is None else dict(orjson.loads(found))
+
+    return read
+
+
+def _vectors(
+    snapshot: Snapshot, fields: Callable[[StoredDocument], dict[str, Any] | None]
+) -> Iterator[_StoredText]:
     documents = snapshot.whole_documents()
     while some := list(itertools.islice(documents, _VECTORS)):
         vectors = snapshot.vectors.of_documents([one.signature_id for one in some])
@@ -228,4 +246,6 @@ def _vectors(snapshot: Snapshot) -> Iterator[_StoredText]:
                 raise DamageError(
                     f"the vector of {one.key!r} is not the one written", hint="run lshdb check"
                 )
-            yield _StoredText(one.key, vector, one.source, one.added_at, one.last_seen_at)
+            yield _StoredText(
+                one.key, vector, one.source, fields(one), one.added_at, one.last_seen_at
+            )

@@ -255,6 +255,12 @@ class Listing(Iterator[_Item]):
         The index.
     **said
         What ``repr`` shows of the question.
+
+    Attributes
+    ----------
+    newest_batch : int or None
+        The newest batch in the state that was read; None before the last item of an iteration.
+        :meth:`lshdb.Index.advance` sets a cursor to it.
     """
 
     def __init__(self, handle: Handle, **said: Any) -> None:
@@ -262,6 +268,7 @@ class Listing(Iterator[_Item]):
         self._said = {"index": str(handle.now[0].path), **said}
         self._begun: Iterator[_Item] | None = None
         self._is_spent = False
+        self.newest_batch: int | None = None
 
     @abstractmethod
     def _items(self, store: Store, family: Family) -> Iterator[_Item]:

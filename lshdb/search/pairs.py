@@ -31,11 +31,11 @@ from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
 from lshdb.disksort.sorted_numbers import PairCounts
-from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.search.candidates import Candidates, LeftOut, RowSource, candidates
 from lshdb.search.handle import Handle, Listing
 from lshdb.search.loss import DocumentCounts, Loss, PairCount, PairFrame, loss_of, lost_by
+from lshdb.search.since import Since, check_since, first_new_batch
 from lshdb.search.verification import (
     MEMORY,
     asked_level,
@@ -60,8 +60,6 @@ __all__ = [
     "HotBuckets",
     "Pair",
     "PairSearch",
-    "batch_of",
-    "check_since",
     "find_links",
     "find_pairs",
 ]
@@ -109,7 +107,7 @@ class PairSearch(Listing[Pair]):
         *,
         threshold: float | None,
         verify: str | None,
-        since: int | str | None,
+        since: Since,
         max_bucket: int | str | None,
         memory: int,
         workers: int | None,
@@ -131,13 +129,13 @@ class PairSearch(Listing[Pair]):
     def _items(self, store: Store, family: Family) -> Iterator[Pair]:
         """Yield the pairs of one state, then work out what was lost."""
         level, most, n_found = level_of(store.params, self._threshold), self._most, 0
-        self.lost, self.left_out = None, LeftOut(most)
+        self.lost, self.left_out, self.newest_batch = None, LeftOut(most), None
         left_out = self.left_out
         with store.reading() as snapshot:
             method = choose_method(
                 self._verify, store.params, has_signatures=snapshot.has_signatures
             )
-            since, large = batch_of(snapshot, self._since), None
+            since, large = first_new_batch(snapshot, self._since), None
             if most is not None:
                 large = PairFrame(DocumentCounts.of(snapshot, since=since))
                 left_out.large = large
@@ -162,6 +160,7 @@ class PairSearch(Listing[Pair]):
                 lost = lost_by(snapshot, family, left_out, large, threshold=level, method=method)
                 left_out.large = None
                 self._n_found, self.lost = n_found, lost
+            self.newest_batch = snapshot.newest_batch()
 
     @property
     def loss(self) -> Loss | None:
@@ -174,40 +173,6 @@ class PairSearch(Listing[Pair]):
         """The share of all pairs that ``max_bucket`` loses: ``loss.share``."""
         loss = self.loss
         return None if loss is None else loss.share
-
-
-def check_since(store: Store, since: int | str | None) -> None:
-    """Raise ParameterError if there is no such batch.
-
-    Raises
-    ------
-    ParameterError
-    """
-    if since is not None and since != "last":
-        with store.reading() as snapshot:
-            batch_of(snapshot, since)
-
-
-def batch_of(snapshot: Snapshot, since: int | str | None) -> int | None:
-    """Return the number of the batch that ``since`` means; None if it is None.
-
-    Raises
-    ------
-    ParameterError
-        There is no such batch.
-    """
-    if since is None:
-        return None
-    if since == "last":
-        return snapshot.last_add()
-    last = snapshot.last_batch()
-    newest = last.batch_id if last else 0
-    if type(since) is not int or not 1 <= since <= newest:
-        raise ParameterError(
-            f"there is no batch {since!r}; the index has {newest}",
-            hint="lshdb batches lists them",
-        )
-    return since
 
 
 def find_pairs(

@@ -172,7 +172,7 @@ def test_damage_names_the_file(make_index: Make, tmp_path: Path, tables: str) ->
     list(index.clusters())
     index.export(folder, format=tables)
     names = [name for name in os.listdir(folder) if name != "index.json"]
-    assert len(names) == 7
+    assert len(names) == 10
     for name in names:
         data = (folder / name).read_bytes()
         flipped = bytearray(data)
@@ -187,6 +187,22 @@ def test_damage_names_the_file(make_index: Make, tmp_path: Path, tables: str) ->
         (folder / name).write_bytes(data)
     assert sorted(os.listdir(tmp_path)) == ["a", "files"]
     Index.from_export(folder, tmp_path / "b").close()
+
+
+def test_an_export_without_fields_nights_and_cursors_is_as_earlier_versions_read_it(
+    make_index: Make, tmp_path: Path
+) -> None:
+    index = make_index("a", threshold=0.5)
+    index.add([("a", "some words that are in it")])
+    index.export(tmp_path / "plain")
+    manifest = json.loads((tmp_path / "plain" / "index.json").read_text())
+    assert manifest["export_format"] == 1
+    assert not {"fields.jsonl", "nights.jsonl", "cursors.jsonl"} & manifest["files"].keys()
+    index.advance("press")
+    index.export(tmp_path / "more")
+    manifest = json.loads((tmp_path / "more" / "index.json").read_text())
+    assert manifest["export_format"] == 3
+    assert manifest["counts"]["cursors"] == 1
 
 
 def rewrite(folder: Path, name: str, data: bytes) -> None:
@@ -241,7 +257,7 @@ def test_postings_out_of_order(files: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"export_format": 3}, FormatError, "has format 3, but this version reads up to 2"),
+        ({"export_format": 4}, FormatError, "has format 4, but this version reads up to 3"),
         ({"export_format": None}, DamageError, "has no export_format"),
         ({"index": {"format": 9}}, FormatError, "index of format 9"),
         ({"index": {"format": 1}}, DamageError, "missing or invalid"),

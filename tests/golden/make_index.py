@@ -38,13 +38,22 @@ def make_documents() -> list[tuple[str, str | list[str]]]:
 
 
 def build(path: Path) -> None:
-    """An index with a replaced document, one seen again and, where it can be, one removed."""
-    from lshdb import Index
+    """An index with a replaced document, one seen again and, where it can be, one removed.
+
+    From schema 0006 on, with kept fields, a night and a cursor.
+    """
+    from lshdb import Document, Index
 
     documents = make_documents()
     with Index.create(path, num_perm=64, threshold=0.7) as index:
-        index.add(documents[:12], source="first")
-        index.add(documents[10:], source="second")
+        if hasattr(index, "advance"):
+            kept = [Document(*one, fields={"place": place}) for place, one in enumerate(documents)]
+            index.add(kept[:12], source="first", night="monday")
+            index.advance("press")
+            index.add(kept[10:], source="second", night="monday")
+        else:
+            index.add(documents[:12], source="first")
+            index.add(documents[10:], source="second")
         index.add([("family5/2", "something else that is like nothing here at all")])
         if hasattr(index, "remove"):
             index.remove(["family4/2"])

@@ -53,6 +53,16 @@ def row_findings(snapshot: Snapshot) -> Iterator[Finding]:
         if found != row[-1]:
             what = f"CRC-32 of its values is {found:08x}; expected {row[-1]:08x}"
             yield Finding("edge", f"table edge, row {row[0]} to {row[1]}", what, "1 edge")
+    for row in snapshot.stream("SELECT * FROM kept_field"):
+        found = row_checksum(row[:-1])
+        if found != row[-1]:
+            what = f"CRC-32 of its values is {found:08x}; expected {row[-1]:08x}"
+            where = f"table kept_field, row {row[0]}"
+            yield Finding("kept_field", where, what, "the fields of 1 document")
+    orphans = "NOT EXISTS (SELECT 1 FROM document WHERE document.doc_id = kept_field.doc_id)"
+    for (doc_id,) in snapshot.stream(f"SELECT doc_id FROM kept_field WHERE {orphans}"):
+        where = f"table kept_field, doc_id {doc_id}"
+        yield Finding("kept_field", where, "the fields have no document", "1 row of fields")
 
 
 def document_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
@@ -115,7 +125,9 @@ def _text_finding(form: str | None, packed: bytes | None, body_hash: bytes, n_ch
     return "" if hash_body(form, raw) == body_hash else "the text is not the one written"
 
 
-_SMALL_TABLES = {"state": "state", "batch": "batch", "edge_state": "edge"}
+_SMALL_TABLES = {
+    "state": "state", "batch": "batch", "night": "night", "cursor": "cursor", "edge_state": "edge",
+}  # fmt: skip
 """Small tables with checksums, and the kind of a finding there."""
 
 

@@ -31,7 +31,16 @@ from lshdb.storage.tables.bodies import Body, hash_body, raw_body, unpack_body
 from lshdb.storage.tables.records import StoredDocument, row_checksum
 from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["Evidence", "Text", "find_generation", "keys_by_index", "salvaged", "sound_rows"]
+__all__ = [
+    "Evidence",
+    "Text",
+    "find_generation",
+    "keys_by_index",
+    "proved_fields",
+    "proved_rows",
+    "salvaged",
+    "sound_rows",
+]
 
 _UNPROVED_CHARS = 16 * 2**20
 """A text up to this length is read whatever its document's row says, which may be damaged."""
@@ -289,6 +298,25 @@ def _decoded(form: Any, packed: Any, length: Callable[[], int]) -> Text | None:
 
 
 _FARTHEST = 2**62
+
+
+def proved_rows(session: Session, table: str, *columns: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a small table that have their checksum; none if it cannot be read."""
+    try:
+        rows = session.execute(f"SELECT {', '.join(columns)}, checksum FROM {table}").fetchall()
+    except LshdbError:
+        return []
+    return [row[:-1] for row in map(tuple, rows) if row_checksum(row[:-1]) == row[-1]]
+
+
+def proved_fields(session: Session, doc_ids: Sequence[int]) -> list[tuple[int, str]]:
+    """Return (doc_id, kept fields) of some documents, where the row has its checksum."""
+    query = f"SELECT doc_id, fields, checksum FROM kept_field WHERE {session.in_list('doc_id')}"
+    try:
+        rows = session.execute(query, (session.encode_list(doc_ids),)).fetchall()
+    except LshdbError:
+        return []
+    return [row[:-1] for row in map(tuple, rows) if row_checksum(row[:-1]) == row[-1]]
 
 
 def salvaged(session: Session, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:

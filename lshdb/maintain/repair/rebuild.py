@@ -18,7 +18,15 @@ import orjson
 from numpy.typing import NDArray
 
 from lshdb.disksort.descriptors import sync_file
-from lshdb.maintain.repair.evidence import Evidence, Text, keys_by_index, salvaged, sound_rows
+from lshdb.maintain.repair.evidence import (
+    Evidence,
+    Text,
+    keys_by_index,
+    proved_fields,
+    proved_rows,
+    salvaged,
+    sound_rows,
+)
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.banding import bucket_keys, content_keys
 from lshdb.signatures.family import Family
@@ -212,6 +220,12 @@ class Rebuild:
             load_batches(transaction, self.history.rows(version))
             for add_id in self.history.unfinished_adds():
                 transaction.begin_add(add_id)
+            for add_id, name in proved_rows(self._snapshot.session, "night", "add_id", "name"):
+                if self.history.has(add_id):
+                    transaction.name_night(add_id, name)
+            cursor = ("name", "batch_id", "advanced_at")
+            for name, batch_id, at in proved_rows(self._snapshot.session, "cursor", *cursor):
+                transaction.set_cursor(name, batch_id, at)
         for rows in self._chunks():
             with collector_paused(), writer.transaction() as transaction:
                 self._take(transaction, rows)
@@ -273,6 +287,9 @@ class Rebuild:
             transaction.put_bodies(
                 (one.doc_id, texts[one.doc_id].form, texts[one.doc_id].packed) for one in documents
             )
+        kept = {one.doc_id for one in documents}
+        fields = proved_fields(self._snapshot.session, [row[0] for row in rows])
+        transaction.put_fields([row for row in fields if row[0] in kept])
         self.documents += len(documents)
         self._last_doc_id = max(self._last_doc_id, *(one.doc_id for one in documents), 0)
 

@@ -43,7 +43,8 @@ _OWN_NAMES = re.compile(
     r"lock|index(\.next)?\.toml|index\.db(-wal|-shm|-journal)?"
     r"|(signatures|vectors)(\.\d{1,18})?\.npy"
     # of an export
-    r"|index\.json|(documents|batches|releases|edges|clusters|postings)\.(jsonl|parquet)"
+    r"|index\.json|(documents|batches|releases|edges|clusters)\.(jsonl|parquet)"
+    r"|(fields|nights|cursors|postings)\.(jsonl|parquet)"
     r"|postings\.npy"
 )
 

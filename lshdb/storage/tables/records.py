@@ -2,8 +2,8 @@
 
 SQLite has no checksums of its own: a bit that flips in a page is read back as if it had been
 written. Postings can be compared with the signatures they came from, signatures with the CRC-32 of
-their block, texts with their hash. Nothing else vouches for the rows of ``document``, ``batch``,
-``edge``, ``edge_state`` and ``state``, so each has its checksum in the last column.
+their block, texts with their hash. Nothing else vouches for the rows of ``CHECKED_TABLES``, so each
+has its checksum in the last column.
 
 What is shown, replaced, moved or exported is read by :class:`RowReader`, and compared with what was
 written. A row that is written again gets a new checksum, so damage that is not found before would
@@ -34,6 +34,7 @@ __all__ = [
     "CHECKED_TABLES",
     "CHUNK",
     "DOCUMENT_COLUMNS",
+    "Cursor",
     "RowReader",
     "StoredBatch",
     "StoredDocument",
@@ -72,7 +73,9 @@ def timestamp_after(earlier: str | None, now: str | None = None) -> str:
     return (datetime.strptime(earlier, _FORM) + timedelta(microseconds=1)).strftime(_FORM)
 
 
-CHECKED_TABLES = ("state", "batch", "document", "edge", "edge_state")
+CHECKED_TABLES = (
+    "state", "batch", "night", "cursor", "document", "kept_field", "edge", "edge_state",
+)  # fmt: skip
 """Tables whose last column is ``checksum``."""
 
 
@@ -165,6 +168,7 @@ class StoredBatch:
     """A row of the table ``batch``: what one commit of one add brought.
 
     ``has_ended`` is false for the batches of an add that was interrupted, or is still running.
+    ``night`` is the name of the night that the add belongs to, or empty.
     """
 
     batch_id: int
@@ -180,6 +184,25 @@ class StoredBatch:
     n_removed: int
     unicode_version: str
     has_ended: bool = True
+    night: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """How far a reader of new pairs has come: a row of the table ``cursor``.
+
+    Attributes
+    ----------
+    name : str
+    batch_id : int
+        The newest batch that the reader has seen; 0 before the first.
+    advanced_at : str
+        When it was set, in UTC.
+    """
+
+    name: str
+    batch_id: int
+    advanced_at: str
 
 
 CHUNK = 1000
@@ -332,30 +355,86 @@ class RowReader:
                 length = functools.partial(self.n_chars_of, doc_id)
                 yield signature_id, unpack_body(form, packed, n_chars=length, doc_id=doc_id)
 
+    # Kept fields
+
+    def fields_of(self, doc_ids: Iterable[int]) -> dict[int, str]:
+        """Return kept fields by doc_id, as JSON objects, for the documents that have some.
+
+        Raises
+        ------
+        DamageError
+            A row is not what was written.
+        """
+        return {
+            row[0]: verified_row("kept_field", row)[1]
+            for chunk in chunks(doc_ids)
+            for row in self.execute(
+                "SELECT doc_id, fields, checksum FROM kept_field "
+                f"WHERE {self.session.in_list('doc_id')}",
+                (self.session.encode_list(chunk),),
+            )
+        }
+
+    def has_fields(self) -> bool:
+        """Return whether any document has kept fields."""
+        return self.execute("SELECT 1 FROM kept_field LIMIT 1").fetchone() is not None
+
     # Batches
 
     def batches(self) -> list[StoredBatch]:
         """Return all batches, oldest first; raise a DamageError for a damaged one."""
         unfinished = {add_id for (add_id,) in self.execute("SELECT add_id FROM unfinished_add")}
+        nights = self.nights()
         rows = self.execute(f"SELECT {BATCH_COLUMNS} FROM batch ORDER BY batch_id")
         batches = [StoredBatch(*verified_row("batch", row)) for row in rows.fetchall()]
         return [
-            replace(batch, has_ended=False) if batch.add_id in unfinished else batch
+            replace(
+                batch,
+                has_ended=batch.add_id not in unfinished,
+                night=nights.get(batch.add_id, ""),
+            )
             for batch in batches
         ]
+
+    def nights(self) -> dict[int, str]:
+        """Return the name of the night of each add that has one."""
+        rows = self.execute("SELECT add_id, name, checksum FROM night ORDER BY add_id").fetchall()
+        return dict(verified_row("night", row) for row in rows)
 
     def last_add(self) -> int:
         """Return the first batch of the newest add that changed something; 1 if there is none.
 
         An add changed something if it added or replaced documents, or took over those of an add
-        that did not end.
+        that did not end. An add of a night counts from the first add of that night on.
         """
         (add_id,) = self.execute(
             "SELECT max(add_id) FROM batch WHERE n_removed = 0 AND (n_added > 0 OR n_replaced > 0 "
             "OR (SELECT min(own.batch_id) FROM document AS own "
             "WHERE own.batch_id >= batch.batch_id) = batch.batch_id)"
         ).fetchone()
-        return add_id or 1
+        nights = self.nights()
+        if add_id not in nights:
+            return add_id or 1
+        return min(first for first, name in nights.items() if name == nights[add_id])
+
+    def newest_batch(self) -> int:
+        """Return the number of the newest batch; 0 if there is none."""
+        (newest,) = self.execute("SELECT max(batch_id) FROM batch").fetchone()
+        return newest or 0
+
+    def batch_from(self, moment: str) -> int:
+        """Return the first batch that began at a time or later; one past the newest if none did."""
+        (first,) = self.execute(
+            "SELECT min(batch_id) FROM batch WHERE started_at >= ?", (moment,)
+        ).fetchone()
+        return first or self.newest_batch() + 1
+
+    def cursors(self) -> list[Cursor]:
+        """Return all cursors, by name; raise a DamageError for a damaged one."""
+        rows = self.execute(
+            "SELECT name, batch_id, advanced_at, checksum FROM cursor ORDER BY name"
+        ).fetchall()
+        return [Cursor(*verified_row("cursor", row)) for row in rows]
 
     def unfinished_batches(self, *, but: int | None = None) -> frozenset[int]:
         """Return the batches of adds that did not end, except the current add ``but``."""

@@ -110,6 +110,23 @@ unfinished_add = Table(
     Column("add_id", Whole, ForeignKey("batch.batch_id"), primary_key=True, autoincrement=False),
 )
 
+night = Table(
+    "night",
+    metadata,
+    Column("add_id", Whole, ForeignKey("batch.batch_id"), primary_key=True, autoincrement=False),
+    Column("name", Words, nullable=False),
+    Column("checksum", Whole, nullable=False, server_default=text("0")),
+)
+
+cursor = Table(
+    "cursor",
+    metadata,
+    Column("name", Words, primary_key=True),
+    Column("batch_id", Whole, nullable=False),
+    Column("advanced_at", Words, nullable=False),
+    Column("checksum", Whole, nullable=False, server_default=text("0")),
+)
+
 document = Table(
     "document",
     metadata,
@@ -139,6 +156,15 @@ content = Table(
         "form", Words, CheckConstraint("form IN ('text', 'tokens')", name="form"), nullable=False
     ),
     Column("body", LargeBinary, nullable=False),
+    _reference("doc_id", "document.doc_id"),
+)
+
+kept_field = Table(
+    "kept_field",
+    metadata,
+    Column("doc_id", Whole, primary_key=True, autoincrement=False),
+    Column("fields", Words, nullable=False),
+    Column("checksum", Whole, nullable=False, server_default=text("0")),
     _reference("doc_id", "document.doc_id"),
 )
 
@@ -223,6 +249,15 @@ cluster_member = Table(
     Column("label", Whole, nullable=False),
     Index(None, "label"),
 )
+
+
+no_posting = Table(
+    "no_posting",
+    metadata,
+    *(Column(name, Whole) for name in ("band", "bucket", "bucket_key", "signature_id")),
+    info={"dialect": "sqlite"},
+)
+"""Always empty: the view ``posting`` takes the types of its columns from here, on SQLite."""
 
 
 # What Postgres needs besides (``dialects/postgresql/``); SQLite has none of it.

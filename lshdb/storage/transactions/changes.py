@@ -180,10 +180,10 @@ class WriteTransaction:
         self.session.insert_rows("signature_release", names, rows)
 
     def delete_documents(self, doc_ids: Sequence[int]) -> None:
-        """Delete documents and their texts; their postings stay until the index is compacted."""
+        """Delete documents with texts and fields; postings stay until the index is compacted."""
         for start in range(0, len(doc_ids), 10_000):
             some = self.session.encode_list(doc_ids[start : start + 10_000])
-            for table in ("content", "document"):
+            for table in ("content", "kept_field", "document"):
                 self.execute(f"DELETE FROM {table} WHERE {self.session.in_list('doc_id')}", (some,))
 
     def touch_documents(
@@ -233,6 +233,32 @@ class WriteTransaction:
                 (self.session.encode_list(replaced),),
             )
         self.session.insert_rows(content.name, content.columns.keys(), rows)
+
+    def put_fields(self, rows: Sequence[tuple[int, str]], *, replaced: Sequence[int] = ()) -> None:
+        """Insert rows of ``kept_field`` (doc_id, JSON object); those of ``replaced`` go first."""
+        if replaced:
+            self.execute(
+                f"DELETE FROM kept_field WHERE {self.session.in_list('doc_id')}",
+                (self.session.encode_list(replaced),),
+            )
+        if rows:
+            names = ("doc_id", "fields", "checksum")
+            self.session.insert_rows("kept_field", names, with_checksums(rows))
+
+    def name_night(self, add_id: int, name: str) -> None:
+        """Record that an add belongs to a night."""
+        rows = with_checksums([(add_id, name)])
+        self.session.insert_rows("night", ("add_id", "name", "checksum"), rows)
+
+    def set_cursor(self, name: str, batch_id: int, advanced_at: str) -> None:
+        """Set a cursor, or make it."""
+        self.remove_cursor(name)
+        rows = with_checksums([(name, batch_id, advanced_at)])
+        self.session.insert_rows("cursor", ("name", "batch_id", "advanced_at", "checksum"), rows)
+
+    def remove_cursor(self, name: str) -> bool:
+        """Remove a cursor; return whether there was one."""
+        return bool(self.execute("DELETE FROM cursor WHERE name = ?", (name,)).rowcount)
 
     def open_batch(self, *, started_at: str, source: str, add_id: int | None = None) -> int:
         """Insert the row of ``batch`` that the documents refer to; its counts are still zero.

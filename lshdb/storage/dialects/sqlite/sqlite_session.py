@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from lshdb.storage.dialects.base import (
     BAND_SQL,
-    BUCKET_SQL,
     NOT_CONTENT_SQL,
     NUMBERS,
     Database,
@@ -32,6 +31,7 @@ from lshdb.storage.dialects.base import (
     Session,
 )
 from lshdb.storage.dialects.sqlite.connections import copy_database
+from lshdb.storage.dialects.sqlite.trust import POSTING_TYPES, TYPED_COLUMNS
 
 if TYPE_CHECKING:
     from lshdb.storage.dialects.sqlite.sqlite_database import SqliteDatabase
@@ -232,14 +232,9 @@ class SqliteRunTables(RunTables):
 
     def publish(self, tables: Sequence[str]) -> None:
         """Make the view ``posting`` again over these runs."""
-        if not tables:
-            body = "SELECT 0 AS band, 0 AS bucket, 0 AS bucket_key, 0 AS signature_id WHERE 0"
-        else:
-            body = " UNION ALL ".join(
-                f"SELECT {BAND_SQL} AS band, {BUCKET_SQL} AS bucket, bucket_key, signature_id "
-                f"FROM {table} WHERE {NOT_CONTENT_SQL}"
-                for table in tables
-            )
+        arms = [POSTING_TYPES]
+        arms += [f"SELECT {TYPED_COLUMNS} FROM {table} WHERE {NOT_CONTENT_SQL}" for table in tables]
+        body = " UNION ALL ".join(arms)
         self._session.execute("DROP VIEW IF EXISTS posting")
         self._session.execute(f"CREATE VIEW posting AS {body}")
 

@@ -1,0 +1,149 @@
+"""What ``since`` means: the first batch of what counts as new.
+
+``since`` is a batch's number; ``"last"``, the last add that changed something, with the other adds
+of its night; a moment, as a ``datetime``, a date (``"2026-11-22"``) or a time ago (``"8h"``); or
+``"@name"``, what a cursor has not seen.
+
+A cursor stands on the newest batch that its reader has seen. It is set only after the answer has
+been written, so a reader that fails gets the same pairs again: each at least once, none never.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+from lshdb.arguments import check_name
+from lshdb.errors import ParameterError
+from lshdb.search.handle import Listing
+from lshdb.signatures.family import Family
+from lshdb.storage.store import Store
+from lshdb.storage.tables.records import Cursor, as_timestamp, timestamp
+from lshdb.storage.transactions.changes import WriteTransaction
+from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.storage.transactions.writer import Writer
+
+__all__ = [
+    "Since",
+    "advance_cursor",
+    "check_since",
+    "first_new_batch",
+    "list_cursors",
+    "remove_cursor",
+]
+
+Since: TypeAlias = int | str | datetime | None
+
+_AGO = re.compile(r"(\d{1,6})([smhdw])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_FORMS = (
+    "a batch's number, 'last', @CURSOR, a date such as 2026-01-31 or 2026-01-31 06:00 (UTC), or a "
+    "time ago such as 8h or 7d"
+)
+
+
+def check_since(store: Store, since: Since) -> None:
+    """Raise ParameterError if there is no such batch or cursor, or if the form is unknown.
+
+    Raises
+    ------
+    ParameterError
+    """
+    if since is not None and since != "last":
+        with store.reading() as snapshot:
+            first_new_batch(snapshot, since)
+
+
+def first_new_batch(snapshot: Snapshot, since: Since) -> int | None:
+    """Return the number of the first new batch, perhaps one past the newest; None for None.
+
+    Raises
+    ------
+    ParameterError
+        There is no such batch or cursor, or the form is unknown.
+    """
+    if since is None:
+        return None
+    if isinstance(since, datetime):
+        return snapshot.batch_from(as_timestamp(since))
+    if isinstance(since, str):
+        if since == "last":
+            return snapshot.last_add()
+        if since.startswith("@"):
+            return _cursor(snapshot, since.removeprefix("@")).batch_id + 1
+        return snapshot.batch_from(as_timestamp(_moment(since)))
+    newest = snapshot.newest_batch()
+    if type(since) is not int or not 1 <= since <= newest:
+        raise ParameterError(
+            f"there is no batch {since!r}; the index has {newest}",
+            hint="lshdb batches lists them",
+        )
+    return since
+
+
+def _cursor(snapshot: Snapshot, name: str) -> Cursor:
+    cursors = {cursor.name: cursor for cursor in snapshot.cursors()}
+    if name not in cursors:
+        there = f"; there are {', '.join(cursors)}" if cursors else ""
+        raise ParameterError(
+            f"there is no cursor {name!r}{there}",
+            hint=f"--since @{name} --advance makes it, and begins with everything; in Python "
+            f"index.advance({name!r}, 0)",
+        )
+    return cursors[name]
+
+
+def _moment(text: str) -> datetime:
+    ago = _AGO.fullmatch(text)
+    if ago is not None:
+        return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise ParameterError(f"since is {text!r:.80}; expected {_FORMS}") from None
+
+
+def list_cursors(store: Store, _: Family) -> list[Cursor]:
+    """Return all cursors, by name."""
+    with store.reading() as snapshot:
+        return snapshot.cursors()
+
+
+def advance_cursor(
+    store: Store, _: Family, name: str, to: int | Listing[object] | None, *, lock_timeout: float
+) -> Cursor:
+    """Set a cursor; see :meth:`lshdb.Index.advance`."""
+    check_name("name", name)
+    position = to.newest_batch if isinstance(to, Listing) else to
+    if position is None and to is not None:
+        raise ParameterError(
+            "the answer was not read to its end, so the cursor stays where it is",
+            hint="iterate over it to the end first",
+        )
+
+    def work(transaction: WriteTransaction) -> Cursor:
+        newest = transaction.snapshot.newest_batch()
+        there = {one.name: one.batch_id for one in transaction.snapshot.cursors()}
+        wanted = newest if position is None else position
+        if type(wanted) is not int or not 0 <= wanted <= newest:
+            raise ParameterError(
+                f"there is no batch {wanted!r}; the index has {newest}",
+                hint="lshdb batches lists them; 0 is the beginning",
+            )
+        if isinstance(to, Listing):  # another reader of this cursor may have come further
+            wanted = max(wanted, there.get(name, 0))
+        cursor = Cursor(name, wanted, timestamp())
+        if there.get(name) != wanted:
+            transaction.set_cursor(cursor.name, cursor.batch_id, cursor.advanced_at)
+        return cursor
+
+    with Writer(store, lock_timeout=lock_timeout, needs_signatures=False) as writer:
+        return writer.run(work)
+
+
+def remove_cursor(store: Store, _: Family, name: str, *, lock_timeout: float) -> bool:
+    """Remove a cursor; see :meth:`lshdb.Index.remove_cursor`."""
+    check_name("name", name)
+    with Writer(store, lock_timeout=lock_timeout, needs_signatures=False) as writer:
+        return writer.run(lambda transaction: transaction.remove_cursor(name))
