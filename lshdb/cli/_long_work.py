@@ -18,13 +18,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from lshdb import Document, Rejected
 from lshdb.cli._cells import harmless
 from lshdb.cli._errors import INTERRUPTED, TERMINATED
 from lshdb.cli._output import is_terminal, note
+from lshdb.cli._rejections import Rejections
 from lshdb.cli.launch import postponed
 
 if TYPE_CHECKING:
@@ -47,11 +48,15 @@ class AddProgress:
         Documents and rejections that the index has taken.
     result : AddResult or None
         Counts at the last commit.
+    write_rejected : callable or None
+        Takes every rejection; standard error has only the first ones of each kind.
     """
 
     def __init__(self) -> None:
         self.n_read = 0
         self.result: AddResult | None = None
+        self.write_rejected: Callable[[Rejected], None] | None = None
+        self._rejections = Rejections(self.line)
         self._begun = self._line_at = time.monotonic()
         self._taken_at = self._begun
         self._is_waiting = True
@@ -86,7 +91,9 @@ class AddProgress:
 
     def rejected(self, rejection: Rejected) -> None:
         """Report one rejected input."""
-        self.line(f"{rejection.source}: {rejection.reason}")
+        self._rejections.add(rejection)
+        if self.write_rejected is not None:
+            self.write_rejected(rejection)
 
     def line(self, text: str) -> None:
         """Write a line to standard error, above the bar."""
@@ -106,6 +113,7 @@ class AddProgress:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+        self._rejections.end()
 
     # For the bar
 

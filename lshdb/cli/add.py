@@ -40,6 +40,7 @@ from lshdb.cli._options import (
     workers_option,
 )
 from lshdb.cli._output import is_terminal, note
+from lshdb.cli._rejections import rejects_file, rejects_option
 from lshdb.documents import Peek, peek_documents
 from lshdb.params.metrics import METRICS
 
@@ -59,6 +60,7 @@ _SOURCE_WIDTH = 200
     metavar="N",
     help="Stop when more than N inputs are rejected.  [default: never]",
 )
+@rejects_option
 @workers_option
 @lock_option
 @creation_options
@@ -72,6 +74,7 @@ def command(
     input_format: str,
     on_conflict: OnConflict,
     max_errors: int | None,
+    rejects: str | None,
     workers: int | None,
     lock_timeout: float,
     **options: Any,
@@ -90,7 +93,8 @@ def command(
     A key that is already there with the same text is left as it is, so adding twice changes
     nothing. After an interruption, add the same input again: both runs then count as one add for
     --since last. Input that is not a document is reported with file, line and reason, counted and
-    skipped; the exit code is then 5. If no document is accepted, no index is made.
+    skipped; the exit code is then 5. At most ten lines of each kind are shown; --rejects FILE takes
+    all. If no document is accepted, no index is made.
 
     \b
     lshdb add news.lshdb news.jsonl.gz
@@ -128,6 +132,7 @@ def command(
         if index is None:
             made = create_and_say(index_path, lock_timeout=lock_timeout, seen=seen, **given)
             index = opened.enter_context(made)
+        progress.write_rejected = opened.enter_context(rejects_file(rejects, paths))
         result = add_watched(
             index,
             _without_own_files(items, index_path, paths),

@@ -20,6 +20,7 @@ from lshdb.cli._options import (
     vector_option,
 )
 from lshdb.cli._output import Column, is_terminal, note, print_listing
+from lshdb.cli._rejections import Rejections
 from lshdb.cli._words import element_in_words, measured, note_unverified
 
 __all__ = ["command"]
@@ -110,12 +111,7 @@ def command(
         raise click.UsageError(
             "nothing to query: give --text, --vector, --key or FILE..., or pipe in JSON Lines", ctx
         )
-    n_rejected = 0
-
-    def count_rejected(_: Rejected) -> None:
-        nonlocal n_rejected
-        n_rejected += 1
-
+    rejections = Rejections()
     search: dict[str, Any] = {"top": top, "threshold": threshold, "verify": verify}
     if recall is not None or probe_limit is not None:
         limit = False if probe_limit is None else probe_limit or True
@@ -145,7 +141,7 @@ def command(
             )
             if workers is None and "-" in paths:
                 workers = 1
-            usable = _usable(items, index, count_rejected)
+            usable = _usable(items, index, rejections)
             answers = index.query_many(usable, workers=workers, **search)
             rows = _streamed(answers, effort, is_live="-" in paths and workers == 1)
         if recall is None:
@@ -156,8 +152,9 @@ def command(
             empty="no document is that similar",
         )
         effort.say()
-    if n_rejected:
-        note(f"{n_rejected:,} rejected; the other queries were answered")
+    rejections.end()
+    if rejections.count:
+        note(f"{rejections.count:,} rejected; the other queries were answered")
         ctx.exit(REJECTED)
 
 
@@ -223,7 +220,9 @@ def _note_empty(index: Index, name: str, body: Any, hits: list[Hit]) -> None:
         )
 
 
-def _usable(items: Iterable[Document | Rejected], index: Index, count: Any) -> Iterator[Document]:
+def _usable(
+    items: Iterable[Document | Rejected], index: Index, rejections: Rejections
+) -> Iterator[Document]:
     """Yield the documents of the input; report and count what is not one."""
     is_text = index.params.kind.body == "text"  # the reader has refused all bad texts already
     for item in items:
@@ -235,5 +234,4 @@ def _usable(items: Iterable[Document | Rejected], index: Index, count: Any) -> I
         if isinstance(item, Document):
             yield item
         else:
-            note(f"{item.source}: {item.reason}")
-            count(item)
+            rejections.add(item)
