@@ -126,6 +126,7 @@ def add_watched(
     lock_timeout: float,
     on_conflict: OnConflict = "replace",
     max_errors: int | None = None,
+    night: str = "",
     workers: int | None = None,
     report_rejected: bool = True,
 ) -> AddResult:
@@ -139,6 +140,7 @@ def add_watched(
                 on_conflict=on_conflict,
                 max_errors=max_errors,
                 source=source,
+                night=night,
                 lock_timeout=timeout,
                 workers=workers,
                 on_reject=progress.rejected if report_rejected else None,

@@ -40,6 +40,7 @@ COMMANDS = {
     "show": "Show a document with everything stored about it.",
     "stats": "Show parameters, counts and sizes.",
     "batches": "List what was added and when.",
+    "cursors": "List how far each reader of new pairs has come.",
     "sql": "Run a SELECT of your own, read-only.",
     "check": "Compare everything on disk with what was written.",
     "compact": "Free the space of removed documents.",

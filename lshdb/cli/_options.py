@@ -287,12 +287,19 @@ def _batch(_ctx: click.Context, _param: click.Parameter, value: str | None) -> i
     try:
         return int(value)
     except ValueError:
-        raise click.BadParameter(f"{value!r} is neither a batch's number nor 'last'") from None
+        return value  # the library knows the other forms
 
 
 def since_option(text: str) -> Callable[[Function], Function]:
-    """Return the option for a batch, by number or as ``last``."""
-    return click.option("--since", callback=_batch, metavar="BATCH", help=text)
+    """Return the option for what counts as new; the help of the option begins with the text."""
+    return click.option(
+        "--since",
+        callback=_batch,
+        metavar="WHEN",
+        help=f"{text} WHEN is a batch's number; last, the last add that changed something, with "
+        "the other adds of its night; @NAME, what that cursor has not seen; a date (2026-01-31); "
+        "or a time ago (8h, 7d).",
+    )
 
 
 def search_options(function: Function) -> Function:

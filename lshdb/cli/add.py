@@ -61,6 +61,12 @@ _SOURCE_WIDTH = 200
     help="Stop when more than N inputs are rejected.  [default: never]",
 )
 @rejects_option
+@click.option(
+    "--night",
+    default="",
+    metavar="NAME",
+    help="A name for several adds that count as one for --since last: the feeds of a night.",
+)
 @workers_option
 @lock_option
 @creation_options
@@ -75,6 +81,7 @@ def command(
     on_conflict: OnConflict,
     max_errors: int | None,
     rejects: str | None,
+    night: str,
     workers: int | None,
     lock_timeout: float,
     **options: Any,
@@ -141,6 +148,7 @@ def command(
             lock_timeout=lock_timeout,
             on_conflict=on_conflict,
             max_errors=max_errors,
+            night=night,
             workers=workers,
         )
         if not result.batches:

@@ -25,6 +25,7 @@ NAMES = (
     "n_rejected",
     "n_removed",
     "has_ended",
+    "night",
 )
 IN_TABLE = (
     Column("batch_id", "number", "batch"),

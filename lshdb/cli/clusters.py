@@ -15,9 +15,12 @@ from lshdb.cli._options import (
     linkage_option,
     linking_options,
     listing_options,
+    since_option,
     update_edges,
 )
 from lshdb.cli._output import Column, print_listing
+from lshdb.cli._words import note_unfinished
+from lshdb.cli.cursors import advance_option, advancing
 
 __all__ = ["command"]
 
@@ -30,10 +33,19 @@ COLUMNS = (Column("cluster"), Column("size", "number"), Column("key"))
     "--min-size", type=int, default=2, show_default=True, metavar="N", help="Fewest documents."
 )
 @linkage_option
+@since_option("List only clusters with a document that came in since then.")
+@advance_option
 @linking_options
 @listing_options
 def command(
-    index_path: str, *, min_size: int, linkage: Linkage, output_format: str | None, **linking: Any
+    index_path: str,
+    *,
+    min_size: int,
+    linkage: Linkage,
+    since: int | str | None,
+    advance: bool,
+    output_format: str | None,
+    **linking: Any,
 ) -> None:
     """List groups of documents of INDEX that near-duplicate pairs join, the largest first.
 
@@ -45,11 +57,20 @@ def command(
     lshdb clusters news.lshdb
     lshdb clusters news.lshdb --threshold 0.9 --min-size 5 --format jsonl
     """
-    with Index.open(index_path) as index, prompt_interrupts():
+    with (
+        Index.open(index_path) as index,
+        prompt_interrupts(),
+        advancing(index, since, advance=advance) as answered,
+    ):
         update_edges(index, **linking)
         found = index.clusters(
-            threshold=linking["threshold"], min_size=min_size, linkage=linkage, update=False
+            threshold=linking["threshold"],
+            min_size=min_size,
+            linkage=linkage,
+            since=since,
+            update=False,
         )
+        note_unfinished(index, since)
         print_listing(
             COLUMNS,
             ((one.label, len(one.keys), key) for one in found for key in one.keys),
@@ -57,3 +78,4 @@ def command(
             empty="no clusters",
             count=("document", "documents"),
         )
+        answered(found)

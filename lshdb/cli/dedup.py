@@ -21,6 +21,7 @@ from lshdb.cli._options import (
 )
 from lshdb.cli._output import Column, note, print_bytes, print_listing
 from lshdb.cli._words import measured, note_unfinished
+from lshdb.cli.cursors import advance_option, advancing
 
 __all__ = ["command"]
 
@@ -49,7 +50,8 @@ COLUMNS = (
     is_flag=True,
     help="Drop only documents of the last add, and only where they repeat older ones.",
 )
-@since_option("With --against: new documents begin with this batch.")
+@since_option("With --against: documents that came in since then are new.  [default: last]")
+@advance_option
 @click.option(
     "--only",
     type=click.Choice(["all", "keep", "drop"]),
@@ -83,6 +85,7 @@ def command(
     keep: str,
     against: bool,
     since: int | str | None,
+    advance: bool,
     only: Only,
     filtered: str | None,
     key_field: str,
@@ -105,7 +108,11 @@ def command(
     """
     if filtered is not None and (only != "all" or output_format is not None):
         raise click.UsageError("--filter writes lines unchanged; --only and --format do not apply")
-    with Index.open(index_path) as index, prompt_interrupts():
+    with (
+        Index.open(index_path) as index,
+        prompt_interrupts(),
+        advancing(index, since, advance=advance) as answered,
+    ):
         update_edges(index, **linking)
         if against:
             note_unfinished(index, since or "last")
@@ -135,6 +142,7 @@ def command(
                 count=("document", "documents"),
             )
             _note_unchecked(found.unchecked)
+            answered(found)
             return
         lines = index.filter(
             filtered, key_field=key_field, max_document_bytes=max_document_bytes, **how
@@ -150,6 +158,7 @@ def command(
                 f"({max_document_bytes:,}) and were passed on unread"
             )
         _note_unchecked(lines.unchecked)
+        answered(lines)
         if counts.is_doubtful:
             note("less than one line in a hundred has a document in the index: is it the file?")
             ctx.exit(REJECTED)

@@ -13,10 +13,12 @@ from lshdb.cli._options import (
     index_argument,
     linking_options,
     listing_options,
+    since_option,
     update_edges,
 )
 from lshdb.cli._output import Column, print_listing
-from lshdb.cli._words import measured
+from lshdb.cli._words import measured, note_unfinished
+from lshdb.cli.cursors import advance_option, advancing
 
 __all__ = ["command"]
 
@@ -34,17 +36,32 @@ COLUMNS = (
 @click.option(
     "--top", type=int, default=10, show_default=True, metavar="N", help="Most per document."
 )
+@since_option("List only the neighbors of documents that came in since then.")
+@advance_option
 @linking_options
 @listing_options
-def command(index_path: str, *, top: int, output_format: str | None, **linking: Any) -> None:
+def command(
+    index_path: str,
+    *,
+    top: int,
+    since: int | str | None,
+    advance: bool,
+    output_format: str | None,
+    **linking: Any,
+) -> None:
     """List for every document of INDEX its most similar near-duplicates.
 
     Documents added since the last run are compared with the rest first, and the pairs found are
     kept in the index. In SQL, the view neighbor holds all of them.
     """
-    with Index.open(index_path) as index, prompt_interrupts():
+    with (
+        Index.open(index_path) as index,
+        prompt_interrupts(),
+        advancing(index, since, advance=advance) as answered,
+    ):
         update_edges(index, **linking)
-        found = index.neighbors(top=top, threshold=linking["threshold"], update=False)
+        found = index.neighbors(top=top, threshold=linking["threshold"], since=since, update=False)
+        note_unfinished(index, since)
         rows = ((one.key, one.rank, one.neighbor, one.similarity, one.method) for one in found)
         print_listing(
             *measured(index.params, COLUMNS, rows),
@@ -52,3 +69,4 @@ def command(index_path: str, *, top: int, output_format: str | None, **linking: 
             empty="no document has a neighbor",
             count=("neighbor", "neighbors"),
         )
+        answered(found)

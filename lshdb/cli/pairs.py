@@ -18,6 +18,7 @@ from lshdb.cli._options import (
 )
 from lshdb.cli._output import Column, note, print_listing
 from lshdb.cli._words import loss_in_words, measured, note_unfinished, note_unverified
+from lshdb.cli.cursors import advance_option, advancing
 
 __all__ = ["COLUMNS", "command"]
 
@@ -31,10 +32,8 @@ COLUMNS = (
 
 @click.command("pairs", cls=Command)
 @index_argument
-@since_option(
-    "List only pairs with a document of this batch or a later one; 'last' is the last add that "
-    "changed something."
-)
+@since_option("List only pairs with a document that came in since then.")
+@advance_option
 @max_bucket_option(
     "Leave out buckets, and groups of exact copies, of more documents than this; a note says how "
     "much that is.  [default: leave out none]"
@@ -46,6 +45,7 @@ def command(
     index_path: str,
     *,
     since: int | str | None,
+    advance: bool,
     threshold: float | None,
     verify: Verify | None,
     max_bucket: int | str | None,
@@ -59,8 +59,13 @@ def command(
     \b
     lshdb pairs news.lshdb
     lshdb pairs news.lshdb --since last --format jsonl
+    lshdb pairs news.lshdb --since @press --advance > new.tsv
     """
-    with Index.open(index_path) as index, prompt_interrupts():
+    with (
+        Index.open(index_path) as index,
+        prompt_interrupts(),
+        advancing(index, since, advance=advance) as answered,
+    ):
         found = index.pairs(
             threshold=threshold, verify=verify, since=since, max_bucket=max_bucket, memory=memory
         )
@@ -74,6 +79,7 @@ def command(
             count=("pair", "pairs"),
         )
         _note_left_out(found)
+        answered(found)
 
 
 def _note_left_out(found: PairSearch) -> None:

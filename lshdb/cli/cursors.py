@@ -1,0 +1,148 @@
+"""``lshdb cursors``: how far each reader of new pairs has come; setting and removing them.
+
+Here is also what commands with ``--since @NAME --advance`` share. A cursor moves when the answer
+has been written to its end, and to disk if standard output is a file: a reader that fails before
+gets the same pairs again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import click
+
+from lshdb import Index
+from lshdb.cli._options import Command, index_argument, listing_options, lock_option
+from lshdb.cli._output import Column, flush_output, note, print_listing
+from lshdb.disksort.descriptors import sync_file
+
+__all__ = ["advance_option", "advancing", "command"]
+
+COLUMNS = (
+    Column("cursor"),
+    Column("batch_id", "number", "seen up to batch"),
+    Column("newest_batch", "number", "of"),
+    Column("advanced_at", "number", "set (UTC)"),
+)
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+BEGINNING = "start"
+
+
+@click.command("cursors", cls=Command)
+@index_argument
+@click.argument("name", required=False)
+@click.option(
+    "--set",
+    "position",
+    metavar="BATCH",
+    help="Set the cursor NAME to this batch, the newest that it has seen: a number, start or now.",
+)
+@click.option("--remove", is_flag=True, help="Remove the cursor NAME.")
+@lock_option
+@listing_options
+def command(
+    index_path: str,
+    *,
+    name: str | None,
+    position: str | None,
+    remove: bool,
+    lock_timeout: float,
+    output_format: str | None,
+) -> None:
+    """List the cursors of INDEX: how far each reader of new pairs has come.
+
+    A cursor remembers the newest batch that a reader has seen. --since @NAME asks for what came
+    later, and --advance moves the cursor once the answer has been written.
+
+    \b
+    lshdb pairs news.lshdb --since @press --advance > new.tsv
+    lshdb cursors news.lshdb
+    lshdb cursors news.lshdb press --set now
+    """
+    if (position is not None or remove) and name is None:
+        raise click.UsageError("--set and --remove need the NAME of a cursor")
+    if position is not None and remove:
+        raise click.UsageError("give either --set or --remove")
+    with Index.open(index_path) as index:
+        if position is not None and name is not None:
+            cursor = index.advance(name, _batch(position), lock_timeout=lock_timeout)
+            note(f"the cursor {cursor.name} has seen everything up to batch {cursor.batch_id}")
+            return
+        if remove and name is not None:
+            if not index.remove_cursor(name, lock_timeout=lock_timeout):
+                raise click.UsageError(f"there is no cursor {name!r}; lshdb cursors lists them")
+            note(f"the cursor {name} is removed")
+            return
+        batches = index.batches()
+        newest = batches[-1].batch_id if batches else 0
+        rows = [
+            (one.name, one.batch_id, newest, one.advanced_at[:16])
+            for one in index.cursors()
+            if name in (None, one.name)
+        ]
+    print_listing(COLUMNS, rows, output_format, empty="no cursors")
+
+
+def _batch(position: str) -> int | None:
+    if position == "now":
+        return None
+    if position == BEGINNING:
+        return 0
+    try:
+        return int(position)
+    except ValueError:
+        raise click.BadParameter(
+            f"{position!r} is neither a batch's number nor {BEGINNING} or now"
+        ) from None
+
+
+def advance_option(function: Function) -> Function:
+    """Add the option that moves the cursor of ``--since``."""
+    return click.option(
+        "--advance",
+        is_flag=True,
+        help="With --since @CURSOR: move the cursor when the whole answer has been written. A new "
+        "cursor begins with everything.",
+    )(function)
+
+
+@contextlib.contextmanager
+def advancing(index: Index, since: object, *, advance: bool) -> Iterator[Callable[[Any], None]]:
+    """Give a function for the answer to ``since``; its cursor moves when the block has ended well.
+
+    Raises
+    ------
+    UsageError
+        ``--advance`` without a cursor.
+    """
+    answers: list[Any] = []
+    if not advance:
+        yield answers.append
+        return
+    if not isinstance(since, str) or not since.startswith("@"):
+        raise click.UsageError("--advance moves a cursor: name it with --since @NAME")
+    name = since.removeprefix("@")
+    if name not in {cursor.name for cursor in index.cursors()}:
+        index.advance(name, 0)
+        note(f"the cursor {name} is new and begins with everything")
+    yield answers.append
+    flush_output()
+    _sync_output()
+    for answer in answers:
+        index.advance(name, answer)
+
+
+def _sync_output() -> None:
+    """Bring the answer to disk, if standard output is a file."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except (ValueError, AttributeError, OSError):  # closed, or not a file of the system
+        return
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        sync_file(descriptor)
