@@ -1191,9 +1191,11 @@ class Index:
         """Run one SELECT of your own on the tables and views of ``docs/format.md``.
 
         You can only read: the connection is read-only, and an authorizer refuses everything but
-        SELECT. No value may be longer than 256 MiB. On Postgres the statement runs as a cursor in
-        a read-only transaction; see ``docs/postgres.md`` for what functions can still do there and
-        for the types of values.
+        SELECT. No value may be longer than 256 MiB. On SQLite the function ``text(doc_id)`` gives
+        the stored text of a document: tokens as JSON, and None where none is stored.
+
+        On Postgres the statement runs as a cursor in a read-only transaction; see
+        ``docs/postgres.md`` for what functions can still do there and for the types of values.
 
         Parameters
         ----------
@@ -1208,6 +1210,8 @@ class Index:
         QueryError
             The statement is wrong, does more than read, or was stopped. The last two may come
             while you take rows.
+        DamageError
+            A text that the statement asks for is damaged; also while you take rows.
         ParameterError
             ``parameters`` is a single value instead of a list, tuple or mapping.
         """

@@ -28,7 +28,10 @@ def command(
     A statement runs until it is done, because a question over a large index may take long; Ctrl-C
     ends it. Give a --timeout where nobody watches, as under cron.
 
+    On SQLite, text(doc_id) gives the stored text of a document.
+
     \b
+    lshdb sql news.lshdb "SELECT key, text(doc_id) FROM new_document"
     lshdb sql news.lshdb "SELECT count(*) FROM document"
     lshdb sql news.lshdb "SELECT band, bucket, size FROM bucket ORDER BY size DESC LIMIT 10"
     """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -122,13 +124,12 @@ def run_sql(
         if found is None:
             raise QueryError("the statement gives no rows", hint="write one SELECT")
     except store.database.errors(ValueError, OverflowError) as error:
-        reader.close()
-        if store.database.fate(error) is Fate.LOST:
-            raise store.database.translation(error) from error
+        with contextlib.closing(reader):
+            if store.database.fate(error) is Fate.LOST:
+                raise store.database.translation(error) from error
+            hint = _tables(reader, error, store.database)
         raise QueryError(
-            f"the statement was refused: {store.database.said(error)}",
-            hint="one SELECT (or WITH ... SELECT) is run, read-only; see lshdb guide format for "
-            "the tables and views",
+            f"the statement was refused: {store.database.said(error)}", hint=hint
         ) from error
     except TimedOut as error:
         reader.close()
@@ -140,6 +141,22 @@ def run_sql(
     rows = _rows(reader, taken, timeout, store.database)
     next(rows)
     return SqlResult(columns, store.while_open(rows))
+
+
+def _tables(reader: GuardedReader, error: Exception, database: Database) -> str:
+    """Return a hint that names the tables and views, if the error is that one is not there."""
+    lacking = None
+    with contextlib.suppress(TimedOut, *database.driver_errors):
+        lacking = reader.lacking(error)
+    if lacking is None:
+        return (
+            "one SELECT (or WITH ... SELECT) is run, read-only; see lshdb guide format for the "
+            "tables and views"
+        )
+    name, there = lacking
+    near = difflib.get_close_matches(name.lower(), there, n=1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    return f"{meant}tables and views: {', '.join(there)}; see lshdb guide format"
 
 
 def _rows(

@@ -158,6 +158,8 @@ def test_sql(found: list[Block], index: Index) -> None:
         statement = part.text
         if "postgres" in index.stats().database:
             statement = statement.replace("group_concat", "string_agg")
+            if "text(" in statement:
+                pytest.skip("Postgres cannot decompress what is stored")
         assert list(index.sql(statement).rows), part
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lshdb import DamageError, Index
+from lshdb.storage.dialects.sqlite.text_function import LONGEST_VALUE
 from lshdb.storage.tables.bodies import most_bytes, pack_body, raw_body, unpack_body
 from tests.cli.conftest import MEASURED, MODULE, environment
 
@@ -58,6 +59,7 @@ def path(tmp_path: Path, frame: bytes) -> Path:
     "command",
     [
         ("show", "x.lshdb", "bomb"),
+        ("sql", "x.lshdb", "SELECT length(text(doc_id)) FROM document"),
         ("check", "x.lshdb"),
         ("query", "x.lshdb", "--key", "bomb"),
         ("query", "x.lshdb", "documents.txt"),
@@ -82,6 +84,22 @@ def test_a_bomb_is_named_and_not_made(path: Path, command: tuple[str, ...]) -> N
     assert "has more than 1,048,576 bytes, and its document 332 characters" in said
     if "--repair" in command:
         assert "lost: 1 document: bomb" in said
+
+
+@pytest.mark.sqlite("a row is changed behind its back")
+def test_a_bomb_in_a_statement_is_not_made_whatever_its_document_says(path: Path) -> None:
+    """Up to what one value may have, and no further."""
+    connection = sqlite3.connect(path / "index.db")
+    connection.execute("UPDATE document SET n_chars = 1000000000000 WHERE doc_id = 2")
+    connection.commit()
+    connection.close()
+    done = subprocess.run(
+        [*MEASURED, *MODULE, "sql", "x.lshdb", "SELECT length(text(doc_id)) FROM document"],
+        cwd=path.parent, capture_output=True, text=True, check=False, env=environment(),
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "doc_id 2) has more than 268,435,456 bytes" in done.stderr
+    assert int(done.stderr.split()[-1]) < MOST_KIB + LONGEST_VALUE // 1024
 
 
 @pytest.mark.parametrize("form", ["text", "tokens"])

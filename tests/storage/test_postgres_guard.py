@@ -307,3 +307,29 @@ def test_ctrl_c_ends_the_statement_on_the_server_too(
         while connection.execute(question).fetchone() and time.monotonic() < end:
             time.sleep(0.02)
         assert connection.execute(question).fetchone() is None
+
+
+@pytest.mark.parametrize(
+    "call", ["text(doc_id)", "TEXT (doc_id)", "text/* */(1)", '"text"(1)', "pg_catalog.text(1)"]
+)
+def test_texts_are_read_elsewhere(index: Index, call: str) -> None:
+    """Postgres would take it for a change of type, and give the number."""
+    with pytest.raises(QueryError, match=r"function of an index in SQLite") as raised:
+        index.sql(f"SELECT {call} FROM document")
+    assert "lshdb show" in str(raised.value.hint)
+
+
+def test_the_type_of_that_name_stays(index: Index) -> None:
+    statement = """SELECT CAST(doc_id AS text), doc_id::text, 'text(1)' FROM document -- text(1)
+        WHERE doc_id = 1"""
+    assert list(index.sql(statement)) == [("1", "1", "text(1)")]
+
+
+def test_a_wrong_table_names_those_that_there_are(index: Index) -> None:
+    with pytest.raises(QueryError, match="documents") as raised:
+        index.sql("SELECT key FROM documents")
+    hint = str(raised.value.hint)
+    assert hint.startswith("did you mean document? tables and views: batch, bucket, ")
+    assert "neighbor" in hint and "document_field" in hint
+    for hidden in ("posting_run_", "alembic", "commit_mark"):
+        assert hidden not in hint

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lshdb import Index, ParameterError, QueryError
+from lshdb import DamageError, Index, ParameterError, QueryError
 from lshdb.storage.dialects.sqlite.sqlite_guard import LONGEST_VALUE
 
 Make = Callable[..., Index]
@@ -222,3 +222,116 @@ def test_a_signal_in_a_callback_is_no_refusal_and_no_timeout(
             signal.signal(each, handler)
         reader.close()
     assert isinstance(raised.value, cancel.Terminated) is (number == signal.SIGTERM)
+
+
+# text(doc_id)
+
+
+@pytest.mark.sqlite("its function")
+def test_texts_in_a_statement(index: Index) -> None:
+    rows = list(index.sql("SELECT key, text(doc_id) FROM document ORDER BY key"))
+    assert rows == [("a", index.show("a").body), ("b", index.show("b").body)]
+    found = index.sql("SELECT key FROM document WHERE text(doc_id) LIKE ?", ["%seven"])
+    assert list(found) == [("b",)]
+    assert list(index.sql("SELECT text(3), TEXT(NULL), length(text(1))")) == [
+        (None, None, len(str(index.show("a").body)))
+    ]
+
+
+@pytest.mark.sqlite("its function")
+def test_texts_of_every_kind(make_index: Make) -> None:
+    index = make_index(unit="token")
+    index.add([("set", frozenset({"b", "a"})), ("list", ["x", "y"]), ("long", ["word"] * 2_000)])
+    texts = dict(index.sql("SELECT key, text(doc_id) FROM document").rows)
+    assert texts["set"] == '{"set":["a","b"]}'
+    assert texts["list"] == '["x","y"]'
+    assert texts["long"].count("word") == 2_000
+
+
+@pytest.mark.sqlite("its function")
+def test_no_text_is_stored(make_index: Make) -> None:
+    index = make_index(store_text=False)
+    index.add([("a", "one two three four five six")])
+    assert list(index.sql("SELECT text(doc_id) FROM document")) == [(None,)]
+
+
+@pytest.mark.sqlite("its function")
+@pytest.mark.parametrize("argument", ["key", "'1'", "1.0", "x'01'"])
+def test_text_takes_a_number(index: Index, argument: str) -> None:
+    with pytest.raises(QueryError, match="expected a doc_id") as raised:
+        list(index.sql(f"SELECT text({argument}) FROM document"))
+    assert "WHERE key =" in str(raised.value.hint)
+
+
+@pytest.mark.sqlite("a row is changed behind its back")
+@pytest.mark.parametrize("body", [b"\0", "words", b""])
+def test_a_damaged_text_is_named(tmp_path: Path, body: object) -> None:
+    with Index.create(tmp_path / "x.lshdb") as index:
+        index.add([("a", "one two three four five six"), ("b", "seven"), ("c", "eight")])
+        with sqlite3.connect(index.path / "index.db") as connection:
+            connection.execute("UPDATE content SET body = ? WHERE doc_id = 3", [body])
+        connection.close()
+        rows = index.sql("SELECT text(doc_id) FROM document ORDER BY doc_id")
+        assert next(rows) == ("one two three four five six",)
+        with pytest.raises(DamageError, match=r"cannot be decoded \(table content, doc_id 3\)"):
+            list(rows)
+
+
+@pytest.mark.sqlite("its function")
+def test_texts_that_take_too_long_are_stopped(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few rows, and so few steps of SQLite's machine, with a slow text in each."""
+    from lshdb.storage.dialects.sqlite import text_function
+
+    plain = text_function.unpack_plain
+    taken: list[int] = []
+
+    def slowly(*given: object, **named: object) -> str:
+        taken.append(1)
+        time.sleep(0.15)
+        return plain(*given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(text_function, "unpack_plain", slowly)
+    many = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 40) "
+    with pytest.raises(QueryError, match=r"longer than 0\.3 s"):
+        list(index.sql(many + "SELECT text(doc_id + 0 * x) FROM c, document", timeout=0.3))
+    assert len(taken) < 5
+
+
+@pytest.mark.sqlite("its function")
+def test_a_signal_while_a_text_is_read(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lshdb.storage.dialects.sqlite import text_function
+
+    def interrupted(*_: object, **__: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(text_function, "unpack_plain", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        list(index.sql("SELECT text(1)"))
+
+
+@pytest.mark.sqlite("its function")
+def test_a_text_is_read_in_the_state_of_its_statement(index: Index) -> None:
+    body = index.show("b").body
+    rows = index.sql("SELECT key, text(doc_id) FROM document ORDER BY key")
+    next(rows)
+    with Index.open(index.path) as other:
+        other.remove(["b"])
+    assert list(rows) == [("b", body)]
+
+
+# A table that is not there
+
+
+def test_a_wrong_table_names_those_that_there_are(index: Index) -> None:
+    with pytest.raises(QueryError, match="documents") as raised:
+        index.sql("SELECT key FROM documents")
+    hint = str(raised.value.hint)
+    assert hint.startswith("did you mean document? tables and views: batch, bucket, ")
+    assert "neighbor" in hint and "document_field" in hint
+    for hidden in ("posting_run_", "alembic", "sqlite_", "no_posting", "commit_mark"):
+        assert hidden not in hint
+    with pytest.raises(QueryError) as raised:
+        index.sql("SELECT * FROM qqq")
+    assert str(raised.value.hint).startswith("tables and views: batch")

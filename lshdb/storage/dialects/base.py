@@ -317,6 +317,16 @@ class GuardedReader(ABC):
             Also from the rows.
         Exception
             An error of the driver: the statement is refused, or fails; also from the rows.
+        LshdbError
+            The statement asks for a text that is damaged, or that cannot be had here; also from
+            the rows.
+        """
+
+    @abstractmethod
+    def lacking(self, error: BaseException) -> tuple[str, list[str]] | None:
+        """Return the table that a statement names in vain, and the tables and views that there are.
+
+        None if the driver's error says something else.
         """
 
     @abstractmethod

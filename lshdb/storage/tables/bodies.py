@@ -24,7 +24,7 @@ import orjson
 from numpy.typing import NDArray
 
 from lshdb.arrays import sorted_texts
-from lshdb.errors import DamageError
+from lshdb.errors import DamageError, QueryError
 
 __all__ = [
     "Body",
@@ -35,6 +35,7 @@ __all__ = [
     "plain_vector",
     "raw_body",
     "unpack_body",
+    "unpack_plain",
 ]
 
 Body = Any
@@ -151,13 +152,9 @@ def unpack_body(
     DamageError
         The bytes are not what :func:`pack_body` made, or of another or a longer body.
     """
-    where = "" if doc_id is None else f" (table content, doc_id {doc_id})"
+    where = _place(doc_id)
     try:
-        size = len(packed) - _HEADER_BYTES
-        if 0 <= size <= _RAW_UP_TO and packed.startswith(_RAW_HEADERS[size]):
-            raw = packed[_HEADER_BYTES:]
-        else:
-            raw = _decompressed(form, packed, n_chars, where)
+        raw = _unpacked(form, packed, n_chars, where)
         if body_hash is not None and hash_body(form, raw) != body_hash:
             raise DamageError(
                 f"a stored text is not the one written{where}: {raw[:60]!r}",
@@ -170,26 +167,79 @@ def unpack_body(
             return frozenset(tokens["set"])  # a weight is a number
         return tokens  # type: ignore[no-any-return]
     except (ValueError, _module().ZstdError) as error:
-        raise DamageError(
-            f"a stored text cannot be decoded{where}: {error}", hint="run lshdb check"
-        ) from error
+        raise _undecodable(where, error) from error
+
+
+def unpack_plain(
+    form: str, packed: bytes, *, n_chars: object, doc_id: int, most: int | None = None
+) -> str:
+    """Return a body as SQL can hold it: a text as it is, tokens as the JSON that is stored.
+
+    Parameters
+    ----------
+    form, packed, n_chars, doc_id
+        As for :func:`unpack_body`.
+    most : int, optional
+        Bytes that are made at most, whatever the document's length.
+
+    Raises
+    ------
+    DamageError
+        As for :func:`unpack_body`.
+    QueryError
+        It has more bytes than ``most``.
+    """
+    where = _place(doc_id)
+    try:
+        return str(_unpacked(form, packed, n_chars, where, most), "utf-8")
+    except (ValueError, _module().ZstdError) as error:
+        raise _undecodable(where, error) from error
+
+
+def _place(doc_id: int | None) -> str:
+    return "" if doc_id is None else f" (table content, doc_id {doc_id})"
+
+
+def _undecodable(where: str, error: Exception) -> DamageError:
+    return DamageError(f"a stored text cannot be decoded{where}: {error}", hint="run lshdb check")
+
+
+def _unpacked(
+    form: str,
+    packed: bytes,
+    n_chars: object | Callable[[], object],
+    where: str,
+    most: int | None = None,
+) -> bytes:
+    size = len(packed) - _HEADER_BYTES
+    if 0 <= size <= _RAW_UP_TO and packed.startswith(_RAW_HEADERS[size]):
+        return packed[_HEADER_BYTES:]
+    return _decompressed(form, packed, n_chars, where, most)
 
 
 def _decompressed(
-    form: str, packed: bytes, n_chars: object | Callable[[], object], where: str
+    form: str,
+    packed: bytes,
+    n_chars: object | Callable[[], object],
+    where: str,
+    longest: int | None,
 ) -> bytes:
     """Return the content of the one frame, in pieces, up to its possible length.
 
     Raises
     ------
     ZstdError, DamageError
+    QueryError
+        It may be longer than ``longest`` bytes, and is.
     """
     module = _module()
     frame = module.ZstdDecompressor()
     raw: bytes = frame.decompress(packed, _UNASKED_BYTES)
     if not frame.eof:
         length = n_chars() if callable(n_chars) else n_chars
-        most = most_bytes(form, length)
+        most = possible = most_bytes(form, length)
+        if longest is not None:
+            most = min(possible, longest)
         pieces, left = [raw], most - len(raw)
         while not frame.eof and left >= 0:
             # One more than allowed: what fills that is too long.
@@ -198,6 +248,12 @@ def _decompressed(
                 raise module.ZstdError("the frame ends before its content does")
             pieces.append(piece)
             left -= len(piece)
+        if left < 0 and most < possible:
+            raise QueryError(
+                f"a stored text{where} has more than {most:,} bytes, the most that one value of a "
+                "statement may have",
+                hint="leave it out (n_chars in document is its length), or read it with lshdb show",
+            )
         if left < 0:
             raise DamageError(
                 f"a stored text{where} has more than {most:,} bytes, and its document "

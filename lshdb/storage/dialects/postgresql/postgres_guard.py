@@ -25,6 +25,9 @@ the two languages have one sign for two things:
 * ``?|``, ``?&`` and ``@?`` are operators on JSON, and so is ``?`` itself if no values are given in
   order. If some are, it is a parameter, and ``??`` stands for the operator.
 
+``text(doc_id)`` of SQLite is refused: the server has no zstd, and takes ``text(...)`` for a change
+of type, which would give the number.
+
 Limits: the server decides about functions. A role that may end other sessions, read the server's
 files or take locks may do so here as in any other session; give users who ask a role that may not.
 The size of a single value is bounded by the server alone, at 1 GB.
@@ -32,6 +35,7 @@ The size of a single value is bounded by the server alone, at 1 GB.
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,6 +47,7 @@ from psycopg.adapt import Loader
 from psycopg.types.numeric import IntDumper
 from psycopg.types.string import TextLoader
 
+from lshdb.errors import QueryError
 from lshdb.storage.dialects.base import GuardedReader, TimedOut
 
 __all__ = [
@@ -98,6 +103,12 @@ def size_of(row: tuple[Any, ...]) -> int:
     return sum(len(value) if isinstance(value, str | bytes | list) else 8 for value in row)
 
 
+_NO_RELATION = re.compile(r'relation "(.+?)" does not exist')
+_NAMES = (
+    "SELECT relname::text FROM pg_class WHERE relnamespace = (SELECT oid FROM pg_namespace "
+    "WHERE nspname = current_schema()) AND relkind IN ('r', 'p', 'v') AND NOT relispartition "
+    "AND relname NOT IN ('alembic_version', 'commit_mark', 'retired_run') ORDER BY relname"
+)
 _MOST_ROWS = 500
 _PIECE_BYTES = 1 << 20
 
@@ -130,14 +141,34 @@ class PostgresGuardedReader(GuardedReader):
             Also from the rows.
         psycopg.Error, ValueError
             The statement is refused, or fails; the first also from the rows.
+        QueryError
+            It asks for ``text(doc_id)``.
         """
         if "\0" in statement:  # the driver would end the statement there
             raise ValueError("the statement holds a NUL")
+        if calls_text(statement):
+            raise QueryError(
+                "text(doc_id) is a function of an index in SQLite; Postgres cannot decompress "
+                "what is stored",
+                hint="read a text with lshdb show INDEX KEY (Index.show), or many with lshdb "
+                "export; for the type, write CAST(... AS text)",
+            )
         sql, values = numbered_parameters(statement.strip().removesuffix(";"), parameters)
         self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         self._timed(lambda: self._cursor.execute(sql.encode(), values))
         columns = self._cursor.description or []
         return tuple(column.name for column in columns), self._rows()
+
+    def lacking(self, error: BaseException) -> tuple[str, list[str]] | None:
+        """Return the table that a statement names in vain, and those that there are."""
+        if not isinstance(error, psycopg.errors.UndefinedTable):
+            return None
+        found = _NO_RELATION.search(str(error))
+        if found is None:
+            return None
+        self._connection.execute("ROLLBACK")
+        rows = self._connection.execute(_NAMES).fetchall()
+        return found[1], [name for (name,) in rows]
 
     def close(self) -> None:
         """Close the connection; undo what its transaction did."""
@@ -195,6 +226,14 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_CALL = re.compile(rf"{_TOKEN.pattern} | [^\s]", re.VERBOSE | re.DOTALL)
+
+
+def calls_text(statement: str) -> bool:
+    """Return whether a statement calls ``text(...)``, which here would only change a type."""
+    tokens = [found[0].lower().strip('"') for found in _CALL.finditer(statement)]
+    tokens = [token for token in tokens if not token.startswith(("--", "/*"))]
+    return any(pair == ("text", "(") for pair in itertools.pairwise(tokens))
 
 
 def numbered_parameters(

@@ -3,7 +3,7 @@
 Read-only mode alone would let ATTACH create files and VACUUM INTO write copies. So an authorizer
 allows SELECT, reading of columns, functions and recursive queries, and nothing else. That refuses
 ATTACH, PRAGMA (also as a table, ``pragma_table_info``), transactions and temporary tables.
-Functions that reach out of the database are refused by name.
+Functions that reach out of the database are refused by name. One is added: ``text(doc_id)``.
 
 Decided: the caller limits the time of a statement. The size of a single value is limited here,
 because a slip of a zero in ``zeroblob`` or ``printf`` would end the process. Time is counted while
@@ -16,13 +16,14 @@ that raises for one that stops the statement. So each callback notes when it ref
 the database reports either without such a note, it was a signal, and the interruption is raised
 again.
 
-Limits: the clock is checked between two steps of SQLite's machine, some thousand times a second; a
-single function over one huge value is one step. A statement that sorts or removes duplicates
-without end fills SQLite's temporary files, which only the timeout bounds.
+Limits: the clock is checked between two steps of SQLite's machine, some thousand times a second,
+and before each text; a single function over one huge value is one step. A statement that sorts or
+removes duplicates without end fills SQLite's temporary files, which only the timeout bounds.
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,11 +31,10 @@ from typing import Any
 
 from lshdb.cancel import dropped
 from lshdb.storage.dialects.base import GuardedReader, TimedOut
+from lshdb.storage.dialects.sqlite.text_function import LONGEST_VALUE, register_text
+from lshdb.storage.dialects.sqlite.trust import REVISION_TABLE
 
 __all__ = ["LONGEST_VALUE", "SqliteGuardedReader"]
-
-LONGEST_VALUE = 256 * 2**20
-"""Bytes of one value: four documents of the usual limit."""
 
 _ALLOWED = frozenset(
     {
@@ -48,6 +48,12 @@ _REFUSED_FUNCTIONS = frozenset(
     # Functions that load code, reveal addresses in memory, read or write files or run programs, if
     # SQLite was built with them.
     {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "fsdir", "sqlite_log"}
+)
+_NO_TABLE = re.compile(r"no such table: (?:main\.)?(.+)", re.DOTALL)
+_NAMES = (
+    "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%' "
+    f"AND name NOT IN ('{REVISION_TABLE}', 'no_posting') AND name NOT GLOB 'posting_run_*' "
+    "ORDER BY name"
 )
 _STEPS = 1000
 """Steps of SQLite's machine between two looks at the clock: well under a millisecond."""
@@ -72,6 +78,8 @@ class SqliteGuardedReader(GuardedReader):
         self._connection = connection
         self._has_refused = False
         self._is_late = False
+        self._failure: BaseException | None = None
+        register_text(connection, before=self._stop_if_over, failed=self._note_failure)
         self._connection.set_authorizer(self._authorise)
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
         steps = _UNTIMED_STEPS if timeout is None else _STEPS
@@ -88,11 +96,21 @@ class SqliteGuardedReader(GuardedReader):
             Also from the rows.
         sqlite3.Error, sqlite3.Warning
             The statement is refused, or fails; also from the rows.
+        LshdbError
+            From ``text(doc_id)``; also from the rows.
         """
         cursor = self._timed(lambda: self._connection.execute(statement, parameters))
         if cursor.description is None:
             return None
         return tuple(column[0] for column in cursor.description), self._rows(cursor)
+
+    def lacking(self, error: BaseException) -> tuple[str, list[str]] | None:
+        """Return the table that a statement names in vain, and those that there are."""
+        found = _NO_TABLE.fullmatch(str(error))
+        if found is None:
+            return None
+        rows = self._timed(lambda: self._connection.execute(_NAMES).fetchall())
+        return found[1], [name for (name,) in rows]
 
     def close(self) -> None:
         """Close the connection."""
@@ -111,6 +129,11 @@ class SqliteGuardedReader(GuardedReader):
             return work()
         except sqlite3.DatabaseError as error:
             code = getattr(error, "sqlite_errorcode", None)
+            failure, self._failure = self._failure, None
+            if failure is not None:
+                raise failure from None
+            if "user-defined function" in str(error):  # a signal, before or after its work
+                raise dropped() from None
             if code == sqlite3.SQLITE_INTERRUPT and self._is_late:
                 raise TimedOut from error
             is_ours = self._is_late or self._has_refused
@@ -120,6 +143,16 @@ class SqliteGuardedReader(GuardedReader):
         finally:
             if self._left is not None:
                 self._left -= time.monotonic() - begun
+
+    def _note_failure(self, failure: BaseException) -> None:
+        """Keep what ``text`` raises: SQLite drops it, and stops the statement."""
+        if getattr(failure, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+            failure = TimedOut() if self._is_late else dropped()
+        self._failure = failure
+
+    def _stop_if_over(self) -> None:
+        if self._is_over():
+            raise TimedOut
 
     def _is_over(self) -> bool:
         if self._left is not None and time.monotonic() > self._deadline:

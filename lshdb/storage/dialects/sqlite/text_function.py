@@ -1,0 +1,76 @@
+"""``text(doc_id)``: a function of SQLite that gives the stored text of a document.
+
+``content.body`` is compressed, which SQL cannot undo. The function reads the row on the connection
+of the statement that calls it, so both see one committed state, and what limits that connection
+(authorizer, progress handler) limits this, too. A text is never longer than one value may be,
+whatever the frame or the document's row say: an index may come from elsewhere.
+
+SQLite reports only that a function raised an exception, and which is lost. So a caller who wants to
+say more gives ``failed``. It is a file of its own because connections that others open, as
+Datasette does, get the function, too.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+
+from lshdb.errors import QueryError
+from lshdb.storage.tables.bodies import unpack_plain
+
+__all__ = ["LONGEST_VALUE", "register_text"]
+
+LONGEST_VALUE = 256 * 2**20
+"""Bytes of one value: four documents of the usual limit."""
+
+_STATEMENT = (
+    "SELECT content.form, content.body, document.n_chars FROM content "
+    "LEFT JOIN document ON document.doc_id = content.doc_id WHERE content.doc_id = ?"
+)
+
+
+def register_text(
+    connection: sqlite3.Connection,
+    *,
+    before: Callable[[], None] = lambda: None,
+    failed: Callable[[BaseException], None] = lambda _: None,
+) -> None:
+    """Give a connection the function ``text``.
+
+    Parameters
+    ----------
+    connection : sqlite3.Connection
+        Of the database of an index.
+    before : callable
+        Called before each text; may raise to end the statement.
+    failed : callable
+        Told what was raised, before SQLite drops it.
+    """
+
+    def text(doc_id: object) -> str | None:
+        try:
+            before()
+            return _text(connection, doc_id)
+        except BaseException as error:
+            failed(error)
+            raise
+
+    connection.create_function("text", 1, text, deterministic=True)
+
+
+def _text(connection: sqlite3.Connection, doc_id: object) -> str | None:
+    """Return a text; tokens as JSON; None for no document, and where no text is stored."""
+    if doc_id is None:
+        return None
+    if not isinstance(doc_id, int):
+        raise QueryError(
+            f"text() was given {doc_id!r:.60}; expected a doc_id, a whole number",
+            hint="SELECT text(doc_id) FROM document WHERE key = '...'",
+        )
+    found = connection.execute(_STATEMENT, (doc_id,)).fetchone()
+    if found is None:
+        return None
+    form, body, n_chars = found
+    if not (isinstance(form, str) and isinstance(body, bytes)):
+        body = b""  # which no frame is: the message names the document
+    return unpack_plain(form, body, n_chars=n_chars, doc_id=doc_id, most=LONGEST_VALUE)
