@@ -4,7 +4,7 @@ The library decides whether a value makes sense (``ParameterError``, exit code 2
 do not need it are here.
 
 Every command refuses an option that is given twice, unless the option takes several values. click
-silently takes the last value: ``--text-field title --text-field body`` would index half of what you
+silently takes the last value: ``--key-field url --key-field id`` would take other keys than you
 asked for.
 
 The commands on stored verified pairs also do the same with the values of their options first:
@@ -42,6 +42,7 @@ __all__ = [
     "given_parameters",
     "index_argument",
     "input_options",
+    "keep_fields_option",
     "linkage_option",
     "linking_options",
     "listing_options",
@@ -441,9 +442,17 @@ def input_options(function: Function) -> Function:
     )
     text_field = click.option(
         "--text-field",
+        multiple=True,
         metavar="NAME",
-        help="Field or column that holds its text, or its weights.  [default: text; for "
+        help="Field or column that holds its text, or its weights. Given several times, the texts "
+        "are joined in that order, with a blank line between.  [default: text; for "
         "weighted-jaccard weights if there is no text]",
+    )
+    row_keys = click.option(
+        "--row-keys",
+        is_flag=True,
+        help="Make keys of the path and the number of the line, row or record, as news.csv:17, for "
+        "records without keys of their own.",
     )
     vector_field = click.option(
         "--vector-field",
@@ -467,13 +476,34 @@ def input_options(function: Function) -> Function:
         help="Input format; auto goes by file names. text reads each file as one text, whatever "
         "it looks like. urls reads lists of URLs, one per line; each host is a document.",
     )
-    for option in (document_limit_option, input_format, keys, vector_field, text_field, key_field):
+    for option in (
+        document_limit_option, input_format, keys, row_keys, vector_field, text_field, key_field,
+    ):  # fmt: skip
         function = option(function)
     return function
 
 
-READING = ("key_field", "text_field", "vector_field", "keys", "max_document_bytes")
+READING = ("key_field", "text_field", "vector_field", "keys", "row_keys", "max_document_bytes")
 """Arguments of ``read_documents`` that :func:`input_options` adds besides the format."""
+
+
+def keep_fields_option(function: Function) -> Function:
+    """Add the option for fields that are stored beside the text."""
+    return click.option(
+        "--keep-fields",
+        multiple=True,
+        callback=_separated,
+        metavar="NAME,...",
+        help="Fields or columns that are stored with the document, for SQL and listings; they are "
+        "never compared.",
+    )(function)
+
+
+def _separated(
+    _ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    names = (name.strip() for value in values for name in value.split(","))
+    return tuple(dict.fromkeys(name for name in names if name))
 
 
 def document_limit_option(function: Function) -> Function:

@@ -36,6 +36,7 @@ from lshdb.cli._options import (
     given_parameters,
     index_argument,
     input_options,
+    keep_fields_option,
     lock_option,
     workers_option,
 )
@@ -53,6 +54,7 @@ _SOURCE_WIDTH = 200
 @index_argument
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @input_options
+@keep_fields_option
 @conflict_option
 @click.option(
     "--max-errors",
@@ -106,11 +108,12 @@ def command(
     \b
     lshdb add news.lshdb news.jsonl.gz
     lshdb add notes.lshdb notes/ 'letters/**/*.txt'
+    lshdb add papers.lshdb papers.csv --row-keys --text-field title --text-field abstract
     zcat dump.jsonl.gz | lshdb add news.lshdb - --key-field url
     lshdb add hosts.lshdb urls.txt --unit url
     lshdb add words.lshdb vectors.npy --keys words.txt --metric cosine --threshold 0.7
     """
-    reading = {name: options.pop(name) for name in READING}
+    reading = {name: options.pop(name) for name in (*READING, "keep_fields")}
     given = given_parameters(options)
     with contextlib.ExitStack() as opened:
         index = open_if_there(index_path, **given)
@@ -128,14 +131,15 @@ def command(
         if index is None:
             require_metric(paths, given, input_format)
         progress = AddProgress()
+        reading |= {"on_progress": progress.bytes_read, "on_note": progress.line}
         if "-" in paths and is_terminal(sys.stdin):
             note("reading from the terminal; Ctrl-D ends the input")
         seen: dict[str, Any] = {}
         if index is None and kind.is_dense:
-            peek, items = peek_documents(paths, on_progress=progress.bytes_read, **reading)
+            peek, items = peek_documents(paths, **reading)
             seen = _seen(peek, is_dim_given="dim" in given)
         else:
-            items = read_documents(paths, on_progress=progress.bytes_read, **reading)
+            items = read_documents(paths, **reading)
         if index is None:
             made = create_and_say(index_path, lock_timeout=lock_timeout, seen=seen, **given)
             index = opened.enter_context(made)
@@ -155,8 +159,8 @@ def command(
             rejected = f", and {result.rejected:,} were rejected" if result.rejected else ""
             raise InputError(
                 f"no document was accepted{rejected}; the index {index_path} was not made",
-                hint="check the input and the options for reading it; lshdb init makes an empty "
-                "index",
+                hint="check the input and the options for reading it: --key-field, --text-field "
+                "and --row-keys for records (lshdb guide input); lshdb init makes an empty index",
             )
         note_resumed(index, result)
     note(summary(result))

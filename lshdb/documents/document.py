@@ -38,9 +38,11 @@ __all__ = [
     "Fields",
     "Given",
     "Rejected",
+    "SeenFields",
     "given_document",
     "json_fields",
     "json_kind",
+    "missing_fields",
     "printable",
     "shown_names",
     "system_reason",
@@ -219,22 +221,30 @@ class Fields:
 
     Attributes
     ----------
-    key, text, vector : str or None
-        Names of the fields that hold the key, the text or the weights, and the vector or the bits.
+    key, vector : str or None
+        Names of the fields that hold the key, and the vector or the bits.
     body : str or None
         The kind of bodies to read, one of ``BODIES``.
     keys : path-like or None
         A side file with the keys.
     dim : int or None
         Numbers, or bits, that each vector must have, if known.
+    text : tuple of str
+        Names of the fields that hold the text or the weights; several texts are joined.
+    row_keys : bool
+        Whether path and row number are the key.
+    keep : tuple of str
+        Names of the fields whose values are kept with the document.
     """
 
     key: str | None = None
-    text: str | None = None
     vector: str | None = None
     body: str | None = None
     keys: str | os.PathLike[str] | None = None
     dim: int | None = None
+    text: tuple[str, ...] = ()
+    row_keys: bool = False
+    keep: tuple[str, ...] = ()
 
     def refuse_columns(self, n_columns: int) -> str | None:
         """Return why an array of ``n_columns`` cannot hold the vectors; None if it may."""
@@ -267,12 +277,17 @@ class Fields:
 
     @property
     def bodies(self) -> tuple[str, ...]:
-        """The fields that may hold the body; the first one present counts."""
+        """The fields that may hold the body; the first one present counts, unless it is joined."""
         if self.is_dense:
             return (self.vector or "vector",)
-        if self.body == "weights" and self.text is None:
+        if self.body == "weights" and not self.text:
             return ("text", "weights")
-        return ("text" if self.text is None else self.text,)
+        return self.text or ("text",)
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether the text is put together from several fields."""
+        return len(self.text) > 1
 
     def check(self) -> None:
         """Refuse options that contradict one another.
@@ -283,7 +298,19 @@ class Fields:
         """
         if self.body is not None and self.body not in BODIES:
             raise ParameterError(f"body is {self.body!r}, expected one of {', '.join(BODIES)}")
-        if self.is_dense and self.text is not None:
+        for name, names in (("text_field", self.text), ("keep_fields", self.keep)):
+            if not all(isinstance(one, str) and one for one in names):
+                raise ParameterError(f"{name} is {names!r}, expected names of fields")
+            if len(set(names)) < len(names):
+                raise ParameterError(f"{name} names a field twice: {', '.join(names)}")
+        if self.row_keys and (self.key is not None or self.keys is not None):
+            other = "key_field" if self.keys is None else "keys"
+            raise ParameterError(
+                f"row_keys and {other} both say where the keys come from",
+                hint="leave out --row-keys, or "
+                + ("--key-field" if self.keys is None else "--keys"),
+            )
+        if self.is_dense and self.text:
             raise ParameterError(
                 "text_field is for texts, but vectors are expected",
                 hint="name the field of the vectors with --vector-field",
@@ -293,6 +320,43 @@ class Fields:
                 f"vector_field is for vectors and bits, but {self.body} is expected",
                 hint="name the field with --text-field",
             )
+
+
+class SeenFields:
+    """Which fields to be kept have come up in the input.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The fields to be kept.
+
+    Attributes
+    ----------
+    unseen : dict of str to None
+        Those that no record has had so far, in order.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.unseen = dict.fromkeys(names)
+        self._present: list[str] = []
+
+    def note(self, kept: Iterable[str], present: Iterable[str]) -> None:
+        """Note the fields that were kept, and those that there are in the same record."""
+        if self.unseen:
+            for name in kept:
+                self.unseen.pop(name, None)
+            if self.unseen:
+                self._present = list(present)
+
+    def report(self) -> str | None:
+        """Return which fields no record has had; None if every one has come up."""
+        if not self.unseen:
+            return None
+        one = len(self.unseen) == 1
+        last = f"; the last one has: {shown_names(self._present)}" if self._present else ""
+        return (
+            f"no record has the field{'' if one else 's'} {shown_names(self.unseen)} to keep{last}"
+        )
 
 
 _NAMES_SHOWN = 8
@@ -321,6 +385,34 @@ def shown_names(names: Iterable[str]) -> str:
     shown = ", ".join(repr(_shortened(name)) for name in every[:_NAMES_SHOWN])
     more = len(every) - _NAMES_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+def missing_fields(
+    kind: str, missing: Sequence[str], present: Iterable[str], fields: Fields, *, side: str = ""
+) -> str:
+    """Return that fields are missing, which ones there are, and which options help.
+
+    Parameters
+    ----------
+    kind : {"field", "column"}
+    missing, present : iterable of str
+    fields : Fields
+        What the caller asked for.
+    side : str
+        Another option that gives keys, if the format has one.
+    """
+    advice = []
+    if fields.key_name in missing and not fields.row_keys:
+        options = ["--key-field NAME", *([side] if side else []), "--row-keys"]
+        advice.append(" or ".join(options))
+    if any(one in missing for one in fields.bodies):
+        advice.append("--vector-field NAME" if fields.is_dense else "--text-field NAME")
+    plural = "s" if len(missing) > 1 else ""
+    names = " and ".join(map(repr, map(_shortened, missing)))
+    return (
+        f"no {kind}{plural} {names}; the {kind}s are: {shown_names(present)}; "
+        f"give {', and '.join(advice)}"
+    )
 
 
 def _shortened(name: str) -> str:

@@ -18,6 +18,7 @@ documents; they are held and yielded again before the rest.
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +26,7 @@ from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from lshdb.documents.document import BrokenSourceError, Document, Fields, Rejected
+from lshdb.documents.document import BrokenSourceError, Document, Fields, Rejected, SeenFields
 from lshdb.documents.formats.registry import FORMATS
 from lshdb.documents.io.sources import STDIN, Source, find_sources
 from lshdb.errors import InputError, ParameterError
@@ -53,12 +54,15 @@ def read_documents(
     input_format: str = "auto",
     fallback: str | None = None,
     key_field: str | None = None,
-    text_field: str | None = None,
+    text_field: str | Sequence[str] | None = None,
     vector_field: str | None = None,
     body: str | None = None,
     keys: str | os.PathLike[str] | None = None,
+    row_keys: bool = False,
+    keep_fields: str | Sequence[str] = (),
     dim: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
     stdin: BinaryIO | None = None,
     max_document_bytes: int = MAX_DOCUMENT_BYTES,
 ) -> Iterator[Document | Rejected]:
@@ -84,9 +88,14 @@ def read_documents(
         to every source.
     fallback : str, optional
         The format that ``auto`` takes for standard input and for a file with an unknown extension.
-    key_field, text_field, vector_field : str, optional
-        Names of the fields, or columns, that hold the key, the text or weights, and the vector or
-        bits: ``id``, ``text`` (for weights ``weights`` if there is no ``text``) and ``vector``.
+    key_field, vector_field : str, optional
+        Names of the fields, or columns, that hold the key, and the vector or bits: ``id`` and
+        ``vector``.
+    text_field : str or sequence of str, optional
+        Name of the field, or column, that holds the text or weights: ``text`` (for weights
+        ``weights`` if there is no ``text``). Texts of several fields are joined in that order,
+        with a blank line between; those that are missing, null or empty are passed over, and a
+        record without any of them is rejected.
     body : {"text", "weights", "vector", "bits"}, optional
         The kind of bodies to read. By default vectors if a ``vector_field`` is given or the
         format holds only vectors, else texts. The numbers of weights, vectors and bits are not
@@ -94,6 +103,13 @@ def read_documents(
     keys : path-like, optional
         A file with the keys of the rows of one ``.npy``, ``.npz`` or Parquet file, in their order:
         one per line, or a ``.npy`` of strings or whole numbers.
+    row_keys : bool
+        Make keys of the path and a number, ``news.csv:17``, for records without keys of their own:
+        of the line in JSON Lines, else of the row or record, from 1 and without the header. The
+        path is as given, normalised, with slashes; ``-`` for standard input. Rows of arrays are
+        numbered from 0. A text's key is its path, and a host's is its name.
+    keep_fields : sequence of str
+        Names of fields, or columns, whose values are kept with the document (``Document.fields``).
     dim : int, optional
         Numbers, or bits, that each vector must have; a whole array of another width is one
         rejection.
@@ -101,6 +117,9 @@ def read_documents(
         Called with the bytes read from files so far and the bytes of all files, both as on disk, at
         most about once per MiB and at the end of each file. The total is 0 if unknown; standard
         input adds nothing to it.
+    on_note : callable, optional
+        Called with whatever is worth knowing about the input as a whole, in one line: a field to
+        keep that no record has. By default it is logged by the logger ``lshdb`` as a warning.
     stdin : binary file, optional
         Read instead of the process's standard input; never decompressed, never closed.
     max_document_bytes : int
@@ -123,7 +142,11 @@ def read_documents(
         A parameter cannot be used. Nothing was read.
     """
     check_document_limit(max_document_bytes)
-    fields = Fields(key_field, text_field, vector_field, body, keys, dim)
+    fields = Fields(
+        key=key_field, vector=vector_field, body=body, keys=keys, dim=dim, row_keys=row_keys,
+        text=_names("text_field", () if text_field is None else text_field),
+        keep=_names("keep_fields", keep_fields),
+    )  # fmt: skip
     fields.check()
     sources = find_sources(paths, input_format=input_format, fallback=fallback)
     if keys is not None and [each.format.has_rows for each in sources] != [True]:
@@ -138,7 +161,19 @@ def read_documents(
             raise InputError(
                 "standard input is closed", hint="name files instead of '-', or pipe something in"
             )
-    return _read_all(sources, fields, on_progress, stdin, max_document_bytes)
+    note = on_note or logging.getLogger("lshdb").warning
+    return _read_all(sources, fields, on_progress, note, stdin, max_document_bytes)
+
+
+def _names(parameter: str, given: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the names of fields that a caller gave, as one string or several."""
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, Sequence) or isinstance(given, bytes):
+        raise ParameterError(
+            f"{parameter} is {given!r:.200}, expected a name of a field, or a list of names"
+        )
+    return tuple(given)
 
 
 def check_document_limit(max_document_bytes: int) -> int:
@@ -154,6 +189,7 @@ def _read_all(
     sources: list[Source],
     fields: Fields,
     on_progress: Callable[[int, int], None] | None,
+    note: Callable[[str], None],
     stdin: BinaryIO | None,
     limit: int,
 ) -> Iterator[Document | Rejected]:
@@ -161,7 +197,8 @@ def _read_all(
     from lshdb.documents.io.streams import OpenFile, Progress, chunks_of, open_source
 
     progress = Progress(on_progress, sum(source.size for source in sources))
-    is_numbered = sum(source.format.is_numbered for source in sources) == 1
+    seen = SeenFields(fields.keep)
+    is_bare = sum(source.format.is_numbered for source in sources) == 1 and not fields.row_keys
     with ExitStack() as stack:
         gathering = {
             name: stack.enter_context(FORMATS[name].load_reader()(limit))
@@ -187,10 +224,11 @@ def _read_all(
                         chunks=chunks if source.format.has_rows else _recognised(source, chunks),
                         fields=fields,
                         limit=limit,
-                        prefix="" if is_numbered else f"{source.key}:",
+                        prefix="" if is_bare else f"{source.key}:",
                         file=file,
                         progress=progress,
                         descriptor=file.fileno() if is_plain else None,
+                        seen=seen,
                     )
                     if source.format.is_gathered:
                         yield from gathering[source.input_format].read(opened)
@@ -201,6 +239,9 @@ def _read_all(
             progress.end()
         for one in gathering.values():
             yield from one.documents()
+    unseen = seen.report()
+    if unseen is not None:
+        note(unseen)
 
 
 def _recognised(source: Source, chunks: Iterator[bytes]) -> Iterator[bytes]:

@@ -107,6 +107,32 @@ def test_rejections_are_reported_one_a_line_and_harmless(run: Run, tmp_path: Pat
     assert sound(tmp_path / "a.lshdb")
 
 
+def test_records_without_ids_and_texts_of_two_fields(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "papers.csv"
+    path.write_text(f"title,abstract,year\nOne,{BASE},2001\nTwo,{OTHER},2002\n")
+    index = tmp_path / "a.lshdb"
+    said = run("add", index, path, code=1).stderr
+    assert "no columns 'id' and 'text'; the columns are: 'title', 'abstract', 'year'" in said
+    assert "give --key-field NAME or --row-keys, and --text-field NAME" in said
+    assert "no document was accepted, and 1 were rejected" in said and not index.exists()
+    assert "--key-field, --text-field and --row-keys" in said
+    options = ("--row-keys", "--text-field", "title", "--text-field", "abstract")
+    said = run("add", index, path, *options, "--keep-fields", "year, pages", "--k", "3").stderr
+    assert "no record has the field 'pages' to keep" in said
+    with Index.open(index) as opened:
+        rows = opened.sql("SELECT key, name, value FROM document_field ORDER BY key").rows
+        assert [tuple(row) for row in rows] == [
+            (f"{path}:1", "year", "2001"), (f"{path}:2", "year", "2002"),
+        ]  # fmt: skip
+        assert opened.show(f"{path}:2").body == f"Two\n\n{OTHER}"
+    for parameter, other, command in (("--threshold", ".5", "reband"), ("--k", "4", "reindex")):
+        said = run("add", index, path, *options, parameter, other, code=1).stderr
+        assert f"lshdb {command} " in said
+    assert "both say where the keys come from" in run(
+        "add", index, path, "--row-keys", "--key-field", "year", code=2
+    ).stderr  # fmt: skip
+
+
 def test_stops_after_too_many(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "bad.jsonl"
     path.write_text("no\n" * 10)

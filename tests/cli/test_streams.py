@@ -41,19 +41,19 @@ def test_every_option_with_one_value_is_given_once(run: Run, name: str) -> None:
     command = cli.get_command(None, name)  # type: ignore[arg-type]
     assert isinstance(command, Command)
     for param in command.params:
-        if param.param_type_name != "option" or getattr(param, "is_flag", False):
+        if param.param_type_name != "option" or getattr(param, "is_flag", False) or param.multiple:
             continue
         option = max(param.opts, key=len)
         result = run(name, option, "1", option, "2", code=2)
         repeated = f"{option} is given 2 times, and takes one value"
-        assert (repeated in result.stderr) != param.multiple, (option, result.stderr)
+        assert repeated in result.stderr, (option, result.stderr)
 
 
 def test_a_field_that_is_named_twice_is_refused(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     file.write_text('{"id": "a", "title": "one", "body": "two"}\n')
-    twice = ("--text-field", "title", "--text-field=body")
+    twice = ("--key-field", "title", "--key-field=body")
     said = run("add", tmp_path / "a", file, *twice, code=2)
-    assert "--text-field is given 2 times" in said.stderr and not (tmp_path / "a").exists()
+    assert "--key-field is given 2 times" in said.stderr and not (tmp_path / "a").exists()
     flags = ("--keep-case", "--keep-case")
     run("add", tmp_path / "a", file, "--text-field", "title", *flags)

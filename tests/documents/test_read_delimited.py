@@ -114,7 +114,7 @@ def test_a_stray_quote_takes_no_more_than_the_lines_it_names(read_csv: Read) -> 
     [
         (b"", "the file is empty"),
         (b"\n\n", "the file is empty"),
-        (b"key,body\na,b\n", "no column 'id'; the columns are: 'key', 'body'"),
+        (b"key,body\na,b\n", "no columns 'id' and 'text'; the columns are: 'key', 'body'"),
         (b"id,body\na,b\nc,d\n", "no column 'text'; the columns are: 'id', 'body'"),
         (b"id,text,id\na,b,c\n", "more than one column 'id'"),
         (b"id,text,\xff\na,b,c\n", "not valid UTF-8 at byte 9 of line 1"),

@@ -100,7 +100,7 @@ def test_ready_tokens_empty_text_and_nul_in_text(read_bytes: Read) -> None:
         (b'"id"', "the line is a string"),
         (b"null", "the line is null"),
         (b"1", "the line is an integer"),
-        (b"{}", "no field 'id'; the fields are: none"),
+        (b"{}", "no fields 'id' and 'text'; the fields are: none"),
         (b'{"text":"x","url":1}', "no field 'id'; the fields are: 'text', 'url'"),
         (b'{"id":"a","body":"x"}', "no field 'text'; the fields are: 'id', 'body'"),
         (b'{"id":true,"text":"x"}', "key 'id' is a boolean"),

@@ -62,7 +62,7 @@ def test_lists_of_numbers_are_arrays(
     documents, rejected = read(path, body="vector")
     assert rejected == []
     assert [(d.key, d.source) for d in documents] == [
-        (str(n + 1), f"{path}: row {n}") for n in range(4)
+        (str(n), f"{path}: row {n}") for n in range(1, 5)
     ]
     assert all(isinstance(d.body, np.ndarray) for d in documents)
     assert np.array_equal(np.array([d.body for d in documents]), array)
@@ -137,7 +137,7 @@ def test_texts_are_texts(arrow: Any, table: Table, tmp_path: Path, read: Read) -
 @pytest.mark.parametrize(
     ("columns", "options", "words"),
     [
-        ({"text": ["a"]}, {}, "has no column 'id'; --keys FILE"),
+        ({"text": ["a"]}, {}, "give --key-field NAME or --keys FILE or --row-keys"),
         ({"id": ["a"]}, {}, "has no column 'text'; the columns are: 'id'"),
         ({"id": ["a"], "vector": [1.5]}, {"body": "vector"}, "a column 'vector' of double"),
         ({"id": ["a"], "text": [7]}, {}, "a column 'text' of int64, expected strings"),

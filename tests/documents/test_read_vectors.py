@@ -405,7 +405,7 @@ def test_vectors_bits_and_weights_in_json_lines(read_bytes: Read) -> None:
     assert [(d.key, d.body) for d in documents] == [("1", [1, 2.5]), ("2", "0110")]
     assert documents[1].source == "<stdin>:2"
     assert (rejected.source, rejected.reason) == (
-        "<stdin>:3", "no field 'vector'; the fields are: 'id'",
+        "<stdin>:3", "no field 'vector'; the fields are: 'id'; give --vector-field NAME",
     )  # fmt: skip
     assert read_bytes(content.replace(b"vector", b"v"), vector_field="v")[0] == documents
     content = b'{"id": 1, "weights": {"a": 2}}\n{"id": 2, "text": "a b"}\n{"id": 3, "weights": 1}\n'

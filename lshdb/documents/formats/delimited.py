@@ -30,10 +30,12 @@ from collections.abc import Iterator
 from lshdb.documents.document import (
     MAX_KEY_BYTES,
     Document,
+    Fields,
     Rejected,
-    shown_names,
+    missing_fields,
     validate_key,
 )
+from lshdb.documents.formats.objects import absent, joined, row_prefix
 from lshdb.documents.io.sources import open_single
 from lshdb.documents.io.streams import OpenFile, TooLong, split_lines
 
@@ -70,34 +72,40 @@ def _read_delimited(file: OpenFile, delimiter: str) -> Iterator[Document | Rejec
         csv.field_size_limit(_FIELD_LIMIT)
     records = _records(_Feed(split_lines(file.chunks, limit), limit), delimiter)
     _, header, reason = next(records, (1, [], "the file is empty, expected a header line"))
-    bodies = fields.bodies
-    text_field = next((each for each in bodies if each in header), bodies[0])
-    key_field = fields.key_name
-    if reason is None:
-        reason = _header_fault(header, key_field, text_field)
+    reason = reason or _header_fault(header, fields)
     if reason is not None:
         yield Rejected(name, f"no usable header: {reason}")
         return
 
-    key_column, text_column = header.index(key_field), header.index(text_field)
-    for line, cells, reason in records:
+    prefix = row_prefix(file)
+    key_column = None if prefix is not None else header.index(fields.key_name)
+    texts = [header.index(each) for each in fields.bodies if each in header]
+    text_column = texts[0]
+    kept = [(each, header.index(each)) for each in fields.keep if each in header]
+    file.seen.note([each for each, _ in kept], header)
+    for number, (line, cells, reason) in enumerate(records, start=1):
         if reason is None and len(cells) != len(header):
             reason = f"{len(cells)} cells, the header has {len(header)}"
         if reason is None:
-            reason = validate_key(cells[key_column])
+            key = f"{prefix}{number}" if key_column is None else cells[key_column]
+            reason = validate_key(key)
         if reason is None:
-            yield Document(cells[key_column], cells[text_column], f"{name}:{line}")
+            body = cells[text_column]
+            if fields.is_joined:
+                body = joined(cells[column] for column in texts) or ""
+            values = {each: cells[column] for each, column in kept} if kept else None
+            yield Document(key, body, f"{name}:{line}", values)
         else:
             yield Rejected(f"{name}:{line}", reason)
 
 
-def _header_fault(header: list[str], key_field: str, text_field: str) -> str | None:
-    for field in (key_field, text_field):
-        if field not in header:
-            return f"no column {field!r}; the columns are: {shown_names(header)}"
-        if header.count(field) > 1:
-            return f"more than one column {field!r}"
-    return None
+def _header_fault(header: list[str], fields: Fields) -> str | None:
+    missing = absent(fields, header)
+    if missing:
+        return missing_fields("column", missing, header, fields)
+    wanted = (*fields.bodies, *fields.keep, *([] if fields.row_keys else [fields.key_name]))
+    twice = next((field for field in wanted if header.count(field) > 1), None)
+    return None if twice is None else f"more than one column {twice!r}"
 
 
 class _OversizeError(Exception):

@@ -3,11 +3,8 @@
 Each line is an object with the key in one field and the body in another.
 
 Decided: every line is independent. A bad line is rejected, and the next one is read as usual.
-Blank lines are skipped. An integer is accepted as a key and becomes its decimal text; other numbers
-are refused, because their text depends on the program that prints them. The text is a string, an
-array of strings (tokens, used unchanged), or ``{"set": [...]}`` (tokens without order). If vectors,
-bits or weights are expected, any string, array or object passes, and ``add`` checks its numbers. If
-a field occurs twice in an object, the last one counts, which is the parser's rule.
+Blank lines are skipped. If a field occurs twice in an object, the last one counts, which is the
+parser's rule. ``objects.py`` says what an object must hold.
 
 :func:`read_raw_lines` is for passing lines on unchanged. It rejects nothing: a line without an
 object has ``record`` None, and the caller decides what to do with it. A line over the limit is
@@ -25,22 +22,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from lshdb.documents.document import (
-    Document,
-    Rejected,
-    json_kind,
-    shown_names,
-    validate_body,
-    validate_key,
-)
+from lshdb.documents.document import Document, Rejected, json_kind
+from lshdb.documents.formats.objects import NoDocumentError, Records
 from lshdb.documents.io.sources import open_single
 from lshdb.documents.io.streams import OpenFile, TooLong, split_lines
 
 __all__ = ["RawLine", "key_of", "read_jsonl", "read_raw_lines"]
-
-
-class _NoDocumentError(Exception):
-    """A line is not a document; the message is the reason."""
 
 
 def read_jsonl(file: OpenFile) -> Iterator[Document | Rejected]:
@@ -56,8 +43,8 @@ def read_jsonl(file: OpenFile) -> Iterator[Document | Rejected]:
     BrokenSourceError
         As the chunks raise it, with the line.
     """
-    name, fields, limit = file.name, file.fields, file.limit
-    key_field, body_fields, is_text = fields.key_name, fields.bodies, fields.is_text
+    name, limit = file.name, file.limit
+    document = Records(file).document
     for number, line in enumerate(split_lines(file.chunks, limit), start=1):
         source = f"{name}:{number}"
         if isinstance(line, TooLong):
@@ -68,59 +55,14 @@ def read_jsonl(file: OpenFile) -> Iterator[Document | Rejected]:
         if not line:
             continue
         try:
-            yield _document(line, key_field, body_fields, is_text, source)
-        except _NoDocumentError as error:
+            record = orjson.loads(line)
+            if not isinstance(record, dict):
+                raise NoDocumentError(f"the line is {json_kind(record)}, expected an object")
+            yield document(record, number, source)
+        except orjson.JSONDecodeError as error:
+            yield Rejected(source, _no_json(line, error))
+        except NoDocumentError as error:
             yield Rejected(source, str(error))
-
-
-def _document(
-    line: bytes, key_field: str, body_fields: tuple[str, ...], is_text: bool, source: str
-) -> Document:
-    try:
-        record = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise _NoDocumentError(_no_json(line, error)) from error
-    if not isinstance(record, dict):
-        raise _NoDocumentError(f"the line is {json_kind(record)}, expected an object")
-    body_field = body_fields[0]
-    if body_field not in record:
-        body_field = next((each for each in body_fields if each in record), body_field)
-    if key_field not in record or body_field not in record:
-        field = body_field if key_field in record else key_field
-        raise _NoDocumentError(f"no field {field!r}; the fields are: {shown_names(record)}")
-
-    key = record[key_field]
-    if type(key) is int:
-        key = str(key)
-    elif not isinstance(key, str):
-        kind = json_kind(key)
-        raise _NoDocumentError(f"key {key_field!r} is {kind}, expected a string or an integer")
-    body = record[body_field]
-    if isinstance(body, dict) and list(body) == ["set"] and isinstance(body["set"], list):
-        body = _set(body["set"], body_field)
-    if not isinstance(body, (str, list, frozenset)) and (is_text or not isinstance(body, dict)):
-        kind = json_kind(body)
-        what, expected = (
-            ("text", "a string or an array of strings")
-            if is_text
-            else ("body", "an array, a string or an object")
-        )
-        raise _NoDocumentError(f"{what} {body_field!r} is {kind}, expected {expected}")
-    reason = validate_key(key)
-    if reason is None and is_text and isinstance(body, list | frozenset):
-        reason = validate_body(body)  # a parsed string has no surrogates
-    if reason is not None:
-        raise _NoDocumentError(reason)
-    return Document(key, body, source)
-
-
-def _set(tokens: list[object], field: str) -> frozenset[str]:
-    """Return the tokens of a set."""
-    for number, token in enumerate(tokens, start=1):
-        if not isinstance(token, str):
-            kind = json_kind(token)
-            raise _NoDocumentError(f"token {number} of the set {field!r} is {kind}, not a string")
-    return frozenset(tokens)  # type: ignore[arg-type]
 
 
 def _no_json(line: bytes, error: orjson.JSONDecodeError) -> str:

@@ -171,7 +171,9 @@ def _keys_beside(
     opened: ExitStack, archive: zipfile.ZipFile, names: list[str], fields: Fields, n_rows: int
 ) -> Iterator[RowKey] | None:
     """Return the keys from the array that the user names, or from ``id``; None without either."""
-    if fields.keys is not None or (fields.key is None and fields.key_name not in names):
+    if fields.keys is not None or fields.row_keys:
+        return None
+    if fields.key is None and fields.key_name not in names:
         return None
     name = fields.key_name
     header, data = _opened(opened, archive, names, name)

@@ -39,7 +39,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from lshdb.documents.document import BrokenSourceError, DamagedDataError, Fields, system_reason
+from lshdb.documents.document import (
+    BrokenSourceError,
+    DamagedDataError,
+    Fields,
+    SeenFields,
+    system_reason,
+)
 
 if TYPE_CHECKING:
     from lshdb.documents.io.sources import Source
@@ -342,6 +348,8 @@ class OpenFile:
     progress : Progress
     descriptor : int or None
         Of the file, if it is neither compressed nor a pipe.
+    seen : SeenFields
+        Notes which fields to be kept there are.
     """
 
     name: str
@@ -353,6 +361,7 @@ class OpenFile:
     file: BinaryIO
     progress: Progress
     descriptor: int | None
+    seen: SeenFields
 
     def in_any_order(self) -> BinaryIO:
         """Return the file, to be read at any place; bytes that are read count as progress."""
