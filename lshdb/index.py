@@ -20,7 +20,7 @@ from lshdb.arguments import (
     Verify,
 )
 from lshdb.documents import MAX_DOCUMENT_BYTES, Body, Document, Given, Rejected
-from lshdb.errors import ParameterError
+from lshdb.errors import LockedError, ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.params.options import CreateOptions, ExpectedParameters, Parameters
 from lshdb.search.handle import (
@@ -396,6 +396,7 @@ class Index:
         workers: int | None = None,
         on_reject: Callable[[Rejected], None] | None = None,
         on_commit: Callable[[AddResult], None] | None = None,
+        on_wait: Callable[[LockedError], None] | None = None,
     ) -> AddResult:
         """Add documents in batches, committing each batch as it fills.
 
@@ -425,6 +426,9 @@ class Index:
             Called with each rejected input.
         on_commit : callable, optional
             Called after each commit with the counts so far.
+        on_wait : callable, optional
+            Called before waiting for another writer, with the error that you get if the wait is too
+            long; it says who that is.
 
         Returns
         -------
@@ -462,7 +466,7 @@ class Index:
             lambda store, family: add_documents(
                 store, documents, family=family, source=source, on_conflict=on_conflict,
                 max_errors=max_errors, night=night, lock_timeout=lock_timeout, workers=workers,
-                on_reject=on_reject, on_commit=on_commit,
+                on_reject=on_reject, on_commit=on_commit, on_wait=on_wait,
             )
         )  # fmt: skip
 

@@ -133,7 +133,10 @@ def add_watched(
     """Add with progress; say what is waited for and, after Ctrl-C, what is committed."""
     taken = progress.watch(items)
 
-    def add(timeout: float) -> AddResult:
+    def say_waiting(error: LockedError) -> None:
+        progress.line(_waiting(error, lock_timeout, "which is writing to the index"))
+
+    def add() -> AddResult:
         try:
             return index.add(
                 taken,
@@ -141,23 +144,18 @@ def add_watched(
                 max_errors=max_errors,
                 source=source,
                 night=night,
-                lock_timeout=timeout,
+                lock_timeout=lock_timeout,
                 workers=workers,
                 on_reject=progress.rejected if report_rejected else None,
                 on_commit=progress.committed,
+                on_wait=say_waiting,
             )
         except AllRejectedError as error:  # each was reported, and the exit code says so
             return error.result
 
     try:
         with progress:
-            try:
-                return add(0.0)
-            except LockedError as error:  # nothing was taken from the input yet
-                if lock_timeout == 0:
-                    raise
-                progress.line(_waiting(error, lock_timeout, "which is writing to the index"))
-            return add(lock_timeout)
+            return add()
     except KeyboardInterrupt as error:
         word, code = interruption(error)
         note(f"{word}; {_kept(progress.result, 'adding the same input')}")

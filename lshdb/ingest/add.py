@@ -19,7 +19,7 @@ import numpy as np
 
 from lshdb.arguments import check_items, check_name, check_whole
 from lshdb.documents import Given, Rejected, given_document, json_fields, validate_key
-from lshdb.errors import AllRejectedError, InputError, TooManyRejectedError
+from lshdb.errors import AllRejectedError, InputError, LockedError, TooManyRejectedError
 from lshdb.ingest.batch import Batch, Contents, hash_bodies, hash_contents, sign_in_threads
 from lshdb.ingest.pipeline import AddResult, Run, Source, check_on_conflict, commit_batches
 from lshdb.signatures.family import Family
@@ -54,6 +54,7 @@ def add_documents(
     workers: int | None,
     on_reject: Callable[[Rejected], None] | None,
     on_commit: Callable[[AddResult], None] | None,
+    on_wait: Callable[[LockedError], None] | None = None,
 ) -> AddResult:
     """Add documents; see :meth:`lshdb.Index.add`."""
     if night:
@@ -71,7 +72,8 @@ def add_documents(
     rejections = Rejections(result, on_reject=on_reject, max_errors=max_errors)
     batches = in_batches(callers_items(items), family, rejections.add)
     bodies = source_of_bodies(source, batches, family, rejections, workers=workers)
-    with Writer(store, lock_timeout=lock_timeout) as writer:
+    waiting = callers_function(on_wait)
+    with Writer(store, lock_timeout=lock_timeout, on_wait=waiting) as writer:
         run = Run(writer, family.params, result, on_conflict=on_conflict, night=night)
         commit_batches(run, [bodies], on_commit=callers_function(on_commit))
     result.seconds = time.perf_counter() - begun

@@ -18,7 +18,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from lshdb import DamageError, Index, LockedError, SignaturesElsewhereError
+from lshdb import DamageError, Document, Index, LockedError, SignaturesElsewhereError
+from lshdb.cli._documents_in import add_watched
+from lshdb.cli._long_work import AddProgress
 from lshdb.storage.transactions.changes import WriteTransaction
 from tests.conftest import pair_set
 from tests.fault.soundness import documents_of
@@ -129,6 +131,28 @@ def test_a_session_of_somebody_else_is_named(
             index.remove(["k1"], lock_timeout=0)
         stranger.rollback()
         assert index.remove(["k1"], lock_timeout=0).removed == 1
+
+
+def test_a_command_loses_nothing_if_another_host_is_faster(
+    here: Path, postgres_url: PostgresUrl, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who takes the lock after an add has looked, and before its first batch, is waited for."""
+    more = [Document(*item) for item in texts(30, 40).items()]
+    with Index.open(here) as index, psycopg.connect(postgres_url.psycopg) as stranger:
+        number = int.from_bytes(__import__("uuid").UUID(index._store.uuid).bytes[:8], signed=True)
+        let_go = threading.Timer(0.5, stranger.rollback)
+
+        def come() -> Iterator[Document]:
+            yield from more[:1]
+            stranger.execute("SELECT pg_advisory_xact_lock(%s)", (number,))
+            let_go.start()
+            yield from more[1:]
+
+        result = add_watched(index, come(), AddProgress(), source="", lock_timeout=30, workers=1)
+        let_go.join()
+        assert result.added == len(more)
+        assert documents_of(index).keys() == texts(0, 20).keys() | texts(30, 40).keys()
+    assert "waiting up to 30 s for another process" in capsys.readouterr().err
 
 
 def test_another_host_removes_in_the_middle_of_an_add(here: Path, there: Host) -> None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.errors import DamageError, DatabaseError, LshdbError
+from lshdb.errors import DamageError, DatabaseError, LockedError, LshdbError
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -194,7 +194,13 @@ class Database(ABC):
         """Return the transaction that a writer's connection has open."""
 
     def lock(  # noqa: B027
-        self, connection: Connection, uuid: str, *, timeout: float, known_as: str
+        self,
+        connection: Connection,
+        uuid: str,
+        *,
+        timeout: float,
+        known_as: str,
+        on_wait: Callable[[LockedError], None] | None = None,
     ) -> None:
         """Keep writers of other hosts out until the transaction that has just begun ends.
 
@@ -207,6 +213,8 @@ class Database(ABC):
             Seconds to wait for another writer.
         known_as : str
             Name of the index in messages.
+        on_wait : callable, optional
+            Called once before waiting, with the error of a wait that is too long.
 
         Raises
         ------

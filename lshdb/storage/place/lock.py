@@ -15,6 +15,7 @@ import fcntl
 import os
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from lshdb.arguments import check_seconds
@@ -43,9 +44,19 @@ class WriterLock:
         Seconds to wait for another writer.
     known_as : Path, optional
         Name of the index in messages, if it is not the directory of the file.
+    on_wait : callable, optional
+        Called once before waiting, with the error of a wait that is too long.
     """
 
-    def __init__(self, path: Path, timeout: float, *, known_as: Path | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        timeout: float,
+        *,
+        known_as: Path | None = None,
+        on_wait: Callable[[LockedError], None] | None = None,
+    ) -> None:
+        self._on_wait = on_wait
         self.path = path
         self.timeout = check_seconds("lock_timeout", timeout)
         self._index = known_as or path.parent
@@ -127,6 +138,7 @@ class WriterLock:
 
     def _lock(self, descriptor: int) -> None:
         deadline = time.monotonic() + self.timeout
+        on_wait = self._on_wait
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -134,6 +146,9 @@ class WriterLock:
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     raise self._locked(descriptor) from None
+                if on_wait is not None:
+                    on_wait(self._locked(descriptor))
+                    on_wait = None
                 time.sleep(_POLL_SECONDS)
             except OSError as error:
                 raise LshdbError(

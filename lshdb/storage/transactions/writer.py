@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TypeVar
 
-from lshdb.errors import DatabaseError, LshdbError, system_hint
+from lshdb.errors import DatabaseError, LockedError, LshdbError, system_hint
 from lshdb.storage.dialects.base import Fate
 from lshdb.storage.place.lock import WriterLock
 from lshdb.storage.runs.posting_runs import FAN_IN, MOST_RUNS, PostingRuns, Run, due_runs
@@ -54,6 +54,8 @@ class Writer:
         Seconds to wait for another writer.
     needs_signatures : bool
         Whether the signature file must be here; a change of SQL alone does not need it.
+    on_wait : callable, optional
+        Called before waiting for another writer, with the error of a wait that is too long.
 
     Raises
     ------
@@ -63,11 +65,23 @@ class Writer:
         On entering, where another writer held the lock for all of the timeout.
     """
 
-    def __init__(self, store: Store, *, lock_timeout: float, needs_signatures: bool = True) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        lock_timeout: float,
+        needs_signatures: bool = True,
+        on_wait: Callable[[LockedError], None] | None = None,
+    ) -> None:
         self._store = store
         self._needs_signatures = needs_signatures
         creation = store.creation
-        self._lock = creation.lock if creation else WriterLock(store.directory.lock, lock_timeout)
+        self._on_wait = on_wait
+        self._lock = (
+            creation.lock
+            if creation
+            else WriterLock(store.directory.lock, lock_timeout, on_wait=on_wait)
+        )
         self._exits = contextlib.ExitStack()
         self._usable = False
         self._runs: list[Run] | None = None
@@ -238,7 +252,11 @@ class Writer:
         """Keep writers of other hosts out until the transaction ends."""
         store = self._store
         store.database.lock(
-            self._connection, store.uuid, timeout=self._lock.timeout, known_as=str(store.path)
+            self._connection,
+            store.uuid,
+            timeout=self._lock.timeout,
+            known_as=str(store.path),
+            on_wait=self._on_wait,
         )
 
     def _is_in(self, mark: str | None, error: Exception) -> bool:

@@ -24,7 +24,7 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ import psycopg
 from numpy.typing import NDArray
 from psycopg.pq import TransactionStatus
 
-from lshdb.errors import DatabaseError, LshdbError, ParameterError
+from lshdb.errors import DatabaseError, LockedError, LshdbError, ParameterError
 from lshdb.storage.dialects.base import Answer, Database, Fate, GuardedReader, Reader, Session
 from lshdb.storage.dialects.database_urls import hide_passwords
 from lshdb.storage.dialects.postgresql.postgres_runs import drop_retired, register_arrays
@@ -222,9 +222,17 @@ class PostgresDatabase(Database):
         """Return the transaction that a writer's connection has open."""
         return PostgresSession(self, _driver(connection), is_reader=False)
 
-    def lock(self, connection: Connection, uuid: str, *, timeout: float, known_as: str) -> None:
+    def lock(
+        self,
+        connection: Connection,
+        uuid: str,
+        *,
+        timeout: float,
+        known_as: str,
+        on_wait: Callable[[LockedError], None] | None = None,
+    ) -> None:
         """Take the advisory lock of the index."""
-        take_lock(_driver(connection), uuid, timeout=timeout, known_as=known_as)
+        take_lock(_driver(connection), uuid, timeout=timeout, known_as=known_as, on_wait=on_wait)
 
     def rest(self, connection: Connection) -> None:
         """Analyze what was loaded, so that look-ups are planned well, and drop merged runs."""

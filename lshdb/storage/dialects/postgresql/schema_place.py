@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 import time
 import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -149,7 +150,14 @@ def _is_there(connection: Connection, database: PostgresDatabase) -> bool:
     return found > 0
 
 
-def take_lock(connection: Connection, index_uuid: str, *, timeout: float, known_as: str) -> None:
+def take_lock(
+    connection: Connection,
+    index_uuid: str,
+    *,
+    timeout: float,
+    known_as: str,
+    on_wait: Callable[[LockedError], None] | None = None,
+) -> None:
     """Take the writer lock until the open transaction ends.
 
     Parameters
@@ -161,6 +169,8 @@ def take_lock(connection: Connection, index_uuid: str, *, timeout: float, known_
         Seconds to wait for another writer.
     known_as : str
         Name of the index in messages.
+    on_wait : callable, optional
+        Called once before waiting, with the error of a wait that is too long.
 
     Raises
     ------
@@ -177,6 +187,9 @@ def take_lock(connection: Connection, index_uuid: str, *, timeout: float, known_
             return
         if time.monotonic() >= deadline:
             raise _locked(connection, number, timeout, known_as)
+        if on_wait is not None:
+            on_wait(_locked(connection, number, timeout, known_as))
+            on_wait = None
         time.sleep(_POLL_SECONDS)
 
 
