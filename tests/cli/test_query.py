@@ -76,7 +76,7 @@ def test_rejected_queries_are_counted_and_the_rest_answered(run: Run, index_path
     result = run("query", index_path, stdin="no json\n" + jsonl([("q", OTHER)]) + "{}\n", code=5)
     assert result.stdout == "q\tother\t1.000000\texact\n"
     assert "<stdin>:1: not valid JSON" in result.stderr
-    assert "<stdin>:3: no field 'id'" in result.stderr
+    assert "<stdin>:3: no fields 'id' and 'text'" in result.stderr
     assert "2 rejected" in result.stderr
 
 

@@ -67,7 +67,7 @@ def test_add_says_thirteen_lines_for_20_000_rejections_and_writes_them_all(
     assert len(written) == 20_000
     assert written[-1] == {
         "source": f"{path}:20000",
-        "reason": "no field 'id'; the fields are: 'text'",
+        "reason": "no field 'id'; the fields are: 'text'; give --key-field NAME or --row-keys",
     }
 
 
