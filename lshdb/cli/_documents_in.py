@@ -22,7 +22,7 @@ from lshdb import (
 from lshdb.arguments import OnConflict
 from lshdb.cli._errors import interruption
 from lshdb.cli._long_work import AddProgress, TaskProgress
-from lshdb.cli._output import note
+from lshdb.cli._output import complain, is_quiet, note
 from lshdb.cli._words import described, unfinished_last
 
 if TYPE_CHECKING:
@@ -134,7 +134,8 @@ def add_watched(
     taken = progress.watch(items)
 
     def say_waiting(error: LockedError) -> None:
-        progress.line(_waiting(error, lock_timeout, "which is writing to the index"))
+        if not is_quiet():
+            progress.line(_waiting(error, lock_timeout, "which is writing to the index"))
 
     def add() -> AddResult:
         try:
@@ -158,7 +159,7 @@ def add_watched(
             return add()
     except KeyboardInterrupt as error:
         word, code = interruption(error)
-        note(f"{word}; {_kept(progress.result, 'adding the same input')}")
+        complain(f"{word}; {_kept(progress.result, 'adding the same input')}")
         raise click.exceptions.Exit(code) from None
 
 
@@ -171,7 +172,7 @@ def committing(words: str) -> Iterator[TaskProgress]:
             yield progress
     except KeyboardInterrupt as error:
         word, code = interruption(error)
-        note(f"{word}; {_kept(progress.result, words)}")
+        complain(f"{word}; {_kept(progress.result, words)}")
         raise click.exceptions.Exit(code) from None
 
 

@@ -25,7 +25,7 @@ import click
 
 from lshdb import DamageError, LockedError, LshdbError, LshdbWarning, ParameterError
 from lshdb.cancel import Terminated
-from lshdb.cli._output import discard_output, flush_output, note
+from lshdb.cli._output import complain, discard_output, flush_output, note
 from lshdb.errors import system_hint
 
 __all__ = ["DAMAGED", "INTERRUPTED", "REJECTED", "TERMINATED", "errors_as_messages", "interruption"]
@@ -108,7 +108,7 @@ def _report(error: BaseException) -> int:
         return CLOSED_PIPE
     if isinstance(error, KeyboardInterrupt):
         word, code = interruption(error)
-        note(word)
+        complain(word)
         return code
     if isinstance(error, click.UsageError):
         where = error.ctx.command_path if error.ctx else "lshdb"
@@ -144,9 +144,9 @@ def exit_code(error: LshdbError) -> int:
 
 
 def _show(message: str, hint: str | None) -> None:
-    note(f"error: {message}")
+    complain(f"error: {message}")
     if hint:
-        note(f"hint: {hint}")
+        complain(f"hint: {hint}")
 
 
 def _uncapitalised(message: str) -> str:

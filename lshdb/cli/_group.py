@@ -14,12 +14,16 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from lshdb.cli._command import shared_options
 from lshdb.cli._errors import errors_as_messages
 from lshdb.cli._output import say
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 __all__ = ["cli", "run"]
 
@@ -80,6 +84,25 @@ class LazyGroup(click.Group):
             command = importlib.import_module(f"lshdb.cli.{cmd_name}").command
         return command if isinstance(command, click.Command) else None
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            import difflib
+
+            meant = difflib.get_close_matches(args[0], COMMANDS, n=3)
+            hint = f"; did you mean {' or '.join(meant)}?" if meant else ""
+            raise click.UsageError(f"no such command {args[0]!r}{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the name of a command, without importing any."""
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in COMMANDS if name.startswith(incomplete)]
+        found = [CompletionItem(name, help=COMMANDS[name]) for name in names]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def make_context(
         self,
         info_name: str | None,
@@ -105,11 +128,14 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool)
 
 @click.group(
     cls=LazyGroup,
+    params=shared_options(),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done, 1 refused, 2 usage, 3 locked, 4 damaged, 5 done but some input was "
-    "rejected.",
+    epilog="LSHDB_INDEX in the environment names the index where INDEX is left out; see lshdb "
+    "guide output. Exit codes: 0 done, 1 refused, 2 usage, 3 locked, 4 damaged, 5 done but some "
+    "input was rejected.",
 )
 @click.option(
+    "-V",
     "--version",
     is_flag=True,
     is_eager=True,

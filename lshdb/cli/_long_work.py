@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from lshdb import Document, Rejected
 from lshdb.cli._cells import harmless
 from lshdb.cli._errors import INTERRUPTED, TERMINATED
-from lshdb.cli._output import is_terminal, note
+from lshdb.cli._output import complain, is_quiet, is_terminal, note
 from lshdb.cli._rejections import Rejections
 from lshdb.cli.launch import postponed
 
@@ -96,14 +96,14 @@ class AddProgress:
             self.write_rejected(rejection)
 
     def line(self, text: str) -> None:
-        """Write a line to standard error, above the bar."""
+        """Write a line to standard error, above the bar; also with ``-q``."""
         if self._bar is None:
-            note(text)
+            complain(text)
         else:
             self._bar.console.out(harmless(text), highlight=False)
 
     def __enter__(self) -> AddProgress:
-        if is_terminal(sys.stderr):
+        if is_terminal(sys.stderr) and not is_quiet():
             self._bar = _bar(self)
             self._task = self._bar.add_task("", total=None)
             self._bar.start()
@@ -161,7 +161,7 @@ class TaskProgress:
             self._bar.update(self._task, description=f"{self._words}, {documents:,} documents")
 
     def __enter__(self) -> TaskProgress:
-        if is_terminal(sys.stderr):
+        if is_terminal(sys.stderr) and not is_quiet():
             from rich.console import Console
             from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -256,5 +256,5 @@ def _watch(reader: int, over: threading.Event) -> None:
         number = postponed() if signals[0] == signal.SIGALRM else signals[0]
         ends = _ENDS.get(number)
         if ends is not None and not over.wait(_PATIENCE_SECONDS):
-            note(ends[0])
+            complain(ends[0])
             os._exit(ends[1])

@@ -3,10 +3,6 @@
 The library decides whether a value makes sense (``ParameterError``, exit code 2); only checks that
 do not need it are here.
 
-Every command refuses an option that is given twice, unless the option takes several values. click
-silently takes the last value: ``--key-field url --key-field id`` would take other keys than you
-asked for.
-
 The commands on stored verified pairs also do the same with the values of their options first:
 :func:`update_edges`.
 """
@@ -14,7 +10,6 @@ The commands on stored verified pairs also do the same with the values of their 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import Field, fields
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
@@ -22,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 import click
 
 from lshdb.arguments import Digits
+from lshdb.cli._command import Command, index_argument, section
 from lshdb.cli._output import FORMATS, note
 from lshdb.cli._words import UNIT_NAMES, loss_in_words
 from lshdb.documents import INPUT_FORMATS, MAX_DOCUMENT_BYTES
@@ -62,38 +58,6 @@ MAX_BUCKET = 1000
 """The cap on buckets if none was ever given."""
 
 
-class Command(click.Command):
-    """A command that refuses a second value of an option that has one."""
-
-    def make_parser(self, ctx: click.Context) -> Any:  # click's class for it has had two names
-        parser: Any = super().make_parser(ctx)
-        parse = parser.parse_args
-
-        def parse_once(args: list[str]) -> Any:
-            found = parse(args)
-            _refuse_repeated(ctx, found[-1])
-            return found
-
-        parser.parse_args = parse_once
-        return parser
-
-
-def _refuse_repeated(ctx: click.Context, order: list[click.Parameter]) -> None:
-    """Raise UsageError if an option with one value was given two; a flag may come twice.
-
-    Parameters
-    ----------
-    order : list of click.Parameter
-        The parameters given, each as often as it was given.
-    """
-    for param, count in Counter(order).items():
-        if not isinstance(param, click.Option) or count == 1:
-            continue
-        if not (param.multiple or param.count or param.is_flag):
-            name = max(param.opts, key=len)
-            raise click.UsageError(f"{name} is given {count} times, and takes one value", ctx)
-
-
 _STOP_TOKEN_BYTES = 2**20
 """The largest list of stop tokens; it becomes a parameter of the index."""
 
@@ -107,11 +71,6 @@ def _seconds(_ctx: click.Context, _param: click.Parameter, value: float | None) 
     if value is not None and not value >= 0:
         raise click.BadParameter(f"{value:g} is not a number of seconds from 0 on")
     return value
-
-
-def index_argument(function: Function) -> Function:
-    """Add the argument INDEX."""
-    return click.argument("index_path", metavar="INDEX")(function)
 
 
 def _tokens(_ctx: click.Context, _param: click.Parameter, path: str | None) -> list[str] | None:
@@ -184,6 +143,7 @@ def _creation_option(field: Field[Any]) -> Callable[[Function], Function]:
 CREATION_OPTIONS = (*map(_creation_option, fields(CreateOptions)), database_options)
 
 
+@section("New index")
 def creation_options(function: Function) -> Function:
     """Add the options that create an index; see ``given_parameters``."""
     for option in reversed(CREATION_OPTIONS):
@@ -200,14 +160,18 @@ def given_parameters(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def listing_options(function: Function) -> Function:
-    """Add the option for the output format of a listing."""
-    return click.option(
+    """Add the options for the output format of a listing."""
+    as_json = click.option(
+        "--json", "as_json", is_flag=True, expose_value=False, help="Short for --format jsonl."
+    )
+    output_format = click.option(
         "--format",
         "output_format",
         type=click.Choice(FORMATS),
         help="Output format. Values are not escaped: a spreadsheet reads a key that begins with = "
         "+ - or @ as a formula.  [default: table on a terminal, tsv otherwise]",
-    )(function)
+    )
+    return output_format(as_json(function))
 
 
 def conflict_option(function: Function) -> Function:
@@ -433,6 +397,7 @@ def vector_option(purpose: str) -> Callable[[Function], Function]:
     )
 
 
+@section("Input")
 def input_options(function: Function) -> Function:
     """Add the options for reading input."""
     key_field = click.option(

@@ -18,14 +18,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
+import click
+
 from lshdb.cli._cells import csv_line, harmless, harmless_json, json_line, text_of, tsv_line
 
 __all__ = [
     "FORMATS",
     "Column",
+    "be_quiet",
     "chosen_format",
+    "complain",
     "discard_output",
     "flush_output",
+    "is_quiet",
     "is_terminal",
     "note",
     "print_bytes",
@@ -39,6 +44,7 @@ __all__ = [
 
 FORMATS = ("table", "tsv", "jsonl", "csv")
 
+_QUIET = "lshdb.quiet"
 _SECONDS = 0.2
 _PIECES = 500
 
@@ -68,8 +74,25 @@ Rows = Iterable[Sequence[Any] | None]
 # Standard error
 
 
+def be_quiet(ctx: click.Context) -> None:
+    """Write no notes from now on, for as long as the command line of this context runs."""
+    ctx.meta[_QUIET] = True
+
+
+def is_quiet() -> bool:
+    """Return whether nobody wants notes and progress."""
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and _QUIET in ctx.meta
+
+
 def note(text: str) -> None:
-    """Write one line to standard error."""
+    """Write one line to standard error, unless ``-q`` was given."""
+    if not is_quiet():
+        complain(text)
+
+
+def complain(text: str) -> None:
+    """Write one line to standard error, about an error or what was rejected; also with ``-q``."""
     if sys.stderr is not None:
         sys.stderr.write(harmless(text) + "\n")
         sys.stderr.flush()
@@ -181,8 +204,6 @@ def show_page(text: str, draw: Callable[..., str]) -> None:
     if not is_terminal(sys.stdout):
         say(text.rstrip("\n"))
         return
-    import click
-
     flush_output()
     drawn = draw(text, width=table_width() or 80, styled=_is_bold())
     click.echo_via_pager(drawn, color=_is_bold())

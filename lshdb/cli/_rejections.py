@@ -23,7 +23,7 @@ import click
 
 from lshdb import InputError, Rejected
 from lshdb.cli._cells import json_line
-from lshdb.cli._output import note
+from lshdb.cli._output import complain
 
 __all__ = ["Rejections", "rejects_file", "rejects_option"]
 
@@ -57,7 +57,7 @@ class Rejections:
         How many there were.
     """
 
-    def __init__(self, show: Callable[[str], None] = note) -> None:
+    def __init__(self, show: Callable[[str], None] = complain) -> None:
         self.count = 0
         self._show = show
         self._kinds: dict[str, _Kind] = {}

@@ -2,9 +2,10 @@
 
 Decided: the first rows set the widths of the columns, at most two hundred rows and at most half a
 second of waiting, so that a table of any length is drawn while its rows are found. A wider cell
-further down may stick out as long as its line fits the terminal; otherwise its middle is cropped,
-because keys differ at their ends. Output that does not go to a terminal is never cropped. A table
-that cannot fit at all is written one field a line, like a record.
+further down may stick out as long as its line fits the terminal. Otherwise its middle is cropped,
+because keys differ at their ends, or the beginning if it is a path, whose end tells more. Output
+that does not go to a terminal is never cropped. A table that cannot fit at all is written one field
+a line, like a record.
 
 Widths are counted in cells of a terminal: a Han character takes two, an accent none.
 """
@@ -83,20 +84,33 @@ def draw_record(fields: Mapping[str, str], width: int | None) -> Iterator[str]:
 
 
 def crop(text: str, width: int, ellipsis: str = "…") -> str:
-    """Shorten a text to a number of cells by cropping its middle."""
+    """Shorten a text to a number of cells by cropping its middle, or the beginning of a path."""
     if cell_len(text) <= width:
         return text
+    if "/" in text and " " not in text and width > 2 * len(ellipsis):
+        return _cropped_path(text, width, ellipsis)
     room = width - len(ellipsis)
     if room < 1:
         return text[:1] if width == 1 and cell_len(text[:1]) == 1 else ellipsis[:width]
     head = chop_cells(text[: 4 * width], max(room - room // 2, 1))[0]
-    tail_room = room - cell_len(head)
+    return head + ellipsis + _tail(text, room - cell_len(head), width)
+
+
+def _cropped_path(path: str, width: int, ellipsis: str) -> str:
+    """Crop the beginning of a path, to whole names where that leaves at least half of the room."""
+    tail = _tail(path, width - len(ellipsis), width)
+    slash = tail.find("/", 0, len(tail) // 2)
+    return ellipsis + (tail[slash:] if slash > 0 else tail)
+
+
+def _tail(text: str, room: int, width: int) -> str:
+    """Return the end of a text that fits so many cells."""
     tail = ""
     for character in reversed(text[-4 * width :]):
-        if cell_len(character + tail) > tail_room:
+        if cell_len(character + tail) > room:
             break
         tail = character + tail
-    return head + ellipsis + tail
+    return tail
 
 
 def fold(text: str, width: int | None) -> list[str]:

@@ -18,6 +18,7 @@ import click
 from lshdb import Document, InputError, Rejected, read_documents
 from lshdb.arguments import OnConflict
 from lshdb.cli._cells import harmless
+from lshdb.cli._command import completed
 from lshdb.cli._documents_in import (
     add_watched,
     create_and_say,
@@ -52,7 +53,9 @@ _SOURCE_WIDTH = 200
 
 @click.command("add", cls=Command)
 @index_argument
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@click.argument(
+    "paths", metavar="PATH...", nargs=-1, required=True, shell_complete=completed("file")
+)
 @input_options
 @keep_fields_option
 @conflict_option

@@ -10,7 +10,7 @@ from lshdb import Index
 from lshdb.cli._errors import DAMAGED
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import Command, index_argument, listing_options, lock_option
-from lshdb.cli._output import Column, chosen_format, flush_output, note, print_listing
+from lshdb.cli._output import Column, chosen_format, complain, flush_output, note, print_listing
 
 if TYPE_CHECKING:
     from lshdb.maintain.check import Finding
@@ -96,8 +96,8 @@ def _repair(
         note(f"figures of batch {numbers} were worked out from the documents and may be wrong")
     if result.lost:
         names = ", ".join(result.lost[:_KEYS_NAMED]) + ", ..." * (len(result.lost) > _KEYS_NAMED)
-        note(f"lost: {_counted(len(result.lost), 'document')}: {names}")
-        note(f"what is known of them is in {result.quarantine}")
+        complain(f"lost: {_counted(len(result.lost), 'document')}: {names}")
+        complain(f"what is known of them is in {result.quarantine}")
         ctx.exit(DAMAGED)
 
 

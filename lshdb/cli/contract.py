@@ -11,6 +11,7 @@ import click
 
 from lshdb import Index, Rejected
 from lshdb.arguments import Linkage
+from lshdb.cli._command import completed
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import (
@@ -30,7 +31,7 @@ COLUMNS = (Column("source"), Column("target"), Column("count", "number"))
 
 @click.command("contract", cls=Command)
 @index_argument
-@click.argument("edges", metavar="EDGES")
+@click.argument("edges", metavar="EDGES", shell_complete=completed("file"))
 @click.option(
     "--repeat",
     is_flag=True,

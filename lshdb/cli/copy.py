@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
+from lshdb.cli._command import completed
 from lshdb.cli._long_work import TaskProgress
 from lshdb.cli._options import Command, database_options, index_argument
 from lshdb.cli._output import note
@@ -14,7 +15,7 @@ __all__ = ["command"]
 
 @click.command("copy", cls=Command)
 @index_argument
-@click.argument("path", metavar="DEST")
+@click.argument("path", metavar="DEST", shell_complete=completed("dir"))
 @database_options
 def command(index_path: str, path: str, *, database: str | None, schema: str | None) -> None:
     """Copy INDEX, as of its last commit, to DEST, a new or empty folder.

@@ -6,6 +6,7 @@ import click
 
 from lshdb import Index
 from lshdb.arguments import TableFormat
+from lshdb.cli._command import completed
 from lshdb.cli._long_work import TaskProgress
 from lshdb.cli._options import Command, index_argument
 from lshdb.cli._output import note
@@ -15,7 +16,7 @@ __all__ = ["command"]
 
 @click.command("export", cls=Command)
 @index_argument
-@click.argument("path", metavar="DIR")
+@click.argument("path", metavar="DIR", shell_complete=completed("dir"))
 @click.option(
     "--format",
     "tables",

@@ -8,6 +8,7 @@ import click
 
 from lshdb import Index
 from lshdb.arguments import OnConflict
+from lshdb.cli._command import completed
 from lshdb.cli._documents_in import committing, summary
 from lshdb.cli._options import Command, conflict_option, lock_option
 from lshdb.cli._output import note
@@ -16,8 +17,10 @@ __all__ = ["command"]
 
 
 @click.command("merge", cls=Command)
-@click.argument("index_path", metavar="INTO")
-@click.argument("paths", metavar="FROM...", nargs=-1, required=True)
+@click.argument("index_path", metavar="INTO", shell_complete=completed("dir"))
+@click.argument(
+    "paths", metavar="FROM...", nargs=-1, required=True, shell_complete=completed("dir")
+)
 @conflict_option
 @lock_option
 def command(

@@ -10,6 +10,7 @@ import click
 
 from lshdb import Answer, Document, Hit, Index, Rejected, read_documents
 from lshdb.arguments import Verify
+from lshdb.cli._command import completed
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._options import (
     Command,
@@ -38,7 +39,7 @@ VECTOR_KEY = "vector"
 
 @click.command("query", cls=Command)
 @index_argument
-@click.argument("files", metavar="[FILE...]", nargs=-1)
+@click.argument("files", metavar="[FILE...]", nargs=-1, shell_complete=completed("file"))
 @click.option("--text", metavar="TEXT", help="Query this text.")
 @vector_option("Query this vector")
 @click.option("--key", metavar="KEY", help="Query a document of the index; it is not listed.")

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from lshdb import Index
+from lshdb.cli._command import completed
 from lshdb.cli._documents_in import summary
 from lshdb.cli._long_work import TaskProgress
 from lshdb.cli._options import (
@@ -24,7 +25,7 @@ __all__ = ["command"]
 
 @click.command("reindex", cls=Command)
 @index_argument
-@click.argument("path", metavar="NEW")
+@click.argument("path", metavar="NEW", shell_complete=completed("dir"))
 @workers_option
 @creation_options
 def command(index_path: str, path: str, *, workers: int | None, **options: Any) -> None:

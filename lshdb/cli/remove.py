@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import click
 
 from lshdb import Index
-from lshdb.cli._options import Command, index_argument, lock_option
-from lshdb.cli._output import note
+from lshdb.cli._command import Command, completed
+from lshdb.cli._options import lock_option
+from lshdb.cli._output import complain, note
 from lshdb.documents import MAX_KEY_BYTES
 
 __all__ = ["command"]
@@ -20,7 +21,7 @@ _LINE_BYTES = MAX_KEY_BYTES + len("\r\n")
 
 
 @click.command("remove", cls=Command)
-@index_argument
+@click.argument("index_path", metavar="INDEX", shell_complete=completed("dir"))
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 @lock_option
 @click.pass_context
@@ -38,7 +39,7 @@ def command(
     if result.missing:
         shown = ", ".join(map(repr, result.missing[:_MISSING_SHOWN]))
         more = len(result.missing) - _MISSING_SHOWN
-        note(
+        complain(
             f"{len(result.missing):,} of the keys have no document: {shown}"
             + (f" and {more:,} more" if more > 0 else "")
         )

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from lshdb import Tuning, tune
+from lshdb.cli._command import completed
 from lshdb.cli._documents_in import require_metric
 from lshdb.cli._options import (
     READING,
@@ -26,7 +27,7 @@ __all__ = ["command"]
 
 
 @click.command("tune", cls=Command)
-@click.argument("files", metavar="[FILE...]", nargs=-1)
+@click.argument("files", metavar="[FILE...]", nargs=-1, shell_complete=completed("file"))
 @click.option(
     "--far",
     type=float,

@@ -18,7 +18,6 @@ documents; they are held and yielded again before the rest.
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -161,8 +160,13 @@ def read_documents(
             raise InputError(
                 "standard input is closed", hint="name files instead of '-', or pipe something in"
             )
-    note = on_note or logging.getLogger("lshdb").warning
-    return _read_all(sources, fields, on_progress, note, stdin, max_document_bytes)
+    return _read_all(sources, fields, on_progress, on_note or _log, stdin, max_document_bytes)
+
+
+def _log(text: str) -> None:
+    import logging  # takes longer to load than a query does to answer
+
+    logging.getLogger("lshdb").warning(text)
 
 
 def _names(parameter: str, given: str | Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,246 @@
+"""A command of ours: how its arguments are read, and what all commands have in common.
+
+Every command takes ``-q`` and ``-v``; a listing takes ``--json`` for ``--format jsonl``. Every
+command refuses an option that is given twice, unless the option takes several values: click
+silently takes the last, and ``--key-field url --key-field id`` would take other keys than you asked
+for.
+
+Decided: the environment variable ``LSHDB_INDEX`` stands for INDEX where INDEX is left out, and a
+command line that names an index never means another one. So the first argument is INDEX if there
+are enough arguments for that and it is an index, or is called ``*.lshdb``. Where other arguments
+may be one or several, a first argument that is no input either is refused instead of guessed at.
+``remove`` and commands with two indexes do not look at the variable.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from lshdb.cli._output import be_quiet, note
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+__all__ = ["Command", "completed", "index_argument", "section", "shared_options"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_VARIABLE = "LSHDB_INDEX"
+_SUFFIX = ".lshdb"
+_SECTION = "lshdb_section"
+
+
+class Command(click.Command):
+    """A command with the options that all have, and sections in its help."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += shared_options()
+
+    def make_parser(self, ctx: click.Context) -> Any:  # click's class for it has had two names
+        parser: Any = super().make_parser(ctx)
+        parse = parser.parse_args
+
+        def parse_once(args: list[str]) -> Any:
+            found = parse([*args])
+            index = self._left_out(ctx, found)
+            if index is not None:
+                found = parse([index, *args])
+            _refuse_repeated(ctx, found[-1])
+            _json_as_format(ctx, found[0])
+            return found
+
+        parser.parse_args = parse_once
+        return parser
+
+    def _left_out(self, ctx: click.Context, found: Any) -> str | None:
+        """Return the index of ``LSHDB_INDEX`` if the arguments leave INDEX out."""
+        index = os.environ.get(_VARIABLE)
+        arguments = [param for param in self.params if isinstance(param, click.Argument)]
+        if not index or not arguments or not isinstance(arguments[0], _IndexArgument):
+            return None
+        values, extra, _ = found
+        given = [*_flat([values.get(str(one.name)) for one in arguments]), *extra]
+        if _is_index_named(given, arguments[1:], ctx):
+            return None
+        return os.path.join(".", index) if index.startswith("-") else index
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, those of a section together."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None and not isinstance(param, click.Argument):
+                sections.setdefault(getattr(param, _SECTION, ""), []).append(record)
+        own = sections.pop("", [])
+        makes_index = "New index" in sections
+        sections["Conduct" if makes_index else "Options"] = own
+        order = ["Options", "Input", "New index", "Conduct"]
+        for title in sorted(sections, key=order.index):
+            with formatter.section(title):
+                formatter.write_dl(sections[title])
+
+
+class _IndexArgument(click.Argument):
+    """INDEX, for which ``LSHDB_INDEX`` may stand."""
+
+
+def index_argument(function: Function) -> Function:
+    """Add the argument INDEX."""
+    return click.argument(
+        "index_path", metavar="INDEX", cls=_IndexArgument, shell_complete=completed("dir")
+    )(function)
+
+
+def completed(kind: str) -> Callable[..., list[CompletionItem]]:
+    """Return how the shell completes an argument: by the names of files, or of folders."""
+
+    def complete(
+        _ctx: click.Context, _param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(incomplete, type=kind)]
+
+    return complete
+
+
+def section(title: str) -> Callable[[Callable[[Function], Function]], Callable[[Any], Any]]:
+    """Return a decorator for decorators: the options that they add stand under this title."""
+
+    def wrap(decorate: Callable[[Function], Function]) -> Callable[[Any], Any]:
+        def decorated(function: Any) -> Any:
+            before = len(getattr(function, "__click_params__", ()))
+            function = decorate(function)
+            for param in function.__click_params__[before:]:
+                setattr(param, _SECTION, title)
+            return function
+
+        decorated.__doc__ = decorate.__doc__
+        return decorated
+
+    return wrap
+
+
+def shared_options() -> list[click.Option]:
+    """Return the options that all commands have, and the group of them."""
+    return [
+        click.Option(
+            ["-q", "--quiet"],
+            is_flag=True,
+            expose_value=False,
+            callback=_be_quiet,
+            help="Write no notes and no progress to standard error, only errors and rejections.",
+        ),
+        click.Option(
+            ["-v", "--verbose"],
+            is_flag=True,
+            expose_value=False,
+            callback=_be_verbose,
+            help="Write the library's log to standard error.",
+        ),
+    ]
+
+
+def _is_index_named(
+    given: Sequence[str], others: Sequence[click.Argument], ctx: click.Context
+) -> bool:
+    """Return whether the first argument is INDEX."""
+    least = sum(one.required for one in others)
+    most = sum(math.inf if one.nargs < 0 else one.nargs for one in others)
+    if len(given) > most:
+        return True
+    if not given:
+        return False
+    first = given[0]
+    if first.endswith(_SUFFIX) or os.path.exists(os.path.join(first, "index.toml")):
+        return True
+    if len(given) <= least:
+        return False
+    if any(one.nargs < 0 for one in others) and not _is_input(first):
+        raise click.UsageError(
+            f"{first} is neither an index nor there as a file, and {_VARIABLE} is set, so it is "
+            f"unclear what it stands for: name an index that is there, or *{_SUFFIX}, or unset "
+            f"{_VARIABLE}",
+            ctx,
+        )
+    return math.isinf(most) and _is_empty_folder(first)  # to make an index in
+
+
+def _is_input(path: str) -> bool:
+    return path == "-" or os.path.lexists(path) or "://" in path or any(c in path for c in "*?[")
+
+
+def _is_empty_folder(path: str) -> bool:
+    return os.path.isdir(path) and not os.listdir(path)
+
+
+def _flat(values: Sequence[Any]) -> list[str]:
+    """Return the strings among values and tuples of values; click has marks for absent ones."""
+    found: list[str] = []
+    for value in values:
+        several = value if isinstance(value, tuple | list) else (value,)
+        found += [one for one in several if isinstance(one, str)]
+    return found
+
+
+def _refuse_repeated(ctx: click.Context, order: list[click.Parameter]) -> None:
+    """Raise UsageError if an option with one value was given two; a flag may come twice.
+
+    Parameters
+    ----------
+    order : list of click.Parameter
+        The parameters given, each as often as it was given.
+    """
+    for param, count in Counter(order).items():
+        if not isinstance(param, click.Option) or count == 1:
+            continue
+        if not (param.multiple or param.count or param.is_flag):
+            name = max(param.opts, key=len)
+            raise click.UsageError(f"{name} is given {count} times, and takes one value", ctx)
+
+
+def _json_as_format(ctx: click.Context, values: dict[str, Any]) -> None:
+    """Turn ``--json`` into ``--format jsonl``."""
+    if values.pop("as_json", False) is not True:
+        return
+    if values.get("output_format", "jsonl") != "jsonl":
+        raise click.UsageError("--json is --format jsonl; give one of the two", ctx)
+    values["output_format"] = "jsonl"
+
+
+# What the shared options do
+
+
+def _be_quiet(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        be_quiet(ctx)
+
+
+def _be_verbose(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
+    if not wanted:
+        return
+    import logging
+
+    class Notes(logging.Handler):
+        """Log records as notes."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            note(f"log: {record.getMessage()}")
+
+    logger, handler = logging.getLogger("lshdb"), Notes()
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+
+    def end() -> None:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+    ctx.call_on_close(end)
