@@ -1,0 +1,206 @@
+"""Browse an index in Datasette: a page for each document, ``text(doc_id)``, the guide's queries.
+
+    pip install 'lshdb[datasette]'
+    datasette news.lshdb/index.db
+
+Datasette finds this module by its entry point and calls the hooks. They do nothing for a database
+that is not of an index. Nothing is written: Datasette opens files read-only, and similar documents
+and clusters are those that ``lshdb clusters`` stored.
+
+The queries are those of docs/guides/sql.md, read from the page itself. A key in them becomes a
+parameter.
+"""
+
+from __future__ import annotations
+
+import re
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import markupsafe
+from datasette import NotFound, Response, hookimpl
+from datasette.utils import tilde_decode, tilde_encode
+
+import lshdb
+from lshdb.storage.dialects.sqlite.text_function import register_text
+
+if TYPE_CHECKING:
+    import sqlite3
+
+__all__ = ["canned_queries", "prepare_connection", "register_routes", "render_cell"]
+
+_OWN = ("document", "content", "state", "edge_state", "neighbor", "cluster", "document_field")
+_KEYS = frozenset({"key", "neighbor", "older_key", "label"})
+"""Columns that hold the key of a document."""
+_MOST_LISTED = 100
+_MOST_CHARACTERS = 20_000
+_KNOWN: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+"""Whether a database is of an index, once it has been asked for."""
+_QUERY = re.compile(
+    r"^([^\n]+(?:\n[^\n]+)*?):\n\n<!-- sql: (\w+) -->\n```sql\n(.+?)\n```", re.MULTILINE | re.DOTALL
+)
+_NAMES_IN = f"SELECT count(*) FROM sqlite_master WHERE name IN ({', '.join('?' * len(_OWN))})"
+
+_DOCUMENT = (
+    "SELECT document.doc_id, key, n_chars, n_shingles, source, batch_id, added_at, last_seen_at, "
+    "substr(text(doc_id), 1, ?) AS body, signature_id FROM document WHERE key = ?"
+)
+_FIELDS = "SELECT name, value FROM document_field WHERE doc_id = ?"
+_SIMILAR = (
+    "SELECT neighbor, similarity, method, distance FROM neighbor WHERE key = ? "
+    "ORDER BY similarity DESC, neighbor LIMIT ?"
+)
+_LABEL = "SELECT label FROM cluster WHERE key = ?"
+_MEMBERS = "SELECT key FROM cluster WHERE label = ? ORDER BY doc_id LIMIT ?"
+_UPDATED = "SELECT updated_at FROM edge_state"
+
+_PAGE = """{% extends "base.html" %}
+{% block title %}{{ document.key }}{% endblock %}
+{% macro link(key) %}<a href="{{ page }}?{{ {"key": key}|urlencode }}">{{ key }}</a>{% endmacro %}
+{% block content %}
+<h1>{{ document.key }}</h1>
+<p><a href="{{ urls.database(database) }}">{{ database }}</a></p>
+<table class="rows-and-columns">
+{% for name, value in facts %}<tr><th>{{ name }}</th><td>{{ value }}</td></tr>
+{% endfor %}</table>
+<h2>Text</h2>
+{% if document.body is none %}<p>No text is stored.</p>
+{% else %}<pre style="white-space: pre-wrap">{{ document.body }}</pre>
+{% if cut %}<p>The first {{ "{:,}".format(cut) }} of {{ "{:,}".format(document.n_chars) }} \
+characters.</p>{% endif %}{% endif %}
+<h2>Similar documents</h2>
+{% if not updated_at %}<p>None are stored yet: run <code>lshdb clusters</code> on the index.</p>
+{% elif not similar %}<p>None, as of {{ updated_at }}.</p>
+{% else %}<p>As of {{ updated_at }}.</p>
+<table class="rows-and-columns"><tr><th>key</th><th>{{ measure }}</th><th>method</th></tr>
+{% for one in similar[:most] %}<tr><td>{{ link(one.neighbor) }}</td>
+<td>{{ "%.6g"|format(one[measure]) }}</td><td>{{ one.method }}</td></tr>
+{% endfor %}</table>
+{% if similar|length > most %}<p>The first {{ most }}.</p>{% endif %}{% endif %}
+<h2>Cluster</h2>
+{% if not members %}<p>In no cluster.</p>
+{% else %}<ul>{% for one in members[:most] %}<li>{{ link(one.key) }}</li>{% endfor %}</ul>
+{% if members|length > most %}<p>The first {{ most }}.</p>{% endif %}{% endif %}
+{% endblock %}
+"""
+
+
+@hookimpl
+def prepare_connection(conn: sqlite3.Connection) -> None:
+    """Give each connection to an index the function ``text``."""
+    (found,) = conn.execute(_NAMES_IN, _OWN).fetchone()
+    if found == len(_OWN):
+        register_text(conn)
+
+
+@hookimpl
+def canned_queries(datasette: Any, database: str) -> Any:
+    """Return the queries of the guide, for an index."""
+
+    async def found() -> dict[str, dict[str, str]]:
+        return _queries() if await _is_index(datasette.get_database(database)) else {}
+
+    return found
+
+
+@hookimpl
+def register_routes() -> list[tuple[str, Any]]:
+    """Return the address of the page of a document."""
+    return [(r"^/-/lshdb/(?P<database>[^/]+)$", show_document)]
+
+
+@hookimpl
+def render_cell(value: object, column: str, database: str, datasette: Any) -> Any:
+    """Return a key as a link to the page of its document."""
+
+    async def link() -> Any:
+        if not await _is_index(datasette.get_database(database)):
+            return None
+        address = datasette.urls.path(_address(database, str(value)))
+        return markupsafe.Markup('<a href="{}">{}</a>').format(address, value)
+
+    return link if column in _KEYS and isinstance(value, str) and value else None
+
+
+async def show_document(request: Any, datasette: Any) -> Any:
+    """Return the page of the document whose key is in the query string."""
+    name = tilde_decode(request.url_vars["database"])
+    try:
+        database = datasette.get_database(name)
+    except KeyError:
+        raise NotFound(f"there is no database {name}") from None
+    if not await _is_index(database):
+        raise NotFound(f"the database {name} is not of an index")
+    for table in ("document", "content", "neighbor", "cluster"):
+        await datasette.ensure_permissions(
+            request.actor,
+            [("view-table", (name, table)), ("view-database", name), "view-instance"],
+        )
+    key = request.args.get("key") or ""
+    document = (await database.execute(_DOCUMENT, [_MOST_CHARACTERS, key])).first()
+    if document is None:
+        raise NotFound(f"there is no document with the key {key!r} in {name}")
+    context = await _context(database, document)
+    template = datasette.jinja_env.from_string(_PAGE)
+    page = datasette.urls.path(_address(name))
+    return Response.html(
+        await datasette.render_template(
+            template, {**context, "database": name, "page": page}, request=request
+        )
+    )
+
+
+async def _context(database: Any, document: Any) -> dict[str, Any]:
+    """Return what the page of a document shows."""
+
+    async def rows(statement: str, *parameters: object) -> list[Any]:
+        return list(await database.execute(statement, list(parameters)))
+
+    key, n_chars = document["key"], document["n_chars"]
+    fields = await rows(_FIELDS, document["doc_id"])
+    facts = [(name, document[name]) for name in document.keys() if name not in {"key", "body"}]  # noqa: SIM118
+    similar = await rows(_SIMILAR, key, _MOST_LISTED + 1)
+    label = await rows(_LABEL, key)
+    updated = await rows(_UPDATED)
+    has_distance = bool(similar) and similar[0]["distance"] is not None
+    return {
+        "document": document,
+        "facts": [*facts, *((row["name"], row["value"]) for row in fields)],
+        "cut": _MOST_CHARACTERS if n_chars > _MOST_CHARACTERS else 0,
+        "similar": similar,
+        "measure": "distance" if has_distance else "similarity",
+        "members": await rows(_MEMBERS, label[0][0], _MOST_LISTED + 1) if label else [],
+        "updated_at": updated[0][0] if updated else None,
+        "most": _MOST_LISTED,
+    }
+
+
+async def _is_index(database: Any) -> bool:
+    if database not in _KNOWN:
+        (found,) = (await database.execute(_NAMES_IN, list(_OWN))).first()
+        _KNOWN[database] = found == len(_OWN)
+    return _KNOWN[database]
+
+
+def _address(database: str, key: str | None = None) -> str:
+    query = "" if key is None else "?" + urlencode({"key": key})
+    return f"/-/lshdb/{tilde_encode(database)}{query}"
+
+
+def _queries() -> dict[str, dict[str, str]]:
+    """Return the statements of the guide by name, with titles."""
+    package = Path(lshdb.__file__).resolve().parent
+    for folder in (package / "_docs", package.parent / "docs"):
+        page = folder / "guides" / "sql.md"
+        if page.is_file():
+            found = _QUERY.findall(page.read_text(encoding="utf-8"))
+            return {
+                f"lshdb_{name}": {
+                    "sql": sql.rstrip(";").replace("'mon-1'", ":key"),
+                    "title": " ".join(title.split()),
+                }
+                for title, name, sql in found
+            }
+    return {}
