@@ -159,7 +159,10 @@ def command(
             workers=workers,
         )
         if not result.batches:
-            rejected = f", and {result.rejected:,} were rejected" if result.rejected else ""
+            rejected = ""
+            if result.rejected:
+                were = "was" if result.rejected == 1 else "were"
+                rejected = f", and {result.rejected:,} {were} rejected"
             raise InputError(
                 f"no document was accepted{rejected}; the index {index_path} was not made",
                 hint="check the input and the options for reading it: --key-field, --text-field "

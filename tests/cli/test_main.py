@@ -128,7 +128,7 @@ def test_no_index(run: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
     result = run(command[0], tmp_path / "absent.lshdb", *command[1:], code=1)
     assert result.stderr.splitlines() == [
         f"error: there is no index at {tmp_path}/absent.lshdb",
-        f"hint: make one with: lshdb init {tmp_path}/absent.lshdb",
+        f"hint: check the path; lshdb add {tmp_path}/absent.lshdb FILE makes one",
     ]
 
 

@@ -182,7 +182,7 @@ class IndexDirectory:
         if not self.path.exists():
             return IndexNotFoundError(
                 f"there is no index at {self.path}",
-                hint=f"make one with: lshdb init {self.path}",
+                hint=f"check the path; lshdb add {self.path} FILE makes one",
             )
         return IndexNotFoundError(
             f"{self.path} is not an lshdb index: it holds no index.toml",
