@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 import click
 
 from lshdb.arguments import Digits
-from lshdb.cli._command import Command, index_argument, section
-from lshdb.cli._output import FORMATS, note
+from lshdb.cli._command import Command, completed, index_argument, section
+from lshdb.cli._output import FORMATS, note, write_header, write_to
 from lshdb.cli._words import UNIT_NAMES, loss_in_words
 from lshdb.documents import INPUT_FORMATS, MAX_DOCUMENT_BYTES
 from lshdb.params.metrics import DTYPES, METRICS
@@ -35,6 +35,7 @@ __all__ = [
     "creation_options",
     "database_options",
     "document_limit_option",
+    "format_option",
     "given_parameters",
     "index_argument",
     "input_options",
@@ -160,18 +161,62 @@ def given_parameters(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def listing_options(function: Function) -> Function:
-    """Add the options for the output format of a listing."""
-    as_json = click.option(
-        "--json", "as_json", is_flag=True, expose_value=False, help="Short for --format jsonl."
+    """Add the options for the output of a listing."""
+    options = (
+        format_option(
+            "Output format; parquet needs the extra lshdb[parquet]. Values are not escaped: a "
+            "spreadsheet reads a key that begins with = + - or @ as a formula.  [default: what the "
+            "name of --to says; table on a terminal; tsv otherwise]"
+        ),
+        click.option(
+            "--header",
+            is_flag=True,
+            expose_value=False,
+            callback=_header,
+            help="Begin tsv with a line of names.",
+        ),
+        click.option(
+            "--to",
+            metavar="FILE",
+            expose_value=False,
+            callback=_to,
+            shell_complete=completed("file"),
+            help="Write to FILE, which is replaced when all is written.",
+        ),
     )
-    output_format = click.option(
-        "--format",
-        "output_format",
-        type=click.Choice(FORMATS),
-        help="Output format. Values are not escaped: a spreadsheet reads a key that begins with = "
-        "+ - or @ as a formula.  [default: table on a terminal, tsv otherwise]",
-    )
-    return output_format(as_json(function))
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def format_option(text: str) -> Callable[[Function], Function]:
+    """Return the option for an output format, and its short form for JSON Lines."""
+
+    def add(function: Function) -> Function:
+        as_json = click.option(
+            "--json", "as_json", is_flag=True, expose_value=False, help="Short for --format jsonl."
+        )
+        output_format = click.option(
+            "--format", "output_format", type=click.Choice(FORMATS), help=text
+        )
+        return output_format(as_json(function))
+
+    return add
+
+
+def _header(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        write_header(ctx)
+
+
+def _to(ctx: click.Context, _param: click.Parameter, path: str | None) -> None:
+    if path is None:
+        return
+    if path.endswith((".gz", ".zst", ".xz", ".bz2")):
+        raise click.BadParameter(
+            f"{path} would not be compressed: leave out --to and pipe the output into a compressor"
+        )
+    write_to(ctx, path)
 
 
 def conflict_option(function: Function) -> Function:

@@ -3,10 +3,11 @@
 Data goes to standard output as UTF-8 bytes whatever the locale; a table takes the terminal's
 encoding. Notes go to standard error, one line each, without anything that a terminal would act on.
 
-Decided: a listing is a stream in every format, and memory does not grow with its rows. Output is
-written in pieces, at least five times a second while rows come, so that ``| head`` answers at once
-and a million rows are not a million writes. A row ``None`` means that nothing more is ready for
-now: what is buffered is written.
+Decided: a listing is a stream in every format, and memory does not grow with its rows; Parquet is
+written in row groups. With ``--to`` a file gets its name when it is whole. Output is written in
+pieces, at least five times a second while rows come, so that ``| head`` answers at once and a
+million rows are not a million writes. A row ``None`` means that nothing more is ready for now: what
+is buffered is written.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import IO, Any, NamedTuple
 
 import click
 
+from lshdb import LshdbError
 from lshdb.cli._cells import csv_line, harmless, harmless_json, json_line, text_of, tsv_line
 
 __all__ = [
@@ -40,11 +42,17 @@ __all__ = [
     "show_page",
     "table_width",
     "tsv_file",
+    "write_header",
+    "write_to",
 ]
 
-FORMATS = ("table", "tsv", "jsonl", "csv")
+FORMATS = ("table", "tsv", "csv", "jsonl", "json", "parquet")
 
-_QUIET = "lshdb.quiet"
+_QUIET, _HEADER = "lshdb.quiet", "lshdb.header"
+_TO, _FILE = "lshdb.to", "lshdb.file"
+"""What the options of a command line say about its output, in the context of click."""
+_SUFFIXES = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".json": "json"}
+_SUFFIXES |= {".parquet": "parquet", ".txt": "table"}
 _SECONDS = 0.2
 _PIECES = 500
 
@@ -81,8 +89,17 @@ def be_quiet(ctx: click.Context) -> None:
 
 def is_quiet() -> bool:
     """Return whether nobody wants notes and progress."""
-    ctx = click.get_current_context(silent=True)
-    return ctx is not None and _QUIET in ctx.meta
+    return _asked_for(_QUIET) is not None
+
+
+def write_to(ctx: click.Context, path: str) -> None:
+    """Write listings to a file instead of standard output."""
+    ctx.meta[_TO] = path
+
+
+def write_header(ctx: click.Context) -> None:
+    """Begin TSV with a line of names."""
+    ctx.meta[_HEADER] = True
 
 
 def note(text: str) -> None:
@@ -140,29 +157,33 @@ def print_listing(
     """
     output_format = chosen_format(output_format)
     counted = _Counted(rows)
-    if output_format == "table":
-        from lshdb.cli._table import draw_table
+    with _to_file():
+        if output_format == "table":
+            from lshdb.cli._table import draw_table
 
-        pieces = draw_table(
-            columns, counted, width=table_width(), bold=_is_bold(), encoding=_encoding()
-        )
-        _write_all(_encoded(pieces, _encoding()))
-        if not counted.n and empty:
-            note(empty)
-        elif counted.n and count:
-            flush_output()
-            note(f"{counted.n:,} {count[counted.n > 1]}")
-    elif output_format == "jsonl":
-        _write_all(_jsonl([column.name for column in columns], counted))
-    else:
-        _write_all(_encoded(_delimited(columns, counted, output_format), "utf-8"))
+            pieces = draw_table(
+                columns, counted, width=table_width(), bold=_is_bold(), encoding=_encoding()
+            )
+            _write_all(_encoded(pieces, _encoding()))
+        elif output_format in ("jsonl", "json"):
+            names = [column.name for column in columns]
+            lines = _jsonl(names, counted)
+            _write_all(lines if output_format == "jsonl" else _array(lines))
+        elif output_format == "parquet":
+            _write_parquet(columns, counted)
+        else:
+            _write_all(_encoded(_delimited(columns, counted, output_format), "utf-8"))
+    if not counted.n and empty and output_format == "table":
+        note(empty)
+    elif counted.n and count and output_format == "table":
+        note(f"{counted.n:,} {count[counted.n > 1]}")
     return counted.n
 
 
 def print_record(
     fields: Mapping[str, Any], output_format: str | None, *, shown: Mapping[str, str] | None = None
 ) -> None:
-    """Write one record: two columns of names and values, or one object in JSON Lines.
+    """Write one record: two columns of names and values, an object in JSON, a row in Parquet.
 
     Parameters
     ----------
@@ -174,14 +195,19 @@ def print_record(
         What a table shows instead of a value. Line feeds are kept; an empty text hides the field.
     """
     output_format = chosen_format(output_format)
-    if output_format == "jsonl":
-        _write_all(_jsonl(list(fields), [list(fields.values())]))
+    if output_format in ("jsonl", "json"):
+        with _to_file():
+            _write_all(_jsonl(list(fields), [list(fields.values())]))
     elif output_format == "table":
         from lshdb.cli._table import draw_record
 
         texts = {name: text_of(value) for name, value in fields.items()} | dict(shown or {})
         lines = draw_record({name: text for name, text in texts.items() if text}, table_width())
-        _write_all(_encoded((line + "\n" for line in lines), _encoding()))
+        with _to_file():
+            _write_all(_encoded((line + "\n" for line in lines), _encoding()))
+    elif output_format == "parquet":
+        columns = [Column(name, "auto") for name in fields]
+        print_listing(columns, [list(fields.values())], output_format)
     else:
         rows = (
             (name, item)
@@ -229,9 +255,15 @@ def tsv_file(path: str) -> Iterator[Callable[[Rows], None]]:
 
 
 def chosen_format(asked: str | None) -> str:
-    """Return the format asked for; by default, a table on a terminal and TSV elsewhere."""
+    """Return the format asked for.
+
+    By default, what the name of ``--to`` says, a table on a terminal, and TSV elsewhere.
+    """
     if asked is not None:
         return asked
+    path = _asked_for(_TO)
+    if path is not None:
+        return _SUFFIXES.get(os.path.splitext(path)[1].lower(), "tsv")
     return "table" if is_terminal(sys.stdout) else "tsv"
 
 
@@ -246,9 +278,9 @@ def table_width() -> int | None:
     The environment variable ``COLUMNS`` overrides both.
     """
     columns = os.environ.get("COLUMNS", "")
-    if columns.isdecimal() and int(columns) > 0:
+    if _asked_for(_TO) is None and columns.isdecimal() and int(columns) > 0:
         return int(columns)
-    if not is_terminal(sys.stdout):
+    if not _is_on_terminal():
         return None
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
@@ -292,9 +324,9 @@ def _delimited(columns: Sequence[Column], rows: Rows, output_format: str) -> Ite
     line = tsv_line if output_format == "tsv" else csv_line
     decimals = [6 if column.kind == "similarity" else None for column in columns]
     # A terminal must not act on what is in a cell; a program must get it unchanged.
-    safe = harmless if is_terminal(sys.stdout) else str
-    if output_format == "csv":
-        yield csv_line([column.name for column in columns]) + "\n"
+    safe = harmless if _is_on_terminal() else str
+    if output_format == "csv" or _asked_for(_HEADER):
+        yield line([column.name for column in columns]) + "\n"
     for row in rows:
         if row is None:
             yield None
@@ -303,13 +335,42 @@ def _delimited(columns: Sequence[Column], rows: Rows, output_format: str) -> Ite
 
 
 def _jsonl(names: Sequence[str], rows: Rows) -> Iterator[bytes | None]:
-    on_terminal = is_terminal(sys.stdout)
+    on_terminal = _is_on_terminal()
     for row in rows:
         if row is None:
             yield None
             continue
         line = json_line(names, row)
         yield (harmless_json(line.decode()).encode() if on_terminal else line) + b"\n"
+
+
+def _array(lines: Iterable[bytes | None]) -> Iterator[bytes | None]:
+    """Put lines of JSON into one array, an item a line."""
+    before = b"[\n"
+    for line in lines:
+        if line is None:
+            yield None
+        else:
+            yield before + line.rstrip(b"\n")
+            before = b",\n"
+    yield b"[]\n" if before == b"[\n" else b"\n]\n"
+
+
+def _write_parquet(columns: Sequence[Column], rows: Rows) -> None:
+    if _is_on_terminal():
+        raise click.UsageError(
+            "Parquet is nothing for a terminal: give --to FILE, or redirect the output",
+            click.get_current_context(silent=True),
+        )
+    try:
+        from lshdb.cli._parquet import write_parquet
+    except ImportError as error:
+        raise LshdbError(
+            f"Parquet needs the package pyarrow: {error}",
+            hint="pip install 'lshdb[parquet]', or give another --format",
+        ) from error
+    write_parquet(columns, rows, _write)
+    flush_output()
 
 
 def _encoded(pieces: Iterable[str | None], encoding: str) -> Iterator[bytes | None]:
@@ -333,6 +394,10 @@ def _write_all(pieces: Iterable[bytes | None]) -> None:
 
 
 def _write(data: bytes) -> None:
+    file = _asked_for(_FILE)
+    if file is not None:
+        file.write(data)
+        return
     if sys.stdout is None:
         raise OSError("standard output is closed")
     if data:
@@ -340,11 +405,54 @@ def _write(data: bytes) -> None:
         sys.stdout.buffer.write(data)
 
 
+@contextlib.contextmanager
+def _to_file() -> Iterator[None]:
+    """Write to the file of ``--to``, if there is one; it gets its name when it is whole."""
+    path = _asked_for(_TO)
+    if path is None:
+        yield
+        return
+    meta = click.get_current_context().meta
+    path = os.path.realpath(path)
+    is_device = os.path.exists(path) and not os.path.isfile(path)
+    part = path if is_device else f"{path}.part-{os.getpid()}"
+    try:
+        with open(part, "wb") as file:
+            meta[_FILE] = file
+            yield
+            if not is_device:
+                file.flush()
+                os.fsync(file.fileno())
+        if not is_device:
+            os.replace(part, path)
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename == part:
+            error.filename = path
+        if not is_device:
+            with contextlib.suppress(OSError):
+                os.remove(part)
+        raise
+    finally:
+        meta.pop(_FILE, None)
+
+
+def _asked_for(name: str) -> Any:
+    """Return what the command line says about its output under this name, or None."""
+    ctx = click.get_current_context(silent=True)
+    return None if ctx is None else ctx.meta.get(name)
+
+
+def _is_on_terminal() -> bool:
+    return _asked_for(_TO) is None and is_terminal(sys.stdout)
+
+
 def _encoding() -> str:
+    if _asked_for(_TO) is not None:
+        return "utf-8"
     return getattr(sys.stdout, "encoding", None) or "utf-8"
 
 
 def _is_bold() -> bool:
     """Return whether the output understands bold type and nobody asked for plain text."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb"
-    return is_terminal(sys.stdout) and not plain
+    return _is_on_terminal() and not plain

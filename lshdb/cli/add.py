@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from lshdb import Document, InputError, Rejected, read_documents
+from lshdb import AddResult, Document, InputError, Rejected, read_documents
 from lshdb.arguments import OnConflict
 from lshdb.cli._cells import harmless
 from lshdb.cli._command import completed
@@ -34,6 +34,7 @@ from lshdb.cli._options import (
     Command,
     conflict_option,
     creation_options,
+    format_option,
     given_parameters,
     index_argument,
     input_options,
@@ -41,7 +42,7 @@ from lshdb.cli._options import (
     lock_option,
     workers_option,
 )
-from lshdb.cli._output import is_terminal, note
+from lshdb.cli._output import is_terminal, note, print_record
 from lshdb.cli._rejections import rejects_file, rejects_option
 from lshdb.documents import Peek, peek_documents
 from lshdb.params.metrics import METRICS
@@ -75,6 +76,9 @@ _SOURCE_WIDTH = 200
 @workers_option
 @lock_option
 @creation_options
+@format_option(
+    "Write the summary to standard output in this format.  [default: a line on standard error]"
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -89,6 +93,7 @@ def command(
     night: str,
     workers: int | None,
     lock_timeout: float,
+    output_format: str | None,
     **options: Any,
 ) -> None:
     """Add documents to INDEX; make it if it does not exist.
@@ -169,9 +174,17 @@ def command(
                 "and --row-keys for records (lshdb guide input); lshdb init makes an empty index",
             )
         note_resumed(index, result)
-    note(summary(result))
+    if output_format is None:
+        note(summary(result))
+    else:
+        print_record(_fields(result), output_format)
     if result.rejected:
         ctx.exit(REJECTED)
+
+
+def _fields(result: AddResult) -> dict[str, Any]:
+    names = ("added", "replaced", "unchanged", "copies", "resumed", "rejected", "seconds")
+    return {name: getattr(result, name) for name in names} | {"batches": tuple(result.batches)}
 
 
 def _seen(peek: Peek, *, is_dim_given: bool) -> dict[str, Any]:

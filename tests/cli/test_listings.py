@@ -8,10 +8,12 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from lshdb import Index
-from tests.cli.conftest import BASE, NEAR_SIMILARITY, Run
+from lshdb.cli import _parquet
+from tests.cli.conftest import BASE, DOCUMENTS, NEAR_SIMILARITY, Run, jsonl
 
 ODD = 'tab\there\nline\\back\r\x1b[31mred\x9b\u202e"quote",comma'
 
@@ -167,7 +169,7 @@ def test_batches(run: Run, index_path: Path) -> None:
     assert {name: batch[name] for name in expected} == expected
     tsv = run("batches", index_path).stdout.rstrip("\n").split("\t")
     assert batch["has_ended"] is True
-    assert tsv == [str(value) for value in list(batch.values())[:-1]] + ["true"]
+    assert tsv == [str(value).lower() for value in batch.values()]
     table = run("batches", index_path, "--format", "table").stdout
     assert "same" in table and "documents" in table
 
@@ -176,3 +178,117 @@ def test_batches_of_a_new_index(run: Run, tmp_path: Path) -> None:
     run("init", tmp_path / "a.lshdb")
     result = run("batches", tmp_path / "a.lshdb", "--format", "table")
     assert (result.stdout, result.stderr) == ("", "nothing was added yet\n")
+
+
+# JSON, Parquet, files
+
+
+@pytest.mark.fast
+def test_json_is_one_array(run: Run, index_path: Path) -> None:
+    lines = run("pairs", index_path, "--format", "jsonl").stdout.splitlines()
+    found = json.loads(run("pairs", index_path, "--format", "json").stdout)
+    assert found == [json.loads(line) for line in lines] and len(found) == 3
+    nothing = run("query", index_path, "--text", "nothing like it", "--format", "json")
+    assert json.loads(nothing.stdout) == []
+    assert json.loads(run("stats", index_path, "--format", "json").stdout)["documents"] == 4
+
+
+def test_tsv_has_a_header_on_request(run: Run, index_path: Path) -> None:
+    plain = run("pairs", index_path, "--format", "tsv").stdout
+    with_names = run("pairs", index_path, "--format", "tsv", "--header").stdout
+    assert with_names == "key1\tkey2\tsimilarity\tmethod\n" + plain
+    assert "key1" not in plain
+
+
+def test_parquet_has_types_and_row_groups(
+    run: Run, index_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_parquet, "_ROWS", 2)
+    rows = [json.loads(line) for line in run("pairs", index_path, "--json").stdout.splitlines()]
+    run("pairs", index_path, "--to", tmp_path / "pairs.parquet")
+    file = pq.ParquetFile(tmp_path / "pairs.parquet")
+    assert file.num_row_groups == 2 and file.read().to_pylist() == rows
+    assert [str(field.type) for field in file.schema_arrow] == [
+        "string", "string", "double", "string",
+    ]  # fmt: skip
+    piped = run("pairs", index_path, "--format", "parquet").stdout_bytes
+    assert pq.read_table(io.BytesIO(piped)).to_pylist() == rows
+
+
+def test_parquet_of_a_select(run: Run, index_path: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    run("sql", index_path, "SELECT doc_id, key, 0.5 AS x, NULL AS y FROM document", "--to", path)
+    table = pq.read_table(path)
+    assert [str(field.type) for field in table.schema] == ["int64", "string", "double", "string"]
+    assert table.num_rows == 4
+    run("sql", index_path, "SELECT key FROM document WHERE false", "--to", path)
+    assert pq.read_table(path).num_rows == 0
+
+
+def test_parquet_whose_types_change(
+    run: Run, index_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_parquet, "_ROWS", 1)
+    select = "SELECT 1 AS a UNION ALL SELECT 'b'"
+    refused = run("sql", index_path, select, "--to", tmp_path / "a.parquet", code=1)
+    assert "the column a began with values of type int64" in refused.stderr
+    assert "CAST" in refused.stderr
+    piped = run("sql", index_path, select, "--format", "parquet", code=1).stdout_bytes
+    with pytest.raises(Exception, match=r"Parquet|magic"):
+        pq.read_table(io.BytesIO(piped))
+    assert [path.name for path in tmp_path.iterdir()] == ["news.lshdb"]
+
+
+def test_parquet_is_not_for_a_terminal(
+    on_terminal: Callable[..., tuple[int, str]], index_path: Path
+) -> None:
+    code, shown = on_terminal("pairs", index_path, "--format", "parquet")
+    assert code == 2 and "--to FILE" in shown
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.json", "a.txt", "a"])
+def test_a_file_has_the_format_of_its_name(
+    run: Run, index_path: Path, tmp_path: Path, name: str
+) -> None:
+    form = {"a.txt": "table", "a": "tsv"}.get(name, name.partition(".")[2])
+    done = run("pairs", index_path, "--to", tmp_path / name)
+    assert done.stdout == ""
+    assert (tmp_path / name).read_text() == run("pairs", index_path, "--format", form).stdout
+    run("pairs", index_path, "--to", tmp_path / name, "--format", "csv")
+    assert (tmp_path / name).read_text().startswith("key1,key2,")
+
+
+def test_a_file_is_replaced_when_all_is_written(
+    run: Run, index_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "out.csv"
+    path.write_text("old")
+    refused = run("sql", index_path, "SELECT nothing", "--to", path, code=1)
+    assert refused.stderr.startswith("error: ") and path.read_text() == "old"
+
+    def fail(*_: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("lshdb.cli._output.csv_line", fail)
+    assert "No space left" in run("pairs", index_path, "--to", path, code=1).stderr
+    assert path.read_text() == "old"
+    assert {one.name for one in tmp_path.iterdir()} == {"news.lshdb", "out.csv"}
+
+
+def test_a_file_that_cannot_be_written(run: Run, index_path: Path, tmp_path: Path) -> None:
+    missing = tmp_path / "no" / "a.csv"
+    refused = run("pairs", index_path, "--to", missing, code=1).stderr
+    assert f"{missing}: No such file" in refused
+    assert "compressor" in run("pairs", index_path, "--to", "a.csv.gz", code=2).stderr
+
+
+def test_add_gives_its_summary_as_a_record(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(jsonl(DOCUMENTS))
+    done = run("add", tmp_path / "a.lshdb", tmp_path / "a.jsonl", "--json")
+    record = json.loads(done.stdout)
+    assert record.pop("seconds") > 0
+    assert record == {
+        "added": 4, "replaced": 0, "unchanged": 0, "copies": 1, "resumed": 0, "rejected": 0,
+        "batches": [1],
+    }  # fmt: skip
+    assert "added 4" not in done.stderr
