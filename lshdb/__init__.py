@@ -18,6 +18,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.clusters.listing import Neighbor as Neighbor
     from lshdb.clusters.listing import Neighbors as Neighbors
     from lshdb.clusters.listing import StoredAnswer as StoredAnswer
+    from lshdb.clusters.rewrite_files import RewrittenFile as RewrittenFile
+    from lshdb.clusters.rewrite_files import RewrittenFiles as RewrittenFiles
     from lshdb.documents import Body as Body
     from lshdb.documents import Document as Document
     from lshdb.documents import Rejected as Rejected
@@ -83,6 +85,7 @@ _HOMES = {
     "clusters.deduplication": "Decision Deduplication",
     "clusters.filter": "FilterCounts Survivors",
     "clusters.listing": "Cluster Clusters Neighbor Neighbors StoredAnswer",
+    "clusters.rewrite_files": "RewrittenFile RewrittenFiles",
     "documents": "Body Document Rejected read_documents",
     "errors": (
         "AllRejectedError ConflictError DamageError DatabaseError FormatError IndexChangedError "

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from lshdb.clusters.deduplication import Deduplication
     from lshdb.clusters.filter import Survivors
     from lshdb.clusters.listing import Clusters, Neighbors
+    from lshdb.clusters.rewrite_files import RewrittenFile, RewrittenFiles
     from lshdb.ingest.add import AddResult
     from lshdb.ingest.remove import RemoveResult
     from lshdb.maintain.check.findings import Finding
@@ -988,8 +989,8 @@ class Index:
         ----------
         keep : str
             Which of similar documents to keep: ``first``, ``last``, ``longest``, ``shortest``, or
-            ``field:NAME`` (``field:-NAME``) for the largest (smallest) value of a column of
-            ``document``.
+            ``field:NAME`` (``field:-NAME``) for the largest (smallest) value of a kept
+            field, or of a column of ``document``.
         threshold : float, optional
             Lowest similarity at which a document is dropped; the index's own by default.
         against : bool
@@ -1061,6 +1062,84 @@ class Index:
             against=against, since=since, update=update, lock_timeout=lock_timeout,
             max_document_bytes=max_document_bytes,
         )  # fmt: skip
+
+    def dedup_files(
+        self,
+        paths: Sequence[Path_],
+        output: Path_,
+        *,
+        mark: bool = False,
+        overwrite: bool = False,
+        key_field: str | None = None,
+        row_keys: bool = False,
+        input_format: str = "auto",
+        keep: Keep = "first",
+        threshold: float | None = None,
+        against: bool = False,
+        since: Since = None,
+        update: bool = True,
+        lock_timeout: float = 60.0,
+        max_document_bytes: int = MAX_DOCUMENT_BYTES,
+        needs_documents: bool = True,
+        on_file: Callable[[RewrittenFile], None] | None = None,
+    ) -> RewrittenFiles:
+        """Write files again with only the records that :meth:`dedup` keeps, or with marks on all.
+
+        An output has the format of its input. JSON Lines and CSV are passed through byte for byte,
+        compressed as they came; Parquet keeps its schema, metadata, compression and size of row
+        groups. Files are streamed, and each appears at its place when it is whole. Records without
+        a document of the index are kept.
+
+        Parameters
+        ----------
+        paths : sequence of path-like
+            Files, folders and patterns, as for :func:`lshdb.read_documents`.
+        output : path-like
+            A folder, which is made; or, for one input, a file with its extension. In a folder, an
+            output has its input's path from the deepest folder on that holds all inputs.
+        mark : bool
+            Write all records, each with the fields ``lshdb_keep`` (whether it is kept),
+            ``lshdb_cluster`` (the label of its cluster), ``lshdb_kept_as`` (the key that is kept
+            instead) and ``lshdb_similarity``.
+        overwrite : bool
+            Whether outputs that exist are replaced.
+        key_field : str, optional
+            The field with the key; ``id`` by default.
+        row_keys : bool
+            Whether path and row number are the key, as for :func:`lshdb.read_documents`.
+        input_format : str
+            As for :func:`lshdb.read_documents`: ``auto``, ``jsonl``, ``csv``, ``tsv`` or
+            ``parquet``.
+        keep, threshold, against, since, update, lock_timeout
+            As for :meth:`dedup`; ``field:NAME`` also names a field of the records.
+        max_document_bytes : int
+            The longest line or record to parse. A longer one is passed on in pieces.
+        needs_documents : bool
+            Whether to refuse a file of which no record is in the index.
+        on_file : callable, optional
+            Called with each file when it is at its place.
+
+        Raises
+        ------
+        InputError
+            A file cannot be read to its end, is of another format, or has no record in the index.
+        ParameterError
+            An output is an input, or an option is wrong.
+        LshdbError
+            An output exists. Files that were written before an error stay; no half file does.
+        LockedError, DatabaseError
+        """
+        from lshdb.clusters.rewrite_files import Rewriting, RewrittenFiles
+
+        asked = self._handle.ask(
+            Rewriting, self._handle, paths, output, is_marked=mark, overwrite=overwrite,
+            key_field=key_field, row_keys=row_keys, input_format=input_format, keep=keep,
+            threshold=threshold, against=against, since=since, update=update,
+            lock_timeout=lock_timeout, max_document_bytes=max_document_bytes,
+            needs_documents=needs_documents, on_file=on_file,
+        )  # fmt: skip
+        files = tuple(asked)
+        return RewrittenFiles(files, asked.unchecked, asked.newest_batch, asked.left_out)
 
     def neighbors(
         self,

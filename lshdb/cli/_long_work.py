@@ -29,6 +29,7 @@ from lshdb.cli._rejections import Rejections
 from lshdb.cli.launch import postponed
 
 if TYPE_CHECKING:
+    from lshdb.clusters.rewrite_files import RewrittenFile
     from lshdb.ingest.add import AddResult
 
 __all__ = ["AddProgress", "TaskProgress", "prompt_interrupts"]
@@ -154,6 +155,11 @@ class TaskProgress:
         """Take note of a committed batch."""
         self.result = result
         self.reached(result.documents)
+
+    def wrote(self, file: RewrittenFile) -> None:
+        """Show which file is done."""
+        if self._bar is not None:
+            self._bar.update(self._task, description=f"{self._words}, {file.output} is done")
 
     def reached(self, documents: int) -> None:
         """Show how many documents are done."""

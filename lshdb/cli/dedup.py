@@ -1,15 +1,17 @@
-"""``lshdb dedup``: which documents to keep, or the lines of a file that survive."""
+"""``lshdb dedup``: which documents to keep, or files with only the records that are kept."""
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lshdb import Index, PairCount
 from lshdb.arguments import Only
 from lshdb.cli._errors import REJECTED
-from lshdb.cli._long_work import prompt_interrupts
+from lshdb.cli._long_work import TaskProgress, prompt_interrupts
 from lshdb.cli._options import (
     Command,
     document_limit_option,
@@ -22,6 +24,10 @@ from lshdb.cli._options import (
 from lshdb.cli._output import Column, note, print_bytes, print_listing
 from lshdb.cli._words import measured, note_unfinished
 from lshdb.cli.cursors import advance_option, advancing
+from lshdb.documents import PASSED_FORMATS
+
+if TYPE_CHECKING:
+    from lshdb import Deduplication
 
 __all__ = ["command"]
 
@@ -36,14 +42,26 @@ COLUMNS = (
 
 @click.command("dedup", cls=Command)
 @index_argument
+@click.argument("paths", metavar="[FILE]...", nargs=-1)
+@click.option(
+    "--output",
+    metavar="PATH",
+    help="Write each FILE again in its own format, with only the records of the documents that "
+    "are kept: a folder, or for one FILE a file.",
+)
+@click.option(
+    "--overwrite",
+    is_flag=True,
+    help="With --output: replace files that exist.",
+)
 @click.option(
     "--keep",
     default="first",
     show_default=True,
     metavar="WHICH",
     help="Which of several similar documents to keep: first, last, longest, shortest, or "
-    "field:NAME (field:-NAME) for the largest (smallest) value of a column of the index, or of a "
-    "field of the filtered lines.",
+    "field:NAME (field:-NAME) for the largest (smallest) value of a kept field or a column of the "
+    "index, or of a field of the filtered lines or written records.",
 )
 @click.option(
     "--against",
@@ -68,10 +86,21 @@ COLUMNS = (
 )
 @click.option(
     "--key-field",
-    default="id",
-    show_default=True,
     metavar="NAME",
-    help="With --filter: the field that holds a document's key.",
+    help="With --filter and --output: the field that holds a document's key.  [default: id]",
+)
+@click.option(
+    "--row-keys",
+    is_flag=True,
+    help="With --output: a document's key is its file and row, as add --row-keys gives it.",
+)
+@click.option(
+    "--input",
+    "input_format",
+    type=click.Choice(["auto", *PASSED_FORMATS]),
+    default="auto",
+    show_default=True,
+    help="With --output: the format of the files; auto goes by their names.",
 )
 @document_limit_option
 @linking_options
@@ -81,16 +110,21 @@ def command(
     ctx: click.Context,
     /,
     index_path: str,
+    paths: tuple[str, ...],
     *,
+    output: str | None,
     keep: str,
     against: bool,
     since: int | str | None,
     advance: bool,
     only: Only,
     filtered: str | None,
-    key_field: str,
-    max_document_bytes: int,
     output_format: str | None,
+    overwrite: bool,
+    key_field: str | None,
+    row_keys: bool,
+    input_format: str,
+    max_document_bytes: int,
     **linking: Any,
 ) -> None:
     """Decide for each document of INDEX whether to keep it; if not, name the one it repeats.
@@ -99,15 +133,25 @@ def command(
     form a pair that the index finds, that is, one that shares a bucket and is verified. Where large
     buckets have too many pairs to compare, a note estimates how many remain.
 
-    With --filter, a file without any document of the index is refused and nothing is written. Exit
-    code 5 means that less than one line in a hundred has its document in the index.
+    With --output, each FILE is written again with only the records that are kept, in its own
+    format: JSON Lines, CSV and TSV byte for byte, also .gz or .zst, and Parquet with its schema.
+    FILE may be a folder or a pattern. An output appears when it is whole. Records without a
+    document in INDEX are kept.
+
+    With --filter and --output, a file without any document of the index is refused and nothing is
+    written. Exit code 5 means that less than one record in a hundred has its document in the index.
 
     \b
     lshdb dedup news.lshdb --keep longest --only drop
     lshdb dedup news.lshdb --filter news.jsonl > unique.jsonl
+    lshdb dedup news.lshdb news/*.parquet --output clean/
     """
-    if filtered is not None and (only != "all" or output_format is not None):
-        raise click.UsageError("--filter writes lines unchanged; --only and --format do not apply")
+    passing = {"overwrite": overwrite, "row_keys": row_keys, "input_format": input_format}
+    _check_usage(paths, output, filtered, passing, key_field)
+    if (filtered or output) is not None and (only != "all" or output_format is not None):
+        raise click.UsageError(
+            "--filter and --output write records as they are; --only and --format do not apply"
+        )
     with (
         Index.open(index_path) as index,
         prompt_interrupts(),
@@ -123,45 +167,112 @@ def command(
             "since": since,
             "update": False,
         }
-        if filtered is None:
+        if output is not None:
+            how |= {"key_field": key_field, "max_document_bytes": max_document_bytes, **passing}
+            code = _write(index, paths, output, answered, **how)
+        elif filtered is not None:
+            how |= {"key_field": key_field or "id", "max_document_bytes": max_document_bytes}
+            code = _filter(index, filtered, answered, **how)
+        else:
             found = index.dedup(only=only, **how)
-            rows = (
-                (
-                    one.key,
-                    "keep" if one.keep else "drop",
-                    one.kept_key,
-                    one.similarity,
-                    one.method,
-                )
-                for one in found
-            )
-            print_listing(
-                *measured(index.params, COLUMNS, rows),
-                output_format,
-                empty="no documents",
-                count=("document", "documents"),
-            )
-            _note_unchecked(found.unchecked)
+            _list(index, found, output_format)
             answered(found)
-            return
-        lines = index.filter(
-            filtered, key_field=key_field, max_document_bytes=max_document_bytes, **how
+            code = 0
+    if code:
+        note("less than one record in a hundred has a document in the index: is it the file?")
+        ctx.exit(code)
+
+
+def _check_usage(
+    paths: tuple[str, ...],
+    output: str | None,
+    filtered: str | None,
+    passing: dict[str, Any],
+    key_field: str | None,
+) -> None:
+    """Raise UsageError for arguments that do not go together."""
+    if output is None and paths:
+        raise click.UsageError(
+            f"{paths[0]} is a file to write again, and --output says where; to decide about an "
+            "index alone, name it alone"
         )
-        print_bytes(lines)
-        counts = lines.counts
-        note(f"{counts.kept:,} lines kept, {counts.dropped:,} dropped")
-        if counts.unknown:
-            note(f"{counts.unknown:,} of the kept lines have no document in the index")
-        if counts.too_long:
-            note(
-                f"{counts.too_long:,} of those are longer than --max-document-bytes "
-                f"({max_document_bytes:,}) and were passed on unread"
-            )
-        _note_unchecked(lines.unchecked)
-        answered(lines)
-        if counts.is_doubtful:
-            note("less than one line in a hundred has a document in the index: is it the file?")
-            ctx.exit(REJECTED)
+    if output is not None and not paths:
+        raise click.UsageError("--output writes files again: name them after the index")
+    if output is not None and filtered is not None:
+        raise click.UsageError("give either --filter or --output")
+    if output is None:
+        for name, value in passing.items():
+            if value not in (False, "auto"):
+                option = {"input_format": "input"}.get(name, name).replace("_", "-")
+                raise click.UsageError(f"--{option} is for --output")
+        if filtered is None and key_field is not None:
+            raise click.UsageError("--key-field is for --filter and --output")
+
+
+def _list(index: Index, found: Deduplication, output_format: str | None) -> None:
+    rows = (
+        (one.key, "keep" if one.keep else "drop", one.kept_key, one.similarity, one.method)
+        for one in found
+    )
+    print_listing(
+        *measured(index.params, COLUMNS, rows),
+        output_format,
+        empty="no documents",
+        count=("document", "documents"),
+    )
+    _note_unchecked(found.unchecked)
+
+
+def _filter(
+    index: Index,
+    path: str,
+    answered: Callable[[Any], None],
+    *,
+    max_document_bytes: int,
+    **how: Any,
+) -> int:
+    """Write the lines of a file that are kept; return the exit code."""
+    lines = index.filter(path, max_document_bytes=max_document_bytes, **how)
+    print_bytes(lines)
+    counts = lines.counts
+    note(f"{counts.kept:,} lines kept, {counts.dropped:,} dropped")
+    if counts.unknown:
+        note(f"{counts.unknown:,} of the kept lines have no document in the index")
+    if counts.too_long:
+        note(
+            f"{counts.too_long:,} of those are longer than --max-document-bytes "
+            f"({max_document_bytes:,}) and were passed on unread"
+        )
+    _note_unchecked(lines.unchecked)
+    answered(lines)
+    return REJECTED if counts.is_doubtful else 0
+
+
+def _write(
+    index: Index, paths: tuple[str, ...], output: str, answered: Callable[[Any], None], **how: Any
+) -> int:
+    """Write files again; return the exit code."""
+    begun = time.monotonic()
+    with TaskProgress("writing") as progress:
+        done = index.dedup_files(paths, output, on_file=progress.wrote, **how)
+    n_files = len(done.files)
+    note(
+        f"{done.kept + done.dropped:,} records read, {done.kept:,} kept, {done.dropped:,} dropped; "
+        f"{n_files:,} {'file' if n_files == 1 else 'files'} written to {output} in "
+        f"{time.monotonic() - begun:.1f} s"
+    )
+    if done.left_out:
+        note(f"{done.left_out:,} other files, of other formats, were left out")
+    if done.unknown:
+        note(f"{done.unknown:,} of the kept records have no document in the index")
+    if done.repeated:
+        note(
+            f"{done.repeated:,} records have the key of an earlier record; all records of one key "
+            "are kept or dropped together"
+        )
+    _note_unchecked(done.unchecked)
+    answered(done.newest_batch)
+    return REJECTED if done.is_doubtful else 0
 
 
 def _note_unchecked(unchecked: PairCount | None) -> None:

@@ -16,11 +16,12 @@ sixty bytes each.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 from lshdb.arguments import check_choice
@@ -47,6 +48,8 @@ __all__ = [
     "check_keep",
     "check_new",
     "decide",
+    "field_name",
+    "index_values",
     "new_from",
 ]
 
@@ -133,7 +136,9 @@ class Deduplication(StoredAnswer[Decision]):
         **asked: Any,
     ) -> None:
         check_choice("only", only, ONLY)
-        _field_of(keep, _COLUMNS)
+        check_keep(keep)
+        with store.reading() as snapshot:
+            _stored_values(snapshot, keep)
         check_new(store, against, since)
         self._keep, self._against, self._since, self._only = keep, against, since, only
         super().__init__(store, family, handle, keep=keep, against=against, only=only, **asked)
@@ -144,6 +149,7 @@ class Deduplication(StoredAnswer[Decision]):
         chosen = decide(
             snapshot, family, state,
             threshold=level, keep=self._keep, since=new_from(snapshot, self._against, self._since),
+            values=_stored_values(snapshot, self._keep),
         )  # fmt: skip
         self.unchecked = chosen.unchecked
         yield from decisions(snapshot, chosen, family.params, state.method, only=self._only)
@@ -320,17 +326,13 @@ def _preference(snapshot: Snapshot, keep: str, values: FieldValues | None) -> Ca
         return lambda doc_ids: np.arange(len(doc_ids))
     if keep == "last":
         return lambda doc_ids: np.arange(len(doc_ids))[::-1].copy()
-    name, descending = _field_of(keep, _COLUMNS if values is None else None)
-    if values is None:
-
-        def values(doc_ids: Ids) -> list[object]:
-            return snapshot.values_of(doc_ids, name)
-
+    name, descending = _field_of(keep)
+    values = values or (lambda doc_ids: index_values(snapshot, doc_ids, name))
     return lambda doc_ids: _ranked(values(doc_ids), descending)
 
 
-def _field_of(keep: str, columns: Container[str] | None) -> tuple[str, bool]:
-    """Return the field that ``keep`` names, and its direction; check it against given columns.
+def _field_of(keep: str) -> tuple[str, bool]:
+    """Return the field that ``keep`` names, and its direction.
 
     Raises
     ------
@@ -344,19 +346,61 @@ def _field_of(keep: str, columns: Container[str] | None) -> tuple[str, bool]:
             f"keep is {keep!r}; expected one of {', '.join(KEEPS)}, field:NAME or field:-NAME"
         )
     name = keep.removeprefix("field:")
-    descending, name = not name.startswith("-"), name.removeprefix("-")
-    if columns is not None and name not in columns:
-        raise ParameterError(
-            f"keep is {keep!r}, and documents have no field {name!r}; "
-            f"expected one of {', '.join(_COLUMNS)}",
-            hint="fields of the input are known where a file is filtered",
-        )
-    return name, descending
+    return name.removeprefix("-"), not name.startswith("-")
 
 
 def check_keep(keep: str) -> None:
-    """Raise ParameterError if ``keep`` is unknown; any field of a file is accepted."""
-    _field_of(keep, None)
+    """Raise ParameterError if ``keep`` is unknown; any name of a field is accepted."""
+    _field_of(keep)
+
+
+def field_name(keep: str) -> str | None:
+    """Return the name of the field by which to choose; None if it is no field."""
+    return None if keep in KEEPS else _field_of(keep)[0]
+
+
+def _stored_values(snapshot: Snapshot, keep: str) -> FieldValues | None:
+    """Return values of the field that ``keep`` names, a column or a kept field.
+
+    Raises
+    ------
+    ParameterError
+        There is no such column, and no document that repeats another has such a field.
+    """
+    name = field_name(keep)
+    if name is None:
+        return None
+    if name not in _COLUMNS and not snapshot.has_fields():
+        raise _no_field(keep, name)
+
+    def values(doc_ids: Ids) -> list[object]:
+        found = index_values(snapshot, doc_ids, name)
+        if name not in _COLUMNS and len(found) and all(value is None for value in found):
+            raise _no_field(keep, name)
+        return found
+
+    return values
+
+
+def _no_field(keep: str, name: str) -> ParameterError:
+    return ParameterError(
+        f"keep is {keep!r}, and documents have no field {name!r}; expected a kept field, or one of "
+        f"{', '.join(_COLUMNS)}",
+        hint="fields are kept by add --keep-fields; those of the input are known where a file is "
+        "filtered or written",
+    )
+
+
+def index_values(snapshot: Snapshot, doc_ids: Ids, name: str) -> list[object]:
+    """Return the values of a column or a kept field; None for a document without it."""
+    if name in _COLUMNS:
+        return snapshot.values_of(doc_ids, name)
+    if not snapshot.has_fields():
+        return [None] * len(doc_ids)
+    found = snapshot.fields_of(doc_ids.tolist())
+    return [
+        orjson.loads(found[one]).get(name) if one in found else None for one in doc_ids.tolist()
+    ]
 
 
 def _ranked(found: list[object], descending: bool) -> Ids:

@@ -138,7 +138,7 @@ def test_dedup(run: Run, path: Path, tmp_path: Path) -> None:
     file.write_bytes(b'{"id": "nobody"}\n' * 200 + b'{"id": "a"}\n')
     doubtful = run("dedup", path, "--filter", file, code=5)
     assert doubtful.stdout_bytes == file.read_bytes()
-    assert "less than one line in a hundred" in doubtful.stderr
+    assert "less than one record in a hundred" in doubtful.stderr
 
 
 def test_neighbors(run: Run, path: Path) -> None:
@@ -200,3 +200,49 @@ def test_stats_call_a_bound_a_bound(run: Run, path: Path, monkeypatch: pytest.Mo
     with Index.open(path) as index:
         index.compact()
     assert "at least" not in run("stats", path, "--format", "table").stdout
+
+
+def test_dedup_writes_files_and_says_what_became_of_them(run: Run, tmp_path: Path) -> None:
+    same = "the council voted on monday to close the old bridge over the river"
+    path = tmp_path / "all.csv"
+    path.write_text(f"id,text\na,{same}\nb,{same}\nc,another text\n")
+    index, out = tmp_path / "all.lshdb", tmp_path / "out"
+    run("add", index, path)
+    done = run("dedup", index, path, "--output", out)
+    assert not done.stdout
+    assert done.stderr.startswith("3 records read, 2 kept, 1 dropped; 1 file written to ")
+    assert (out / "all.csv").read_text() == f"id,text\na,{same}\nc,another text\n"
+    assert "all.csv exists already" in run("dedup", index, path, "--output", out, code=1).stderr
+    run("dedup", index, path, "--output", out, "--overwrite")
+    # The same file without most of its documents may not be the intended one.
+    path.write_text("id,text\na,x\n" + "".join(f"n{i},x\n" for i in range(200)))
+    doubtful = run("dedup", index, path, "--output", tmp_path / "x.csv", code=5)
+    assert "200 of the kept records have no document in the index" in doubtful.stderr
+    for wrong in (
+        ["dedup", index, path],
+        ["dedup", index, "--output", out],
+        ["dedup", index, "--overwrite"],
+        ["dedup", index, "--row-keys"],
+        ["dedup", index, "--input", "csv"],
+        ["dedup", index, "--key-field", "id"],
+        ["dedup", index, path, "--output", out, "--filter", path],
+        ["dedup", index, path, "--output", out, "--only", "drop"],
+        ["dedup", index, path, "--output", tmp_path / "x.parquet"],
+        ["dedup", index, path, "--output", tmp_path / "y", "--row-keys", "--key-field", "id"],
+    ):
+        assert "error: " in run(*wrong, code=2).stderr
+
+
+def test_kept_fields_decide_what_is_kept(run: Run, tmp_path: Path) -> None:
+    same = "the council voted on monday to close the old bridge over the river"
+    path = tmp_path / "all.csv"
+    path.write_text(f"id,date,text\na,2026-01-01,{same}\nb,2026-02-01,{same}\nc,,another text\n")
+    index = tmp_path / "all.lshdb"
+    run("add", index, path, "--keep-fields", "date")
+    found = run("dedup", index, "--keep", "field:date", "--only", "drop", "--format", "tsv").stdout
+    assert found.split("\t")[:3] == ["a", "drop", "b"]
+    found = run("dedup", index, "--keep", "field:-date", "--only", "drop", "--format", "tsv").stdout
+    assert found.split("\t")[:3] == ["b", "drop", "a"]
+    for name in ("score", "text_"):
+        wrong = run("dedup", index, "--keep", f"field:{name}", code=2)
+        assert "documents have no field" in wrong.stderr

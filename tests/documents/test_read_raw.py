@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lshdb.documents.formats.jsonl import _pieces, read_raw_lines
+from lshdb.documents.formats.jsonl import read_raw_lines, split_raw_lines
 
 CONTENT = st.lists(st.sampled_from([b"a", b"\n", b"bc", b"\r\n", b"{}", b"x" * 40])).map(b"".join)
 
@@ -19,7 +19,7 @@ CONTENT = st.lists(st.sampled_from([b"a", b"\n", b"bc", b"\r\n", b"{}", b"x" * 4
 @given(content=CONTENT, limit=st.integers(1, 60), step=st.integers(1, 30))
 def test_the_bytes_come_out_whatever_the_cuts(content: bytes, limit: int, step: int) -> None:
     chunks = [content[start : start + step] for start in range(0, len(content), step)]
-    pieces = list(_pieces(iter(chunks), limit))
+    pieces = list(split_raw_lines(iter(chunks), limit))
     assert b"".join(piece.data for piece in pieces) == content
     lines = content.split(b"\n")
     lines = [line + b"\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])

@@ -39,7 +39,7 @@ from lshdb.documents.formats.objects import absent, joined, row_prefix
 from lshdb.documents.io.sources import open_single
 from lshdb.documents.io.streams import OpenFile, TooLong, split_lines
 
-__all__ = ["MAX_COUNT", "read_csv", "read_links", "read_tsv"]
+__all__ = ["MAX_COUNT", "RecordLines", "parse_records", "read_csv", "read_links", "read_tsv"]
 
 _FIELD_LIMIT = 2**31 - 1  # the largest that a C long holds everywhere
 
@@ -70,7 +70,7 @@ def _read_delimited(file: OpenFile, delimiter: str) -> Iterator[Document | Rejec
     name, fields, limit = file.name, file.fields, file.limit
     if csv.field_size_limit() < _FIELD_LIMIT:
         csv.field_size_limit(_FIELD_LIMIT)
-    records = _records(_Feed(split_lines(file.chunks, limit), limit), delimiter)
+    records = parse_records(RecordLines(split_lines(file.chunks, limit), limit), delimiter)
     _, header, reason = next(records, (1, [], "the file is empty, expected a header line"))
     reason = reason or _header_fault(header, fields)
     if reason is not None:
@@ -112,7 +112,7 @@ class _OversizeError(Exception):
     """The record is over the limit; never leaves this module."""
 
 
-class _Feed:
+class RecordLines:
     """Feeds lines to the parser and tracks the record that they belong to."""
 
     def __init__(self, lines: Iterator[bytes | TooLong], limit: int) -> None:
@@ -125,11 +125,12 @@ class _Feed:
         self.fault: str | None = None
 
     def begin_record(self) -> None:
+        """Take note that the next line begins a record."""
         self.start = self.number + 1
         self._size = 0
         self.fault = None
 
-    def __iter__(self) -> _Feed:
+    def __iter__(self) -> RecordLines:
         return self
 
     def __next__(self) -> str:
@@ -163,6 +164,7 @@ class _Feed:
             self._ends_quoted = not _odd_quotes(line)
 
     def oversize(self) -> str:
+        """Return the reason for rejecting a record over the limit."""
         return f"the record has more bytes than the limit of {self._limit:,}{self.extent()}"
 
     def extent(self) -> str:
@@ -175,7 +177,7 @@ def _odd_quotes(line: bytes | TooLong) -> bool:
     return n_quotes % 2 == 1
 
 
-def _records(feed: _Feed, delimiter: str) -> Iterator[tuple[int, list[str], str | None]]:
+def parse_records(feed: RecordLines, delimiter: str) -> Iterator[tuple[int, list[str], str | None]]:
     """Yield the line where each record begins, its cells, and why it cannot be used."""
     rows = csv.reader(feed, delimiter=delimiter, strict=True)
     while True:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 from codecs import BOM_UTF8
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -27,7 +27,14 @@ from lshdb.documents.formats.objects import NoDocumentError, Records
 from lshdb.documents.io.sources import open_single
 from lshdb.documents.io.streams import OpenFile, TooLong, split_lines
 
-__all__ = ["RawLine", "key_of", "read_jsonl", "read_raw_lines"]
+__all__ = [
+    "RawLine",
+    "key_of",
+    "parse_object",
+    "read_jsonl",
+    "read_raw_lines",
+    "split_raw_lines",
+]
 
 
 def read_jsonl(file: OpenFile) -> Iterator[Document | Rejected]:
@@ -112,11 +119,11 @@ def read_raw_lines(path: str | os.PathLike[str], *, limit: int) -> Iterator[RawL
         The path cannot be read to its end; the lines before that point have been yielded.
     """
     with open_single(path, input_format="jsonl") as (_, chunks):
-        for piece in _pieces(chunks, limit):
-            yield piece if not piece.is_whole else piece._replace(record=_object(piece.data))
+        for piece in split_raw_lines(chunks, limit):
+            yield piece if not piece.is_whole else piece._replace(record=parse_object(piece.data))
 
 
-def key_of(record: dict[str, Any] | None, key_field: str) -> str | None:
+def key_of(record: Mapping[str, Any] | None, key_field: str) -> str | None:
     """Return the key that ``read_documents`` would take from an object; None if it has none."""
     key = None if record is None else record.get(key_field)
     if type(key) is int:
@@ -124,7 +131,7 @@ def key_of(record: dict[str, Any] | None, key_field: str) -> str | None:
     return key if isinstance(key, str) else None
 
 
-def _pieces(chunks: Iterator[bytes], limit: int) -> Iterator[RawLine]:
+def split_raw_lines(chunks: Iterator[bytes], limit: int) -> Iterator[RawLine]:
     """Yield lines, and pieces of lines over the limit, without parsing them."""
     held: list[bytes] = []
     size, in_pieces = 0, False
@@ -150,7 +157,8 @@ def _pieces(chunks: Iterator[bytes], limit: int) -> Iterator[RawLine]:
         yield RawLine(b"".join(held), None)
 
 
-def _object(line: bytes) -> dict[str, Any] | None:
+def parse_object(line: bytes) -> dict[str, Any] | None:
+    """Return the object in a line; None if it holds none."""
     try:
         record = orjson.loads(line.removeprefix(BOM_UTF8))
     except orjson.JSONDecodeError:

@@ -1,7 +1,8 @@
 """Read documents from Parquet files, with pyarrow from the extra ``lshdb[parquet]``.
 
 Decided: a file is read in batches of as many rows as fit in 8 MiB, by the sizes that the file
-states. ``columns.py`` says what the columns may hold.
+states. ``columns.py`` says what the columns may hold. This is a module of its own,
+because the registry imports the reader of each format by name.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from lshdb.documents.formats.objects import row_prefix
 from lshdb.documents.formats.rows import side_keys
 from lshdb.documents.io.streams import OpenFile, load_arrow
 
-__all__ = ["read_parquet"]
+__all__ = ["BUFFER_BYTES", "batch_rows", "read_parquet"]
 
 _BATCH_BYTES = 8 * 2**20
 _BATCH_ROWS = 8_192
-_BUFFER_BYTES = 2**20
+BUFFER_BYTES = 2**20
 """The read buffer of a column, in bytes; without it pyarrow reads a whole row group at once."""
 
 
@@ -43,14 +44,14 @@ def read_parquet(file: OpenFile) -> Iterator[Document | Rejected]:
     rows = None
     content = file.in_any_order()
     try:
-        with parquet.ParquetFile(content, pre_buffer=False, buffer_size=_BUFFER_BYTES) as table:
+        with parquet.ParquetFile(content, pre_buffer=False, buffer_size=BUFFER_BYTES) as table:
             rows = ArrowRows(
                 arrow, table.schema_arrow, fields, file.seen, name=file.name,
                 prefix=row_prefix(file), limit=file.limit,
             )  # fmt: skip
             metadata = table.metadata
             beside = None if fields.keys is None else side_keys(fields.keys, metadata.num_rows)
-            size = _batch_rows(metadata)
+            size = batch_rows(metadata)
             batches = table.iter_batches(batch_size=size, columns=rows.columns)
             yield from rows.documents(batches, beside)
     except (arrow.ArrowException, OSError, ValueError, OverflowError) as error:
@@ -59,7 +60,7 @@ def read_parquet(file: OpenFile) -> Iterator[Document | Rejected]:
         raise BrokenSourceError(f"cannot be read as Parquet: {reason}{where}") from error
 
 
-def _batch_rows(metadata: Any) -> int:
+def batch_rows(metadata: Any) -> int:
     """Return the rows per batch, by the largest mean row size of any row group."""
     largest = 1
     for number in range(metadata.num_row_groups):

@@ -25,6 +25,7 @@ __all__ = [
     "FORMATS",
     "HEAD",
     "INPUT_FORMATS",
+    "PASSED_FORMATS",
     "Format",
     "Look",
     "by_name",
@@ -54,6 +55,8 @@ class Format:
     is_gathered : bool
         Whether documents come after the last file, from all files together. Then the reader is a
         context manager, made with the limit, with the methods ``read`` and ``documents``.
+    is_passed : bool
+        Whether ``passthrough.py`` writes its records again.
     """
 
     reads: str
@@ -63,6 +66,7 @@ class Format:
     from_end: bool = False
     needs_arrow: bool = False
     is_gathered: bool = False
+    is_passed: bool = False
 
     def load_reader(self) -> Any:
         """Import the reader."""
@@ -71,19 +75,25 @@ class Format:
 
 
 FORMATS = {
-    "jsonl": Format("jsonl.read_jsonl", (".jsonl", ".ndjson")),
-    "csv": Format("delimited.read_csv", (".csv",)),
-    "tsv": Format("delimited.read_tsv", (".tsv", ".tab")),
+    "jsonl": Format("jsonl.read_jsonl", (".jsonl", ".ndjson"), is_passed=True),
+    "csv": Format("delimited.read_csv", (".csv",), is_passed=True),
+    "tsv": Format("delimited.read_tsv", (".tsv", ".tab"), is_passed=True),
     "text": Format("plaintext.read_plaintext"),
     "urls": Format("hosts.UrlGroups", is_gathered=True),
     "npy": Format("vectors.read_npy", (".npy",), has_rows=True, is_numbered=True),
     "npz": Format("vectors.read_npz", (".npz",), has_rows=True, is_numbered=True, from_end=True),
     "parquet": Format(
-        "parquet.read_parquet", (".parquet",), has_rows=True, from_end=True, needs_arrow=True
+        "parquet.read_parquet",
+        (".parquet",),
+        has_rows=True,
+        from_end=True,
+        needs_arrow=True,
+        is_passed=True,
     ),
 }
 """Every format that documents are read from, by its name as an option."""
 INPUT_FORMATS = ("auto", *FORMATS)
+PASSED_FORMATS = tuple(name for name, one in FORMATS.items() if one.is_passed)
 BY_EXTENSION = {extension: name for name, one in FORMATS.items() for extension in one.extensions}
 
 HEAD = 4096

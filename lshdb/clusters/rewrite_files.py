@@ -1,0 +1,498 @@
+"""Files without the records that are to be dropped, or with a mark on every record.
+
+Each file is read and written as a stream, in the format that it has
+(``documents/formats/passthrough.py``), and appears at its place when it is whole
+(``documents/io/whole_files.py``). Whatever can be refused is refused before the first file is
+written: outputs that exist or are inputs, formats that cannot be written, and files of which no
+record is in the index.
+
+A record without a document in the index stays, because nothing shows that it repeats anything.
+Records with one key have one document, so they stay or go together; those after the first are
+counted.
+
+In a folder, outputs have the paths of their inputs, from the deepest folder on that holds them all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.arrays import distinct
+from lshdb.clusters.deduplication import (
+    Decisions,
+    check_keep,
+    check_new,
+    decide,
+    field_name,
+    index_values,
+    new_from,
+)
+from lshdb.clusters.listing import StoredAnswer, cluster_labels
+from lshdb.documents import check_document_limit
+from lshdb.documents.document import printable
+from lshdb.documents.formats.passthrough import (
+    Mark,
+    Naming,
+    RecordFile,
+    open_records,
+)
+from lshdb.documents.formats.registry import BY_EXTENSION, PASSED_FORMATS
+from lshdb.documents.io.sources import STDIN, Source, find_sources
+from lshdb.documents.io.whole_files import check_target, whole_file
+from lshdb.errors import InputError, LshdbError, ParameterError
+from lshdb.search.handle import Handle
+from lshdb.search.loss import PairCount
+from lshdb.search.since import Since
+from lshdb.signatures.family import Family
+from lshdb.storage.store import Store
+from lshdb.storage.tables.edges import EdgeState
+from lshdb.storage.transactions.diagnosis import callers_function
+from lshdb.storage.transactions.snapshot import Snapshot
+
+__all__ = ["Rewriting", "RewrittenFile", "RewrittenFiles", "find_files"]
+
+_STAYS, _GOES = Mark(True), Mark(False)
+
+
+@dataclass(frozen=True, slots=True)
+class RewrittenFile:
+    """What became of the records of one file.
+
+    Attributes
+    ----------
+    path, output : str
+    kept, dropped : int
+        Records. Of a marked file all are written; these are those that are marked so.
+    unknown : int
+        Kept records without a document in the index.
+    repeated : int
+        Records whose key an earlier record has, of this file or one before it.
+    """
+
+    path: str
+    output: str
+    kept: int
+    dropped: int
+    unknown: int
+    repeated: int
+
+
+@dataclass(frozen=True, slots=True)
+class RewrittenFiles:
+    """What became of the records of several files.
+
+    Attributes
+    ----------
+    files : tuple of RewrittenFile
+        In the order in which they were written.
+    unchecked : PairCount or None
+        As in :class:`~lshdb.clusters.listing.StoredAnswer`.
+    newest_batch : int or None
+        The newest batch that was compared; :meth:`lshdb.Index.advance` sets a cursor to it.
+    left_out : int
+        Files in folders and patterns that are of other formats.
+    """
+
+    files: tuple[RewrittenFile, ...]
+    unchecked: PairCount | None
+    newest_batch: int | None
+    left_out: int
+
+    @property
+    def kept(self) -> int:
+        """Records kept in all files."""
+        return sum(one.kept for one in self.files)
+
+    @property
+    def dropped(self) -> int:
+        """Records dropped in all files."""
+        return sum(one.dropped for one in self.files)
+
+    @property
+    def unknown(self) -> int:
+        """Kept records without a document in the index."""
+        return sum(one.unknown for one in self.files)
+
+    @property
+    def repeated(self) -> int:
+        """Records whose key an earlier record has."""
+        return sum(one.repeated for one in self.files)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether less than one record in a hundred has its document in the index."""
+        return 99 * (self.kept + self.dropped - self.unknown) < self.unknown
+
+
+class Rewriting(StoredAnswer[RewrittenFile]):
+    """Files as they are written, one after another: a step of the iteration writes one."""
+
+    def __init__(
+        self,
+        store: Store,
+        family: Family,
+        handle: Handle,
+        paths: Sequence[str | os.PathLike[str]],
+        output: str | os.PathLike[str],
+        /,
+        *,
+        is_marked: bool,
+        overwrite: bool,
+        keep: str,
+        key_field: str | None,
+        row_keys: bool,
+        input_format: str,
+        against: bool,
+        since: Since,
+        max_document_bytes: int,
+        needs_documents: bool,
+        on_file: Callable[[RewrittenFile], None] | None,
+        **asked: Any,
+    ) -> None:
+        self._limit = check_document_limit(max_document_bytes)
+        check_keep(keep)
+        check_new(store, against, since)
+        if row_keys and key_field is not None:
+            raise ParameterError(
+                "row_keys and key_field both say where the keys come from",
+                hint="leave out one of them",
+            )
+        self._naming = Naming("id" if key_field is None else key_field, row_keys)
+        self._plan, self.left_out = plan_outputs(
+            paths, os.fspath(output), input_format, overwrite=overwrite
+        )
+        for _, target in self._plan:
+            store.directory.refuse_inside(Path(target))
+        self._is_marked, self._overwrite, self._keep = is_marked, overwrite, keep
+        self._against, self._since = against, since
+        self._needs_documents, self._on_file = needs_documents, callers_function(on_file)
+        super().__init__(store, family, handle, keep=keep, **asked)
+
+    def _found(
+        self, snapshot: Snapshot, family: Family, state: EdgeState, level: float
+    ) -> Iterator[RewrittenFile]:
+        if self._needs_documents:
+            for source, _ in self._plan:
+                self._require_documents(snapshot, source)
+        chosen = decide(
+            snapshot,
+            family,
+            state,
+            threshold=level,
+            keep=self._keep,
+            since=new_from(snapshot, self._against, self._since),
+            values=self._values(snapshot),
+        )
+        self.unchecked = chosen.unchecked
+        labels = None
+        if self._is_marked:
+            labels = cluster_labels(snapshot, threshold=level, linkage="component")
+        judge = _Judge(snapshot, chosen, labels)
+        for source, target in self._plan:
+            with open_records(source, self._naming, self._limit) as file:
+                written = self._write(judge, source, target, file)
+            if self._on_file is not None:
+                self._on_file(written)
+            yield written
+
+    def _write(self, judge: _Judge, source: Source, target: str, file: RecordFile) -> RewrittenFile:
+        os.makedirs(os.path.dirname(target) or os.curdir, exist_ok=True)
+        kept = dropped = 0
+        judge.unknown = judge.repeated = 0
+        with whole_file(target, compression=source.compression, overwrite=self._overwrite) as out:
+            writer = file.writer(out, is_marked=self._is_marked)
+            for block in file.blocks():
+                marks = judge(block.keys)
+                n_kept = sum(mark.keep for mark in marks)
+                kept += n_kept
+                dropped += len(marks) - n_kept
+                writer.write(block, marks)
+            writer.close()
+        return RewrittenFile(source.path, target, kept, dropped, judge.unknown, judge.repeated)
+
+    def _require_documents(self, snapshot: Snapshot, source: Source) -> None:
+        """Raise InputError if a file has records, and none of them is in the index."""
+        n_records = 0
+        example = None
+        with open_records(source, self._naming, self._limit) as file:
+            for block in file.blocks():
+                keys = {key for key in block.keys if key is not None}
+                if keys and snapshot.documents_of_keys(keys):
+                    return
+                n_records += len(block.keys)
+                example = example or next(iter(sorted(keys)), None)
+        if not n_records:
+            return
+        if example is None:
+            raise InputError(
+                f"none of the {n_records:,} records of {source.name} has a key in the field "
+                f"{self._naming.key_field!r}",
+                hint="name the field with --key-field, or pass --row-keys",
+            )
+        raise InputError(
+            f"none of the {n_records:,} records of {source.name} has a document in the index; a "
+            f"key is {example!r:.100}",
+            hint="check that the file was added to this index, and --key-field or --row-keys",
+        )
+
+    def _values(self, snapshot: Snapshot) -> Callable[[NDArray[np.int64]], list[object]] | None:
+        """Return values of the field that ``keep`` names; None if it names none.
+
+        Those of the records count, the first of each key; for documents of other files those that
+        the index has.
+        """
+        name = field_name(self._keep)
+        if name is None:
+            return None
+
+        def values(doc_ids: NDArray[np.int64]) -> list[object]:
+            found = dict(zip(doc_ids.tolist(), index_values(snapshot, doc_ids, name), strict=True))
+            left = set(found)
+            is_there = any(value is not None for value in found.values())
+            for source, _ in self._plan:
+                with open_records(source, self._naming, self._limit) as file:
+                    for block in file.blocks():
+                        given: dict[str, object] = {}
+                        for key, value in zip(block.keys, block.values(name), strict=True):
+                            if key is not None and value is not None:
+                                given.setdefault(key, value)
+                        for key, document in snapshot.documents_of_keys(given).items():
+                            is_there = True
+                            if document.doc_id in left:
+                                left.remove(document.doc_id)
+                                found[document.doc_id] = given[key]
+            if len(doc_ids) and not is_there:
+                raise ParameterError(
+                    f"keep is {self._keep!r}, and no record has a field {name!r}",
+                    hint="check the name of the field",
+                )
+            return [found[doc_id] for doc_id in doc_ids.tolist()]
+
+        return values
+
+
+class _Judge:
+    """Says of keys what becomes of their records.
+
+    Attributes
+    ----------
+    unknown, repeated : int
+        Counts so far, as in ``RewrittenFile``.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        chosen: Decisions,
+        labels: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]] | None,
+    ) -> None:
+        self._snapshot, self._chosen, self._labels = snapshot, chosen, labels
+        self._seen = np.zeros(snapshot.next_doc_id, dtype=bool)
+        self.unknown = self.repeated = 0
+
+    def __call__(self, keys: Sequence[str | None]) -> list[Mark]:
+        known = self._snapshot.documents_of_keys({key for key in keys if key is not None})
+        doc_ids = np.fromiter(
+            (known[key].doc_id if key in known else -1 for key in keys),
+            dtype=np.int64,
+            count=len(keys),
+        )
+        present = doc_ids[doc_ids >= 0]
+        self.unknown += len(doc_ids) - len(present)
+        self.repeated += len(present) - int((~self._seen[distinct(present)]).sum())
+        self._seen[present] = True
+        dropped = self._chosen.dropped(doc_ids)
+        if self._labels is None:
+            return [_GOES if drop else _STAYS for drop in dropped.tolist()]
+        signature_ids = [
+            (-1 if (one := known.get(key)) is None or one.signature_id is None  # type: ignore[arg-type]
+             else one.signature_id)
+            for key in keys
+        ]  # fmt: skip
+        return self._with_clusters(doc_ids, dropped, np.array(signature_ids, dtype=np.int64))
+
+    def _with_clusters(
+        self,
+        doc_ids: NDArray[np.int64],
+        dropped: NDArray[np.bool_],
+        signature_ids: NDArray[np.int64],
+    ) -> list[Mark]:
+        wanted = distinct(signature_ids[signature_ids >= 0])
+        found, labels = self._labels(wanted) if self._labels else (wanted, wanted)
+        label_of = dict(zip(found.tolist(), labels.tolist(), strict=True))
+        places = np.searchsorted(self._chosen.doc_ids, doc_ids[dropped])
+        kept = self._chosen.kept[places]
+        names = self._snapshot.keys_of(distinct(np.concatenate([labels, kept])))
+        of_dropped = iter(
+            zip(kept.tolist(), self._chosen.similarities[places].tolist(), strict=True)
+        )
+        marks = []
+        for drop, signature_id in zip(dropped.tolist(), signature_ids.tolist(), strict=True):
+            label = label_of.get(signature_id)
+            cluster = None if label is None else names.get(label)
+            if drop:
+                stands, similarity = next(of_dropped)
+                marks.append(Mark(False, cluster, names[stands], similarity))
+            else:
+                marks.append(Mark(True, cluster))
+        return marks
+
+
+def find_files(
+    paths: Sequence[str | os.PathLike[str]], *, input_format: str = "auto"
+) -> tuple[list[tuple[Source, str]], int]:
+    """Find files of records.
+
+    Returns
+    -------
+    list of (Source, str)
+        Each with the folder that its output's path starts from.
+    int
+        How many files of folders and patterns are left out, because they are of other formats.
+
+    Raises
+    ------
+    InputError
+        A path cannot be read, or is of a format that cannot be written.
+    """
+    found = []
+    left_out = 0
+    for given in paths:
+        path = os.fspath(given)
+        if path == STDIN:
+            raise InputError(
+                "standard input cannot be written again with --output: it takes two passes",
+                hint="write it to a file first",
+            )
+        for source in find_sources([path], input_format=input_format):
+            if source.problem is None and source.input_format not in PASSED_FORMATS:
+                if not source.is_named:
+                    left_out += 1
+                    continue
+                raise InputError(
+                    f"{source.name} is not of a format that can be written again",
+                    hint=f"expected {', '.join(PASSED_FORMATS)}; if it is of one of them, name it "
+                    "with --input",
+                )
+            if source.problem is not None:
+                raise InputError(f"{source.name}: {source.problem}")
+            if not source.is_regular:
+                raise InputError(
+                    f"{source.name} is a pipe, and files are read twice",
+                    hint="write it to a file first",
+                )
+            base = path.partition("*")[0].partition("?")[0].partition("[")[0]
+            if source.is_named or not os.path.isdir(path):
+                base = os.path.dirname(source.path if source.is_named else base)
+            found.append((source, os.path.abspath(base)))
+    if not found:
+        raise InputError(
+            "the paths hold no file of records", hint=f"expected {', '.join(PASSED_FORMATS)}"
+        )
+    return found, left_out
+
+
+def plan_outputs(
+    paths: Sequence[str | os.PathLike[str]], output: str, input_format: str, *, overwrite: bool
+) -> tuple[list[tuple[Source, str]], int]:
+    """Return the files to read, where each is written, and how many are left out.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, or is of a format that cannot be written.
+    ParameterError
+        An output is an input, or the outputs cannot be told apart.
+    LshdbError
+        An output is there already.
+    """
+    found, left_out = find_files(paths, input_format=input_format)
+    root = os.path.commonpath([base for _, base in found])
+    if _is_folder(output, [source for source, _ in found]):
+        _refuse_within(output, paths)
+        plan = [
+            (source, os.path.join(output, os.path.relpath(os.path.abspath(source.path), root)))
+            for source, _ in found
+        ]
+    else:
+        plan = [(found[0][0], output)]
+    _refuse_inputs(plan)
+    for _, target in plan:
+        check_target(target, overwrite=overwrite)
+    return plan, left_out
+
+
+def _is_folder(output: str, sources: list[Source]) -> bool:
+    """Return whether an output is a folder, and not the one file to write."""
+    if not output:
+        raise ParameterError("the output has no name", hint="name a folder or a file")
+    if output.endswith(os.sep) or os.path.isdir(output):
+        return True
+    if len(sources) > 1:
+        if os.path.exists(output):
+            raise LshdbError(
+                f"{printable(output)} is a file, and {len(sources):,} files are to be written",
+                hint="name a folder",
+            )
+        return True
+    [source] = sources
+    of_input, of_output = _extensions(source.path), _extensions(output)
+    if of_output == of_input:
+        return False
+    if of_output is None:
+        return True
+    if BY_EXTENSION.get(of_output[0]) == source.input_format and of_output[1] == source.compression:
+        return False
+    raise ParameterError(
+        f"{printable(output)} has another format than {source.name}, and an output has the format "
+        "of its input",
+        hint="give it the same extension, or name a folder",
+    )
+
+
+def _extensions(path: str) -> tuple[str, str] | None:
+    """Return the extension and the compression of a name; None if they mean no format."""
+    stem, extension = os.path.splitext(path.lower())
+    packed = extension.removeprefix(".") if extension in (".gz", ".zst") else ""
+    if packed:
+        extension = os.path.splitext(stem)[1]
+    return (extension, packed) if packed or extension in BY_EXTENSION else None
+
+
+def _refuse_within(output: str, paths: Sequence[str | os.PathLike[str]]) -> None:
+    """Refuse a folder inside of an input's folder: its files would be inputs the next time."""
+    place = os.path.realpath(output)
+    for path in paths:
+        folder = os.path.realpath(path)
+        if os.path.isdir(folder) and os.path.commonpath([folder, place]) == folder:
+            raise ParameterError(
+                f"the output {printable(output)} is inside the input {printable(os.fspath(path))}",
+                hint="name a folder elsewhere",
+            )
+
+
+def _refuse_inputs(plan: list[tuple[Source, str]]) -> None:
+    inputs: dict[tuple[int, int], str] = {}
+    for source, _ in plan:
+        status = os.stat(source.path)
+        before = inputs.setdefault((status.st_dev, status.st_ino), source.name)
+        if before != source.name:
+            raise ParameterError(
+                f"{source.name} and {before} are the same file", hint="name it once"
+            )
+    if len(inputs) < len(plan):
+        raise ParameterError("a file is named twice", hint="name each file once")
+    for _, target in plan:
+        if os.path.exists(target):
+            status = os.stat(target)
+            if (status.st_dev, status.st_ino) in inputs:
+                raise ParameterError(
+                    f"the output {printable(target)} is an input", hint="name another output"
+                )

@@ -1,0 +1,564 @@
+"""Records passed through: read with their keys, and written again in the format of their file.
+
+A file is read in blocks of records. Whoever decides looks at a block's keys and says which records
+stay, or marks all of them. What stays is written as it was:
+
+- JSON Lines and CSV byte for byte, the header and blank lines too, so nothing is quoted or escaped
+  anew. What is no document stays as well. A line or record over the limit comes in pieces and is
+  never held.
+- Parquet with its schema, metadata and, for each column, its compression and encoding. Row groups
+  are filled up to the size that the file has, so at most one row group is in memory. Bloom filters
+  are not written again.
+
+Marks are four fields or columns behind the others, named in ``MARKS``. A file that has one of them
+already is refused.
+
+Keys are those that the readers of the formats give: of a field, or path and number of the row.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from typing import IO, Any, NamedTuple
+
+import orjson
+
+from lshdb.documents.document import BrokenSourceError, printable, shown_names
+from lshdb.documents.formats.delimited import RecordLines, parse_records
+from lshdb.documents.formats.jsonl import key_of, parse_object, split_raw_lines
+from lshdb.documents.formats.parquet import BUFFER_BYTES, batch_rows
+from lshdb.documents.io.sources import Source
+from lshdb.documents.io.streams import Progress, TooLong, chunks_of, load_arrow, open_source
+from lshdb.errors import InputError
+
+__all__ = ["MARKS", "Block", "Mark", "Naming", "RecordFile", "open_records"]
+
+MARKS = ("lshdb_keep", "lshdb_cluster", "lshdb_kept_as", "lshdb_similarity")
+_RECORDS = 1000
+_BLOCK_BYTES = 4 * 2**20
+
+
+class Mark(NamedTuple):
+    """What is decided about a record; the fields are those of ``MARKS``."""
+
+    keep: bool
+    cluster: str | None = None
+    kept_as: str | None = None
+    similarity: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """Where keys come from.
+
+    Attributes
+    ----------
+    key_field : str
+    row_keys : bool
+        Whether path and row number are the key; then there is no ``key_field``.
+    """
+
+    key_field: str = "id"
+    row_keys: bool = False
+
+
+class Block(NamedTuple):
+    """Some records of a file, one after another.
+
+    Attributes
+    ----------
+    keys : sequence of str or None
+        One for each record; None if it has none.
+    values : callable
+        Takes the name of a field and returns its value in each record; None where there is none.
+    rows : object
+        The records, for the writer.
+    """
+
+    keys: Sequence[str | None]
+    values: Callable[[str], list[object]]
+    rows: Any
+
+
+class Writer(ABC):
+    """Writes records of a file; made by the file's own reader."""
+
+    @abstractmethod
+    def write(self, block: Block, marks: Sequence[Mark]) -> None:
+        """Write the records of a block that stay; with marks, all of them."""
+
+    def close(self) -> None:  # noqa: B027 - most have nothing to complete
+        """Write what is held."""
+
+
+class RecordFile(ABC):
+    """One file of records."""
+
+    @abstractmethod
+    def blocks(self) -> Iterator[Block]:
+        """Yield the records; once.
+
+        Raises
+        ------
+        BrokenSourceError
+            The file cannot be read to its end.
+        """
+
+    @abstractmethod
+    def writer(self, out: IO[bytes], *, is_marked: bool) -> Writer:
+        """Return a writer of the same format, for the blocks of this file.
+
+        Raises
+        ------
+        InputError
+            It is to be marked and has marks already.
+        """
+
+
+@contextmanager
+def open_records(source: Source, naming: Naming, limit: int) -> Iterator[RecordFile]:
+    """Open a file of records.
+
+    Raises
+    ------
+    InputError
+        It cannot be read to its end, or has no keys.
+    """
+    try:
+        with (
+            open_source(source) as file,
+            closing(chunks_of(source, file, Progress(None, 0))) as chunks,
+        ):
+            if source.input_format == "parquet":
+                with _open_parquet(source, file, naming) as opened:
+                    yield opened
+            else:
+                yield _TEXTS[source.input_format](source, chunks, naming, limit)
+    except BrokenSourceError as error:
+        where = "" if error.line is None else f", at about line {error.line}"
+        raise InputError(
+            f"{source.name} {error.reason}{where}", hint="restore the file and start again"
+        ) from error
+
+
+def refuse_marked(source: Source, names: Iterable[str]) -> None:
+    """Raise InputError if a file has a field of a mark."""
+    found = [name for name in MARKS if name in names]
+    if found:
+        raise InputError(
+            f"{source.name} has a field {found[0]!r} already: it is marked",
+            hint="take the file that it was made of, or remove these fields",
+        )
+
+
+# Lines and records of text
+
+
+class _Record(NamedTuple):
+    """A record with the lines that it spans, or a piece of one that is over the limit.
+
+    Attributes
+    ----------
+    data : bytes
+    fields : mapping or None
+        None if it is no record that can be used.
+    number : int
+        As in row keys; 0 for the header and for blank lines, which always stay.
+    missing : int
+        How many cells it has less than the header.
+    begins, ends : bool
+        Whether it is the first, the last piece of a record.
+    """
+
+    data: bytes
+    fields: Mapping[str, Any] | None
+    number: int
+    missing: int = 0
+    begins: bool = True
+    ends: bool = True
+
+
+class _TextFile(RecordFile):
+    """Records in text; a subclass finds them and marks one."""
+
+    def __init__(self, source: Source, chunks: Iterator[bytes], naming: Naming, limit: int) -> None:
+        self.source, self._chunks, self._naming, self._limit = source, chunks, naming, limit
+
+    @abstractmethod
+    def _records(self) -> Iterator[_Record]:
+        """Yield the records in order."""
+
+    @abstractmethod
+    def marked(self, record: _Record, mark: Mark) -> bytes:
+        """Return a record's bytes with its mark."""
+
+    def value(self, fields: Mapping[str, Any], name: str) -> object:
+        """Return the value of a field."""
+        return fields.get(name)
+
+    def writer(self, out: IO[bytes], *, is_marked: bool) -> Writer:
+        return _TextWriter(self, out, is_marked)
+
+    def blocks(self) -> Iterator[Block]:
+        held: list[_Record] = []
+        size = 0
+        for record in self._records():
+            held.append(record)
+            size += len(record.data)
+            if len(held) == _RECORDS or size >= _BLOCK_BYTES:
+                yield self._block(held)
+                held, size = [], 0
+        if held:
+            yield self._block(held)
+
+    def _block(self, records: list[_Record]) -> Block:
+        real = [one for one in records if one.number and one.begins]
+        keys: list[str | None]
+        if self._naming.row_keys:
+            keys = [f"{self.source.key}:{one.number}" for one in real]
+        else:
+            keys = [key_of(one.fields, self._naming.key_field) for one in real]
+
+        def values(field: str) -> list[object]:
+            return [None if one.fields is None else self.value(one.fields, field) for one in real]
+
+        return Block(keys, values, records)
+
+
+class _TextWriter(Writer):
+    def __init__(self, file: _TextFile, out: IO[bytes], is_marked: bool) -> None:
+        self._file, self._out, self._is_marked = file, out, is_marked
+        self._mark = Mark(True)
+
+    def write(self, block: Block, marks: Sequence[Mark]) -> None:
+        given = iter(marks)
+        pieces = []
+        for record in block.rows:
+            if record.number and record.begins:
+                self._mark = next(given)
+            if self._is_marked:
+                pieces.append(self._file.marked(record, self._mark))
+            elif self._mark.keep or not record.number:
+                pieces.append(record.data)
+        self._out.write(b"".join(pieces))
+
+
+class JsonLines(_TextFile):
+    """Lines of JSON; a line that is no object stays and gets no mark."""
+
+    def _records(self) -> Iterator[_Record]:
+        number = 0
+        for line in split_raw_lines(self._chunks, self._limit):
+            number += not line.continues
+            if line.data.isspace():
+                yield _Record(line.data, None, 0)
+            else:
+                fields = parse_object(line.data) if line.is_whole else None
+                yield _Record(line.data, fields, number, begins=not line.continues)
+
+    def marked(self, record: _Record, mark: Mark) -> bytes:
+        if record.fields is None:
+            return record.data
+        refuse_marked(self.source, record.fields)
+        body = record.data.rstrip(b" \t\r\n")
+        end = record.data[len(body) :]
+        fields = orjson.dumps(dict(zip(MARKS, mark, strict=True)))
+        comma = b"," if record.fields else b""
+        return body[:-1] + comma + fields[1:] + end
+
+
+class Delimited(_TextFile):
+    """CSV and TSV; records are found by the parser that reads documents.
+
+    A record that the parser refuses stays. Where records are marked, one with fewer cells than the
+    header gets empty cells in between, so that the marks are under their names.
+    """
+
+    def __init__(self, source: Source, chunks: Iterator[bytes], naming: Naming, limit: int) -> None:
+        super().__init__(source, chunks, naming, limit)
+        self._delimiter = {"csv": ",", "tsv": "\t"}[source.input_format]
+        self._is_quoted = False
+        self._header: list[str] = []
+
+    def _records(self) -> Iterator[_Record]:
+        with _Spool(self._limit) as spool:
+            lines = RecordLines(self._teed(spool), self._limit)
+            number = -1
+            for number, (_, cells, reason) in enumerate(parse_records(lines, self._delimiter)):
+                if number == 0:
+                    self._begin(cells, reason)
+                    fields, missing = None, 0
+                else:
+                    missing = 0 if reason else max(len(self._header) - len(cells), 0)
+                    is_whole = reason is None and len(cells) == len(self._header)
+                    fields = dict(zip(self._header, cells, strict=True)) if is_whole else None
+                for data, begins, ends in spool.take():
+                    yield _Record(data, fields, number, missing, begins, ends)
+            if number < 0:
+                self._begin([], "the file is empty, expected a header line")
+            for data, _, _ in spool.take():  # blank lines at the end
+                yield _Record(data, None, 0)
+
+    def value(self, fields: Mapping[str, Any], name: str) -> object:
+        """Return a cell, as a number if it is one; None if it is empty."""
+        cell = fields.get(name)
+        try:
+            return float(cell) if cell else None
+        except ValueError:
+            return cell
+
+    def _begin(self, header: list[str], reason: str | None) -> None:
+        """Take note of the header, and refuse a file without a column of keys."""
+        if reason is not None:
+            raise BrokenSourceError(f"has no usable header: {reason}")
+        key = self._naming.key_field
+        if not self._naming.row_keys and header.count(key) != 1:
+            found = "more than one" if key in header else "no"
+            raise BrokenSourceError(
+                f"has {found} column {key!r}; the columns are: {shown_names(header)}"
+            )
+        self._header = header
+
+    def _teed(self, spool: _Spool) -> Iterator[bytes | TooLong]:
+        """Yield lines for the parser, and put their bytes aside as they are."""
+        size = n_quotes = 0
+        is_first = True
+        for line in split_raw_lines(self._chunks, self._limit):
+            if size and not line.continues:
+                yield TooLong(size, n_quotes)
+                size = n_quotes = 0
+            spool.put(line.data)
+            if is_first:
+                start = line.data.removeprefix(b"\xef\xbb\xbf")
+                self._is_quoted = start.startswith(b'"')
+                line, is_first = line._replace(data=start), False
+            if line.is_whole:
+                yield line.data.removesuffix(b"\n")
+            else:
+                size += len(line.data) - line.data.endswith(b"\n")
+                n_quotes += line.data.count(b'"')
+        if size:
+            yield TooLong(size, n_quotes)
+
+    def marked(self, record: _Record, mark: Mark) -> bytes:
+        if not record.ends or (not record.number and record.data.isspace()):
+            return record.data
+        if record.number:
+            cells = [
+                "true" if mark.keep else "false",
+                mark.cluster or "",
+                mark.kept_as or "",
+                "" if mark.similarity is None else repr(mark.similarity),
+            ]
+        else:
+            refuse_marked(self.source, self._header)
+            cells = list(MARKS)
+        body = record.data.rstrip(b"\r\n")
+        end = record.data[len(body) :]
+        added = [""] * (record.missing + 1) + [self._cell(cell) for cell in cells]
+        return body + self._delimiter.join(added).encode("utf-8") + end
+
+    def _cell(self, text: str) -> str:
+        if self._is_quoted or any(sign in text for sign in (self._delimiter, '"', "\r", "\n")):
+            return '"' + text.replace('"', '""') + '"'
+        return text
+
+
+class _Spool:
+    """Bytes put aside in the order in which they came: in memory, from the limit on on disk."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held: list[bytes] = []
+        self._size = 0
+        self._file: IO[bytes] | None = None
+
+    def __enter__(self) -> _Spool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def put(self, data: bytes) -> None:
+        self._held.append(data)
+        self._size += len(data)
+        if self._size > self._limit + _BLOCK_BYTES:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile()  # noqa: SIM115 - held from record to record
+            self._file.writelines(self._held)
+            self._held, self._size = [], 0
+
+    def take(self) -> Iterator[tuple[bytes, bool, bool]]:
+        """Yield what was put aside, and whether it begins and ends there; forget it."""
+        if self._file is None:
+            if self._held:
+                data = b"".join(self._held)
+                self._held, self._size = [], 0
+                yield data, True, True
+            return
+        self._file.writelines(self._held)
+        self._held, self._size = [], 0
+        left = self._file.tell()
+        self._file.seek(0)
+        begins = True
+        while data := self._file.read(_BLOCK_BYTES):
+            left -= len(data)
+            yield data, begins, left == 0
+            begins = False
+        self._file.close()
+        self._file = None
+
+
+_TEXTS: dict[str, Callable[..., _TextFile]] = {
+    "jsonl": JsonLines,
+    "csv": Delimited,
+    "tsv": Delimited,
+}
+
+# Parquet
+
+
+class _Parquet(RecordFile):
+    def __init__(self, source: Source, opened: Any, naming: Naming) -> None:
+        self._source, self._opened, self._naming = source, opened, naming
+        names = opened.schema_arrow.names
+        if not naming.row_keys and names.count(naming.key_field) != 1:
+            found = "more than one" if naming.key_field in names else "no"
+            raise BrokenSourceError(
+                f"has {found} column {naming.key_field!r}; the columns are: {shown_names(names)}"
+            )
+
+    def blocks(self) -> Iterator[Block]:
+        number = 0
+        with _arrow_errors():
+            for batch in self._opened.iter_batches(batch_size=batch_rows(self._opened.metadata)):
+                yield self._block(batch, number)
+                number += len(batch)
+
+    def _block(self, batch: Any, start: int) -> Block:
+        keys: list[str | None]
+        if self._naming.row_keys:
+            keys = [f"{self._source.key}:{start + i}" for i in range(1, len(batch) + 1)]
+        else:
+            keys = [key_of({"": key}, "") for key in _column(batch, self._naming.key_field)]
+        return Block(keys, lambda field: _column(batch, field), batch)
+
+    def writer(self, out: IO[bytes], *, is_marked: bool) -> Writer:
+        if is_marked:
+            refuse_marked(self._source, self._opened.schema_arrow.names)
+        return _ParquetWriter(self._opened, out, is_marked)
+
+
+@contextmanager
+def _open_parquet(source: Source, file: IO[bytes], naming: Naming) -> Iterator[_Parquet]:
+    _, parquet = load_arrow()
+    with ExitStack() as stack:
+        with _arrow_errors():
+            opened = stack.enter_context(
+                parquet.ParquetFile(file, pre_buffer=False, buffer_size=BUFFER_BYTES)
+            )
+        yield _Parquet(source, opened, naming)
+
+
+@contextmanager
+def _arrow_errors() -> Iterator[None]:
+    """Turn what pyarrow raises while it reads into a BrokenSourceError."""
+    arrow, _ = load_arrow()
+    try:
+        yield
+    except (arrow.ArrowException, ValueError, OverflowError, OSError) as error:
+        reason = printable(str(error).partition("\n")[0])[:200]
+        raise BrokenSourceError(f"cannot be read as Parquet: {reason}") from error
+
+
+def _column(batch: Any, name: str) -> list[object]:
+    column = batch.schema.get_field_index(name)
+    found: list[object] = [None] * len(batch) if column < 0 else batch.column(column).to_pylist()
+    return found
+
+
+class _ParquetWriter(Writer):
+    """Fills row groups of the size that the file has."""
+
+    def __init__(self, opened: Any, out: IO[bytes], is_marked: bool) -> None:
+        self._arrow, parquet = load_arrow()
+        metadata = opened.metadata
+        self._schema = opened.schema_arrow
+        self._is_marked = is_marked
+        if is_marked:
+            types = (self._arrow.bool_(), self._arrow.string(), self._arrow.string(),
+                     self._arrow.float64())  # fmt: skip
+            self._marks = self._arrow.schema(list(zip(MARKS, types, strict=True)))
+            for field in self._marks:
+                self._schema = self._schema.append(field)
+        groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        self._group_rows = max([1, *groups])
+        self._held: list[Any] = []
+        self._n_held = 0
+        self._writer = parquet.ParquetWriter(
+            out, self._schema, **_how_written(metadata, MARKS if is_marked else ())
+        )
+
+    def write(self, block: Block, marks: Sequence[Mark]) -> None:
+        batch = block.rows
+        if self._is_marked:
+            columns = [
+                self._arrow.array([mark[i] for mark in marks], type=field.type)
+                for i, field in enumerate(self._marks)
+            ]
+            batch = self._arrow.RecordBatch.from_arrays(
+                [*batch.columns, *columns], schema=self._schema
+            )
+        elif not all(mark.keep for mark in marks):
+            batch = batch.filter(self._arrow.array([mark.keep for mark in marks]))
+        while len(batch):
+            room = self._group_rows - self._n_held
+            self._held.append(batch.slice(0, room))
+            self._n_held += len(self._held[-1])
+            batch = batch.slice(room)
+            if self._n_held == self._group_rows:
+                self._write_group()
+
+    def _write_group(self) -> None:
+        table = self._arrow.Table.from_batches(self._held, schema=self._schema)
+        self._held, self._n_held = [], 0
+        self._writer.write_table(table.unify_dictionaries(), row_group_size=self._group_rows)
+
+    def close(self) -> None:
+        if self._n_held:
+            self._write_group()
+        self._writer.close()
+
+
+def _how_written(metadata: Any, added: Sequence[str]) -> dict[str, Any]:
+    """Return the options with which pyarrow writes a file as this one was written."""
+    how: dict[str, Any] = {"store_schema": b"ARROW:schema" in (metadata.metadata or {})}
+    if metadata.format_version in ("1.0", "2.4", "2.6"):
+        how["version"] = metadata.format_version
+    if not metadata.num_row_groups:
+        return how
+    group = metadata.row_group(0)
+    columns = [group.column(i) for i in range(group.num_columns)]
+    codecs = {column.path_in_schema: _codec(column.compression) for column in columns}
+    if columns:
+        most = max(codecs.values(), key=list(codecs.values()).count)
+        how["compression"] = codecs | dict.fromkeys(added, most)
+    how["use_dictionary"] = [
+        column.path_in_schema
+        for column in columns
+        if not {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}.isdisjoint(column.encodings)
+    ]
+    how["write_statistics"] = any(column.is_stats_set for column in columns)
+    how["use_deprecated_int96_timestamps"] = any(
+        column.physical_type == "INT96" for column in columns
+    )
+    return how
+
+
+def _codec(name: str) -> str:
+    return "NONE" if name == "UNCOMPRESSED" else name

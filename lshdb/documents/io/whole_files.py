@@ -1,0 +1,152 @@
+"""Files that are written for the user: each is there whole, or not there.
+
+A file ``clean.csv`` is written as ``.clean.csv.lshdb-part`` beside it, synced, and renamed. The
+process that writes holds a lock on that file, so that two processes do not write one output. After
+an error the file is removed; a killed process leaves it, and the next one that writes the same
+output uses it again.
+
+Where a symbolic link is named, the file that it leads to is written; the link stays. A pipe or a
+device is refused: nothing can be moved into its place. A file that is there already is refused
+unless it may be replaced, also if it appears while the new one is being written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import gzip
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from lshdb.disksort.descriptors import sync_file
+from lshdb.documents.document import printable
+from lshdb.errors import LshdbError
+from lshdb.storage.place.directory import sync_directory
+from lshdb.storage.place.own_files import open_file, refuse_unfit
+
+__all__ = ["check_target", "whole_file"]
+
+_BUFFER_BYTES = 2**18
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
+
+
+def check_target(path: str, *, overwrite: bool) -> None:
+    """Refuse a place where no file can be written; nothing is changed.
+
+    Raises
+    ------
+    LshdbError
+        A file is there and may not be replaced.
+    OSError
+        Something that is not a file is there, or it cannot be looked at.
+    """
+    refuse_unfit(os.path.realpath(path))
+    if os.path.exists(path) and not overwrite:
+        raise _is_there(path)
+
+
+@contextlib.contextmanager
+def whole_file(path: str, *, compression: str = "", overwrite: bool = False) -> Iterator[IO[bytes]]:
+    """Write a file that appears at the end of the block, or not at all after an error.
+
+    Parameters
+    ----------
+    path : str
+        The directory must exist.
+    compression : {"", "gz", "zst"}
+        How to compress what is written.
+    overwrite : bool
+        Whether a file that is there is replaced.
+
+    Raises
+    ------
+    LshdbError
+        A file is there, or another process is writing it.
+    OSError
+        The disk is full, or the directory may not be written.
+    """
+    check_target(path, overwrite=overwrite)
+    target = os.path.realpath(path)
+    folder, name = os.path.split(target)
+    aside = os.path.join(folder, f".{name}.lshdb-part")
+    descriptor = _open_alone(aside, path)
+    try:
+        with (
+            open(descriptor, "wb", buffering=_BUFFER_BYTES, closefd=False) as file,
+            _packed(file, compression) as packed,
+        ):
+            yield packed
+        sync_file(descriptor)
+        _move(aside, target, path, overwrite=overwrite)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(aside)
+        raise
+    finally:
+        os.close(descriptor)
+    sync_directory(Path(folder))
+
+
+def _open_alone(aside: str, path: str) -> int:
+    """Open and empty the file aside, with a lock that ends with the process."""
+    while True:
+        descriptor = open_file(aside, os.O_RDWR | os.O_CREAT)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise LshdbError(
+                    f"{printable(path)}: another process is writing this file",
+                    hint="wait for it, or name another output",
+                ) from None
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), os.stat(aside, follow_symlinks=False)):
+                    os.ftruncate(descriptor, 0)
+                    return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # it was renamed or removed before it was locked
+
+
+def _packed(file: IO[bytes], compression: str) -> Any:
+    """Return a file whose bytes are compressed on their way; closing it completes them."""
+    if compression == "gz":
+        return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
+    if compression == "zst":
+        if sys.version_info >= (3, 14):
+            from compression import zstd
+        else:
+            from backports import zstd
+        return zstd.ZstdFile(file, "wb")
+    return contextlib.nullcontext(file)
+
+
+def _move(aside: str, target: str, path: str, *, overwrite: bool) -> None:
+    if overwrite:
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(aside, os.stat(target).st_mode & 0o777)
+        os.replace(aside, target)
+        return
+    try:
+        os.link(aside, target)  # unlike renaming, never takes the place of a file
+    except FileExistsError:
+        raise _is_there(path) from None
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        check_target(path, overwrite=False)
+        os.rename(aside, target)
+        return
+    os.unlink(aside)
+
+
+def _is_there(path: str) -> LshdbError:
+    return LshdbError(
+        f"{printable(path)} exists already",
+        hint="name another output, or pass --overwrite to replace it",
+    )
