@@ -50,6 +50,13 @@ COLUMNS = (
     "are kept: a folder, or for one FILE a file.",
 )
 @click.option(
+    "--mark",
+    is_flag=True,
+    help="With --output: write all records, each with the fields lshdb_keep (whether it is kept), "
+    "lshdb_cluster (the label of its cluster), lshdb_kept_as (the key that is kept instead) and "
+    "lshdb_similarity.",
+)
+@click.option(
     "--overwrite",
     is_flag=True,
     help="With --output: replace files that exist.",
@@ -120,6 +127,7 @@ def command(
     only: Only,
     filtered: str | None,
     output_format: str | None,
+    mark: bool,
     overwrite: bool,
     key_field: str | None,
     row_keys: bool,
@@ -145,8 +153,14 @@ def command(
     lshdb dedup news.lshdb --keep longest --only drop
     lshdb dedup news.lshdb --filter news.jsonl > unique.jsonl
     lshdb dedup news.lshdb news/*.parquet --output clean/
+    lshdb dedup news.lshdb news.csv --output marked.csv --mark
     """
-    passing = {"overwrite": overwrite, "row_keys": row_keys, "input_format": input_format}
+    passing = {
+        "mark": mark,
+        "overwrite": overwrite,
+        "row_keys": row_keys,
+        "input_format": input_format,
+    }
     _check_usage(paths, output, filtered, passing, key_field)
     if (filtered or output) is not None and (only != "all" or output_format is not None):
         raise click.UsageError(

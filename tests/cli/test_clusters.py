@@ -222,6 +222,7 @@ def test_dedup_writes_files_and_says_what_became_of_them(run: Run, tmp_path: Pat
         ["dedup", index, path],
         ["dedup", index, "--output", out],
         ["dedup", index, "--overwrite"],
+        ["dedup", index, "--mark"],
         ["dedup", index, "--row-keys"],
         ["dedup", index, "--input", "csv"],
         ["dedup", index, "--key-field", "id"],

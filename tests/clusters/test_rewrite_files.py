@@ -118,6 +118,76 @@ def test_a_table_without_rows_keeps_its_schema(index: Index, tmp_path: Path) -> 
     assert (tmp_path / "out/none.jsonl").read_bytes() == b""
 
 
+MARKED = {
+    "a": (True, "a", None, None),
+    "b": (False, "a", "a", 4 / 6),
+    "c": (True, "a", None, None),
+    "d": (True, None, None, None),
+    "e": (False, "a", "a", 1.0),
+}
+NAMES = ["lshdb_keep", "lshdb_cluster", "lshdb_kept_as", "lshdb_similarity"]
+
+
+def test_marks_of_json_lines(index: Index, tmp_path: Path) -> None:
+    odd = b'{} \r\n[1]\n\n{"id": "z"}'
+    (tmp_path / "all.jsonl").write_bytes(json_lines(ROWS) + odd)
+    done = index.dedup_files([tmp_path / "all.jsonl"], tmp_path / "out.jsonl", mark=True)
+    assert (done.kept, done.dropped, done.unknown) == (6, 2, 3)
+    lines = (tmp_path / "out.jsonl").read_bytes().splitlines(keepends=True)
+    for row, line in zip(ROWS, lines, strict=False):
+        assert line.startswith(json.dumps(row).encode()[:-1])
+        assert json.loads(line) == row | dict(zip(NAMES, MARKED[str(row["id"])], strict=True))
+    none = b'"lshdb_keep":true,"lshdb_cluster":null,"lshdb_kept_as":null,"lshdb_similarity":null}'
+    assert lines[5:] == [b"{" + none + b" \r\n", b"[1]\n", b"\n", b'{"id": "z",' + none]
+    with pytest.raises(InputError, match="has a field 'lshdb_keep' already"):
+        index.dedup_files([tmp_path / "out.jsonl"], tmp_path / "x.jsonl", mark=True)
+
+
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+def test_marks_of_csv(index: Index, tmp_path: Path, quoting: Any) -> None:
+    with (tmp_path / "all.csv").open("w", newline="") as file:
+        writer = csv.writer(file, quoting=quoting)
+        writer.writerow(["id", "note"])
+        writer.writerows([row["id"], 'two\nlines, "quoted"'] for row in ROWS)
+        file.write("\r\nshort\r\n")
+    index.dedup_files([tmp_path / "all.csv"], tmp_path / "out.csv", mark=True)
+    with (tmp_path / "out.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [[row[name] for name in NAMES] for row in rows[:5]] == [
+        ["true" if keep else "false", cluster or "", kept_as or "", str(similarity or "")]
+        for keep, cluster, kept_as, similarity in MARKED.values()
+    ]
+    assert rows[5] == {"id": "short", "note": "", "lshdb_keep": "true"} | dict.fromkeys(
+        NAMES[1:], ""
+    )
+    data = (tmp_path / "out.csv").read_bytes()
+    assert data.count(b"\r\n") == 8 and (b'"lshdb_keep"' in data) == (quoting == csv.QUOTE_ALL)
+    with pytest.raises(InputError, match="is marked"):
+        index.dedup_files([tmp_path / "out.csv"], tmp_path / "x.csv", mark=True)
+
+
+def test_a_marked_record_over_the_limit_is_marked_at_its_end(index: Index, tmp_path: Path) -> None:
+    long = b'f,"' + (b"z" * 900 + b"\n") * 6000 + b'"'
+    (tmp_path / "all.csv").write_bytes(b"id,text\na,x\n" + long + b"\nc,x\n")
+    paths = [tmp_path / "all.csv"]
+    index.dedup_files(paths, tmp_path / "out.csv", mark=True, max_document_bytes=1000)
+    lines = (tmp_path / "out.csv").read_bytes().split(b"\n")
+    assert (lines[1], lines[-3], lines[-2]) == (b"a,x,true,a,,", b'",true,,,', b"c,x,true,a,,")
+
+
+def test_marks_of_parquet(index: Index, tmp_path: Path) -> None:
+    parquet(tmp_path / "all.parquet", ROWS, row_group_size=2, compression={"id": "gzip"})
+    index.dedup_files([tmp_path / "all.parquet"], tmp_path / "out.parquet", mark=True)
+    table = pq.read_table(tmp_path / "out.parquet")
+    assert table.select(["id", "n", "text"]).equals(pq.read_table(tmp_path / "all.parquet"))
+    assert [tuple(row.values()) for row in table.select(NAMES).to_pylist()] == [*MARKED.values()]
+    types = [pa.bool_(), pa.string(), pa.string(), pa.float64()]
+    assert [table.schema.field(name).type for name in NAMES] == types
+    assert table.schema.metadata == {b"huggingface": b"{}"}
+    with pytest.raises(InputError, match="is marked"):
+        index.dedup_files([tmp_path / "out.parquet"], tmp_path / "x.parquet", mark=True)
+
+
 def test_rows_are_their_own_keys(make_index: Make, tmp_path: Path) -> None:
     index = make_index(threshold=0.6, k=1, bands=128, rows=1)
     paths = [tmp_path / f"all.{one}" for one in ("jsonl", "csv", "parquet")]
