@@ -45,6 +45,7 @@ def _fields(shown: ShownDocument) -> dict[str, Any]:
         "added_at": document.added_at,
         "last_seen_at": document.last_seen_at,
         "copies": shown.copies,
+        **({"fields": shown.fields} if shown.fields else {}),
         _body_name(shown): shown.plain_body,
     }
 
@@ -58,6 +59,8 @@ def _in_table(shown: ShownDocument) -> dict[str, str]:
         else str(shown.document.signature_id),
         "copies": "\n".join([*copies, f"and {more:,} more"] if more else copies) or "none",
     }
+    if shown.fields:
+        texts["fields"] = "\n".join(f"{name}: {value}" for name, value in shown.fields.items())
     name, body = _body_name(shown), shown.plain_body
     if body is None:
         texts[name] = "not stored"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 from lshdb.arguments import check_key
@@ -264,12 +265,15 @@ class ShownDocument:
     copies : tuple of str
         Keys of the documents with the same normalised content.
     params : IndexParams
+    fields : dict
+        Kept fields; empty without any.
     """
 
     document: StoredDocument
     body: Any
     copies: tuple[str, ...]
     params: IndexParams
+    fields: dict[str, Any] = field(default_factory=dict)
 
     @property
     def plain_body(self) -> Any:
@@ -306,4 +310,6 @@ def _show(snapshot: Snapshot, params: IndexParams, key: str) -> ShownDocument:
                 f"the vector of {key!r} is not the one written",
                 hint="run lshdb check, and then lshdb check --repair",
             )
-    return ShownDocument(document, body, others, params)
+    kept = snapshot.fields_of([document.doc_id]).get(document.doc_id)
+    fields = {} if kept is None else dict(orjson.loads(kept))
+    return ShownDocument(document, body, others, params, fields)
