@@ -74,10 +74,12 @@ def read_documents(
         or ``**`` if no file has that very name. Directories are walked in the order of names;
         names that begin with a dot, links to directories, and pipes, sockets and devices are
         left out.
-    input_format : {"auto", "jsonl", "csv", "tsv", "text", "urls", "npy", "npz", "parquet"}
-        ``auto`` goes by the extension, without ``.gz`` or ``.zst``: ``.jsonl`` and
-        ``.ndjson``, ``.csv``, ``.tsv`` and ``.tab``, ``.npy``, ``.npz``, ``.parquet``. Any other
-        file is one text; its key is its normalised path with slashes. Standard input is JSON
+    input_format : str
+        ``auto``, or a name in ``lshdb.documents.formats.registry.FORMATS``. ``auto`` goes by the
+        extension, without ``.gz`` or ``.zst``: ``.jsonl`` and ``.ndjson``, ``.csv``, ``.tsv`` and
+        ``.tab``, ``.npy``, ``.npz``, ``.parquet``; references in ``.ris``, ``.nbib``, ``.bib`` and
+        EndNote's ``.xml``. Any other file is one text; its key is its normalised path with slashes.
+        Standard input is JSON
         Lines. The rows of a ``.npy`` are vectors, as are the rows of an ``.npz``'s array
         ``vector_field``, or of its only two-dimensional array. Their keys are row numbers from 0,
         after the path and a colon if there are several such files, unless ``keys`` is given or

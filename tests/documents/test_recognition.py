@@ -179,7 +179,7 @@ def test_texts_are_texts(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["data.json", "state.JSON", "a.html", "a.htm", "feed.xml", "a.ris", "a.bib", "a.json.gz"],
+    ["data.json", "state.JSON", "a.html", "a.htm", "feed.xml", "a.mbox", "a.warc", "a.json.gz"],
 )  # fmt: skip
 def test_a_name_says_it_where_the_beginning_does_not(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
@@ -194,7 +194,7 @@ def test_what_is_found_in_a_folder_is_one_rejection_each(tmp_path: Path) -> None
     (tmp_path / "a.txt").write_text("a text")
     (tmp_path / "dataset_info.json").write_text(json.dumps({"splits": {}}))
     (tmp_path / "page.html").write_text("<p>text")
-    (tmp_path / "refs.xml").write_text(RECORDS["an EndNote XML file"])
+    (tmp_path / "refs.xml").write_text(RECORDS["an XML file"])
     (tmp_path / "x.jsonl").write_bytes(BINARY["a Parquet file"]())
     (tmp_path / "y.jsonl").write_text(RECORD)
     for given in (tmp_path, tmp_path / "*"):
@@ -206,7 +206,7 @@ def test_what_is_found_in_a_folder_is_one_rejection_each(tmp_path: Path) -> None
         assert rejected.keys() == {"dataset_info.json", "page.html", "refs.xml", "x.jsonl"}
         assert "looks like a JSON object" in rejected["dataset_info.json"]
         assert "looks like an HTML page" in rejected["page.html"]
-        assert "looks like an EndNote XML file" in rejected["refs.xml"]
+        assert "looks like an XML file" in rejected["refs.xml"]
         assert "looks like a Parquet file" in rejected["x.jsonl"]
 
 

@@ -52,6 +52,10 @@ class Format:
         Whether it is read from its end, and so neither compressed nor through a pipe.
     needs_arrow : bool
         Whether pyarrow reads it.
+    library : str
+        A module that it needs besides, from the extra ``bib``.
+    begins : pattern, optional
+        How its files begin; one of its extension that does not is of another format.
     is_gathered : bool
         Whether documents come after the last file, from all files together. Then the reader is a
         context manager, made with the limit, with the methods ``read`` and ``documents``.
@@ -65,6 +69,8 @@ class Format:
     is_numbered: bool = False
     from_end: bool = False
     needs_arrow: bool = False
+    library: str = ""
+    begins: re.Pattern[bytes] | None = None
     is_gathered: bool = False
     is_passed: bool = False
 
@@ -73,6 +79,15 @@ class Format:
         module, _, name = self.reads.partition(".")
         return getattr(importlib.import_module(f"lshdb.documents.formats.{module}"), name)
 
+    def lacks_library(self) -> bool:
+        """Return whether the library that reads it is not installed."""
+        try:
+            return bool(self.library) and importlib.import_module(self.library) is None
+        except ImportError:
+            return True
+
+
+ENDNOTE_ROOT = re.compile(rb"(?:<\?xml[^>]*>\s*)?<xml>\s*<records>", re.IGNORECASE)
 
 FORMATS = {
     "jsonl": Format("jsonl.read_jsonl", (".jsonl", ".ndjson"), is_passed=True),
@@ -90,6 +105,12 @@ FORMATS = {
         needs_arrow=True,
         is_passed=True,
     ),
+    "ris": Format("references.read_ris", (".ris",), library="rispy"),
+    "nbib": Format("references.read_pubmed", (".nbib",)),
+    "bibtex": Format("references.read_bibtex", (".bib",), library="bibtexparser"),
+    "endnote": Format(
+        "references.read_endnote", (".xml",), library="defusedxml", begins=ENDNOTE_ROOT
+    ),
 }
 """Every format that documents are read from, by its name as an option."""
 INPUT_FORMATS = ("auto", *FORMATS)
@@ -102,6 +123,7 @@ HEAD = 4096
 _TO_JSON_LINES = "convert it to JSON Lines, one object a line"
 _TO_TEXT = "extract its text first"
 _UNPACK = "unpack it first"
+_AS = "give it a name that ends in {}, or pass --input {}"
 
 
 class Look(NamedTuple):
@@ -188,8 +210,7 @@ _MAGIC: tuple[tuple[re.Pattern[bytes], Look], ...] = tuple(
 _RECORDS: tuple[tuple[re.Pattern[bytes], Look], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), look)
     for pattern, look in (
-        (rb"(?:<\?xml[^>]*>\s*)?<xml>\s*<records>",
-         Look("an EndNote XML file", _TO_JSON_LINES)),
+        (ENDNOTE_ROOT.pattern, Look("an EndNote XML file", _AS.format(".xml", "endnote"))),
         (rb"(?:<\?xml[^>]*>\s*)?(?:<!doctype html|<html[\s>])", Look("an HTML page", _TO_TEXT)),
         (rb"<\?xml[\s?]|<xml[\s>]|<!doctype\s",
          Look("an XML file", f"{_TO_JSON_LINES}, or {_TO_TEXT}")),
@@ -199,14 +220,14 @@ _RECORDS: tuple[tuple[re.Pattern[bytes], Look], ...] = tuple(
         (rb"\{\s*\"[^\"\n]*\"\s*:", Look("a JSON object", _TO_JSON_LINES)),
         (rb"\[\s*\{\s*\"[^\"\n]*\"\s*:",
          Look("a JSON array of objects", f"{_TO_JSON_LINES} (jq -c '.[]')")),
-        (rb"TY  - [A-Z]", Look("an RIS file of references", _TO_JSON_LINES)),
-        (rb"PMID- ?\d", Look("a PubMed file of references", _TO_JSON_LINES)),
+        (rb"TY  - [A-Z]", Look("an RIS file of references", _AS.format(".ris", "ris"))),
+        (rb"PMID- ?\d", Look("a PubMed file of references", _AS.format(".nbib", "nbib"))),
         (rb"%0 [A-Z][a-z ]+\r?\n%[A-Z0-9] ", Look("an EndNote file of references", _TO_JSON_LINES)),
         (rb"FN [^\n]+\nVR \d", Look("a Web of Science file of references", _TO_JSON_LINES)),
         (rb"(?:%[^\n]*\n\s*)*@(?:article|book|booklet|comment|conference|inbook|incollection|"
          rb"inproceedings|manual|mastersthesis|misc|online|phdthesis|preamble|proceedings|report|"
          rb"string|techreport|unpublished)\s*[{(]",
-         Look("a BibTeX file of references", _TO_JSON_LINES)),
+         Look("a BibTeX file of references", _AS.format(".bib", "bibtex"))),
         (rb"From \S+ [^\n]*\d\d:\d\d[^\n]*\n[!-9;-~]+:",
          Look("an mbox file of mails", _TO_JSON_LINES)),
         (rb"WARC/\d\.\d\r?\n", Look("a WARC file of pages", _TO_JSON_LINES)),
@@ -225,9 +246,6 @@ _BY_NAME = {
     ".html": Look("an HTML page", _TO_TEXT),
     ".htm": Look("an HTML page", _TO_TEXT),
     ".xhtml": Look("an HTML page", _TO_TEXT),
-    ".ris": Look("an RIS file of references", _TO_JSON_LINES),
-    ".nbib": Look("a PubMed file of references", _TO_JSON_LINES),
-    ".bib": Look("a BibTeX file of references", _TO_JSON_LINES),
     ".mbox": Look("an mbox file of mails", _TO_JSON_LINES),
     ".warc": Look("a WARC file of pages", _TO_JSON_LINES),
 }

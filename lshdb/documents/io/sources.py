@@ -34,6 +34,7 @@ import errno
 import os
 import stat
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -165,6 +166,8 @@ class Source:
         Whether the caller gave this very path.
     is_guessed : bool
         Whether it is read as one text only because its extension is unknown.
+    is_by_name : bool
+        Whether its extension says the format.
     """
 
     path: str
@@ -175,6 +178,7 @@ class Source:
     compression: str = ""
     is_named: bool = False
     is_guessed: bool = False
+    is_by_name: bool = False
 
     @property
     def is_stdin(self) -> bool:
@@ -207,7 +211,9 @@ class Source:
         if self.format.has_rows:
             return None
         found = look_at(head[:HEAD])
-        if self.is_guessed:
+        begins = self.format.begins
+        is_other = begins is not None and not begins.match(head.removeprefix(BOM_UTF8).lstrip())
+        if self.is_guessed or (is_other and self.is_by_name):
             return found or by_name(self.path)
         return found if found is not None and found.is_binary else None
 
@@ -425,12 +431,15 @@ def _with_format(source: Source, input_format: str, fallback: str | None) -> Sou
     problem = source.problem
     if problem is None and FORMATS[chosen].from_end:
         problem = _unseekable(source, compression)
+    if problem is None and not source.is_named and FORMATS[chosen].lacks_library():
+        problem = f"needs {FORMATS[chosen].library}: pip install 'lshdb[bib]'"
     return replace(
         source,
         problem=problem,
         input_format=chosen,
         compression=compression,
         is_guessed=chosen == "text" and input_format == "auto",
+        is_by_name=input_format == "auto" and not source.is_stdin,
     )
 
 
@@ -459,6 +468,13 @@ def _require_decoders(sources: list[Source]) -> None:
                 f"{needed['zst'].name}: no module to read Zstandard files is installed",
                 hint="pip install backports.zstd",
             ) from error
+    for source in needed.values():
+        if source.format.lacks_library():
+            raise InputError(
+                f"{source.name}: reading {source.input_format} needs {source.format.library}, "
+                "which is not installed",
+                hint="pip install 'lshdb[bib]'",
+            )
     of_arrow = next((source for source in needed.values() if source.format.needs_arrow), None)
     if of_arrow is not None:
         from lshdb.documents.io.streams import load_arrow

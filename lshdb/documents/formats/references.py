@@ -1,0 +1,510 @@
+"""References to literature: RIS, PubMed, EndNote XML and BibTeX.
+
+A record becomes a document. Its text is the title, a blank line and the abstract, or what there is
+of them. Its key is the record's own: RIS ``ID`` or ``AN``, PMID, rec-number, BibTeX's key; without
+one, the path, a colon and the record's number. The rest is kept: ``title``, ``authors``, ``year``,
+``journal``, ``volume``, ``issue``, ``pages``, ``doi``, ``database``.
+
+Decided: files are cut into records here, and each record is handed to the library that knows its
+format. So memory holds one record, a bad record ends with itself, and its place is known. A record
+is cut where the next one begins, even if it has no end: a brace that is never closed swallows
+nothing. A record that the library takes for something else than its author meant (a field without
+a comma before it) is rejected, as far as that can be seen.
+
+XML that declares a document type is refused before any parser sees it, so that there are no
+entities; EndNote writes none. Each record is parsed by defusedxml nevertheless.
+
+A DOI is in lower case and without the address of a resolver. A year is a whole number. Pages of RIS
+are joined (``123-129``); otherwise values are as they stand, with single blanks.
+
+Limits: UTF-8 only. A line within a BibTeX entry that begins like another entry cuts it. Definitions
+(``@string``) count from their place on, and together have at most the size of one record.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+from codecs import BOM_UTF8
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from lshdb.documents.document import BrokenSourceError, Document, Rejected, printable
+from lshdb.documents.formats.objects import JOINT, NoDocumentError, Records
+from lshdb.documents.formats.registry import ENDNOTE_ROOT, HEAD
+from lshdb.documents.io.streams import OpenFile, TooLong, split_lines
+
+__all__ = ["KEPT", "read_bibtex", "read_endnote", "read_pubmed", "read_ris"]
+
+KEPT = ("title", "authors", "year", "journal", "volume", "issue", "pages", "doi", "database")
+"""Fields that are kept unless the caller names others."""
+
+_YEAR = re.compile(r"(?<!\d)(?:1[4-9]|20)\d\d(?!\d)")
+_RESOLVER = re.compile(r"^(?:https?://(?:dx\.)?doi\.org/|doi:\s*)+", re.IGNORECASE)
+_DOI = re.compile(r"10\.\d{4,9}/\S+")
+_LONGEST_REASON = 200
+
+Parse = Callable[[str], dict[str, Any]]
+
+
+class _Piece:
+    """One record on its way out of a file.
+
+    Parameters
+    ----------
+    place : str
+        Where it begins, for messages.
+    limit : int
+        Bytes that are held at most.
+    """
+
+    def __init__(self, place: str, limit: int) -> None:
+        self.place = place
+        self.reason: str | None = None
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def add(self, line: bytes | TooLong) -> None:
+        """Take another line; nothing is held once the limit is passed."""
+        self._size += line.size if isinstance(line, TooLong) else len(line) + 1
+        if isinstance(line, TooLong) or self._size > self._limit:
+            self._parts.clear()
+        else:
+            self._parts.append(line.rstrip(b"\r"))
+
+    def text(self) -> str:
+        """Return the record.
+
+        Raises
+        ------
+        NoDocumentError
+            It is too long, not UTF-8, or known to be bad.
+        """
+        if self._size > self._limit:
+            raise NoDocumentError(
+                f"the record has {self._size:,} bytes, more than the limit of {self._limit:,}"
+            )
+        if self.reason is not None:
+            raise NoDocumentError(self.reason)
+        for number, line in enumerate(self._parts):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise NoDocumentError(
+                    f"not valid UTF-8 at byte {error.start + 1} of line {number + 1} of the record"
+                ) from None
+        return b"\n".join(self._parts).decode("utf-8")
+
+
+def _documents(
+    file: OpenFile, pieces: Iterable[_Piece | Rejected], parse: Parse
+) -> Iterator[Document | Rejected]:
+    """Yield a document, or a rejection, for each record."""
+    records = Records(file)
+    number = 0
+    for piece in pieces:
+        if isinstance(piece, Rejected):
+            yield piece
+            continue
+        number += 1
+        try:
+            text = piece.text()
+            if "\0" in text:
+                raise NoDocumentError("the record holds a NUL")
+            yield _document(records, file, parse(text), number, piece.place)
+        except NoDocumentError as error:
+            yield Rejected(piece.place, str(error))
+
+
+def _document(
+    records: Records, file: OpenFile, raw: dict[str, Any], number: int, place: str
+) -> Document:
+    record = _cleaned(raw)
+    text = JOINT.join(record[each] for each in ("title", "abstract") if each in record)
+    if not text:
+        raise NoDocumentError("the record has neither a title nor an abstract")
+    record = {"id": raw.get("id") or f"{file.key}:{number}", "text": text, **record}
+    document = records.document(record, number, place)
+    if file.fields.keep:
+        return document
+    kept = {name: record[name] for name in KEPT if name in record}
+    return Document(document.key, document.body, document.source, kept or None)
+
+
+def _cleaned(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that have a value, in one form whatever the format."""
+    record: dict[str, Any] = {}
+    for name in (*KEPT, "abstract"):
+        value = raw.get(name)
+        if name == "authors":
+            value = [one for one in map(_line, value or []) if one]
+        elif name == "year":
+            year = _YEAR.search(str(value or ""))
+            value = int(year[0]) if year else None
+        elif name == "doi":
+            value = _RESOLVER.sub("", _line(value)).lower()
+        else:
+            value = _line(value)
+        if value:
+            record[name] = value
+    return record
+
+
+def _line(value: object) -> str:
+    if isinstance(value, list):
+        value = " ".join(map(str, value))
+    return " ".join(str(value or "").split())
+
+
+def _first(record: dict[str, Any], *names: str) -> Any:
+    return next((record[name] for name in names if record.get(name)), None)
+
+
+def _found_doi(values: Iterable[str]) -> str | None:
+    """Return the first DOI among addresses and numbers."""
+    found = next(filter(None, map(_DOI.search, values)), None)
+    return found[0] if found else None
+
+
+# RIS
+
+
+_RIS_NUMBER = re.compile(rb"\s*\d+\.?\s*")
+
+
+def read_ris(file: OpenFile) -> Iterator[Document | Rejected]:
+    """Read RIS: a record from each ``TY  - `` to its ``ER  - ``."""
+    return _documents(file, _ris_pieces(file), _parse_ris)
+
+
+def _ris_pieces(file: OpenFile) -> Iterator[_Piece | Rejected]:
+    piece: _Piece | None = None
+    is_outside = False
+    for number, line in enumerate(split_lines(file.chunks, file.limit), start=1):
+        begins = not isinstance(line, TooLong) and line.startswith(b"TY  -")
+        if begins:
+            if piece is not None:
+                piece.reason = f"the record has no line 'ER  - ' before the next one, line {number}"
+                yield piece
+            piece, is_outside = _Piece(f"{file.name}:{number}", file.limit), False
+        if piece is not None:
+            piece.add(line)
+            if not isinstance(line, TooLong) and line.startswith(b"ER  -"):
+                yield piece
+                piece = None
+        elif isinstance(line, TooLong) or not (not line.strip() or _RIS_NUMBER.fullmatch(line)):
+            if not is_outside:
+                reason = "the line is not in a record; a record begins with 'TY  - '"
+                yield Rejected(f"{file.name}:{number}", reason)
+            is_outside = True
+    if piece is not None:
+        piece.reason = "the record has no line 'ER  - ' at its end"
+        yield piece
+
+
+def _parse_ris(text: str) -> dict[str, Any]:
+    import rispy
+
+    try:
+        (record,) = rispy.loads(text)
+    except Exception as error:  # the library raises whatever a record makes it stumble over
+        raise NoDocumentError(f"the record cannot be read as RIS: {_said(error)}") from error
+    start, end = _line(record.get("start_page")), _line(record.get("end_page"))
+    return {
+        "id": _line(_first(record, "id", "accession_number")),
+        "title": _first(record, "title", "primary_title", "short_title"),
+        "abstract": _first(record, "abstract", "notes_abstract"),
+        "authors": _first(record, "authors", "first_authors"),
+        "year": _first(record, "year", "publication_year", "date"),
+        "journal": _first(
+            record, "journal_name", "secondary_title", "alternate_title3", "alternate_title2",
+            "alternate_title1",
+        ),
+        "volume": record.get("volume"),
+        "issue": record.get("number"),
+        "pages": f"{start}-{end}" if start and end and "-" not in start else start or end,
+        "doi": record.get("doi") or _found_doi(record.get("urls", [])),
+        "database": _first(record, "name_of_database", "database_provider"),
+    }  # fmt: skip
+
+
+# PubMed
+
+
+_TAG = re.compile(r"([A-Z][A-Z0-9]{0,3}) *- ?(.*)")
+
+
+def read_pubmed(file: OpenFile) -> Iterator[Document | Rejected]:
+    """Read PubMed's format: lines with tags, and a blank line between records."""
+    return _documents(file, _pubmed_pieces(file), _parse_pubmed)
+
+
+def _pubmed_pieces(file: OpenFile) -> Iterator[_Piece]:
+    piece: _Piece | None = None
+    for number, line in enumerate(split_lines(file.chunks, file.limit), start=1):
+        start = b"..." if isinstance(line, TooLong) else line.strip()[:5]
+        if piece is not None and start in (b"", b"PMID-"):
+            yield piece
+            piece = None
+        if start:
+            piece = piece or _Piece(f"{file.name}:{number}", file.limit)
+            piece.add(line)
+    if piece is not None:
+        yield piece
+
+
+def _parse_pubmed(text: str) -> dict[str, Any]:
+    values: dict[str, list[str]] = {}
+    last: list[str] | None = None
+    for number, line in enumerate(text.split("\n"), start=1):
+        found = _TAG.fullmatch(line)
+        if found:
+            last = values.setdefault(found[1], [])
+            last.append(found[2])
+        elif line.startswith(" ") and last is not None:
+            last[-1] += " " + line.strip()
+        else:
+            raise NoDocumentError(
+                f"line {number} of the record is neither 'TAG - value' nor the rest of one: "
+                f"{printable(line)[:40]!r}"
+            )
+
+    def one(*tags: str) -> str | None:
+        return next((values[tag][0] for tag in tags if tag in values), None)
+
+    marked = [value for tag in ("LID", "AID") for value in values.get(tag, []) if "[doi]" in value]
+    return {
+        "id": one("PMID"),
+        "title": one("TI", "BTI", "TT"),
+        "abstract": one("AB"),
+        "authors": values.get("FAU") or values.get("AU"),
+        "year": one("DP", "EDAT"),
+        "journal": one("JT", "TA"),
+        "volume": one("VI"),
+        "issue": one("IP"),
+        "pages": one("PG"),
+        "doi": _found_doi(marked),
+        "database": "PubMed",
+    }
+
+
+# BibTeX
+
+
+_ENTRY = re.compile(rb"\s*@\s*([a-zA-Z]+)\s*[{(]")
+_STRING = re.compile(r"\s*@\s*string\s*[{(]\s*([^\s=]+)\s*=", re.IGNORECASE)
+_NO_ENTRIES = {b"comment", b"preamble"}
+
+
+def read_bibtex(file: OpenFile) -> Iterator[Document | Rejected]:
+    """Read BibTeX: an entry from each ``@type{`` to the next one."""
+    strings: dict[str, str] = {}
+    pieces = _bibtex_pieces(file, strings)
+    return _documents(file, pieces, functools.partial(_parse_bibtex, strings))
+
+
+def _bibtex_pieces(file: OpenFile, strings: dict[str, str]) -> Iterator[_Piece | Rejected]:
+    """Yield the entries; put definitions into ``strings``."""
+    piece: _Piece | None = None
+    kind = b""
+    number = 0
+    for number, line in enumerate(split_lines(file.chunks, file.limit), start=1):
+        found = None if isinstance(line, TooLong) else _ENTRY.match(line)
+        if found:
+            yield from _finished(piece, kind, strings, file.limit)
+            piece, kind = _Piece(f"{file.name}:{number}", file.limit), found[1].lower()
+        if piece is not None:
+            piece.add(line)
+    if piece is None and number:
+        yield Rejected(file.name, "no entry of BibTeX, such as '@article{key, title = {...}}'")
+    yield from _finished(piece, kind, strings, file.limit)
+
+
+def _finished(
+    piece: _Piece | None, kind: bytes, strings: dict[str, str], limit: int
+) -> Iterator[_Piece]:
+    if piece is None or kind in _NO_ENTRIES:
+        return
+    if kind != b"string":
+        yield piece
+        return
+    try:
+        text = piece.text()
+    except NoDocumentError as error:
+        piece.reason = str(error)
+        yield piece
+        return
+    found = _STRING.match(text)
+    if found is not None and len(text) + sum(map(len, strings.values())) <= limit:
+        strings[found[1].lower()] = text
+
+
+@functools.cache
+def _latex() -> Any:
+    from bibtexparser.middlewares import LatexDecodingMiddleware
+
+    # Without a handler of its own, its warnings go to standard error.
+    logging.getLogger("bibtexparser").addHandler(logging.NullHandler())
+    return LatexDecodingMiddleware()
+
+
+def _parse_bibtex(strings: dict[str, str], text: str) -> dict[str, Any]:
+    from bibtexparser.entrypoint import parse_string
+
+    names = set(re.findall(r"[^\s={}#\",()]+", text.lower())) if strings else set()
+    defined = "\n".join(text for name, text in strings.items() if name in names)
+    latex = _latex()
+    # Decoding takes 5 ms an entry, so only those with LaTeX in them go through it.
+    has_latex = any(sign in text for sign in ("\\", "$", "~"))
+    try:
+        library = parse_string(f"{defined}\n{text}", append_middleware=[latex] if has_latex else [])
+        failed, entries = library.failed_blocks, library.entries
+    except Exception as error:  # the library raises whatever a record makes it stumble over
+        raise NoDocumentError(f"the entry cannot be read as BibTeX: {_said(error)}") from error
+    if failed or not entries:
+        wrong: object = failed[0].error if failed else "it is not closed"
+        reason = _said(getattr(wrong, "abort_reason", wrong)).partition(" Note: ")[0]
+        raise NoDocumentError(f"the entry cannot be read as BibTeX: {reason}")
+    fields: dict[str, Any] = {}
+    for field in entries[0].fields:
+        value = str(field.value)
+        if field.enclosing == "no-enclosing" and re.search(r"[={}\n]", value):
+            raise NoDocumentError(
+                f"the field {field.key!r} of the entry cannot be told from the next one: a comma "
+                "or a brace is missing"
+            )
+        fields[field.key.lower()] = re.sub(r"[{}]", "", value)
+    return {
+        **fields,
+        "id": entries[0].key.strip(),
+        "authors": re.split(r"\s+and\s+", fields["author"]) if fields.get("author") else None,
+        "year": _first(fields, "year", "date"),
+        "journal": _first(fields, "journal", "journaltitle", "booktitle"),
+        "issue": _first(fields, "number", "issue"),
+        "pages": re.sub(r"\s*(?:--+|–)\s*", "-", str(fields.get("pages") or "")),
+        "doi": fields.get("doi") or _found_doi([str(fields.get("url") or "")]),
+        "database": fields.get("database"),
+    }
+
+
+# EndNote
+
+
+_BEGIN = re.compile(rb"<record[\s>]")
+_END = b"</record>"
+_ENCODING = re.compile(rb"<\?xml[^>]*encoding\s*=\s*[\"']([^\"']+)")
+
+
+def read_endnote(file: OpenFile) -> Iterator[Document | Rejected]:
+    """Read EndNote's XML: the elements ``record`` in ``<xml><records>``.
+
+    Raises
+    ------
+    BrokenSourceError
+        The file is another kind of XML, declares a document type, or is not UTF-8.
+    """
+    return _documents(file, _xml_pieces(file), _parse_endnote)
+
+
+def _xml_pieces(file: OpenFile) -> Iterator[_Piece]:
+    held = bytearray()
+    piece: _Piece | None = None
+    number = searched = 0
+    has_root = False
+    for chunk in file.chunks:
+        held += chunk
+        while True:
+            if piece is None:
+                begin = _BEGIN.search(held)
+                if not has_root:
+                    if begin is None and len(held) < HEAD:
+                        break
+                    _check_root(bytes(held[: begin.start() if begin else len(held)]))
+                    has_root = True
+                if begin is None:
+                    del held[: -len(_END)]
+                    break
+                del held[: begin.start()]
+                number += 1
+                piece, searched = _Piece(f"{file.name}: record {number}", file.limit), 1
+            end = held.find(_END, searched)
+            following = _BEGIN.search(held, searched)
+            if following is not None and (end < 0 or following.start() < end):
+                piece.reason = "the record is not closed before the next one begins"
+                end, length = following.start(), 0
+            elif end >= 0:
+                length = len(_END)
+            else:
+                if len(held) > file.limit + len(_END):
+                    piece.add(TooLong(len(held) - len(_END), 0))
+                    del held[: -len(_END)]
+                searched = max(1, len(held) - len(_END))  # not at its own beginning
+                break
+            piece.add(bytes(held[: end + length]))
+            del held[: end + length]
+            yield piece
+            piece = None
+    if not has_root:
+        _check_root(bytes(held))
+    if piece is not None:
+        piece.reason = "the record is not closed; the file ends within it"
+        yield piece
+
+
+def _check_root(head: bytes) -> None:
+    """Refuse what comes before the first record unless it is what EndNote writes.
+
+    Raises
+    ------
+    BrokenSourceError
+    """
+    head = head.removeprefix(BOM_UTF8)
+    if b"<!DOCTYPE" in head.upper() or b"<!ENTITY" in head.upper():
+        raise BrokenSourceError(
+            "declares a document type, which may hold hostile entities; nothing of it was read: "
+            "export the library from EndNote again, as XML"
+        )
+    if not ENDNOTE_ROOT.match(head.lstrip()):
+        raise BrokenSourceError("is not EndNote's XML: expected the elements <xml><records>")
+    encoding = _ENCODING.match(head.lstrip())
+    if encoding is not None and encoding[1].lower() not in (b"utf-8", b"utf8"):
+        name = printable(encoding[1].decode("ascii", "replace"))
+        raise BrokenSourceError(f"is XML in {name}, expected UTF-8: convert it (iconv)")
+
+
+def _parse_endnote(text: str) -> dict[str, Any]:
+    from defusedxml import DefusedXmlException
+    from defusedxml.ElementTree import ParseError, fromstring
+
+    try:
+        record = fromstring(text, forbid_dtd=True)
+    except ParseError as error:
+        raise NoDocumentError(f"the record is not well-formed XML: {_said(error)}") from error
+    except DefusedXmlException as error:
+        raise NoDocumentError(f"the record declares entities: {_said(error)}") from error
+
+    def one(*paths: str) -> str | None:
+        texts = ("".join(found.itertext()) for path in paths for found in record.iterfind(path))
+        return next(filter(None, map(str.strip, texts)), None)
+
+    authors = record.iterfind("contributors/authors/author")
+    return {
+        "id": one("rec-number"),
+        "title": one("titles/title"),
+        "abstract": one("abstract"),
+        "authors": ["".join(author.itertext()) for author in authors],
+        "year": one("dates/year"),
+        "journal": one("periodical/full-title", "titles/secondary-title"),
+        "volume": one("volume"),
+        "issue": one("number", "issue"),
+        "pages": one("pages"),
+        "doi": one("electronic-resource-num"),
+        "database": one("remote-database-name"),
+    }  # fmt: skip
+
+
+def _said(error: object) -> str:
+    text = printable(" ".join(str(error).split()))
+    return text[:_LONGEST_REASON] or type(error).__name__
