@@ -70,6 +70,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.search.query import QueryAnswers as QueryAnswers
     from lshdb.search.sql import SqlResult as SqlResult
     from lshdb.search.verification import Hit as Hit
+    from lshdb.search.verification import Hits as Hits
     from lshdb.signatures import kernel_name as kernel_name
     from lshdb.signatures.estimates import Tuning as Tuning
     from lshdb.signatures.estimates import tune as tune
@@ -112,7 +113,7 @@ _HOMES = {
     "search.pairs": "Pair PairSearch",
     "search.query": "QueryAnswers",
     "search.sql": "SqlResult",
-    "search.verification": "Hit",
+    "search.verification": "Hit Hits",
     "signatures": "kernel_name",
     "signatures.estimates": "Tuning tune",
     "storage.tables.edges": "EdgeState",

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from lshdb.search.pairs import PairSearch
     from lshdb.search.since import Since
     from lshdb.search.sql import SqlResult
-    from lshdb.search.verification import Hit
+    from lshdb.search.verification import Hits
     from lshdb.signatures.family import Family
     from lshdb.storage.store import Store
     from lshdb.storage.tables.edges import EdgeState
@@ -546,7 +546,7 @@ class Index:
         verify: Verify | None = None,
         recall: float | None = None,
         probe_limit: int | bool = False,
-    ) -> list[Hit]:
+    ) -> Hits:
         """Return the documents most similar to a text, to ready tokens, or to a stored document.
 
         Parameters
@@ -573,8 +573,9 @@ class Index:
 
         Returns
         -------
-        list of Hit
-            Best first. A document of similarity s is found with probability
+        Hits
+            A list of :class:`~lshdb.Hit`, best first; its ``truncated`` is the number of documents
+            that ``top`` left out. A document of similarity s is found with probability
             ``params.recall_at(s)``. With ``recall`` or ``probe_limit`` an :class:`~lshdb.Answer`.
 
         Raises
@@ -616,7 +617,7 @@ class Index:
 
         Returns
         -------
-        iterator of (str, list of Hit)
+        iterator of (str, Hits)
 
         Raises
         ------

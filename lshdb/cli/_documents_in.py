@@ -23,16 +23,19 @@ from lshdb.arguments import OnConflict
 from lshdb.cli._errors import interruption
 from lshdb.cli._long_work import AddProgress, TaskProgress
 from lshdb.cli._output import complain, is_quiet, note
-from lshdb.cli._words import described, unfinished_last
+from lshdb.cli._words import counted, described, unfinished_last, units_in_words
 
 if TYPE_CHECKING:
     from lshdb.ingest.add import AddResult
+    from lshdb.params.index_params import IndexParams
 
 __all__ = [
     "add_watched",
     "committing",
     "create_and_say",
     "note_resumed",
+    "note_short",
+    "note_slow",
     "open_if_there",
     "require_metric",
     "summary",
@@ -99,6 +102,7 @@ def create_and_say(
         if is_new:
             how = "" if given else " with the defaults"
             note(f"making the index {path}{how}: {described(index.params)}")
+            note_slow(index.params)
         yield index
 
 
@@ -184,6 +188,31 @@ def summary(result: AddResult) -> str:
         f"exact copies {result.copies:,}, rejected {result.rejected:,}; "
         f"{rate:,.0f} documents/s; {_batches(result)}"
     )
+
+
+_MANY_SHORT = 100
+"""Short texts are said from one new document in so many on."""
+
+
+def note_short(params: IndexParams, result: AddResult) -> None:
+    """Say so if many of the new texts are too short to be similar to others."""
+    if params.k == 1 or result.short * _MANY_SHORT < max(result.added + result.replaced, 1):
+        return
+    note(
+        f"{counted(result.short, 'new document has', 'new documents have')} one shingle at most "
+        f"({counted(params.k, *units_in_words(params))} or fewer): nothing but the same text is "
+        "similar; an index with a smaller --k compares shorter texts (lshdb guide choosing)"
+    )
+
+
+def note_slow(params: IndexParams) -> None:
+    """Say so if bands of one row will compare most documents with each other."""
+    if params.rows == 1:
+        note(
+            f"threshold {params.threshold:g} at recall {params.recall:g} makes bands of one row: "
+            "documents that agree in a single slot are compared, so pairs and queries take long in "
+            "a large index; a higher --threshold, a lower --recall or a larger --num-perm helps"
+        )
 
 
 def note_resumed(index: Index, result: AddResult) -> None:

@@ -109,8 +109,8 @@ class _Sink:
 def _schema(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> pa.Schema:
     fields = []
     for place, column in enumerate(columns):
-        if column.kind == "auto":
-            kinds = {type(row[place]) for row in rows if row[place] is not None}
+        kinds = {type(row[place]) for row in rows if row[place] is not None}
+        if column.kind == "auto" or (column.kind == "number" and kinds):
             fields.append((column.name, _type_of(kinds)))
         else:
             fields.append((column.name, _TYPES.get(column.kind, pa.string())))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "UNIT_NAMES",
     "contents_in_words",
+    "counted",
     "described",
     "element_in_words",
     "loss_in_words",
@@ -23,6 +24,7 @@ __all__ = [
     "note_unverified",
     "texts_in_words",
     "unfinished_last",
+    "units_in_words",
 ]
 
 Row = Sequence[Any] | None
@@ -83,6 +85,16 @@ def texts_in_words(params: IndexParams) -> str | None:
     said = ["letter case folded" if "casefold" in steps else "letter case kept"]
     said += [_STEPS[step] for step in steps if step in _STEPS]
     return ", ".join(said)
+
+
+def counted(n: int, one: str, several: str) -> str:
+    """Return a number with the word for it: 1 pair, 2 pairs."""
+    return f"{n:,} {one if n == 1 else several}"
+
+
+def units_in_words(params: IndexParams) -> tuple[str, str]:
+    """Return the words for one unit of a shingle and for several."""
+    return UNIT_NAMES[params.unit], f"{UNIT_NAMES[params.unit]}s"
 
 
 def described(params: IndexParams) -> str:

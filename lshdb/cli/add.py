@@ -23,6 +23,7 @@ from lshdb.cli._documents_in import (
     add_watched,
     create_and_say,
     note_resumed,
+    note_short,
     open_if_there,
     require_metric,
     summary,
@@ -174,6 +175,7 @@ def command(
                 "and --row-keys for records (lshdb guide input); lshdb init makes an empty index",
             )
         note_resumed(index, result)
+        note_short(index.params, result)
     if output_format is None:
         note(summary(result))
     else:
@@ -183,7 +185,9 @@ def command(
 
 
 def _fields(result: AddResult) -> dict[str, Any]:
-    names = ("added", "replaced", "unchanged", "copies", "resumed", "rejected", "seconds")
+    names = (
+        "added", "replaced", "unchanged", "copies", "resumed", "short", "rejected", "seconds",
+    )  # fmt: skip
     return {name: getattr(result, name) for name in names} | {"batches": tuple(result.batches)}
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from lshdb import Index, IndexParams
+from lshdb.cli._documents_in import note_slow
 from lshdb.cli._options import Command, creation_options, given_parameters, index_argument
 from lshdb.cli._output import note
-from lshdb.cli._words import contents_in_words, texts_in_words
+from lshdb.cli._words import contents_in_words, counted, texts_in_words
 
 __all__ = ["command"]
 
@@ -37,6 +38,7 @@ def command(index_path: str, **options: Any) -> None:
         note(f"  database     {database}")
     for line in _description(params):
         note(line)
+    note_slow(params)
 
 
 def _description(params: IndexParams) -> list[str]:
@@ -50,7 +52,7 @@ def _description(params: IndexParams) -> list[str]:
         f"  {name:<12} {contents}",
         *([] if normalised is None else [f"               {normalised}"]),
         f"  signatures   {params.num_perm} slots by scheme {params.scheme}, seed {params.seed}",
-        f"  bands        {params.bands} of {params.rows} rows each, "
+        f"  bands        {params.bands} of {counted(params.rows, 'row', 'rows')} each, "
         f"which use {used} of the {params.num_perm} slots",
         f"  {stored:<12} {kept}",
         f"  threshold    {params.threshold:g}",

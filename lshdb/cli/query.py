@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import click
 
-from lshdb import Answer, Document, Hit, Index, Rejected, read_documents
+from lshdb import Answer, Document, Hit, Hits, Index, InputError, Rejected, read_documents
 from lshdb.arguments import Verify
 from lshdb.cli._command import completed
 from lshdb.cli._errors import REJECTED
@@ -22,7 +24,7 @@ from lshdb.cli._options import (
 )
 from lshdb.cli._output import Column, is_terminal, note, print_listing
 from lshdb.cli._rejections import Rejections
-from lshdb.cli._words import element_in_words, measured, note_unverified
+from lshdb.cli._words import counted, element_in_words, measured, note_unverified, units_in_words
 
 __all__ = ["command"]
 
@@ -37,6 +39,15 @@ VECTOR_KEY = "vector"
 """These stand for a query's key if the query comes from an option."""
 
 
+def _top(_ctx: click.Context, _param: click.Parameter, value: str) -> int | None:
+    if value == "all":
+        return None
+    try:
+        return int(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is neither a number nor all") from None
+
+
 @click.command("query", cls=Command)
 @index_argument
 @click.argument("files", metavar="[FILE...]", nargs=-1, shell_complete=completed("file"))
@@ -44,7 +55,12 @@ VECTOR_KEY = "vector"
 @vector_option("Query this vector")
 @click.option("--key", metavar="KEY", help="Query a document of the index; it is not listed.")
 @click.option(
-    "--top", type=int, default=10, show_default=True, metavar="N", help="Most answers per query."
+    "--top",
+    callback=_top,
+    default="10",
+    show_default=True,
+    metavar="N|all",
+    help="Most answers per query. A note says how many were left out.",
 )
 @click.option(
     "--recall",
@@ -81,7 +97,7 @@ def command(
     *,
     text: str | None,
     key: str | None,
-    top: int,
+    top: int | None,
     recall: float | None,
     probe_limit: int | None,
     workers: int | None,
@@ -117,21 +133,22 @@ def command(
     if recall is not None or probe_limit is not None:
         limit = False if probe_limit is None else probe_limit or True
         search |= {"recall": recall, "probe_limit": limit}
-    effort = _Effort(recall)
+    effort = _Effort(recall, top)
     with Index.open(index_path) as index:
         rows: Iterable[tuple[object, ...] | None]
         if text is not None:
             hits = effort.of(index.query(text, **search))
             rows = _rows(TEXT_KEY, hits)
-            _note_empty(index, "text", text, hits)
+            _note_short(index, "text", text, hits)
         elif vector is not None:
             hits = effort.of(index.query(vector, **search))
             rows = _rows(VECTOR_KEY, hits)
-            _note_empty(index, "vector", vector, hits)
+            _note_short(index, "vector", vector, hits)
         elif key is not None:
             rows = _rows(key, effort.of(index.query(key=key, **search)))
         else:
             paths = files or ("-",)
+            _require_files(index, files)
             items = read_documents(
                 paths,
                 input_format=input_format,
@@ -150,9 +167,8 @@ def command(
         print_listing(
             *measured(index.params, COLUMNS, rows),
             output_format,
-            empty="no document is that similar",
         )
-        effort.say()
+        effort.say(is_empty=not len(index))
     rejections.end()
     if rejections.count:
         note(f"{rejections.count:,} rejected; the other queries were answered")
@@ -162,14 +178,19 @@ def command(
 class _Effort:
     """What the answers say about how they were found, added up over all queries."""
 
-    def __init__(self, wanted: float | None) -> None:
-        self._wanted = wanted
+    def __init__(self, wanted: float | None, top: int | None) -> None:
+        self._wanted, self._top = wanted, top
+        self._queries = self._unanswered = self._truncated = self._left_out = 0
         self._answers = self._cut = self._short = 0
         self._checked = self._left = 0
         self._least = 1.0
 
-    def of(self, hits: list[Hit]) -> list[Hit]:
+    def of(self, hits: Hits) -> Hits:
         """Take note of an answer, and return it."""
+        self._queries += 1
+        self._unanswered += not hits
+        self._truncated += hits.truncated > 0
+        self._left_out += hits.truncated
         if isinstance(hits, Answer):
             self._answers += 1
             self._checked += hits.checked
@@ -180,8 +201,26 @@ class _Effort:
                 self._least = min(self._least, hits.recall)
         return hits
 
-    def say(self) -> None:
-        """Say what was cut off, and where the recall was not reached."""
+    def say(self, *, is_empty: bool) -> None:
+        """Say what was not found, what was left out, and where the recall was not reached.
+
+        Parameters
+        ----------
+        is_empty : bool
+            Whether the index has no document.
+        """
+        self._say_unanswered(is_empty=is_empty)
+        if self._truncated and self._queries == 1:
+            note(
+                f"{counted(self._left_out, 'more document is', 'more documents are')} that similar "
+                f"and left out by --top {self._top}; --top all lists all"
+            )
+        elif self._truncated:
+            have = "has" if self._truncated == 1 else "have"
+            note(
+                f"{self._truncated:,} of {self._queries:,} queries {have} more answers than --top "
+                f"{self._top}: {self._left_out:,} are left out; --top all lists all"
+            )
         of_many = f" of {self._answers:,} queries" if self._answers > 1 else ""
         if self._cut:
             note(
@@ -197,13 +236,39 @@ class _Effort:
                 "ones more likely; an index with more bands, or fewer rows, reaches more"
             )
 
+    def _say_unanswered(self, *, is_empty: bool) -> None:
+        if not self._queries:
+            note("the input has no query")
+        elif is_empty:
+            note("the index is empty, so nothing is similar; lshdb add fills it")
+        elif self._unanswered and self._queries == 1:
+            note("no document is that similar")
+        elif self._unanswered:
+            have = "has" if self._unanswered == 1 else "have"
+            note(f"{self._unanswered:,} of {self._queries:,} queries {have} no answer")
+
+
+def _require_files(index: Index, files: tuple[str, ...]) -> None:
+    """Raise InputError for a file that is not there, if it may be meant as a text or a key."""
+    for path in files:
+        is_pattern = path == "-" or "://" in path or any(sign in path for sign in "*?[")
+        if is_pattern or os.path.lexists(path):
+            continue
+        option = "--key" if path in index else "--text"
+        if option == "--key" or index.params.kind.body == "text":
+            what = "document of that key" if option == "--key" else "text"
+            raise InputError(
+                f"{path}: no such file",
+                hint=f"to query the {what}: {option} {shlex.quote(path)}",
+            )
+
 
 def _rows(query_key: str, hits: Iterable[Hit]) -> Iterator[tuple[object, ...]]:
     return ((query_key, hit.key, hit.similarity, hit.method) for hit in hits)
 
 
 def _streamed(
-    answers: Iterable[tuple[str, list[Hit]]], effort: _Effort, *, is_live: bool
+    answers: Iterable[tuple[str, Hits]], effort: _Effort, *, is_live: bool
 ) -> Iterator[tuple[object, ...] | None]:
     """Yield all rows, with a pause after each answer if the next query may take long to come."""
     for query_key, hits in answers:
@@ -212,12 +277,18 @@ def _streamed(
             yield None
 
 
-def _note_empty(index: Index, name: str, body: Any, hits: list[Hit]) -> None:
-    """Say why nothing is similar to a query that has nothing to compare."""
-    if not hits and not index.count_shingles(body):
+def _note_short(index: Index, name: str, body: Any, hits: Hits) -> None:
+    """Say what it means that a query has nothing to compare, or a single shingle."""
+    params = index.params
+    n_shingles = 0 if hits and params.kind.is_dense else index.count_shingles(body)
+    if not hits and not n_shingles:
         note(
-            f"the {name} has no {element_in_words(index.params)} to compare, so nothing is "
-            "similar to it"
+            f"the {name} has no {element_in_words(params)} to compare, so nothing is similar to it"
+        )
+    elif n_shingles == 1 and params.kind.body == "text" and isinstance(body, str) and params.k > 1:
+        note(
+            f"the text has one shingle ({counted(params.k, *units_in_words(params))} or fewer), so "
+            "only texts of the same shingle are similar to it"
         )
 
 

@@ -58,6 +58,9 @@ class AddResult:
         Of those added and replaced, how many share the signature of an identical content.
     resumed : int
         Of those unchanged, how many an add that did not end had brought: they are this add's now.
+    short : int
+        Of those added and replaced, how many have a text of one shingle at most: only another text
+        of the same shingle is similar to it.
     rejected : int
         Inputs that were no acceptable document.
     rejections : list of Rejected
@@ -73,6 +76,7 @@ class AddResult:
     unchanged: int = 0
     copies: int = 0
     resumed: int = 0
+    short: int = 0
     rejected: int = 0
     rejections: list[Rejected] = field(default_factory=list)
     batches: list[int] = field(default_factory=list)
@@ -265,6 +269,7 @@ class Run:
         result.unchanged += counts["n_unchanged"]
         result.copies += counts["n_copies"]
         result.resumed += counts["n_resumed"]
+        result.short += counts["n_short"]
         result.batches.append(counts["batch_id"])
         result.seconds = time.perf_counter() - self._begun
         self._has_ended = batch.is_last
@@ -321,7 +326,13 @@ class Run:
             "n_rejected": self.result.rejected - self._rejected_before,
         }
         transaction.update_batch(batch_id, {**counts, "finished_at": timestamp()})
-        return {**counts, "batch_id": batch_id, "n_resumed": sum(map(len, found.resumed.values()))}
+        is_text = self.params.kind.body == "text"
+        return {
+            **counts,
+            "batch_id": batch_id,
+            "n_resumed": sum(map(len, found.resumed.values())),
+            "n_short": sum(n <= 1 for n in shared.n_shingles) if is_text else 0,
+        }
 
     def _begin(self, snapshot: Snapshot) -> None:
         """See what was there before the first batch."""

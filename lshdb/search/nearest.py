@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
 from lshdb.search.candidates import contains
-from lshdb.search.verification import Hit, least_share, points_of
+from lshdb.search.verification import Hit, Hits, least_share, points_of
 from lshdb.signatures.banding import band_words, bucket_keys, compare_rows, keys_of_bands
 from lshdb.signatures.family import Alternatives, Family, Point
 from lshdb.storage.tables.records import StoredDocument
@@ -214,7 +214,7 @@ _MORE = 2.0
 """Factor by which the number of buckets grows before the answers are checked again."""
 
 
-class Answer(list[Hit]):
+class Answer(Hits):
     """The hits of a query, best first, and how they were found.
 
     Attributes
@@ -300,7 +300,7 @@ class NearestSearch:
 
     def search(
         self, signatures: NDArray[np.uint32], points: Sequence[Point | None]
-    ) -> Sequence[list[Hit]]:
+    ) -> Sequence[Hits]:
         """Return the nearest documents of each query.
 
         Parameters

@@ -27,6 +27,7 @@ from lshdb.params.index_params import IndexParams, check_recall
 from lshdb.search.handle import Handle, Listing
 from lshdb.search.verification import (
     Hit,
+    Hits,
     asked_level,
     band_levels,
     choose_method,
@@ -170,7 +171,7 @@ def query_index(
     verify: str | None,
     recall: float | None,
     probe_limit: int | bool,
-) -> list[Hit]:
+) -> Hits:
     """Return the documents most similar to one; see :meth:`lshdb.Index.query`."""
     if (body is None) == (key is None):
         raise ParameterError("a query has either a body or a key")
@@ -225,7 +226,7 @@ def _contents(family: Family, bodies: Sequence[Any]) -> list[Any]:
 _QUERIES_A_CHUNK = 64
 
 
-class QueryAnswers(Listing[tuple[str, list[Hit]]]):
+class QueryAnswers(Listing[tuple[str, Hits]]):
     """(query key, answer) for each of many queries, in their order.
 
     Queries are read as they are answered. So they can be answered again only if they can be read
@@ -257,7 +258,7 @@ class QueryAnswers(Listing[tuple[str, list[Hit]]]):
         self._wanted = Wanted.of(store, *self._options)
         self._of = store
 
-    def _items(self, store: Store, family: Family) -> Iterator[tuple[str, list[Hit]]]:
+    def _items(self, store: Store, family: Family) -> Iterator[tuple[str, Hits]]:
         """Yield the answers from one snapshot."""
         wanted = self._wanted if store is self._of else Wanted.of(store, *self._options)
         with store.reading() as snapshot:
@@ -285,7 +286,7 @@ def search_documents(
     documents: Iterable[Document],
     *,
     workers: int,
-) -> Iterator[tuple[str, list[Hit]]]:
+) -> Iterator[tuple[str, Hits]]:
     """Yield (query key, answer) for each document, in order.
 
     One worker answers each document before it takes the next, as a pipe needs. Several take and
@@ -316,7 +317,7 @@ def search_documents(
                     each.message = f"query {key!r}: {each.message}"
                     each.args = (each.message,)
                 raise each
-            yield key, next(found) if family.size(each) else []
+            yield key, next(found) if family.size(each) else searcher.nothing()
 
 
 _CANDIDATES = 16_384
@@ -369,7 +370,7 @@ class Searcher:
         *,
         keys: NDArray[np.int64] | None = None,
         leave_out: int | None = None,
-    ) -> list[list[Hit]]:
+    ) -> list[Hits]:
         """Return the documents most similar to each query, best first; ties in order of key.
 
         Queries given together share their look-ups; the answers do not depend on it.
@@ -403,7 +404,8 @@ class Searcher:
                 if doc_id != leave_out
             ]
             hits.sort(key=lambda hit: (-hit.similarity, hit.key))
-            answers.append(hits if self._top is None else hits[: self._top])
+            kept = hits[: self._top]
+            answers.append(Hits(kept, truncated=len(hits) - len(kept)))
         return answers
 
     def _estimated(
@@ -458,11 +460,11 @@ class Searcher:
                 if level >= self._threshold:
                     yield one, level
 
-    def nothing(self) -> list[Hit]:
+    def nothing(self) -> Hits:
         """Return the answer to a query without elements."""
-        return []
+        return Hits()
 
-    def search_document(self, document: StoredDocument) -> list[Hit]:
+    def search_document(self, document: StoredDocument) -> Hits:
         """Return the documents most similar to one in the index, without itself.
 
         Raises
@@ -472,7 +474,7 @@ class Searcher:
         """
         number = document.signature_id
         if number is None:
-            return []
+            return Hits()
         point = self._points.get([number])[number] if self._method == "exact" else None
         return self.search(self._row(number), [point], leave_out=document.doc_id)[0]
 

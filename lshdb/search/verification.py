@@ -32,7 +32,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,6 +60,7 @@ __all__ = [
     "MEMORY",
     "METHODS",
     "Hit",
+    "Hits",
     "Points",
     "TextPoints",
     "VectorPoints",
@@ -103,6 +104,21 @@ class Hit:
     similarity: float
     method: str
     distance: float | None = field(default=None, compare=False)
+
+
+class Hits(list[Hit]):
+    """The answer to a query: hits, best first.
+
+    Attributes
+    ----------
+    truncated : int
+        How many more documents were found that ``top`` left out. A search with ``recall`` or
+        ``probe_limit`` ends when it has the nearest and counts no others: 0.
+    """
+
+    def __init__(self, hits: Iterable[Hit] = (), *, truncated: int = 0) -> None:
+        super().__init__(hits)
+        self.truncated = truncated
 
 
 def choose_method(verify: str | None, params: IndexParams, *, has_signatures: bool = True) -> str:

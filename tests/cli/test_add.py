@@ -331,3 +331,26 @@ def test_two_who_make_the_index_at_once(
 
     monkeypatch.setattr(Index, "create", classmethod(too_late))
     assert "added 4," in run("add", path, news).stderr
+
+
+def test_texts_of_one_shingle_are_said(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(jsonl([("a", "two words"), ("b", BASE), ("c", "")]))
+    said = run("add", tmp_path / "a.lshdb", path).stderr.splitlines()
+    assert said[1].startswith(
+        "2 new documents have one shingle at most (5 words or fewer): nothing"
+    )
+    assert "one shingle" not in run("add", tmp_path / "a.lshdb", path).stderr
+    path.write_text(
+        jsonl([(str(number), f"{BASE} {number}") for number in range(101)] + [("x", "y")])
+    )
+    assert "one shingle" not in run("add", tmp_path / "b.lshdb", path).stderr
+
+
+def test_bands_of_one_row_are_said(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(jsonl([("b", BASE)]))
+    words = "threshold 0.1 at recall 0.99 makes bands of one row"
+    assert words in run("add", tmp_path / "a.lshdb", path, "--threshold", 0.1).stderr
+    assert words in run("init", tmp_path / "b.lshdb", "--threshold", 0.1).stderr
+    assert "one row" not in run("init", tmp_path / "c.lshdb").stderr

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lshdb import Index
-from tests.cli.conftest import BASE, FAR, NEAR, NEAR_SIMILARITY, OTHER, Run, jsonl
+from tests.cli.conftest import BASE, NEAR, NEAR_SIMILARITY, OTHER, Run, jsonl
 
 pytestmark = pytest.mark.fast
 
@@ -89,7 +89,7 @@ def test_a_text_without_words_has_no_answer(run: Run, index_path: Path, text: st
 
 def test_no_answer_is_no_error(run: Run, index_path: Path) -> None:
     result = run("query", index_path, "--text", "words that are nowhere in this index")
-    assert (result.stdout, result.stderr) == ("", "")
+    assert (result.stdout, result.stderr) == ("", "no document is that similar\n")
     assert run("query", index_path, stdin="").stdout == ""
 
 
@@ -126,7 +126,7 @@ def test_refusals(
 def test_below_the_threshold_the_recall_is_said(run: Run, index_path: Path) -> None:
     with Index.open(index_path) as index:
         recall = index.params.recall_at(0.3)
-    for command in (("query", index_path, "--text", FAR), ("pairs", index_path)):
+    for command in (("query", index_path, "--text", BASE), ("pairs", index_path)):
         noted = run(*command, "--threshold", "0.3").stderr
         assert f"is found with probability {recall:.4f}" in noted
         assert "with threshold 0.3 finds more" in noted and noted.count("\n") == 1
@@ -180,3 +180,72 @@ def test_a_threshold_that_is_refused_is_not_advised(run: Run, index_path: Path) 
         assert "an index made" not in said
     advised = run("pairs", index_path, "--threshold", 0.3).stderr
     assert "an index made, or rebanded, with threshold 0.3" in advised
+
+
+# What is left out, and what is not found
+
+
+@pytest.fixture
+def copies(tmp_path: Path) -> Path:
+    path = tmp_path / "copies.lshdb"
+    with Index.create(path) as index:
+        index.add([(f"copy{number:02}", BASE) for number in range(15)])
+        index.add([("other", OTHER)])
+    return path
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("form", ["table", "tsv", "json"])
+def test_what_top_leaves_out_is_said(run: Run, copies: Path, form: str) -> None:
+    said = run("query", copies, "--text", BASE, "--format", form).stderr
+    assert said == (
+        "5 more documents are that similar and left out by --top 10; --top all lists all\n"
+    )
+    one = run("query", copies, "--text", BASE, "--top", 14).stderr
+    assert one.startswith("1 more document is that similar")
+    everything = run("query", copies, "--text", BASE, "--top", "all")
+    assert everything.stdout.count("\n") == 15 and everything.stderr == ""
+    assert run("query", copies, "--text", BASE, "--top", 15).stderr == ""
+    assert (
+        "neither a number nor all"
+        in run("query", copies, "--key", "a", "--top", "b", code=2).stderr
+    )
+
+
+def test_what_top_leaves_out_of_many_queries(run: Run, copies: Path) -> None:
+    queries = jsonl([("a", BASE), ("b", OTHER), ("c", BASE), ("d", "nothing like any of these")])
+    done = run("query", copies, "-", stdin=queries)
+    assert done.stderr.splitlines() == [
+        "1 of 4 queries has no answer",
+        "2 of 4 queries have more answers than --top 10: 10 are left out; --top all lists all",
+    ]
+    assert run("query", copies, "-", stdin="").stderr == "the input has no query\n"
+
+
+@pytest.mark.parametrize("form", ["table", "tsv", "json"])
+def test_a_query_without_an_answer_says_so(
+    run: Run, index_path: Path, tmp_path: Path, form: str
+) -> None:
+    text = "none of the documents there has anything like this"
+    said = run("query", index_path, "--text", text, "--format", form).stderr
+    assert said == "no document is that similar\n"
+    run("init", tmp_path / "empty.lshdb")
+    said = run("query", tmp_path / "empty.lshdb", "--text", text, "--format", form).stderr
+    assert said == "the index is empty, so nothing is similar; lshdb add fills it\n"
+
+
+@pytest.mark.fast
+def test_a_text_in_the_place_of_a_file(run: Run, index_path: Path) -> None:
+    refused = run("query", index_path, "the quick brown fox", code=1).stderr
+    assert refused == (
+        "error: the quick brown fox: no such file\n"
+        "hint: to query the text: --text 'the quick brown fox'\n"
+    )
+    assert "--key base" in run("query", index_path, "base", code=1).stderr
+
+
+@pytest.mark.fast
+def test_a_query_of_one_shingle(run: Run, index_path: Path) -> None:
+    said = run("query", index_path, "--text", "two words").stderr
+    assert said.startswith("the text has one shingle (5 words or fewer), so only texts of the same")
+    assert "one shingle" not in run("query", index_path, "--text", BASE).stderr
