@@ -1040,7 +1040,7 @@ class Index:
         Parameters
         ----------
         path : path-like
-            Plain, ``.gz`` or ``.zst``; ``-`` for standard input.
+            Plain or compressed; ``-`` for standard input.
         key_field : str
             The field with the key.
         keep, threshold, against, since, update, lock_timeout
@@ -1201,7 +1201,7 @@ class Index:
         Parameters
         ----------
         path : path-like
-            Plain, ``.gz`` or ``.zst``, or ``-`` for standard input. Each line is a link: source,
+            Plain or compressed, or ``-`` for standard input. Each line is a link: source,
             target and optionally a count (a whole number from 1), separated by tabs. Nodes are
             keys of the index.
         threshold, linkage, update, lock_timeout

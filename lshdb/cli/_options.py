@@ -486,14 +486,30 @@ def input_options(function: Function) -> Function:
         help="Input format; auto goes by file names. text reads each file as one text, whatever "
         "it looks like. urls reads lists of URLs, one per line; each host is a document.",
     )
+    delimiter = click.option(
+        "--delimiter",
+        callback=_delimiter,
+        metavar="CHAR",
+        help="Character between the cells of CSV: ';', '|', tab.  [default: ,]",
+    )
+    encoding = click.option(
+        "--encoding",
+        metavar="NAME",
+        help="Encoding of texts, CSV, TSV and JSON Lines: latin-1, cp1252, utf-16.  [default: "
+        "UTF-8, or UTF-16 or UTF-32 if the file begins with its byte order mark]",
+    )
     for option in (
-        document_limit_option, input_format, keys, row_keys, vector_field, text_field, key_field,
+        document_limit_option, encoding, delimiter, input_format, keys, row_keys, vector_field,
+        text_field, key_field,
     ):  # fmt: skip
         function = option(function)
     return function
 
 
-READING = ("key_field", "text_field", "vector_field", "keys", "row_keys", "max_document_bytes")
+READING = (
+    "key_field", "text_field", "vector_field", "keys", "row_keys", "delimiter", "encoding",
+    "max_document_bytes",
+)  # fmt: skip
 """Arguments of ``read_documents`` that :func:`input_options` adds besides the format."""
 
 
@@ -507,6 +523,10 @@ def keep_fields_option(function: Function) -> Function:
         help="Fields or columns that are stored with the document, for SQL and listings; they are "
         "never compared.",
     )(function)
+
+
+def _delimiter(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    return "\t" if value in ("tab", "\\t") else value
 
 
 def _separated(

@@ -63,8 +63,8 @@ def command(
 ) -> None:
     """Replace each end of the links of EDGES by the document that names its cluster in INDEX.
 
-    Links that become equal are merged, and their counts added. EDGES is a file, plain, .gz or .zst,
-    or - for standard input. Each line holds a source, a target and optionally a count, separated by
+    Links that become equal are merged, and their counts added. EDGES is a file, also compressed, or
+    - for standard input. Each line holds a source, a target and optionally a count, separated by
     tabs. Sources and targets are keys of INDEX; a node that is not a key or is in no cluster stands
     for itself. A line that is not a link is reported, counted and skipped; the exit code is then 5.
 

@@ -155,6 +155,7 @@ def command(
                 fallback="urls" if index.params.unit == "url" else None,
                 body=index.params.kind.body,
                 dim=index.params.dim or None,
+                on_note=note,
                 **reading,
             )
             if workers is None and "-" in paths:

@@ -18,7 +18,7 @@ from lshdb.cli._options import (
     input_options,
     listing_options,
 )
-from lshdb.cli._output import print_record
+from lshdb.cli._output import note, print_record
 from lshdb.cli.stats import readable_size
 from lshdb.documents import peek_documents
 from lshdb.params.metrics import METRICS
@@ -79,7 +79,9 @@ def command(
                 f"{given.get('metric', 'jaccard')}; leave "
                 "out the files (they are used for vectors and bits, with --metric)"
             )
-        peek, _ = peek_documents(files, body=kind.body, input_format=input_format, **reading)
+        peek, _ = peek_documents(
+            files, body=kind.body, input_format=input_format, on_note=note, **reading
+        )
         given = {"dim": peek.dim, "dtype": peek.dtype, **given, "sample": peek.bodies}
     found = tune(far=far, documents=documents, **given)
     values = {field.name: getattr(found, field.name) for field in fields(found)}

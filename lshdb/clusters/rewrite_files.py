@@ -43,7 +43,7 @@ from lshdb.documents.formats.passthrough import (
     RecordFile,
     open_records,
 )
-from lshdb.documents.formats.registry import BY_EXTENSION, PASSED_FORMATS
+from lshdb.documents.formats.registry import BY_COMPRESSION, BY_EXTENSION, PASSED_FORMATS
 from lshdb.documents.io.sources import STDIN, Source, find_sources
 from lshdb.documents.io.whole_files import check_target, whole_file
 from lshdb.errors import InputError, LshdbError, ParameterError
@@ -460,7 +460,7 @@ def _is_folder(output: str, sources: list[Source]) -> bool:
 def _extensions(path: str) -> tuple[str, str] | None:
     """Return the extension and the compression of a name; None if they mean no format."""
     stem, extension = os.path.splitext(path.lower())
-    packed = extension.removeprefix(".") if extension in (".gz", ".zst") else ""
+    packed = extension.removeprefix(".") if extension in BY_COMPRESSION else ""
     if packed:
         extension = os.path.splitext(stem)[1]
     return (extension, packed) if packed or extension in BY_EXTENSION else None

@@ -235,6 +235,10 @@ class Fields:
         Whether path and row number are the key.
     keep : tuple of str
         Names of the fields whose values are kept with the document.
+    delimiter : str or None
+        What stands between the cells of CSV.
+    encoding : str or None
+        Of files of text, if it is not UTF-8.
     """
 
     key: str | None = None
@@ -245,6 +249,8 @@ class Fields:
     text: tuple[str, ...] = ()
     row_keys: bool = False
     keep: tuple[str, ...] = ()
+    delimiter: str | None = None
+    encoding: str | None = None
 
     def refuse_columns(self, n_columns: int) -> str | None:
         """Return why an array of ``n_columns`` cannot hold the vectors; None if it may."""
@@ -303,6 +309,12 @@ class Fields:
                 raise ParameterError(f"{name} is {names!r}, expected names of fields")
             if len(set(names)) < len(names):
                 raise ParameterError(f"{name} names a field twice: {', '.join(names)}")
+        delimiter = self.delimiter
+        if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n\0'):
+            raise ParameterError(
+                f"delimiter is {delimiter!r}, expected one character, and no quote or line end",
+                hint="give ';', '|' or tab",
+            )
         if self.row_keys and (self.key is not None or self.keys is not None):
             other = "key_field" if self.keys is None else "keys"
             raise ParameterError(

@@ -21,14 +21,17 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, nullcontext
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lshdb.documents.document import BrokenSourceError, Document, Fields, Rejected, SeenFields
 from lshdb.documents.formats.registry import FORMATS
-from lshdb.documents.io.sources import STDIN, Source, find_sources
+from lshdb.documents.io.sources import STDIN, Source, find_sources, require_decoders
 from lshdb.errors import InputError, ParameterError
+
+if TYPE_CHECKING:
+    from lshdb.documents.io.streams import OpenFile, Progress
 
 __all__ = [
     "MAX_DOCUMENT_BYTES",
@@ -42,6 +45,7 @@ MAX_DOCUMENT_BYTES = 64 * 2**20
 """The default for the longest line, CSV record or text file."""
 SAMPLE = 1000
 """Bodies to look at."""
+_GUESSES_SAID = 5
 _HELD_BYTES = 64 * 2**20
 _NUMBER_BYTES = 32
 """Rough memory of one number in a list."""
@@ -59,6 +63,8 @@ def read_documents(
     keys: str | os.PathLike[str] | None = None,
     row_keys: bool = False,
     keep_fields: str | Sequence[str] = (),
+    delimiter: str | None = None,
+    encoding: str | None = None,
     dim: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     on_note: Callable[[str], None] | None = None,
@@ -76,10 +82,11 @@ def read_documents(
         left out.
     input_format : str
         ``auto``, or a name in ``lshdb.documents.formats.registry.FORMATS``. ``auto`` goes by the
-        extension, without ``.gz`` or ``.zst``: ``.jsonl`` and ``.ndjson``, ``.csv``, ``.tsv`` and
-        ``.tab``, ``.npy``, ``.npz``, ``.parquet``; references in ``.ris``, ``.nbib``, ``.bib`` and
-        EndNote's ``.xml``. Any other file is one text; its key is its normalised path with slashes.
-        Standard input is JSON
+        extension, without that of a compression (``.gz``, ``.zst``, ``.xz``, ``.bz2``): ``.jsonl``
+        and ``.ndjson``, ``.csv``, ``.tsv`` and ``.tab``, ``.npy``, ``.npz``, ``.parquet``;
+        references in ``.ris``, ``.nbib``, ``.bib`` and EndNote's ``.xml``. Any other file is one
+        text; its key is its normalised path with slashes. A compressed or Parquet file under
+        another name is read as what it is. Standard input is JSON
         Lines. The rows of a ``.npy`` are vectors, as are the rows of an ``.npz``'s array
         ``vector_field``, or of its only two-dimensional array. Their keys are row numbers from 0,
         after the path and a colon if there are several such files, unless ``keys`` is given or
@@ -111,6 +118,11 @@ def read_documents(
         numbered from 0. A text's key is its path, and a host's is its name.
     keep_fields : sequence of str
         Names of fields, or columns, whose values are kept with the document (``Document.fields``).
+    delimiter : str, optional
+        The character between the cells of CSV; a comma by default.
+    encoding : str, optional
+        Of texts, CSV, TSV, JSON Lines and lists of URLs, by any name that Python knows:
+        ``latin-1``, ``cp1252``, ``utf-16``. By default UTF-8, or what a byte order mark shows.
     dim : int, optional
         Numbers, or bits, that each vector must have; a whole array of another width is one
         rejection.
@@ -120,9 +132,10 @@ def read_documents(
         input adds nothing to it.
     on_note : callable, optional
         Called with whatever is worth knowing about the input as a whole, in one line: a field to
-        keep that no record has. By default it is logged by the logger ``lshdb`` as a warning.
+        keep that no record has; a file that is not what its name says, and is read as what it is.
+        By default it is logged by the logger ``lshdb`` as a warning.
     stdin : binary file, optional
-        Read instead of the process's standard input; never decompressed, never closed.
+        Read instead of the process's standard input; never closed.
     max_document_bytes : int
         The longest line, CSV record or text, in decompressed bytes; longer ones are rejected
         without being held.
@@ -143,10 +156,13 @@ def read_documents(
         A parameter cannot be used. Nothing was read.
     """
     check_document_limit(max_document_bytes)
+    from lshdb.documents.io.encodings import find_encoding
+
     fields = Fields(
         key=key_field, vector=vector_field, body=body, keys=keys, dim=dim, row_keys=row_keys,
         text=_names("text_field", () if text_field is None else text_field),
-        keep=_names("keep_fields", keep_fields),
+        keep=_names("keep_fields", keep_fields), delimiter=delimiter,
+        encoding=None if encoding is None else find_encoding(encoding),
     )  # fmt: skip
     fields.check()
     sources = find_sources(paths, input_format=input_format, fallback=fallback)
@@ -156,6 +172,7 @@ def read_documents(
             + ("of another format" if len(sources) == 1 else f"{len(sources):,} files"),
             hint="add one .npy, .npz or Parquet file at a time with its keys",
         )
+    _refuse_useless(sources, delimiter=delimiter, encoding=encoding)
     if any(source.is_stdin for source in sources):
         stdin = stdin if stdin is not None else getattr(sys.stdin, "buffer", None)
         if stdin is None or getattr(stdin, "closed", False):
@@ -169,6 +186,29 @@ def _log(text: str) -> None:
     import logging  # takes longer to load than a query does to answer
 
     logging.getLogger("lshdb").warning(text)
+
+
+def _refuse_useless(
+    sources: Sequence[Source], *, delimiter: str | None, encoding: str | None
+) -> None:
+    """Refuse options that no file of the input is read by.
+
+    Raises
+    ------
+    ParameterError
+    """
+    if not sources:
+        return
+    if delimiter is not None and not any(each.input_format == "csv" for each in sources):
+        raise ParameterError(
+            f"delimiter is {delimiter!r}, but no file of the input is CSV",
+            hint="add --input csv if it is CSV under another name",
+        )
+    if encoding is not None and not any(each.format.is_decoded for each in sources):
+        raise ParameterError(
+            f"encoding is {encoding!r}, but no file of the input is text, CSV, TSV or JSON Lines",
+            hint="leave it out: other formats say themselves how their texts are encoded",
+        )
 
 
 def _names(parameter: str, given: str | Sequence[str]) -> tuple[str, ...]:
@@ -200,10 +240,11 @@ def _read_all(
     limit: int,
 ) -> Iterator[Document | Rejected]:
     # Imported late, so that importing the package does not load orjson, csv and zlib.
-    from lshdb.documents.io.streams import OpenFile, Progress, chunks_of, open_source
+    from lshdb.documents.io.streams import Progress
 
     progress = Progress(on_progress, sum(source.size for source in sources))
     seen = SeenFields(fields.keep)
+    opening = _Opening(fields, limit, progress, seen, _Guesses(note), stdin)
     is_bare = sum(source.format.is_numbered for source in sources) == 1 and not fields.row_keys
     with ExitStack() as stack:
         gathering = {
@@ -211,31 +252,17 @@ def _read_all(
             for name in dict.fromkeys(source.input_format for source in sources)
             if FORMATS[name].is_gathered
         }
-        for source in sources:
-            progress.begin(source.size)
+        for given in sources:
+            progress.begin(given.size)
+            source = given
             if source.problem is not None:
                 yield Rejected(source.name, source.problem)
                 continue
             try:
-                with (
-                    nullcontext(stdin)
-                    if source.is_stdin and stdin is not None
-                    else open_source(source) as file,
-                    closing(chunks_of(source, file, progress)) as chunks,
-                ):
-                    is_plain = source.is_regular and not source.compression
-                    opened = OpenFile(
-                        name=source.name,
-                        key=source.key,
-                        chunks=chunks if source.format.has_rows else _recognised(source, chunks),
-                        fields=fields,
-                        limit=limit,
-                        prefix="" if is_bare else f"{source.key}:",
-                        file=file,
-                        progress=progress,
-                        descriptor=file.fileno() if is_plain else None,
-                        seen=seen,
-                    )
+                with ExitStack() as held:
+                    source, file, head = opening.begin(given, held)
+                    prefix = "" if is_bare else f"{source.key}:"
+                    opened = opening.content(source, file, head, prefix, held)
                     if source.format.is_gathered:
                         yield from gathering[source.input_format].read(opened)
                     else:
@@ -245,21 +272,112 @@ def _read_all(
             progress.end()
         for one in gathering.values():
             yield from one.documents()
+    opening.guesses.end()
     unseen = seen.report()
     if unseen is not None:
         note(unseen)
 
 
-def _recognised(source: Source, chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Return the same chunks; raise BrokenSourceError if they begin like an unsupported format."""
-    try:
-        first = next(chunks, b"")
-    except BrokenSourceError as error:
-        return _failing(error)
-    look = source.look(first)
-    if look is not None:
-        raise BrokenSourceError(look.reason)
-    return itertools.chain([first], chunks) if first else chunks
+class _Guesses:
+    """Says which files are read as something that their names do not say; a few of them by name."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+        self._count = 0
+
+    def say(self, name: str, what: str) -> None:
+        self._count += 1
+        if self._count <= _GUESSES_SAID:
+            self._note(f"{name} is {what}; reading it as such")
+
+    def end(self) -> None:
+        more = self._count - _GUESSES_SAID
+        if more > 0:
+            plural = "s are" if more > 1 else " is"
+            self._note(f"{more:,} more file{plural} read as what they are, not by their names")
+
+
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """Opens sources, one after another."""
+
+    fields: Fields
+    limit: int
+    progress: Progress
+    seen: SeenFields
+    guesses: _Guesses
+    stdin: BinaryIO | None
+
+    def begin(self, source: Source, held: ExitStack) -> tuple[Source, BinaryIO, bytes]:
+        """Open a source; return it as what it is, the file, and what was read from a pipe."""
+        from lshdb.documents.io.misnamed import read_head, recognised
+        from lshdb.documents.io.streams import open_source
+
+        if source.is_stdin and self.stdin is not None:
+            file = self.stdin
+        else:
+            file = held.enter_context(open_source(source))
+        head = read_head(file, is_regular=source.is_regular)
+        source = recognised(source, head)
+        if source.misnamed:
+            require_decoders([source])
+            self.guesses.say(source.name, source.misnamed)
+        return source, file, b"" if source.is_regular else head
+
+    def content(
+        self, source: Source, file: BinaryIO, head: bytes, prefix: str, held: ExitStack
+    ) -> OpenFile:
+        """Return an open source for the reader of its format."""
+        from lshdb.documents.io.streams import OpenFile, chunks_of
+
+        stream = held.enter_context(closing(chunks_of(source, file, self.progress, head)))
+        chunks: Iterator[bytes] = stream
+        encoding = None
+        if not source.format.has_rows:
+            chunks, encoding = self._as_text(source, stream)
+        is_plain = source.is_regular and not source.compression
+        return OpenFile(
+            name=source.name,
+            key=source.key,
+            chunks=chunks,
+            fields=self.fields,
+            limit=self.limit,
+            prefix=prefix,
+            file=file,
+            progress=self.progress,
+            descriptor=file.fileno() if is_plain else None,
+            seen=self.seen,
+            encoding=encoding,
+        )
+
+    def _as_text(
+        self, source: Source, chunks: Iterator[bytes]
+    ) -> tuple[Iterator[bytes], str | None]:
+        """Return the chunks in UTF-8, and the encoding that they had if it was another.
+
+        Raises
+        ------
+        BrokenSourceError
+            They begin like an unsupported format.
+        """
+        from lshdb.documents.io.encodings import encoding_of_mark, recoded
+
+        try:
+            first = next(chunks, b"")
+        except BrokenSourceError as error:
+            return _failing(error), None
+        encoding = None
+        if source.format.is_decoded:
+            encoding = self.fields.encoding or encoding_of_mark(first)
+        if encoding is not None:
+            if self.fields.encoding is None:
+                self.guesses.say(source.name, encoding.upper())
+            chunks = recoded(itertools.chain([first], chunks), encoding)
+            first = next(chunks, b"")
+        look = source.look(first)
+        if look is not None:
+            raise BrokenSourceError(look.reason)
+        return (itertools.chain([first], chunks) if first else chunks), encoding
 
 
 def _failing(error: Exception) -> Iterator[bytes]:

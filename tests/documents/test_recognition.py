@@ -74,13 +74,8 @@ def sqlite() -> bytes:
 
 RECORD = '{"id": "a", "text": "b"}'
 BINARY = {
-    "a Parquet file": parquet,
     "an Arrow or Feather file": lambda: arrow("file"),
     "an Arrow stream": lambda: arrow("stream"),
-    "gzip data": lambda: gzip.compress(b"text"),
-    "Zstandard data": lambda: b"\x28\xb5\x2f\xfd\x04\x00",
-    "xz data": lambda: lzma.compress(b"text"),
-    "bzip2 data": lambda: bz2.compress(b"text"),
     "a DOCX file": lambda: office("word"),
     "an XLSX file": lambda: office("xl"),
     "an ODS file": lambda: zipped(
@@ -147,6 +142,32 @@ def test_no_text_at_all_is_refused_under_any_name(tmp_path: Path, what: str, nam
         read_documents([path], input_format="text")
 
 
+TWICE = {
+    "gzip data": lambda: gzip.compress(gzip.compress(b"text")),
+    "Zstandard data": lambda: gzip.compress(b"\x28\xb5\x2f\xfd\x04\x00"),
+    "xz data": lambda: gzip.compress(lzma.compress(b"text")),
+    "bzip2 data": lambda: gzip.compress(bz2.compress(b"text")),
+}
+
+
+@pytest.mark.parametrize("what", TWICE)
+def test_what_is_compressed_twice_is_refused(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "x.jsonl.gz"
+    path.write_bytes(TWICE[what]())
+    with pytest.raises(InputError) as caught:
+        read_documents([path])
+    assert caught.value.message == f"{path} looks like {what}"
+    assert caught.value.hint == "it is compressed twice: decompress it once"
+
+
+def test_parquet_is_refused_where_another_format_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_bytes(parquet())
+    with pytest.raises(InputError) as caught:
+        read_documents([path], input_format="text")
+    assert caught.value.message == f"{path} looks like a Parquet file"
+
+
 @pytest.mark.parametrize("what", RECORDS)
 @pytest.mark.parametrize("start", ["", "\ufeff", "\n\n"])
 def test_records_and_markup_are_refused_and_can_be_forced(
@@ -195,7 +216,7 @@ def test_what_is_found_in_a_folder_is_one_rejection_each(tmp_path: Path) -> None
     (tmp_path / "dataset_info.json").write_text(json.dumps({"splits": {}}))
     (tmp_path / "page.html").write_text("<p>text")
     (tmp_path / "refs.xml").write_text(RECORDS["an XML file"])
-    (tmp_path / "x.jsonl").write_bytes(BINARY["a Parquet file"]())
+    (tmp_path / "x.jsonl").write_bytes(BINARY["a PDF file"]())
     (tmp_path / "y.jsonl").write_text(RECORD)
     for given in (tmp_path, tmp_path / "*"):
         found = list(read_documents([given]))
@@ -207,11 +228,11 @@ def test_what_is_found_in_a_folder_is_one_rejection_each(tmp_path: Path) -> None
         assert "looks like a JSON object" in rejected["dataset_info.json"]
         assert "looks like an HTML page" in rejected["page.html"]
         assert "looks like an XML file" in rejected["refs.xml"]
-        assert "looks like a Parquet file" in rejected["x.jsonl"]
+        assert "looks like a PDF file" in rejected["x.jsonl"]
 
 
 def test_standard_input_too() -> None:
-    (found,) = read_documents(["-"], stdin=io.BytesIO(BINARY["a Parquet file"]()))
+    (found,) = read_documents(["-"], stdin=io.BytesIO(parquet()))
     assert isinstance(found, Rejected)
     assert (found.source, found.reason[:25]) == ("<stdin>", "looks like a Parquet file")
 

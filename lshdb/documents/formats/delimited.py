@@ -33,9 +33,11 @@ from lshdb.documents.document import (
     Fields,
     Rejected,
     missing_fields,
+    shown_names,
     validate_key,
 )
 from lshdb.documents.formats.objects import absent, joined, row_prefix
+from lshdb.documents.io.encodings import undecodable
 from lshdb.documents.io.sources import open_single
 from lshdb.documents.io.streams import OpenFile, TooLong, split_lines
 
@@ -58,7 +60,7 @@ def read_csv(file: OpenFile) -> Iterator[Document | Rejected]:
     BrokenSourceError
         As the chunks raise it, with the line.
     """
-    return _read_delimited(file, ",")
+    return _read_delimited(file, file.fields.delimiter or ",")
 
 
 def read_tsv(file: OpenFile) -> Iterator[Document | Rejected]:
@@ -70,9 +72,10 @@ def _read_delimited(file: OpenFile, delimiter: str) -> Iterator[Document | Rejec
     name, fields, limit = file.name, file.fields, file.limit
     if csv.field_size_limit() < _FIELD_LIMIT:
         csv.field_size_limit(_FIELD_LIMIT)
-    records = parse_records(RecordLines(split_lines(file.chunks, limit), limit), delimiter)
+    feed = RecordLines(split_lines(file.chunks, limit), limit, file.encoding)
+    records = parse_records(feed, delimiter)
     _, header, reason = next(records, (1, [], "the file is empty, expected a header line"))
-    reason = reason or _header_fault(header, fields)
+    reason = reason or _header_fault(header, fields, delimiter)
     if reason is not None:
         yield Rejected(name, f"no usable header: {reason}")
         return
@@ -99,13 +102,23 @@ def _read_delimited(file: OpenFile, delimiter: str) -> Iterator[Document | Rejec
             yield Rejected(f"{name}:{line}", reason)
 
 
-def _header_fault(header: list[str], fields: Fields) -> str | None:
+def _header_fault(header: list[str], fields: Fields, delimiter: str) -> str | None:
     missing = absent(fields, header)
     if missing:
+        other = max("\t;|,", key=lambda each: header[0].count(each))
+        if len(header) == 1 and other != delimiter and other in header[0]:
+            return (
+                f"one column, {shown_names(header)}, which looks like columns between "
+                f"{_shown(other)}: give --delimiter {_shown(other)}"
+            )
         return missing_fields("column", missing, header, fields)
     wanted = (*fields.bodies, *fields.keep, *([] if fields.row_keys else [fields.key_name]))
     twice = next((field for field in wanted if header.count(field) > 1), None)
     return None if twice is None else f"more than one column {twice!r}"
+
+
+def _shown(delimiter: str) -> str:
+    return "tab" if delimiter == "\t" else repr(delimiter)
 
 
 class _OversizeError(Exception):
@@ -115,9 +128,12 @@ class _OversizeError(Exception):
 class RecordLines:
     """Feeds lines to the parser and tracks the record that they belong to."""
 
-    def __init__(self, lines: Iterator[bytes | TooLong], limit: int) -> None:
+    def __init__(
+        self, lines: Iterator[bytes | TooLong], limit: int, encoding: str | None = None
+    ) -> None:
         self._lines = lines
         self._limit = limit
+        self._encoding = encoding
         self._size = 0
         self._ends_quoted = False
         self.number = 0
@@ -145,7 +161,8 @@ class RecordLines:
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
-            self._note(f"not valid UTF-8 at byte {error.start + 1} of line {self.number}")
+            where = f"at byte {error.start + 1} of line {self.number}"
+            self._note(undecodable(where, self._encoding))
             text = line.decode("utf-8", "surrogateescape")
         if "\0" in text:
             self._note(f"NUL at character {text.index(chr(0)) + 1} of line {self.number}")
@@ -224,7 +241,7 @@ def read_links(path: str | os.PathLike[str]) -> Iterator[tuple[str, str, int] | 
     Parameters
     ----------
     path : path-like
-        Plain, ``.gz`` or ``.zst``; ``-`` for standard input, which is not decompressed.
+        Plain or compressed; ``-`` for standard input, which is not decompressed.
 
     Yields
     ------

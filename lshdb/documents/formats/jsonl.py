@@ -24,6 +24,7 @@ import orjson
 
 from lshdb.documents.document import Document, Rejected, json_kind
 from lshdb.documents.formats.objects import NoDocumentError, Records
+from lshdb.documents.io.encodings import undecodable
 from lshdb.documents.io.sources import open_single
 from lshdb.documents.io.streams import OpenFile, TooLong, split_lines
 
@@ -67,16 +68,16 @@ def read_jsonl(file: OpenFile) -> Iterator[Document | Rejected]:
                 raise NoDocumentError(f"the line is {json_kind(record)}, expected an object")
             yield document(record, number, source)
         except orjson.JSONDecodeError as error:
-            yield Rejected(source, _no_json(line, error))
+            yield Rejected(source, _no_json(line, error, file.encoding))
         except NoDocumentError as error:
             yield Rejected(source, str(error))
 
 
-def _no_json(line: bytes, error: orjson.JSONDecodeError) -> str:
+def _no_json(line: bytes, error: orjson.JSONDecodeError, encoding: str | None) -> str:
     try:
         line.decode("utf-8")
-    except UnicodeDecodeError as undecodable:
-        return f"not valid UTF-8 at byte {undecodable.start + 1} of the line"
+    except UnicodeDecodeError as wrong:
+        return undecodable(f"at byte {wrong.start + 1} of the line", encoding)
     message = error.msg
     if "surrogate" in message:
         message = "an escape stands for a lone surrogate"

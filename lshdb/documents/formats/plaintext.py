@@ -1,7 +1,7 @@
 """Plain text: one file is one document, and its path is the key.
 
-Decided: a file that is not UTF-8 is rejected; no encoding is guessed. Line ends stay unchanged.
-This is the only format that holds a whole file, so it reads no further than the limit.
+Decided: a file that is not UTF-8 is rejected, unless its encoding is known. Line ends stay
+unchanged. This is the only format that holds a whole file, so it reads no further than the limit.
 
 A file of its own, as every format has one.
 """
@@ -12,6 +12,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator
 
 from lshdb.documents.document import BrokenSourceError, Document, Rejected, validate_key
+from lshdb.documents.io.encodings import undecodable
 from lshdb.documents.io.streams import OpenFile
 
 __all__ = ["read_plaintext"]
@@ -53,6 +54,6 @@ def read_plaintext(file: OpenFile) -> Iterator[Document | Rejected]:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         offset = error.start + skipped
-        yield Rejected(name, f"not valid UTF-8 at byte offset {offset:,} of the file")
+        yield Rejected(name, undecodable(f"at byte offset {offset:,} of the file", file.encoding))
         return
     yield Document(key, text, name)

@@ -21,11 +21,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 __all__ = [
+    "BY_COMPRESSION",
     "BY_EXTENSION",
+    "COMPRESSIONS",
     "FORMATS",
     "HEAD",
     "INPUT_FORMATS",
     "PASSED_FORMATS",
+    "Compression",
     "Format",
     "Look",
     "by_name",
@@ -56,6 +59,8 @@ class Format:
         A module that it needs besides, from the extra ``bib``.
     begins : pattern, optional
         How its files begin; one of its extension that does not is of another format.
+    is_decoded : bool
+        Whether it is text without an encoding of its own, so that the caller may name one.
     is_gathered : bool
         Whether documents come after the last file, from all files together. Then the reader is a
         context manager, made with the limit, with the methods ``read`` and ``documents``.
@@ -71,6 +76,7 @@ class Format:
     needs_arrow: bool = False
     library: str = ""
     begins: re.Pattern[bytes] | None = None
+    is_decoded: bool = False
     is_gathered: bool = False
     is_passed: bool = False
 
@@ -90,11 +96,11 @@ class Format:
 ENDNOTE_ROOT = re.compile(rb"(?:<\?xml[^>]*>\s*)?<xml>\s*<records>", re.IGNORECASE)
 
 FORMATS = {
-    "jsonl": Format("jsonl.read_jsonl", (".jsonl", ".ndjson"), is_passed=True),
-    "csv": Format("delimited.read_csv", (".csv",), is_passed=True),
-    "tsv": Format("delimited.read_tsv", (".tsv", ".tab"), is_passed=True),
-    "text": Format("plaintext.read_plaintext"),
-    "urls": Format("hosts.UrlGroups", is_gathered=True),
+    "jsonl": Format("jsonl.read_jsonl", (".jsonl", ".ndjson"), is_decoded=True, is_passed=True),
+    "csv": Format("delimited.read_csv", (".csv",), is_decoded=True, is_passed=True),
+    "tsv": Format("delimited.read_tsv", (".tsv", ".tab"), is_decoded=True, is_passed=True),
+    "text": Format("plaintext.read_plaintext", is_decoded=True),
+    "urls": Format("hosts.UrlGroups", is_gathered=True, is_decoded=True),
     "npy": Format("vectors.read_npy", (".npy",), has_rows=True, is_numbered=True),
     "npz": Format("vectors.read_npz", (".npz",), has_rows=True, is_numbered=True, from_end=True),
     "parquet": Format(
@@ -105,9 +111,9 @@ FORMATS = {
         needs_arrow=True,
         is_passed=True,
     ),
-    "ris": Format("references.read_ris", (".ris",), library="rispy"),
-    "nbib": Format("references.read_pubmed", (".nbib",)),
-    "bibtex": Format("references.read_bibtex", (".bib",), library="bibtexparser"),
+    "ris": Format("references.read_ris", (".ris",), library="rispy", is_decoded=True),
+    "nbib": Format("references.read_pubmed", (".nbib",), is_decoded=True),
+    "bibtex": Format("references.read_bibtex", (".bib",), library="bibtexparser", is_decoded=True),
     "endnote": Format(
         "references.read_endnote", (".xml",), library="defusedxml", begins=ENDNOTE_ROOT
     ),
@@ -116,6 +122,40 @@ FORMATS = {
 INPUT_FORMATS = ("auto", *FORMATS)
 PASSED_FORMATS = tuple(name for name, one in FORMATS.items() if one.is_passed)
 BY_EXTENSION = {extension: name for name, one in FORMATS.items() for extension in one.extensions}
+
+
+class Compression(NamedTuple):
+    """How a file is compressed.
+
+    Attributes
+    ----------
+    extension : str
+    magic : bytes
+        Its first bytes.
+    title : str
+        Its name.
+    """
+
+    extension: str
+    magic: bytes
+    title: str
+
+    def begins(self, head: bytes) -> bool:
+        """Return whether a file with these first bytes, ten or more, is compressed so."""
+        if not head.startswith(self.magic):
+            return False
+        return self.extension != ".bz2" or _BZIP2.match(head) is not None
+
+
+_BZIP2 = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")  # the latter where nothing is in it
+COMPRESSIONS = {
+    "gz": Compression(".gz", b"\x1f\x8b\x08", "gzip"),
+    "zst": Compression(".zst", b"\x28\xb5\x2f\xfd", "Zstandard"),
+    "xz": Compression(".xz", b"\xfd7zXZ\0", "xz"),
+    "bz2": Compression(".bz2", b"BZh", "bzip2"),
+}
+"""Every compression that is undone."""
+BY_COMPRESSION = {one.extension: name for name, one in COMPRESSIONS.items()}
 
 HEAD = 4096
 """Bytes at the beginning that are examined."""
@@ -137,11 +177,14 @@ class Look(NamedTuple):
         What to do with it.
     is_binary : bool
         Whether it is binary data, which no text format can read.
+    reads : str
+        The format that reads it under any name, if there is one.
     """
 
     what: str
     advice: str
     is_binary: bool = False
+    reads: str = ""
 
     @property
     def reason(self) -> str:
@@ -158,13 +201,13 @@ def _binary(what: str, advice: str) -> Look:
     return Look(what, advice, is_binary=True)
 
 
-_RENAME = "give the file a name that ends in {}, so that it is decompressed"
+_UNPACK_TWICE = "it is compressed twice: decompress it once"
 _ARROW = "convert it to Parquet (.parquet) or JSON Lines"
 _PARQUET = _binary(
     "a Parquet file",
     "for add and query, give it a name that ends in .parquet or pass --input parquet; for other "
     "commands, convert it to JSON Lines",
-)
+)._replace(reads="parquet")
 
 # fmt: off
 _MAGIC: tuple[tuple[re.Pattern[bytes], Look], ...] = tuple(
@@ -175,10 +218,10 @@ _MAGIC: tuple[tuple[re.Pattern[bytes], Look], ...] = tuple(
         (rb"\xff\xff\xff\xff[^\0].{2}\0[\x10\x14]\0\0\0", _binary("an Arrow stream", _ARROW)),
         (rb"Obj\x01", _binary("an Avro file", _TO_JSON_LINES)),
         (rb"ORC[\x00-\x1f\x80-\xff]", _binary("an ORC file", _ARROW)),
-        (rb"\x1f\x8b\x08", _binary("gzip data", _RENAME.format(".gz"))),
-        (rb"\x28\xb5\x2f\xfd", _binary("Zstandard data", _RENAME.format(".zst"))),
-        (rb"\xfd7zXZ\0", _binary("xz data", "decompress it first (xz -d)")),
-        (rb"BZh[1-9]1AY&SY", _binary("bzip2 data", "decompress it first (bunzip2)")),
+        (rb"\x1f\x8b\x08", _binary("gzip data", _UNPACK_TWICE)),
+        (rb"\x28\xb5\x2f\xfd", _binary("Zstandard data", _UNPACK_TWICE)),
+        (rb"\xfd7zXZ\0", _binary("xz data", _UNPACK_TWICE)),
+        (rb"BZh[1-9]1AY&SY", _binary("bzip2 data", _UNPACK_TWICE)),
         (rb"\x04\x22\x4d\x18", _binary("LZ4 data", "decompress it first (lz4 -d)")),
         (rb"PK\x03\x04.{26}\[Content_Types\]\.xml.*word/", _binary("a DOCX file", _TO_TEXT)),
         (rb"PK\x03\x04.{26}\[Content_Types\]\.xml.*xl/",
@@ -271,9 +314,9 @@ def look_at(head: bytes) -> Look | None:
 
 
 def by_name(path: str) -> Look | None:
-    """Return the format that the extension shows, ignoring ``.gz`` and ``.zst``."""
+    """Return the format that the extension shows, ignoring that of a compression."""
     stem, extension = os.path.splitext(path.lower())
-    if extension in (".gz", ".zst"):
+    if extension in BY_COMPRESSION:
         extension = os.path.splitext(stem)[1]
     return _BY_NAME.get(extension)
 

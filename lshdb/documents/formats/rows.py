@@ -45,6 +45,7 @@ from lshdb.documents.document import (
     system_reason,
     validate_key,
 )
+from lshdb.documents.formats.registry import BY_COMPRESSION
 from lshdb.documents.io.sources import open_single
 from lshdb.documents.io.streams import TooLong, split_lines
 from lshdb.errors import InputError
@@ -73,6 +74,7 @@ SCATTERED_BYTES = 16 * 2**20
 """Bytes of rows that are read at once in Fortran order."""
 MAX_HEADER_BYTES = 2**16
 _MAGIC = b"\x93NUMPY"
+_ARRAYS = (".npy", *(f".npy{one}" for one in BY_COMPRESSION))
 _VECTOR_TYPES = {("f", 4), ("f", 8), ("f", 2), ("u", 1), ("b", 1)}
 
 
@@ -390,7 +392,7 @@ def side_keys(path: str | os.PathLike[str], n_rows: int) -> Iterator[RowKey]:
     Parameters
     ----------
     path : path-like
-        A text file, plain, ``.gz`` or ``.zst``, with one key per line; or a ``.npy``.
+        A text file, plain or compressed, with one key per line; or a ``.npy``.
     n_rows : int
         The number of keys that the file must have.
 
@@ -416,7 +418,7 @@ def side_keys(path: str | os.PathLike[str], n_rows: int) -> Iterator[RowKey]:
 
 
 def _side_keys(name: str, *, only_count: bool = False) -> Iterator[RowKey]:
-    if name.lower().endswith((".npy", ".npy.gz", ".npy.zst")):
+    if name.lower().endswith(_ARRAYS):
         with open_single(name, input_format="npy") as (_, chunks):
             data = ByteStream(chunks)
             header = read_header(data)

@@ -42,7 +42,9 @@ from fnmatch import fnmatch
 
 from lshdb.documents.document import BrokenSourceError, printable, system_reason
 from lshdb.documents.formats.registry import (
+    BY_COMPRESSION,
     BY_EXTENSION,
+    COMPRESSIONS,
     FORMATS,
     HEAD,
     INPUT_FORMATS,
@@ -59,6 +61,7 @@ __all__ = [
     "expand_pattern",
     "find_sources",
     "open_single",
+    "require_decoders",
 ]
 
 _MAGIC = frozenset("*?[")
@@ -141,8 +144,6 @@ def _is_directory(entry: os.DirEntry[str], *, follow_symlinks: bool) -> bool:
 
 STDIN = "-"
 
-_COMPRESSIONS = {".gz": "gz", ".zst": "zst"}
-
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -161,13 +162,15 @@ class Source:
     input_format : str
         A name in ``FORMATS``.
     compression : str
-        ``gz``, ``zst`` or empty.
+        A name in ``COMPRESSIONS``, or empty.
     is_named : bool
         Whether the caller gave this very path.
     is_guessed : bool
         Whether it is read as one text only because its extension is unknown.
     is_by_name : bool
         Whether its extension says the format.
+    misnamed : str
+        What it is, if its first bytes say something other than its name: "gzip-compressed".
     """
 
     path: str
@@ -179,6 +182,7 @@ class Source:
     is_named: bool = False
     is_guessed: bool = False
     is_by_name: bool = False
+    misnamed: str = ""
 
     @property
     def is_stdin(self) -> bool:
@@ -245,7 +249,7 @@ def find_sources(
     ------
     InputError
         A path does not exist or cannot be opened, a pattern matches nothing, standard input is
-        named twice, a named file looks like an unsupported format, or there is a ``.zst`` or
+        named twice, a named file looks like an unsupported format, or there is a compressed or
         Parquet file and no module to read it.
     ParameterError
         ``paths`` is a single path, or ``input_format`` is unknown.
@@ -275,7 +279,8 @@ def find_sources(
             )
         found = _find(path)
         sources += [_with_format(source, input_format, fallback) for source in found]
-    _require_decoders(sources)
+    sources = [_recognised(source) for source in sources]
+    require_decoders(sources)
     for source in sources:
         if source.is_named and source.is_regular and source.problem is None:
             _refuse_other_formats(source)
@@ -291,7 +296,7 @@ def open_single(
     Parameters
     ----------
     path : path-like
-        Plain, ``.gz`` or ``.zst``; ``-`` for standard input.
+        Plain or compressed; ``-`` for standard input.
     input_format : str
         One of ``INPUT_FORMATS``.
 
@@ -334,6 +339,20 @@ def open_single(
             f"{source.name} {error.reason}{where}; only the part before that was read",
             hint="restore the file and start again",
         ) from error
+
+
+def _recognised(source: Source) -> Source:
+    """Return a named file as what it is; others when their turn comes."""
+    from lshdb.documents.io.misnamed import read_head, recognised
+    from lshdb.documents.io.streams import open_source
+
+    if not (source.is_named and source.is_regular) or source.problem is not None:
+        return source
+    try:
+        with open_source(source) as file:
+            return recognised(source, read_head(file, is_regular=True))
+    except BrokenSourceError:
+        return source  # reading the file reports the error
 
 
 def _refuse_other_formats(source: Source) -> None:
@@ -423,7 +442,7 @@ def _with_format(source: Source, input_format: str, fallback: str | None) -> Sou
         by_extension = fallback or "jsonl"
     else:
         stem, extension = os.path.splitext(source.path)
-        compression = _COMPRESSIONS.get(extension.lower(), "")
+        compression = BY_COMPRESSION.get(extension.lower(), "")
         if compression:
             extension = os.path.splitext(stem)[1]
         by_extension = BY_EXTENSION.get(extension.lower(), fallback or "text")
@@ -452,21 +471,30 @@ def _unseekable(source: Source, compression: str) -> str | None:
     return None
 
 
-def _require_decoders(sources: list[Source]) -> None:
+def require_decoders(sources: Sequence[Source]) -> None:
+    """Refuse files that no module can read here.
+
+    Raises
+    ------
+    InputError
+    """
     needed: dict[str, Source] = {}
     for source in sources:
         if source.problem is None:
             needed.setdefault(source.compression, source)
             needed.setdefault(source.input_format, source)
-    if "zst" in needed:
+    for name in COMPRESSIONS.keys() & needed.keys():
         from lshdb.documents.io.streams import load_decompressor
 
         try:
-            load_decompressor("zst")
+            load_decompressor(name)
         except ImportError as error:
             raise InputError(
-                f"{needed['zst'].name}: no module to read Zstandard files is installed",
-                hint="pip install backports.zstd",
+                f"{needed[name].name}: no module to read {COMPRESSIONS[name].title} files is "
+                "installed",
+                hint="pip install backports.zstd"
+                if name == "zst"
+                else "this Python was built without it; decompress the file first",
             ) from error
     for source in needed.values():
         if source.format.lacks_library():

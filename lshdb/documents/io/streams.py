@@ -11,9 +11,10 @@ damaged anyway, and nothing for good ones. A pipe cannot be opened twice: it los
 held, at most 64 KiB of compressed data. A flipped bit in a gzip file may show only at the check sum
 that ends the member; the data between the two has been yielded by then.
 
-A file is one or more gzip members, or Zstandard frames, one after another. Zeros after a gzip
-member are padding; anything else there is damage. An empty file counts as truncated. The decoder
-refuses Zstandard frames that want a window over 128 MiB.
+A file is one or more gzip members, Zstandard frames, or streams of xz or bzip2, one after another.
+Zeros after a gzip member or an xz stream are padding; anything else there is damage. An empty file
+counts as truncated. The decoders refuse Zstandard frames and xz streams that want a window over 128
+MiB.
 
 A line ends at a line feed and nowhere else, so that U+2028, form feeds and lone carriage returns
 inside a text do not end it. The limit applies before memory is taken: only the length of an
@@ -120,8 +121,12 @@ class Progress:
 _GZIP_WINDOW = 31  # 15 bits of window, plus 16 for the gzip header and its check sum
 
 
+_XZ_MEMORY = 136 * 2**20
+"""For a window of 128 MiB, in bytes."""
+
+
 class _Member(Protocol):
-    """One gzip member or Zstandard frame on its way through."""
+    """One member, frame or stream of a compressed file on its way through."""
 
     @property
     def eof(self) -> bool: ...
@@ -156,20 +161,32 @@ class _GzipMember:
         return out
 
 
-def load_decompressor(compression: str) -> tuple[Callable[[], _Member], type[Exception]]:
-    """Return a factory of decoders, each for one member, and the error that they raise.
+def load_decompressor(
+    compression: str,
+) -> tuple[Callable[[], _Member], type[Exception] | tuple[type[Exception], ...]]:
+    """Return a factory of decoders, each for one member, and the errors that they raise.
 
     Parameters
     ----------
-    compression : {"gz", "zst"}
+    compression : {"gz", "zst", "xz", "bz2"}
 
     Raises
     ------
     ImportError
-        For ``zst``, if neither the standard library nor ``backports.zstd`` provides it.
+        For ``zst``, if neither the standard library nor ``backports.zstd`` provides it; for ``xz``
+        and ``bz2``, if Python was built without them.
     """
     if compression == "gz":
         return _GzipMember, zlib.error
+    if compression == "xz":
+        import lzma
+
+        limit = _XZ_MEMORY
+        return lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=limit), lzma.LZMAError
+    if compression == "bz2":
+        import bz2
+
+        return bz2.BZ2Decompressor, (OSError, ValueError)
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
@@ -192,7 +209,7 @@ def decompressed(compression: str, read: Callable[[], bytes]) -> Iterator[bytes]
 
     Parameters
     ----------
-    compression : {"gz", "zst"}
+    compression : {"gz", "zst", "xz", "bz2"}
     read : callable
         Returns the next bytes of the file, of any length; ``b""`` at its end.
 
@@ -215,7 +232,7 @@ def decompressed(compression: str, read: Callable[[], bytes]) -> Iterator[bytes]
         raise DamagedDataError("the compressed file is truncated: it is empty")
     while data:
         if member is None:
-            if compression == "gz" and n_members:
+            if compression in ("gz", "xz") and n_members:
                 data = data.lstrip(b"\0")
             if data:
                 member = new_member()
@@ -259,7 +276,9 @@ def open_source(source: Source) -> BinaryIO:
         raise BrokenSourceError(f"cannot be opened: {system_reason(error)}") from error
 
 
-def chunks_of(source: Source, file: BinaryIO, progress: Progress) -> Generator[bytes, None, None]:
+def chunks_of(
+    source: Source, file: BinaryIO, progress: Progress, head: bytes = b""
+) -> Generator[bytes, None, None]:
     """Read an open source to its end.
 
     Parameters
@@ -270,6 +289,8 @@ def chunks_of(source: Source, file: BinaryIO, progress: Progress) -> Generator[b
         Open at its beginning; not closed here.
     progress : Progress
         Counts every byte read from the file.
+    head : bytes
+        What was read from the file before, if it is a pipe.
 
     Yields
     ------
@@ -281,7 +302,7 @@ def chunks_of(source: Source, file: BinaryIO, progress: Progress) -> Generator[b
     BrokenSourceError
         Reading failed, or the compressed data is damaged.
     """
-    reader = _Reader(file, _COMPRESSED_CHUNK if source.compression else CHUNK, progress)
+    reader = _Reader(file, _COMPRESSED_CHUNK if source.compression else CHUNK, progress, head)
     if not source.compression:
         while chunk := reader():
             yield chunk
@@ -350,6 +371,8 @@ class OpenFile:
         Of the file, if it is neither compressed nor a pipe.
     seen : SeenFields
         Notes which fields to be kept there are.
+    encoding : str or None
+        That of the file, if it is not UTF-8. The chunks are in UTF-8 nevertheless.
     """
 
     name: str
@@ -362,6 +385,7 @@ class OpenFile:
     progress: Progress
     descriptor: int | None
     seen: SeenFields
+    encoding: str | None
 
     def in_any_order(self) -> BinaryIO:
         """Return the file, to be read at any place; bytes that are read count as progress."""
@@ -371,7 +395,8 @@ class OpenFile:
 class _Reader:
     """Reads a file in steps, counts, and remembers where the last step began."""
 
-    def __init__(self, file: BinaryIO, step: int, progress: Progress) -> None:
+    def __init__(self, file: BinaryIO, step: int, progress: Progress, head: bytes = b"") -> None:
+        self._head: bytes = head
         # A pipe's buffered reader waits for a full step; read1 returns what is there.
         self._read: Callable[[int], bytes | None] = getattr(file, "read1", file.read)
         self._step = step
@@ -381,7 +406,8 @@ class _Reader:
 
     def __call__(self) -> bytes:
         try:
-            data = self._read(self._step)
+            data = self._head or self._read(self._step)
+            self._head = b""
             if data is None:
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         except OSError as error:

@@ -57,7 +57,7 @@ def whole_file(path: str, *, compression: str = "", overwrite: bool = False) -> 
     ----------
     path : str
         The directory must exist.
-    compression : {"", "gz", "zst"}
+    compression : {"", "gz", "zst", "xz", "bz2"}
         How to compress what is written.
     overwrite : bool
         Whether a file that is there is replaced.
@@ -123,6 +123,14 @@ def _packed(file: IO[bytes], compression: str) -> Any:
         else:
             from backports import zstd
         return zstd.ZstdFile(file, "wb")
+    if compression == "xz":
+        import lzma
+
+        return lzma.LZMAFile(file, "wb")
+    if compression == "bz2":
+        import bz2
+
+        return bz2.BZ2File(file, "wb")
     return contextlib.nullcontext(file)
 
 

@@ -1,0 +1,91 @@
+"""Files whose first bytes say something other than their name: read as what they are, and said.
+
+A compressed file under any name is decompressed. A Parquet file under another format's name is read
+as Parquet, unless the caller named the format. The rest of the formats with a beginning of their
+own are refused or passed over (``formats/registry.py``).
+
+A file of its own, because both finding files and reading them ask it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, BinaryIO
+
+from lshdb.documents.document import BrokenSourceError, system_reason
+from lshdb.documents.formats.registry import COMPRESSIONS, FORMATS, HEAD, look_at
+
+if TYPE_CHECKING:
+    from lshdb.documents.io.sources import Source
+
+__all__ = ["read_head", "recognised"]
+
+_SMALL_READ = 2**16
+_MAGIC_BYTES = 10
+
+
+def read_head(file: BinaryIO, *, is_regular: bool) -> bytes:
+    """Return the first bytes of a file.
+
+    A regular file is at its beginning again afterwards. From a pipe no more is read than comes at
+    once, unless that may be the beginning of a compressed file.
+
+    Raises
+    ------
+    BrokenSourceError
+        The file cannot be read.
+    """
+    read = getattr(file, "read1", file.read)
+    head = b""
+    try:
+        while len(head) < _MAGIC_BYTES and _may_be_compressed(head):
+            data = read(HEAD if is_regular else _SMALL_READ)
+            if data is None:
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            if not data:
+                break
+            head += data
+            if is_regular:
+                break
+        if is_regular:
+            file.seek(0)
+    except OSError as error:
+        raise BrokenSourceError(f"cannot be read: {system_reason(error)}") from error
+    return head
+
+
+def _may_be_compressed(head: bytes) -> bool:
+    return any(one.magic.startswith(head[: len(one.magic)]) for one in COMPRESSIONS.values())
+
+
+def recognised(source: Source, head: bytes) -> Source:
+    """Return a source as what its first bytes show it to be.
+
+    Parameters
+    ----------
+    source : Source
+    head : bytes
+        Its first bytes, as they lie on disk.
+
+    Returns
+    -------
+    Source
+        With ``misnamed`` if it differs from what its name says.
+    """
+    if source.format.from_end or source.misnamed:
+        return source
+    for name, one in COMPRESSIONS.items():
+        if name != source.compression and one.begins(head):
+            return replace(source, compression=name, misnamed=f"{one.title}-compressed")
+    if (
+        source.compression
+        or source.format.has_rows
+        or not (source.is_by_name and source.is_regular)
+    ):
+        return source
+    look = look_at(head[:HEAD])
+    if look is None or look.reads not in FORMATS:
+        return source
+    return replace(source, input_format=look.reads, misnamed=look.what, is_guessed=False)
