@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.errors import ParameterError as ParameterError
     from lshdb.errors import ParameterMismatchError as ParameterMismatchError
     from lshdb.errors import QueryError as QueryError
+    from lshdb.errors import ReadOnlyError as ReadOnlyError
     from lshdb.errors import RecallWarning as RecallWarning
     from lshdb.errors import SignaturesElsewhereError as SignaturesElsewhereError
     from lshdb.errors import TextNotStoredError as TextNotStoredError
@@ -91,8 +92,9 @@ _HOMES = {
     "errors": (
         "AllRejectedError ConflictError DamageError DatabaseError FormatError IndexChangedError "
         "IndexExistsError IndexNotFoundError InputError KernelWarning KeyNotFoundError LockedError "
-        "LshdbError LshdbWarning ParameterError ParameterMismatchError QueryError RecallWarning "
-        "SignaturesElsewhereError TextNotStoredError TokenizerError TooManyRejectedError"
+        "LshdbError LshdbWarning ParameterError ParameterMismatchError QueryError ReadOnlyError "
+        "RecallWarning SignaturesElsewhereError TextNotStoredError TokenizerError "
+        "TooManyRejectedError"
     ),
     "index": "Index",
     "ingest.pipeline": "AddResult",

@@ -20,6 +20,7 @@ Anything that is not an ``LshdbError`` is a bug in lshdb (or the machine is out 
     │   └── TooManyRejectedError   more documents were rejected than the caller allows
     ├── QueryError              an SQL statement was refused or failed
     ├── DatabaseError           the database failed while it was being used
+    ├── ReadOnlyError           stored pairs are not up to date and may not be written here
     ├── LockedError             another writer holds the index
     └── DamageError             data on disk differs from what was written
 
@@ -63,6 +64,7 @@ __all__ = [
     "ParameterError",
     "ParameterMismatchError",
     "QueryError",
+    "ReadOnlyError",
     "RecallWarning",
     "SignaturesElsewhereError",
     "TextNotStoredError",
@@ -202,6 +204,14 @@ class QueryError(LshdbError):
 
 class DatabaseError(LshdbError):
     """The database failed; the driver's error is the cause."""
+
+
+class ReadOnlyError(LshdbError):
+    """The call has to write to the index, and this user may not, or the file system is read-only.
+
+    Answers from stored pairs raise it if these are not up to date; with ``update=False`` they give
+    what was found before.
+    """
 
 
 class LockedError(LshdbError):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
+from lshdb import ReadOnlyError
 from lshdb.arguments import Digits
 from lshdb.cli._command import Command, completed, index_argument, section
 from lshdb.cli._output import FORMATS, note, write_header, write_to
@@ -25,7 +26,7 @@ from lshdb.params.metrics import DTYPES, METRICS
 from lshdb.params.options import CreateOptions
 
 if TYPE_CHECKING:
-    from lshdb import Index
+    from lshdb import EdgeState, Index
     from lshdb.arguments import Verify
 
 __all__ = [
@@ -384,7 +385,10 @@ def update_edges(
     no_update: bool,
     lock_timeout: float,
 ) -> None:
-    """Update verified pairs and clusters, and say what was not compared."""
+    """Update verified pairs and clusters, and say what was not compared.
+
+    Where the index may not be written to, what is stored has to do.
+    """
     if no_update:
         if verify is not None or max_bucket is not None:
             raise click.UsageError(
@@ -392,13 +396,18 @@ def update_edges(
             )
         state = index.edge_state()
     else:
-        state = index.update_clusters(
-            threshold=threshold,
-            verify=verify,
-            max_bucket=max_bucket,
-            memory=memory,
-            lock_timeout=lock_timeout,
-        )
+        try:
+            state = index.update_clusters(
+                threshold=threshold,
+                verify=verify,
+                max_bucket=max_bucket,
+                memory=memory,
+                lock_timeout=lock_timeout,
+            )
+        except ReadOnlyError as error:
+            if verify is not None or max_bucket is not None:
+                raise
+            state = _stored_before(index, error)
     if state is None:
         return
     if max_bucket is None and state.max_bucket != MAX_BUCKET:
@@ -419,6 +428,33 @@ def update_edges(
                 f"documents of those buckets were joined at {curve.value(state.threshold):g}; at "
                 f"{threshold:g} they may fall into more clusters than they should"
             )
+
+
+def _stored_before(index: Index, error: ReadOnlyError) -> EdgeState:
+    """Return what the stored pairs cover, and say so.
+
+    Raises
+    ------
+    ReadOnlyError
+        There are none.
+    """
+    state = index.edge_state()
+    if state is None:
+        raise ReadOnlyError(
+            f"{error.message}: no pairs were found before",
+            hint=f"ask a user who may write there to run lshdb clusters {index.path}, or copy the "
+            f"index to a place of yours: lshdb copy {index.path} DEST",
+        ) from error
+    later = [batch.batch_id for batch in index.batches() if batch.batch_id > state.batch_id]
+    what = ""
+    if later:
+        numbers = f"batch {later[0]}" if len(later) == 1 else f"batches {later[0]} to {later[-1]}"
+        what = f"; the documents of {numbers} are not compared"
+    note(
+        f"{index.path} may not be written to: these are the pairs found on "
+        f"{state.updated_at[:16]} UTC{what}"
+    )
+    return state
 
 
 def _vector(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Any:

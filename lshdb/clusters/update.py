@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arguments import check_seconds
-from lshdb.errors import LshdbError, ParameterError
+from lshdb.errors import LshdbError, ParameterError, ReadOnlyError
 from lshdb.search.candidates import LeftOut, contains
 from lshdb.search.components import connect
 from lshdb.search.loss import Loss, remember_loss, stored_loss
@@ -187,8 +187,10 @@ def bring_up_to_date(
 
     Raises
     ------
+    ReadOnlyError
+        They are not current and may not be written to.
     LockedError, DatabaseError, LshdbError
-        Nothing was changed; also if they are not current and may not be written to.
+        Nothing was changed.
     """
     with store.reading() as snapshot:
         state = snapshot.edges.state()
@@ -201,7 +203,7 @@ def bring_up_to_date(
         except LshdbError as error:
             if not _may_not_write(error):
                 raise
-            raise LshdbError(
+            raise ReadOnlyError(
                 f"{error.message}, and its clusters are not up to date",
                 hint="use --no-update (update=False) for what was found before, or ask a user who "
                 "may write there to run lshdb clusters",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
@@ -59,6 +60,33 @@ def test_clusters_without_an_update(run: Run, path: Path) -> None:
     assert run("clusters", path).stdout != before
     refused = run("clusters", path, "--no-update", "--verify", "exact", code=2)
     assert "--no-update does not" in refused.stderr
+
+
+def test_where_the_index_may_not_be_written_to(
+    run: Run, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lshdb.storage.place.lock.open_file", refuse)
+        for command in ("clusters", "neighbors", "dedup"):
+            failed = run(command, path, code=1).stderr
+            assert "Read-only file system" in failed and "no pairs were found before" in failed
+            assert f"lshdb copy {path} DEST" in failed
+    before = {command: run(command, path).stdout for command in ("clusters", "neighbors")}
+    with Index.open(path) as index:
+        index.add([("d", "w1 w2 w3 w4 w5 w6")])
+        index.add([("e", "w1 w2 w3 w4 w5 w7")])
+    monkeypatch.setattr("lshdb.storage.place.lock.open_file", refuse)
+    for command, answer in before.items():
+        done = run(command, path)
+        assert done.stdout == answer
+        assert f"{path} may not be written to: these are the pairs found on 20" in done.stderr
+        assert "the documents of batches 2 to 3 are not compared" in done.stderr
+    assert run("dedup", path).stdout.count("\n") >= 5
+    refused = run("clusters", path, "--verify", "signature", code=1).stderr
+    assert "its clusters are not up to date" in refused
 
 
 def test_what_a_cap_leaves_out_is_said(run: Run, path: Path) -> None:
