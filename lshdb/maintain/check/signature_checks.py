@@ -157,8 +157,7 @@ def _expected_keys(
 def bucket_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield bucket sizes that are not those of the runs."""
     for run_id, table in snapshot.execute("SELECT run_id, table_name FROM run").fetchall():
-        sizes = snapshot.session.run_tables.bucket_sizes(run_table(table))
-        counted = dict(_sizes(snapshot.execute(sizes)))
+        counted = dict(_sizes(snapshot.session.run_tables.bucket_sizes(run_table(table))))
         stored = dict(
             _sizes(
                 snapshot.execute(

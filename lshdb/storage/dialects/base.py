@@ -41,6 +41,7 @@ __all__ = [
     "RunTables",
     "Session",
     "TimedOut",
+    "band_ranges",
     "run_table",
 ]
 
@@ -507,6 +508,7 @@ class Session(ABC):
 
 
 _BUCKET_MASK = 2**56 - 1
+_CONTENT_BAND = 255
 _CONTENT_RANGE = (-(2**56), -1)
 """First and last bucket key of band 255, the content band, in two's complement."""
 
@@ -515,6 +517,15 @@ BUCKET_SQL = f"bucket_key & {_BUCKET_MASK}"
 NOT_CONTENT_SQL = f"bucket_key NOT BETWEEN {_CONTENT_RANGE[0]} AND {_CONTENT_RANGE[1]}"
 
 _NAME = re.compile(r"posting_run_\d{1,19}")
+
+
+def band_ranges() -> Iterator[tuple[int, int, int]]:
+    """Yield each band but the content band, with its first and last bucket key."""
+    for band in range(_CONTENT_BAND):
+        first = band << 56
+        if first >= 2**63:  # bucket keys are signed
+            first -= 2**64
+        yield band, first, first + _BUCKET_MASK
 
 
 def run_table(name: object) -> str:
@@ -568,8 +579,8 @@ class RunTables(ABC):
         """Give up runs that the table ``run`` does not list any more."""
 
     @abstractmethod
-    def bucket_sizes(self, table: str) -> str:
-        """Return a SELECT of (band, size, number of buckets) of a run, without the content band."""
+    def bucket_sizes(self, table: str) -> list[tuple[int, int, int]]:
+        """Return (band, size, number of buckets) of a run, without the content band."""
 
     @abstractmethod
     def names(self) -> set[str]:

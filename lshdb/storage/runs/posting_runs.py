@@ -225,10 +225,8 @@ class PostingRuns:
 
     def _count_buckets(self, run: Run) -> None:
         """Count the buckets of a complete run; one pass over it."""
-        self._execute(
-            "INSERT INTO bucket_stat (run_id, band, size, n_buckets) "
-            f"SELECT {run.run_id}, * FROM ({self._tables.bucket_sizes(run.table_name)}) AS counted"
-        )
+        counted = self._tables.bucket_sizes(run.table_name)
+        self._count(run, {(band, size): n_buckets for band, size, n_buckets in counted})
 
     def _count_active(self, active: Run, keys: NDArray[np.int64]) -> None:
         """Count the buckets of the active run again, as far as new postings change them."""

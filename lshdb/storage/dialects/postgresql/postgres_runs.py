@@ -147,13 +147,14 @@ class PostgresRunTables(RunTables):
         for table in tables:
             self._session.execute("INSERT INTO retired_run (table_name) VALUES (?)", (table,))
 
-    def bucket_sizes(self, table: str) -> str:
-        """Return a SELECT of (band, size, number of buckets) of a run, in one pass."""
-        return (
+    def bucket_sizes(self, table: str) -> list[tuple[int, int, int]]:
+        """Count the buckets of each size on the server, in one pass."""
+        found: list[tuple[int, int, int]] = self._session.execute(
             f"SELECT band, size, count(*) FROM (SELECT {BAND_SQL} AS band, count(*) AS size "
             f"FROM {table} WHERE {NOT_CONTENT_SQL} GROUP BY bucket_key) AS bucket "
             "GROUP BY band, size"
-        )
+        ).fetchall()
+        return found
 
     # Reading
 
