@@ -26,6 +26,7 @@ from lshdb.cli._output import complain, is_quiet, note
 from lshdb.cli._words import counted, described, unfinished_last, units_in_words
 
 if TYPE_CHECKING:
+    from lshdb.documents import Peek
     from lshdb.ingest.add import AddResult
     from lshdb.params.index_params import IndexParams
 
@@ -38,6 +39,7 @@ __all__ = [
     "note_slow",
     "open_if_there",
     "require_metric",
+    "seen_parameters",
     "summary",
 ]
 
@@ -59,6 +61,23 @@ def require_metric(paths: Iterable[str], given: Mapping[str, Any], input_format:
                 f"{path} holds vectors, and no metric is given to compare them by",
                 hint="give --metric: cosine, l2 or l1; for bits, hamming or jaccard-bits",
             )
+
+
+def seen_parameters(peek: Peek, *, is_dim_given: bool) -> dict[str, Any]:
+    """Return the parameters that a new index takes from the input because none were given.
+
+    Raises
+    ------
+    InputError
+        The input has no vector.
+    """
+    if not is_dim_given and peek.dim is None:
+        raise InputError(
+            "the input has no vector to take the dimension from",
+            hint="check the input, or give --dim",
+        )
+    seen = {"dim": peek.dim, "dtype": peek.dtype, "sample": peek.bodies or None}
+    return {name: value for name, value in seen.items() if value is not None}
 
 
 def open_if_there(path: str, **given: Any) -> Index | None:
@@ -133,8 +152,12 @@ def add_watched(
     night: str = "",
     workers: int | None = None,
     report_rejected: bool = True,
+    stays: bool = True,
 ) -> AddResult:
-    """Add with progress; say what is waited for and, after Ctrl-C, what is committed."""
+    """Add with progress; say what is waited for and, after Ctrl-C, what is committed.
+
+    An index that does not stay is removed after Ctrl-C, so nothing is said of it.
+    """
     taken = progress.watch(items)
 
     def say_waiting(error: LockedError) -> None:
@@ -162,6 +185,8 @@ def add_watched(
         with progress:
             return add()
     except KeyboardInterrupt as error:
+        if not stays:
+            raise
         word, code = interruption(error)
         complain(f"{word}; {_kept(progress.result, 'adding the same input')}")
         raise click.exceptions.Exit(code) from None

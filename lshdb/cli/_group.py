@@ -36,7 +36,7 @@ COMMANDS = {
     "query": "Find the documents most similar to a text or a key.",
     "pairs": "List all near-duplicate pairs.",
     "clusters": "List groups of near-duplicates.",
-    "dedup": "Decide which documents to keep, or filter a file.",
+    "dedup": "Decide which documents to keep, or write files anew.",
     "neighbors": "List for every document its most similar ones.",
     "join": "List near-duplicate pairs across two indexes.",
     "explain": "Explain how similar two documents are, and why.",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lshdb.arguments import Verify
 
 __all__ = [
+    "LINKING",
     "READING",
     "Command",
     "conflict_option",
@@ -52,6 +53,7 @@ __all__ = [
     "since_option",
     "update_edges",
     "vector_option",
+    "without",
     "workers_option",
 ]
 
@@ -375,6 +377,10 @@ def linking_options(function: Function) -> Function:
     return function
 
 
+LINKING = ("threshold", "verify", "max_bucket", "memory", "no_update", "lock_timeout")
+"""Arguments of ``update_edges`` that :func:`linking_options` adds."""
+
+
 def update_edges(
     index: Index,
     *,
@@ -547,6 +553,21 @@ READING = (
     "max_document_bytes",
 )  # fmt: skip
 """Arguments of ``read_documents`` that :func:`input_options` adds besides the format."""
+
+
+def without(
+    decorate: Callable[[Function], Function], *names: str
+) -> Callable[[Function], Function]:
+    """Return a decorator that adds the same options except some, by the names of their values."""
+
+    def decorated(function: Function) -> Function:
+        before = len(getattr(function, "__click_params__", ()))
+        function = decorate(function)
+        added = function.__click_params__  # type: ignore[attr-defined]
+        added[before:] = [param for param in added[before:] if param.name not in names]
+        return function
+
+    return decorated
 
 
 def keep_fields_option(function: Function) -> Function:

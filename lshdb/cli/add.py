@@ -26,6 +26,7 @@ from lshdb.cli._documents_in import (
     note_short,
     open_if_there,
     require_metric,
+    seen_parameters,
     summary,
 )
 from lshdb.cli._errors import REJECTED
@@ -45,7 +46,7 @@ from lshdb.cli._options import (
 )
 from lshdb.cli._output import is_terminal, note, print_record
 from lshdb.cli._rejections import rejects_file, rejects_option
-from lshdb.documents import Peek, peek_documents
+from lshdb.documents import peek_documents
 from lshdb.params.metrics import METRICS
 
 __all__ = ["command"]
@@ -146,7 +147,7 @@ def command(
         seen: dict[str, Any] = {}
         if index is None and kind.is_dense:
             peek, items = peek_documents(paths, **reading)
-            seen = _seen(peek, is_dim_given="dim" in given)
+            seen = seen_parameters(peek, is_dim_given="dim" in given)
         else:
             items = read_documents(paths, **reading)
         if index is None:
@@ -189,17 +190,6 @@ def _fields(result: AddResult) -> dict[str, Any]:
         "added", "replaced", "unchanged", "copies", "resumed", "short", "rejected", "seconds",
     )  # fmt: skip
     return {name: getattr(result, name) for name in names} | {"batches": tuple(result.batches)}
-
-
-def _seen(peek: Peek, *, is_dim_given: bool) -> dict[str, Any]:
-    """Return the parameters that a new index takes from the input because none were given."""
-    if not is_dim_given and peek.dim is None:
-        raise InputError(
-            "the input has no vector to take the dimension from",
-            hint="check the input, or give --dim",
-        )
-    seen = {"dim": peek.dim, "dtype": peek.dtype, "sample": peek.bodies or None}
-    return {name: value for name, value in seen.items() if value is not None}
 
 
 def _refuse_own_files(index_path: str, paths: Sequence[str]) -> None:

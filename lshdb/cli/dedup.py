@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lshdb import Index, PairCount
+from lshdb import Index, InputError, PairCount, Rejected, read_documents
 from lshdb.arguments import Only
+from lshdb.cancel import on_interruption
+from lshdb.cli._documents_in import add_watched, open_if_there, seen_parameters
 from lshdb.cli._errors import REJECTED
-from lshdb.cli._long_work import TaskProgress, prompt_interrupts
+from lshdb.cli._long_work import AddProgress, TaskProgress, prompt_interrupts
 from lshdb.cli._options import (
+    LINKING,
+    READING,
     Command,
-    document_limit_option,
+    creation_options,
+    given_parameters,
     index_argument,
+    input_options,
     linking_options,
     listing_options,
     since_option,
     update_edges,
+    without,
+    workers_option,
 )
 from lshdb.cli._output import Column, note, print_bytes, print_listing
 from lshdb.cli._words import measured, note_unfinished
 from lshdb.cli.cursors import advance_option, advancing
-from lshdb.documents import PASSED_FORMATS
+from lshdb.documents import peek_documents
+from lshdb.params.metrics import METRICS
 
 if TYPE_CHECKING:
-    from lshdb import Deduplication
+    from lshdb import Deduplication, RewrittenFiles, Survivors
 
 __all__ = ["command"]
 
@@ -38,6 +50,10 @@ COLUMNS = (
     Column("similarity", "similarity"),
     Column("method"),
 )
+
+
+REWRITING = ("key_field", "row_keys", "input_format", "max_document_bytes")
+"""Arguments of ``Index.dedup_files`` that say how to read."""
 
 
 @click.command("dedup", cls=Command)
@@ -92,24 +108,15 @@ COLUMNS = (
     "lines whose document is not in the index.",
 )
 @click.option(
-    "--key-field",
-    metavar="NAME",
-    help="With --filter and --output: the field that holds a document's key.  [default: id]",
+    "--index",
+    "kept_index",
+    metavar="PATH",
+    help="Without INDEX: keep the index that is made of the files here.  [default: a temporary "
+    "index, in TMPDIR]",
 )
-@click.option(
-    "--row-keys",
-    is_flag=True,
-    help="With --output: a document's key is its file and row, as add --row-keys gives it.",
-)
-@click.option(
-    "--input",
-    "input_format",
-    type=click.Choice(["auto", *PASSED_FORMATS]),
-    default="auto",
-    show_default=True,
-    help="With --output: the format of the files; auto goes by their names.",
-)
-@document_limit_option
+@without(input_options, "keys")
+@without(creation_options, "threshold", "database", "schema")
+@workers_option
 @linking_options
 @listing_options
 @click.pass_context
@@ -129,11 +136,9 @@ def command(
     output_format: str | None,
     mark: bool,
     overwrite: bool,
-    key_field: str | None,
-    row_keys: bool,
-    input_format: str,
-    max_document_bytes: int,
-    **linking: Any,
+    kept_index: str | None,
+    workers: int | None,
+    **options: Any,
 ) -> None:
     """Decide for each document of INDEX whether to keep it; if not, name the one it repeats.
 
@@ -142,30 +147,55 @@ def command(
     buckets have too many pairs to compare, a note estimates how many remain.
 
     With --output, each FILE is written again with only the records that are kept, in its own
-    format: JSON Lines, CSV and TSV byte for byte, also .gz or .zst, and Parquet with its schema.
+    format: JSON Lines, CSV and TSV byte for byte, also compressed, and Parquet with its schema.
     FILE may be a folder or a pattern. An output appears when it is whole. Records without a
     document in INDEX are kept.
 
+    With --output, INDEX may be left out: the first argument is INDEX if it is an index, or is
+    called *.lshdb. Then an index of the files is made, used and removed. The options under Input
+    and New index are those of lshdb add, and --threshold is the index's. Without a key field, path
+    and row number are the keys.
+
     With --filter and --output, a file without any document of the index is refused and nothing is
-    written. Exit code 5 means that less than one record in a hundred has its document in the index.
+    written. Exit code 5 means that less than one record in a hundred has its document in the index,
+    or, without INDEX, that some records are no documents; these are kept.
 
     \b
     lshdb dedup news.lshdb --keep longest --only drop
     lshdb dedup news.lshdb --filter news.jsonl > unique.jsonl
     lshdb dedup news.lshdb news/*.parquet --output clean/
     lshdb dedup news.lshdb news.csv --output marked.csv --mark
+    lshdb dedup news/*.parquet --output clean/ --threshold 0.8
     """
-    passing = {
-        "mark": mark,
-        "overwrite": overwrite,
-        "row_keys": row_keys,
-        "input_format": input_format,
-    }
-    _check_usage(paths, output, filtered, passing, key_field)
-    if (filtered or output) is not None and (only != "all" or output_format is not None):
-        raise click.UsageError(
-            "--filter and --output write records as they are; --only and --format do not apply"
+    linking = {name: options.pop(name) for name in LINKING}
+    reading = {name: options.pop(name) for name in (*READING, "input_format") if name in options}
+    given = given_parameters(options)
+    passing = {"mark": mark, "overwrite": overwrite}
+    has_index = _is_index(index_path)
+    if not has_index:
+        paths = (index_path, *paths)
+    _check_usage(paths, output, filtered, has_index, only, output_format)
+    making = given | {"workers": workers, "index": kept_index}
+    making |= {name: reading[name] for name in ("text_field", "vector_field")}
+    if has_index:
+        _refuse(making, "is for files without an index: leave out INDEX, or the option")
+    if output is None:
+        _refuse(passing, "is for --output")
+        apart = ("max_document_bytes", "text_field", *(["key_field"] if filtered else []))
+        _refuse(
+            {name: value for name, value in reading.items() if name not in apart},
+            "is for --filter and --output" if filtered is None else "is for --output",
         )
+    if not has_index and output is not None:
+        _refuse(
+            {"against": against, "since": since, "no_update": linking["no_update"]},
+            "is for an index with documents: name it before the files",
+        )
+        code = _write_without_index(
+            paths, output, kept_index, reading, given,
+            linking=linking, workers=workers, keep=keep, **passing,
+        )  # fmt: skip
+        ctx.exit(code)
     with (
         Index.open(index_path) as index,
         prompt_interrupts(),
@@ -182,45 +212,146 @@ def command(
             "update": False,
         }
         if output is not None:
-            how |= {"key_field": key_field, "max_document_bytes": max_document_bytes, **passing}
-            code = _write(index, paths, output, answered, **how)
+            done = _write(index, paths, output, reading, begun=time.monotonic(), **how, **passing)
+            answered(done.newest_batch)
+            is_doubtful = done.is_doubtful
         elif filtered is not None:
-            how |= {"key_field": key_field or "id", "max_document_bytes": max_document_bytes}
-            code = _filter(index, filtered, answered, **how)
+            how["key_field"] = reading["key_field"] or "id"
+            lines = index.filter(filtered, max_document_bytes=reading["max_document_bytes"], **how)
+            _filter(lines, reading["max_document_bytes"])
+            answered(lines)
+            is_doubtful = lines.counts.is_doubtful
         else:
             found = index.dedup(only=only, **how)
             _list(index, found, output_format)
             answered(found)
-            code = 0
-    if code:
+            is_doubtful = False
+    if is_doubtful:
         note("less than one record in a hundred has a document in the index: is it the file?")
-        ctx.exit(code)
+        ctx.exit(REJECTED)
+
+
+def _is_index(path: str) -> bool:
+    return path.endswith(".lshdb") or os.path.exists(os.path.join(path, "index.toml"))
 
 
 def _check_usage(
     paths: tuple[str, ...],
     output: str | None,
     filtered: str | None,
-    passing: dict[str, Any],
-    key_field: str | None,
+    has_index: bool,
+    only: Only,
+    output_format: str | None,
 ) -> None:
     """Raise UsageError for arguments that do not go together."""
-    if output is None and paths:
+    if output is None and paths and (has_index or os.path.isfile(paths[0])):
         raise click.UsageError(
-            f"{paths[0]} is a file to write again, and --output says where; to decide about an "
-            "index alone, name it alone"
+            f"{paths[0]} is not an index; to write files again without what repeats, say where "
+            "with --output"
         )
+    if output is None and len(paths) > 1:
+        raise click.UsageError(f"{paths[0]} is not an index")
     if output is not None and not paths:
         raise click.UsageError("--output writes files again: name them after the index")
+    other = next((path for path in paths if os.path.isdir(path) and _is_index(path)), None)
+    if other is not None:
+        raise click.UsageError(f"{other} is an index; name one index, before the files")
     if output is not None and filtered is not None:
         raise click.UsageError("give either --filter or --output")
-    if output is None:
-        for name, value in passing.items():
-            if value not in (False, "auto"):
-                option = {"input_format": "input"}.get(name, name).replace("_", "-")
-                raise click.UsageError(f"--{option} is for --output")
-        if filtered is None and key_field is not None:
-            raise click.UsageError("--key-field is for --filter and --output")
+    if (filtered or output) is not None and (only != "all" or output_format is not None):
+        raise click.UsageError(
+            "--filter and --output write records as they are; --only and --format do not apply"
+        )
+
+
+def _refuse(values: dict[str, Any], why: str) -> None:
+    """Raise UsageError for the first of some options that was given."""
+    ctx = click.get_current_context()
+    for name, value in values.items():
+        if value in (None, False, (), "auto"):
+            continue
+        param = next(one for one in ctx.command.params if name in (one.name, *_bare(one)))
+        raise click.UsageError(f"{max(param.opts, key=len)} {why}")
+
+
+def _bare(param: click.Parameter) -> list[str]:
+    """Return the names of an option without dashes, as Python has them."""
+    return [one.removeprefix("--").replace("-", "_") for one in param.opts]
+
+
+def _write_without_index(
+    paths: tuple[str, ...],
+    output: str,
+    kept_index: str | None,
+    reading: dict[str, Any],
+    given: dict[str, Any],
+    *,
+    linking: dict[str, Any],
+    workers: int | None,
+    **how: Any,
+) -> int:
+    """Make an index of files and write them again; return the exit code."""
+    from lshdb.clusters.rewrite_files import find_files, lacks_field, plan_outputs
+
+    begun = time.monotonic()
+    plan_outputs(paths, output, reading["input_format"], overwrite=how["overwrite"])
+    sources, _ = find_files(paths, input_format=reading["input_format"])
+    files = [source.path for source, _ in sources]
+    if reading["key_field"] is None and not reading["row_keys"]:
+        reading["row_keys"] = lacks_field(
+            [one for one, _ in sources], "id", reading["max_document_bytes"]
+        )
+        if reading["row_keys"]:
+            note("there is no field id, so path and row number are the keys")
+    if linking["threshold"] is not None:
+        given["threshold"] = linking["threshold"]
+    with contextlib.ExitStack() as opened:
+        place = kept_index
+        if place is None:
+            folder = opened.enter_context(temporary_folder())
+            place = os.path.join(folder, "temporary.lshdb")
+        index = open_if_there(place, **given)
+        is_new = index is None
+        if index is not None:
+            opened.enter_context(index)
+        kind = METRICS[given.get("metric", "jaccard")] if index is None else index.params.kind
+        progress = AddProgress()
+        progress.write_rejected = _refuse_repeated
+        asked = reading | {"body": kind.body, "on_progress": progress.bytes_read}
+        seen: dict[str, Any] = {}
+        if index is None and kind.is_dense:
+            peek, items = peek_documents(files, **asked)
+            seen = seen_parameters(peek, is_dim_given="dim" in given)
+        else:
+            items = read_documents(files, dim=given.get("dim"), **asked)
+        if index is None:
+            index = Index.create(
+                place, deferred=True, lock_timeout=linking["lock_timeout"], **(seen | given)
+            )
+            opened.enter_context(index)
+        if kept_index is not None:
+            note(f"{'making' if is_new else 'adding to'} the index {place}")
+        result = add_watched(
+            index,
+            items,
+            progress,
+            source="dedup",
+            lock_timeout=linking["lock_timeout"],
+            workers=workers,
+            stays=kept_index is not None,
+        )
+        if not result.batches and is_new:
+            raise InputError(
+                f"none of {result.rejected:,} records was accepted as a document, so nothing was "
+                "written",
+                hint="check --text-field, --key-field and --row-keys (lshdb guide input)",
+            )
+        update_edges(index, **linking)
+        _write(
+            index, paths, output, reading,
+            begun=begun, threshold=linking["threshold"], update=False, needs_documents=False, **how,
+        )  # fmt: skip
+    return REJECTED if result.rejected else 0
 
 
 def _list(index: Index, found: Deduplication, output_format: str | None) -> None:
@@ -237,16 +368,33 @@ def _list(index: Index, found: Deduplication, output_format: str | None) -> None
     _note_unchecked(found.unchecked)
 
 
-def _filter(
-    index: Index,
-    path: str,
-    answered: Callable[[Any], None],
-    *,
-    max_document_bytes: int,
-    **how: Any,
-) -> int:
-    """Write the lines of a file that are kept; return the exit code."""
-    lines = index.filter(path, max_document_bytes=max_document_bytes, **how)
+def _refuse_repeated(rejection: Rejected) -> None:
+    """Raise InputError for a record with the key of an earlier one.
+
+    Both would be one document, and the later record would stay or go with the first.
+    """
+    from lshdb.ingest.add import REPEATED
+
+    if rejection.reason.endswith(REPEATED):
+        raise InputError(
+            f"{rejection.source}: {rejection.reason.removesuffix(REPEATED)}came before, so it does "
+            "not tell which record is which",
+            hint="pass --row-keys, so that path and row number are the keys, or name another field "
+            "with --key-field",
+        )
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[str]:
+    """Give a folder that is removed at the end, also if a signal ends the process."""
+    folder = tempfile.TemporaryDirectory(prefix="lshdb-", ignore_cleanup_errors=True)
+    on_interruption(folder.cleanup)
+    with folder as path:
+        yield path
+
+
+def _filter(lines: Survivors, max_document_bytes: int) -> None:
+    """Write the lines of a file that are kept, and say how many they are."""
     print_bytes(lines)
     counts = lines.counts
     note(f"{counts.kept:,} lines kept, {counts.dropped:,} dropped")
@@ -258,15 +406,19 @@ def _filter(
             f"({max_document_bytes:,}) and were passed on unread"
         )
     _note_unchecked(lines.unchecked)
-    answered(lines)
-    return REJECTED if counts.is_doubtful else 0
 
 
 def _write(
-    index: Index, paths: tuple[str, ...], output: str, answered: Callable[[Any], None], **how: Any
-) -> int:
-    """Write files again; return the exit code."""
-    begun = time.monotonic()
+    index: Index,
+    paths: tuple[str, ...],
+    output: str,
+    reading: dict[str, Any],
+    *,
+    begun: float,
+    **how: Any,
+) -> RewrittenFiles:
+    """Write files again, and say what became of their records."""
+    how |= {name: reading[name] for name in REWRITING if name in reading}
     with TaskProgress("writing") as progress:
         done = index.dedup_files(paths, output, on_file=progress.wrote, **how)
     n_files = len(done.files)
@@ -276,7 +428,8 @@ def _write(
         f"{time.monotonic() - begun:.1f} s"
     )
     if done.left_out:
-        note(f"{done.left_out:,} other files, of other formats, were left out")
+        others = "file of another format was" if done.left_out == 1 else "files of others were"
+        note(f"{done.left_out:,} {others} left out")
     if done.unknown:
         note(f"{done.unknown:,} of the kept records have no document in the index")
     if done.repeated:
@@ -285,8 +438,7 @@ def _write(
             "are kept or dropped together"
         )
     _note_unchecked(done.unchecked)
-    answered(done.newest_batch)
-    return REJECTED if done.is_doubtful else 0
+    return done
 
 
 def _note_unchecked(unchecked: PairCount | None) -> None:

@@ -56,7 +56,7 @@ from lshdb.storage.tables.edges import EdgeState
 from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["Rewriting", "RewrittenFile", "RewrittenFiles", "find_files"]
+__all__ = ["Rewriting", "RewrittenFile", "RewrittenFiles", "find_files", "lacks_field"]
 
 _STAYS, _GOES = Mark(True), Mark(False)
 
@@ -397,6 +397,22 @@ def find_files(
             "the paths hold no file of records", hint=f"expected {', '.join(PASSED_FORMATS)}"
         )
     return found, left_out
+
+
+def lacks_field(sources: Sequence[Source], name: str, limit: int) -> bool:
+    """Return whether any of some files has no field of that name, by its first record.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, or has no header.
+    """
+    for source in sources:
+        with open_records(source, Naming(row_keys=True), limit) as file:
+            names = file.names()
+            if names and name not in names:
+                return True
+    return False
 
 
 def plan_outputs(

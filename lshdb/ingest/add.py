@@ -29,10 +29,12 @@ from lshdb.storage.transactions.diagnosis import callers_function, callers_items
 from lshdb.storage.transactions.writer import Writer
 from lshdb.threads import choose_workers
 
-__all__ = ["AddResult", "Rejections", "add_documents", "in_batches", "source_of_bodies"]
+__all__ = ["REPEATED", "AddResult", "Rejections", "add_documents", "in_batches", "source_of_bodies"]
 
 BATCH_DOCUMENTS = 40_000
 BATCH_CHARACTERS = 32 * 2**20
+REPEATED = "came before in this input; the first one counts"
+"""How the reason ends for a document whose key came before."""
 _REJECTIONS_KEPT = 100
 _CONVERTED = 256
 """Vectors that are brought into the index's type together."""
@@ -149,7 +151,7 @@ class Rejections:
 
     def add_repeat(self, key: str, source: str) -> None:
         """Count and report a document whose key came before."""
-        reason = f"the key {key!r} came before in this input; the first one counts"
+        reason = f"the key {key!r} {REPEATED}"
         self.add(Rejected(source or f"key {key!r}", reason))
 
 

@@ -109,6 +109,10 @@ class RecordFile(ABC):
         """
 
     @abstractmethod
+    def names(self) -> Sequence[str]:
+        """Return the names of the fields, by the header, the schema or the first object."""
+
+    @abstractmethod
     def writer(self, out: IO[bytes], *, is_marked: bool) -> Writer:
         """Return a writer of the same format, for the blocks of this file.
 
@@ -199,6 +203,9 @@ class _TextFile(RecordFile):
     def value(self, fields: Mapping[str, Any], name: str) -> object:
         """Return the value of a field."""
         return fields.get(name)
+
+    def names(self) -> Sequence[str]:
+        return next((list(one.fields) for one in self._records() if one.fields is not None), [])
 
     def writer(self, out: IO[bytes], *, is_marked: bool) -> Writer:
         return _TextWriter(self, out, is_marked)
@@ -302,6 +309,10 @@ class Delimited(_TextFile):
                 self._begin([], "the file is empty, expected a header line")
             for data, _, _ in spool.take():  # blank lines at the end
                 yield _Record(data, None, 0)
+
+    def names(self) -> Sequence[str]:
+        next(self._records(), None)
+        return self._header
 
     def value(self, fields: Mapping[str, Any], name: str) -> object:
         """Return a cell, as a number if it is one; None if it is empty."""
@@ -447,6 +458,10 @@ class _Parquet(RecordFile):
         else:
             keys = [key_of({"": key}, "") for key in _column(batch, self._naming.key_field)]
         return Block(keys, lambda field: _column(batch, field), batch)
+
+    def names(self) -> Sequence[str]:
+        names: list[str] = self._opened.schema_arrow.names
+        return names
 
     def writer(self, out: IO[bytes], *, is_marked: bool) -> Writer:
         if is_marked:

@@ -1,0 +1,199 @@
+"""dedup FILES --output: a dataset without its near-duplicates, in one command."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import random
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.conftest import MEASURED, MODULE, Run
+
+Start = Callable[..., subprocess.Popen[bytes]]
+Process = Callable[..., subprocess.CompletedProcess[bytes]]
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of temporary files, which every command must leave empty."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def corpus(n_documents: int) -> list[dict[str, Any]]:
+    """Documents of which each tenth repeats the one five before it, but for its last word."""
+    draw = random.Random(7)
+    rows: list[dict[str, Any]] = []
+    for number in range(n_documents):
+        text = " ".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=1)[0] * 3 for _ in range(2))
+        text += " " + " ".join(str(draw.randrange(10**6)) for _ in range(40)) + " é"
+        if number % 10 == 9:
+            text = str(rows[number - 5]["text"]).rpartition(" ")[0] + " other"
+        rows.append({"text": text, "meta": {"n": number, "tags": ["x", None]}})
+    return rows
+
+
+def test_a_dataset_of_shards_without_ids(run: Run, tmp_path: Path, temporary: Path) -> None:
+    rows = corpus(800)
+    types = pa.struct([("n", pa.int32()), ("tags", pa.list_(pa.string()))])
+    schema = pa.schema([("text", pa.string()), ("meta", types)], {"huggingface": '{"info": {}}'})
+    data = tmp_path / "dataset/data"
+    data.mkdir(parents=True)
+    (tmp_path / "dataset/README.md").write_text("A dataset.")
+    for shard in range(8):
+        table = pa.Table.from_pylist(rows[shard * 100 : shard * 100 + 100], schema)
+        name = f"train-{shard:05d}-of-00008.parquet"
+        pq.write_table(table, data / name, row_group_size=40, compression="zstd")
+    out = tmp_path / "clean"
+    done = run("dedup", tmp_path / "dataset", "--output", out)
+    assert "there is no field id, so path and row number are the keys" in done.stderr
+    assert "800 records read, 720 kept, 80 dropped; 8 files written" in done.stderr
+    assert "1 file of another format was left out" in done.stderr
+    names = sorted(path.name for path in (out / "data").iterdir())
+    assert names == sorted(path.name for path in data.iterdir())
+    table = pa.concat_tables(pq.read_table(out / "data" / name) for name in names)
+    assert table.to_pylist() == [row for i, row in enumerate(rows) if i % 10 != 9]
+    assert table.schema.equals(pq.read_schema(data / names[0]), check_metadata=True)
+    assert table.schema.metadata == {b"huggingface": b'{"info": {}}'}
+    first = pq.ParquetFile(out / "data" / names[0]).metadata
+    assert [first.row_group(i).num_rows for i in range(3)] == [40, 40, 10]
+    assert first.row_group(0).column(0).compression == "ZSTD"
+    assert not os.listdir(temporary)
+
+
+def test_options_of_reading_and_of_the_index(run: Run, tmp_path: Path, temporary: Path) -> None:
+    with (tmp_path / "all.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["url", "title", "body"])
+        writer.writerow(["u1", "a b", "c d e f g h"])
+        writer.writerow(["u2", "a b", "c d e f g i"])
+        writer.writerow(["u3", "z b", "x d e f g i"])
+        writer.writerow(["u4", "", ""])
+    how = ["--key-field", "url", "--text-field", "title", "--text-field", "body"]
+    how += ["--k", 1, "--threshold", 0.7, "--bands", 64, "--rows", 1]
+    path, out = tmp_path / "all.csv", tmp_path / "out.csv"
+    done = run("dedup", path, "--output", out, "--mark", "--keep", "last", *how)
+    assert done.stderr.startswith("4 records read, 3 kept, 1 dropped; 1 file written")
+    with out.open(newline="") as file:
+        marks = [row["lshdb_kept_as"] for row in csv.DictReader(file)]
+    assert marks == ["u2", "", "", ""]
+    index = tmp_path / "kept.lshdb"
+    run("dedup", path, "--output", tmp_path / "x.csv", "--index", index, *how)
+    assert "\t2\t" in run("clusters", index, "--format", "tsv").stdout
+    again = run("dedup", path, "--output", tmp_path / "y.csv", "--index", index, *how)
+    assert "adding to the index" in again.stderr
+    assert (tmp_path / "x.csv").read_bytes() == (tmp_path / "y.csv").read_bytes()
+    assert not os.listdir(temporary)
+
+
+def test_records_that_are_no_documents_stay(run: Run, tmp_path: Path) -> None:
+    path, out = tmp_path / "all.jsonl", tmp_path / "out.jsonl"
+    path.write_text('{"text": "a b c d e f"}\nno json\n{"text": null}\n{"text": "a b c d e f"}\n')
+    done = run("dedup", path, "--output", out, code=5)
+    assert "all.jsonl:2: not valid JSON" in done.stderr
+    assert "2 of the kept records have no document in the index" in done.stderr
+    assert out.read_text() == path.read_text()[: -len('{"text": "a b c d e f"}\n')]
+    path.write_text('{"body": "a"}\n' * 3)
+    nothing = run("dedup", path, "--output", tmp_path / "x.jsonl", code=1)
+    assert "none of 3 records was accepted" in nothing.stderr
+    assert not (tmp_path / "x.jsonl").exists()
+
+
+@pytest.mark.parametrize("texts", [["one text", "another text"], ["one text", "one text"]])
+def test_keys_that_come_twice_are_refused(
+    run: Run, tmp_path: Path, temporary: Path, texts: list[str]
+) -> None:
+    path, out = tmp_path / "all.jsonl", tmp_path / "out.jsonl"
+    path.write_text("".join(json.dumps({"id": 1, "text": text}) + "\n" for text in texts))
+    done = run("dedup", path, "--output", out, code=1)
+    assert "all.jsonl:2: the key '1' came before, so" in done.stderr and "--row-keys" in done.stderr
+    assert not out.exists() and not os.listdir(temporary)
+    run("dedup", path, "--output", out, "--row-keys")
+    assert len(out.read_text().splitlines()) == len(set(texts))
+
+
+def test_what_is_an_index_and_what_is_a_file(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "all.jsonl"
+    path.write_text('{"id": "a", "text": "some text"}\n')
+    index, out = tmp_path / "index", tmp_path / "out"
+    run("add", index, path)
+    for wrong, message in (
+        ([path], "is not an index; to write files again"),
+        ([path, "--output", out, "--against"], "--against is for an index with documents"),
+        ([path, "--output", out, "--since", "1"], "--since is for an index with documents"),
+        ([path, "--output", out, "--no-update"], "--no-update is for an index with documents"),
+        ([path, "--output", out, "--only", "drop"], "--only and --format do not apply"),
+        ([path, index, "--output", out], "is an index; name one index, before the files"),
+        ([index, "--output", out], "name them after the index"),
+        ([index, path, "--output", out, "--k", 3], "--k is for files without an index"),
+        ([index, path, "--output", out, "--text-field", "t"], "--text-field is for files without"),
+        ([index, path, "--output", out, "--index", out], "--index is for files without"),
+        ([index, "--workers", 1], "--workers is for files without"),
+        ([path, "--output", out, "--metric", "cosine", "--dim", 0], "dim"),
+    ):
+        assert message in run("dedup", *wrong, code=2).stderr, wrong
+    for name, message in (("no.lshdb", "there is no index"), ("no", "no such file or directory")):
+        assert message in run("dedup", tmp_path / name, path, "--output", out, code=1).stderr
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_leaves_nothing(
+    start: Start, tmp_path: Path, temporary: Path, number: signal.Signals
+) -> None:
+    path = tmp_path / "all.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in corpus(60_000)))
+    child = start("dedup", path, "--output", tmp_path / "out")
+    deadline = time.monotonic() + 60
+    while not os.listdir(temporary) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    child.send_signal(number)
+    _, stderr = child.communicate(timeout=60)
+    assert child.returncode == 128 + number, stderr
+    assert not os.listdir(temporary)
+    assert not (tmp_path / "out").exists() or not os.listdir(tmp_path / "out")
+
+
+def test_memory_does_not_grow_with_the_file(process: Process, tmp_path: Path) -> None:
+    """The second file has 120 MB more than the first, in row groups of 2 MB."""
+    index, most = tmp_path / "i.lshdb", []
+    (tmp_path / "few.jsonl").write_text('{"id": "0:1", "text": "t 1"}\n')
+    process("add", index, tmp_path / "few.jsonl")
+    draw = random.Random(1)
+    for n_groups in (4, 64):
+        path = tmp_path / f"{n_groups}.parquet"
+        schema = pa.schema([("id", pa.string()), ("text", pa.string())])
+        with pq.ParquetWriter(path, schema, compression="none") as writer:
+            for group in range(n_groups):
+                rows = [
+                    {"id": f"{group}:{i}", "text": draw.randbytes(1000).hex()} for i in range(1000)
+                ]
+                writer.write_table(pa.Table.from_pylist(rows, schema))
+        command = [
+            *MEASURED,
+            *MODULE,
+            "dedup",
+            str(index),
+            str(path),
+            "--output",
+            str(path) + ".out/",
+        ]
+        done = process(command=command)
+        assert pq.read_metadata(f"{path}.out/{path.name}").num_row_groups == n_groups, done.stderr
+        most.append(int(done.stderr.split()[-1]))
+    assert most[1] - most[0] < 50_000, most
