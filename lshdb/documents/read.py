@@ -23,6 +23,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lshdb.documents.document import BrokenSourceError, Document, Fields, Rejected, SeenFields
@@ -83,10 +84,10 @@ def read_documents(
     input_format : str
         ``auto``, or a name in ``lshdb.documents.formats.registry.FORMATS``. ``auto`` goes by the
         extension, without that of a compression (``.gz``, ``.zst``, ``.xz``, ``.bz2``): ``.jsonl``
-        and ``.ndjson``, ``.csv``, ``.tsv`` and ``.tab``, ``.npy``, ``.npz``, ``.parquet``;
-        references in ``.ris``, ``.nbib``, ``.bib`` and EndNote's ``.xml``. Any other file is one
-        text; its key is its normalised path with slashes. A compressed or Parquet file under
-        another name is read as what it is. Standard input is JSON
+        and ``.ndjson``, ``.json`` (an array of objects, or lines), ``.csv``, ``.tsv`` and ``.tab``,
+        ``.npy``, ``.npz``, ``.parquet``; references in ``.ris``, ``.nbib``, ``.bib`` and EndNote's
+        ``.xml``. Any other file is one text; its key is its normalised path with slashes. A
+        compressed or Parquet file under another name is read as what it is. Standard input is JSON
         Lines. The rows of a ``.npy`` are vectors, as are the rows of an ``.npz``'s array
         ``vector_field``, or of its only two-dimensional array. Their keys are row numbers from 0,
         after the path and a colon if there are several such files, unless ``keys`` is given or
@@ -348,6 +349,7 @@ class _Opening:
             descriptor=file.fileno() if is_plain else None,
             seen=self.seen,
             encoding=encoding,
+            say=partial(self.guesses.say, source.name),
         )
 
     def _as_text(

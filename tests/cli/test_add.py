@@ -310,10 +310,10 @@ def test_a_first_add_that_accepts_nothing_makes_no_index(
 
 
 def test_a_file_of_records_makes_no_index(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "data.json").write_text('[{"id": "a", "text": "b"}]')
+    (tmp_path / "data.json").write_text('{"id": "a",\n "text": "b"}')
     result = run("add", tmp_path / "a.lshdb", tmp_path / "data.json", code=1)
-    assert "looks like a JSON array of objects" in result.stderr
-    assert "jq -c" in result.stderr and "--input text" in result.stderr
+    assert "looks like a JSON object" in result.stderr
+    assert "JSON Lines" in result.stderr and "--input text" in result.stderr
     assert not (tmp_path / "a.lshdb").exists()
     run("add", tmp_path / "a.lshdb", tmp_path / "data.json", "--input", "text")
     assert counts(tmp_path / "a.lshdb")[0] == 1

@@ -10,21 +10,26 @@ parser's rule. ``objects.py`` says what an object must hold.
 object has ``record`` None, and the caller decides what to do with it. A line over the limit is
 yielded in pieces as it is read, so that it is neither held nor lost.
 
+A JSON array of objects (``json_arrays.py``) has lines too, but none of them is a record: a file
+that begins with ``[`` and ``{`` is read as an array under either name. One object alone is no
+record set: it is refused, so that a program's settings never become a document.
+
 Limits: integers have 64 bits; nesting is at most about 1,000 deep (the parser's limits).
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import orjson
 
-from lshdb.documents.document import Document, Rejected, json_kind
+from lshdb.documents.document import BrokenSourceError, Document, Rejected, json_kind
+from lshdb.documents.formats.json_arrays import beginning, not_json, read_array
 from lshdb.documents.formats.objects import NoDocumentError, Records
-from lshdb.documents.io.encodings import undecodable
 from lshdb.documents.io.sources import open_single
 from lshdb.documents.io.streams import OpenFile, TooLong, split_lines
 
@@ -51,9 +56,63 @@ def read_jsonl(file: OpenFile) -> Iterator[Document | Rejected]:
     BrokenSourceError
         As the chunks raise it, with the line.
     """
+    start, chunks = beginning(file.chunks)
+    if start == b"[{":
+        file.say("a JSON array")
+        yield from read_array(file, chunks)
+    else:
+        yield from _read_lines(file, split_lines(chunks, file.limit))
+
+
+def read_json(file: OpenFile) -> Iterator[Document | Rejected]:
+    """Read an array of objects, or JSON Lines under the name of JSON.
+
+    Yields
+    ------
+    Document or Rejected
+        One for each element or line, in order.
+
+    Raises
+    ------
+    BrokenSourceError
+        The file is neither, or cannot be read further.
+    """
+    start, chunks = beginning(file.chunks)
+    if start[:1] == b"[":
+        yield from read_array(file, chunks)
+        return
+    lines = split_lines(chunks, file.limit)
+    first = []
+    for line in itertools.islice(lines, _LINES_TRIED):
+        first.append(line)
+        if sum(map(_is_filled, first)) == 2:
+            break
+    filled = list(filter(_is_filled, first))
+    if len(filled) < 2 or not any(map(_is_record, filled)):
+        raise BrokenSourceError(
+            "holds one JSON value, not records: write an array of objects, or JSON Lines with one "
+            "object a line (--input jsonl for a single line)"
+        )
+    yield from _read_lines(file, itertools.chain(first, lines))
+
+
+def _is_filled(line: bytes | TooLong) -> bool:
+    return isinstance(line, TooLong) or bool(line.strip())
+
+
+def _is_record(line: bytes | TooLong) -> bool:
+    if isinstance(line, TooLong):
+        return True  # as few lines are that long that are no records
+    try:
+        return isinstance(orjson.loads(line), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+def _read_lines(file: OpenFile, lines: Iterable[bytes | TooLong]) -> Iterator[Document | Rejected]:
     name, limit = file.name, file.limit
     document = Records(file).document
-    for number, line in enumerate(split_lines(file.chunks, limit), start=1):
+    for number, line in enumerate(lines, start=1):
         source = f"{name}:{number}"
         if isinstance(line, TooLong):
             reason = f"the line has {line.size:,} bytes, more than the limit of {limit:,}"
@@ -68,20 +127,13 @@ def read_jsonl(file: OpenFile) -> Iterator[Document | Rejected]:
                 raise NoDocumentError(f"the line is {json_kind(record)}, expected an object")
             yield document(record, number, source)
         except orjson.JSONDecodeError as error:
-            yield Rejected(source, _no_json(line, error, file.encoding))
+            yield Rejected(source, not_json(line, error, file.encoding, "line"))
         except NoDocumentError as error:
             yield Rejected(source, str(error))
 
 
-def _no_json(line: bytes, error: orjson.JSONDecodeError, encoding: str | None) -> str:
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError as wrong:
-        return undecodable(f"at byte {wrong.start + 1} of the line", encoding)
-    message = error.msg
-    if "surrogate" in message:
-        message = "an escape stands for a lone surrogate"
-    return f"not valid JSON: {message} (column {error.colno})"
+_LINES_TRIED = 100
+"""Lines among which two must be filled, for a file to be JSON Lines."""
 
 
 class RawLine(NamedTuple):

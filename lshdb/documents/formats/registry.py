@@ -95,8 +95,14 @@ class Format:
 
 ENDNOTE_ROOT = re.compile(rb"(?:<\?xml[^>]*>\s*)?<xml>\s*<records>", re.IGNORECASE)
 
+JSON_RECORDS = re.compile(
+    rb"\[\s*(?:[{\]]|\Z)|\{(?:[^\n]*\}[ \t\r]*\n\s*\{|[^\n]{3000,}(?:\n\s*)?\Z)"
+)
+"""An array, lines, or a line so long that the beginning of a file does not show its end."""
+
 FORMATS = {
     "jsonl": Format("jsonl.read_jsonl", (".jsonl", ".ndjson"), is_decoded=True, is_passed=True),
+    "json": Format("jsonl.read_json", (".json",), is_decoded=True, begins=JSON_RECORDS),
     "csv": Format("delimited.read_csv", (".csv",), is_decoded=True, is_passed=True),
     "tsv": Format("delimited.read_tsv", (".tsv", ".tab"), is_decoded=True, is_passed=True),
     "text": Format("plaintext.read_plaintext", is_decoded=True),
@@ -262,7 +268,7 @@ _RECORDS: tuple[tuple[re.Pattern[bytes], Look], ...] = tuple(
          Look("JSON Lines", "give it a name that ends in .jsonl, or pass --input jsonl")),
         (rb"\{\s*\"[^\"\n]*\"\s*:", Look("a JSON object", _TO_JSON_LINES)),
         (rb"\[\s*\{\s*\"[^\"\n]*\"\s*:",
-         Look("a JSON array of objects", f"{_TO_JSON_LINES} (jq -c '.[]')")),
+         Look("a JSON array of objects", _AS.format(".json", "json"))),
         (rb"TY  - [A-Z]", Look("an RIS file of references", _AS.format(".ris", "ris"))),
         (rb"PMID- ?\d", Look("a PubMed file of references", _AS.format(".nbib", "nbib"))),
         (rb"%0 [A-Z][a-z ]+\r?\n%[A-Z0-9] ", Look("an EndNote file of references", _TO_JSON_LINES)),
@@ -283,7 +289,7 @@ _RECORDS: tuple[tuple[re.Pattern[bytes], Look], ...] = tuple(
 # fmt: on
 
 _BY_NAME = {
-    ".json": Look("JSON, but not JSON Lines", _TO_JSON_LINES),
+    ".json": Look("JSON, but no array of objects and no JSON Lines", _TO_JSON_LINES),
     ".geojson": Look("JSON, but not JSON Lines", _TO_JSON_LINES),
     ".xml": Look("an XML file", f"{_TO_JSON_LINES}, or {_TO_TEXT}"),
     ".html": Look("an HTML page", _TO_TEXT),

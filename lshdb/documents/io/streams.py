@@ -373,6 +373,8 @@ class OpenFile:
         Notes which fields to be kept there are.
     encoding : str or None
         That of the file, if it is not UTF-8. The chunks are in UTF-8 nevertheless.
+    say : callable
+        Says what the file is, if a reader finds it to be something other than its name says.
     """
 
     name: str
@@ -386,6 +388,7 @@ class OpenFile:
     descriptor: int | None
     seen: SeenFields
     encoding: str | None
+    say: Callable[[str], None]
 
     def in_any_order(self) -> BinaryIO:
         """Return the file, to be read at any place; bytes that are read count as progress."""

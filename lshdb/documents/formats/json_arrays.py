@@ -1,0 +1,212 @@
+"""JSON arrays of objects: each element is a record, however large the array is.
+
+The array is cut into its elements as it streams by, by its brackets, quotes and commas; each
+element is parsed by itself. Memory is one element and one chunk. An element over the limit is
+counted and not held. A bad element is rejected, and the next one is read as usual, as long as the
+brackets match. Several arrays one after another are read as one.
+
+A source is ``file: record 17``, counted from 1, and a row key has the same number.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import orjson
+
+from lshdb.documents.document import BrokenSourceError, Document, Rejected, json_kind
+from lshdb.documents.formats.objects import NoDocumentError, Records
+from lshdb.documents.io.encodings import undecodable
+from lshdb.documents.io.streams import OpenFile, without_bom
+
+__all__ = ["beginning", "not_json", "read_array", "split_array"]
+
+_SPACE = b" \t\r\n"
+_NOT_SPACE = re.compile(rb"[^ \t\r\n]")
+_STRUCTURE = re.compile(rb'["{}\[\],]')
+_IN_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_OPENING, _CLOSING, _QUOTE, _COMMA = b"{[", b"}]", ord('"'), ord(",")
+
+
+def beginning(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """Return the first bytes that are no white space, at least two, and all chunks."""
+    taken: list[bytes] = []
+    start = b""
+    while len(start) < 2:
+        try:
+            chunk = next(chunks, None)
+        except BrokenSourceError as error:
+            return start, itertools.chain(taken, _failing(error))
+        if chunk is None:
+            break
+        taken.append(chunk)
+        start = b"".join(taken).removeprefix(BOM_UTF8).lstrip(_SPACE)
+        if start[:1] == b"[":
+            start = b"[" + start[1:].lstrip(_SPACE)
+        elif start:
+            break
+    return start[:2], itertools.chain(taken, chunks)
+
+
+def _failing(error: Exception) -> Iterator[bytes]:
+    raise error
+    yield b""
+
+
+def read_array(file: OpenFile, chunks: Iterable[bytes]) -> Iterator[Document | Rejected]:
+    """Read the objects of an array.
+
+    Yields
+    ------
+    Document or Rejected
+        One for each element, in order.
+
+    Raises
+    ------
+    BrokenSourceError
+        As the chunks raise it; or the array has no end, or its brackets do not match.
+    """
+    document = Records(file).document
+    for number, element in enumerate(split_array(chunks, file.limit), start=1):
+        source = f"{file.name}: record {number}"
+        if element.data is None:
+            limit = f"more than the limit of {file.limit:,}"
+            yield Rejected(source, f"the record has {element.size:,} bytes, {limit}")
+            continue
+        try:
+            record = orjson.loads(element.data)
+            if not isinstance(record, dict):
+                raise NoDocumentError(f"the record is {json_kind(record)}, expected an object")
+            yield document(record, number, source)
+        except orjson.JSONDecodeError as error:
+            yield Rejected(source, not_json(element.data, error, file.encoding, "record"))
+        except NoDocumentError as error:
+            yield Rejected(source, str(error))
+
+
+class _Element(NamedTuple):
+    """An element of an array: its bytes, or only their number if it is over the limit."""
+
+    data: bytes | None
+    size: int
+
+
+class _Held:
+    """The beginning of an element whose end has not come yet."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def add(self, piece: bytes) -> None:
+        if not self._size:
+            piece = piece.lstrip(_SPACE)
+        self._size += len(piece)
+        if self._size > self._limit:
+            self._pieces.clear()
+        elif piece:
+            self._pieces.append(piece)
+
+    def take(self) -> _Element | None:
+        """Return the element, or None where there is none between two commas."""
+        size = self._size
+        data = b"".join(self._pieces).rstrip(_SPACE) if size <= self._limit else None
+        self._pieces.clear()
+        self._size = 0
+        return _Element(data, size) if size else None
+
+
+def split_array(chunks: Iterable[bytes], limit: int) -> Iterator[_Element]:
+    """Cut an array into its elements.
+
+    Parameters
+    ----------
+    chunks : iterable of bytes
+        The array, cut anywhere; a byte order mark at its beginning is skipped.
+    limit : int
+        The longest element that is held, in bytes.
+
+    Raises
+    ------
+    BrokenSourceError
+        As the chunks raise it, or it is no array.
+    """
+    depth = count = 0
+    in_string = False
+    held = _Held(limit)
+    rest = b""
+    try:
+        for chunk in without_bom(chunks):
+            data = rest + chunk
+            rest = b""
+            position = start = 0
+            while position < len(data):
+                if in_string:
+                    position = _IN_STRING.match(data, position).end()  # type: ignore[union-attr]
+                    if position == len(data):
+                        break
+                    if data[position] != _QUOTE:  # a backslash whose character has not come yet
+                        rest = data[position:]
+                        break
+                    in_string = False
+                    position += 1
+                    continue
+                if depth == 0:
+                    found = _NOT_SPACE.search(data, position)
+                    if found is None:
+                        break
+                    if found[0] != b"[":
+                        raise BrokenSourceError("holds something other than an array of objects")
+                    start = position = found.end()
+                    depth = 1
+                    continue
+                found = _STRUCTURE.search(data, position)
+                if found is None:
+                    break
+                sign, position = data[found.start()], found.end()
+                if sign == _QUOTE:
+                    in_string = True
+                elif sign in _OPENING:
+                    depth += 1
+                elif sign in _CLOSING:
+                    depth -= 1
+                if (sign == _COMMA and depth == 1) or depth == 0:
+                    held.add(data[start : found.start()])
+                    start = position
+                    element = held.take()
+                    if element is not None:
+                        count += 1
+                        yield element
+            if depth:
+                held.add(data[start : len(data) - len(rest)])
+    except BrokenSourceError as error:
+        raise BrokenSourceError(f"{error.reason}, after record {count:,}") from error
+    if depth:
+        raise BrokenSourceError(f"ends before its array is closed, after record {count:,}")
+
+
+def not_json(data: bytes, error: orjson.JSONDecodeError, encoding: str | None, what: str) -> str:
+    """Return why bytes are no JSON.
+
+    Parameters
+    ----------
+    data : bytes
+    error : orjson.JSONDecodeError
+    encoding : str or None
+        The one that the user named.
+    what : str
+        What the bytes are: a line, or a record.
+    """
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as wrong:
+        return undecodable(f"at byte {wrong.start + 1} of the {what}", encoding)
+    message = error.msg
+    if "surrogate" in message:
+        message = "an escape stands for a lone surrogate"
+    return f"not valid JSON: {message} (column {error.colno})"
