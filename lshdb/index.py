@@ -1073,6 +1073,8 @@ class Index:
         overwrite: bool = False,
         key_field: str | None = None,
         row_keys: bool = False,
+        delimiter: str | None = None,
+        encoding: str | None = None,
         input_format: str = "auto",
         keep: Keep = "first",
         threshold: float | None = None,
@@ -1108,6 +1110,8 @@ class Index:
             The field with the key; ``id`` by default.
         row_keys : bool
             Whether path and row number are the key, as for :func:`lshdb.read_documents`.
+        delimiter, encoding : str, optional
+            As for :func:`lshdb.read_documents`; an output has those of its input.
         input_format : str
             As for :func:`lshdb.read_documents`: ``auto``, ``jsonl``, ``csv``, ``tsv`` or
             ``parquet``.
@@ -1134,7 +1138,8 @@ class Index:
 
         asked = self._handle.ask(
             Rewriting, self._handle, paths, output, is_marked=mark, overwrite=overwrite,
-            key_field=key_field, row_keys=row_keys, input_format=input_format, keep=keep,
+            key_field=key_field, row_keys=row_keys, delimiter=delimiter, encoding=encoding,
+            input_format=input_format, keep=keep,
             threshold=threshold, against=against, since=since, update=update,
             lock_timeout=lock_timeout, max_document_bytes=max_document_bytes,
             needs_documents=needs_documents, on_file=on_file,

@@ -52,7 +52,9 @@ COLUMNS = (
 )
 
 
-REWRITING = ("key_field", "row_keys", "input_format", "max_document_bytes")
+REWRITING = (
+    "key_field", "row_keys", "delimiter", "encoding", "input_format", "max_document_bytes",
+)  # fmt: skip
 """Arguments of ``Index.dedup_files`` that say how to read."""
 
 
@@ -299,7 +301,11 @@ def _write_without_index(
     files = [source.path for source, _ in sources]
     if reading["key_field"] is None and not reading["row_keys"]:
         reading["row_keys"] = lacks_field(
-            [one for one, _ in sources], "id", reading["max_document_bytes"]
+            [one for one, _ in sources],
+            "id",
+            delimiter=reading["delimiter"],
+            encoding=reading["encoding"],
+            limit=reading["max_document_bytes"],
         )
         if reading["row_keys"]:
             note("there is no field id, so path and row number are the keys")

@@ -36,16 +36,17 @@ from lshdb.clusters.deduplication import (
 )
 from lshdb.clusters.listing import StoredAnswer, cluster_labels
 from lshdb.documents import check_document_limit
-from lshdb.documents.document import printable
+from lshdb.documents.document import Fields, printable
 from lshdb.documents.formats.passthrough import (
     Mark,
-    Naming,
     RecordFile,
     open_records,
 )
 from lshdb.documents.formats.registry import BY_COMPRESSION, BY_EXTENSION, PASSED_FORMATS
+from lshdb.documents.io.encodings import find_encoding
 from lshdb.documents.io.sources import STDIN, Source, find_sources
 from lshdb.documents.io.whole_files import check_target, whole_file
+from lshdb.documents.read import refuse_useless
 from lshdb.errors import InputError, LshdbError, ParameterError
 from lshdb.search.handle import Handle
 from lshdb.search.loss import PairCount
@@ -148,6 +149,8 @@ class Rewriting(StoredAnswer[RewrittenFile]):
         keep: str,
         key_field: str | None,
         row_keys: bool,
+        delimiter: str | None,
+        encoding: str | None,
         input_format: str,
         against: bool,
         since: Since,
@@ -159,15 +162,17 @@ class Rewriting(StoredAnswer[RewrittenFile]):
         self._limit = check_document_limit(max_document_bytes)
         check_keep(keep)
         check_new(store, against, since)
-        if row_keys and key_field is not None:
-            raise ParameterError(
-                "row_keys and key_field both say where the keys come from",
-                hint="leave out one of them",
-            )
-        self._naming = Naming("id" if key_field is None else key_field, row_keys)
+        self._fields = Fields(
+            key=key_field,
+            row_keys=row_keys,
+            delimiter=delimiter,
+            encoding=None if encoding is None else find_encoding(encoding),
+        )
+        self._fields.check()
         self._plan, self.left_out = plan_outputs(
             paths, os.fspath(output), input_format, overwrite=overwrite
         )
+        refuse_useless([source for source, _ in self._plan], delimiter=delimiter, encoding=encoding)
         for _, target in self._plan:
             store.directory.refuse_inside(Path(target))
         self._is_marked, self._overwrite, self._keep = is_marked, overwrite, keep
@@ -196,7 +201,7 @@ class Rewriting(StoredAnswer[RewrittenFile]):
             labels = cluster_labels(snapshot, threshold=level, linkage="component")
         judge = _Judge(snapshot, chosen, labels)
         for source, target in self._plan:
-            with open_records(source, self._naming, self._limit) as file:
+            with open_records(source, self._fields, self._limit) as file:
                 written = self._write(judge, source, target, file)
             if self._on_file is not None:
                 self._on_file(written)
@@ -206,7 +211,8 @@ class Rewriting(StoredAnswer[RewrittenFile]):
         os.makedirs(os.path.dirname(target) or os.curdir, exist_ok=True)
         kept = dropped = 0
         judge.unknown = judge.repeated = 0
-        with whole_file(target, compression=source.compression, overwrite=self._overwrite) as out:
+        compression = file.source.compression
+        with whole_file(target, compression=compression, overwrite=self._overwrite) as out:
             writer = file.writer(out, is_marked=self._is_marked)
             for block in file.blocks():
                 marks = judge(block.keys)
@@ -221,7 +227,7 @@ class Rewriting(StoredAnswer[RewrittenFile]):
         """Raise InputError if a file has records, and none of them is in the index."""
         n_records = 0
         example = None
-        with open_records(source, self._naming, self._limit) as file:
+        with open_records(source, self._fields, self._limit) as file:
             for block in file.blocks():
                 keys = {key for key in block.keys if key is not None}
                 if keys and snapshot.documents_of_keys(keys):
@@ -233,7 +239,7 @@ class Rewriting(StoredAnswer[RewrittenFile]):
         if example is None:
             raise InputError(
                 f"none of the {n_records:,} records of {source.name} has a key in the field "
-                f"{self._naming.key_field!r}",
+                f"{self._fields.key_name!r}",
                 hint="name the field with --key-field, or pass --row-keys",
             )
         raise InputError(
@@ -257,7 +263,7 @@ class Rewriting(StoredAnswer[RewrittenFile]):
             left = set(found)
             is_there = any(value is not None for value in found.values())
             for source, _ in self._plan:
-                with open_records(source, self._naming, self._limit) as file:
+                with open_records(source, self._fields, self._limit) as file:
                     for block in file.blocks():
                         given: dict[str, object] = {}
                         for key, value in zip(block.keys, block.values(name), strict=True):
@@ -399,16 +405,28 @@ def find_files(
     return found, left_out
 
 
-def lacks_field(sources: Sequence[Source], name: str, limit: int) -> bool:
+def lacks_field(
+    sources: Sequence[Source],
+    name: str,
+    *,
+    delimiter: str | None,
+    encoding: str | None,
+    limit: int,
+) -> bool:
     """Return whether any of some files has no field of that name, by its first record.
 
     Raises
     ------
     InputError
         A file cannot be read, or has no header.
+    ParameterError
+        There is no such encoding or delimiter.
     """
+    known = None if encoding is None else find_encoding(encoding)
+    fields = Fields(row_keys=True, delimiter=delimiter, encoding=known)
+    fields.check()
     for source in sources:
-        with open_records(source, Naming(row_keys=True), limit) as file:
+        with open_records(source, fields, limit) as file:
             names = file.names()
             if names and name not in names:
                 return True

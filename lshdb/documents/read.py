@@ -40,6 +40,7 @@ __all__ = [
     "check_document_limit",
     "peek_documents",
     "read_documents",
+    "refuse_useless",
 ]
 
 MAX_DOCUMENT_BYTES = 64 * 2**20
@@ -173,7 +174,7 @@ def read_documents(
             + ("of another format" if len(sources) == 1 else f"{len(sources):,} files"),
             hint="add one .npy, .npz or Parquet file at a time with its keys",
         )
-    _refuse_useless(sources, delimiter=delimiter, encoding=encoding)
+    refuse_useless(sources, delimiter=delimiter, encoding=encoding)
     if any(source.is_stdin for source in sources):
         stdin = stdin if stdin is not None else getattr(sys.stdin, "buffer", None)
         if stdin is None or getattr(stdin, "closed", False):
@@ -189,7 +190,7 @@ def _log(text: str) -> None:
     logging.getLogger("lshdb").warning(text)
 
 
-def _refuse_useless(
+def refuse_useless(
     sources: Sequence[Source], *, delimiter: str | None, encoding: str | None
 ) -> None:
     """Refuse options that no file of the input is read by.

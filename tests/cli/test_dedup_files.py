@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
+import codecs
 import csv
+import gzip
 import json
+import lzma
 import os
 import random
 import signal
@@ -73,6 +77,75 @@ def test_a_dataset_of_shards_without_ids(run: Run, tmp_path: Path, temporary: Pa
     assert [first.row_group(i).num_rows for i in range(3)] == [40, 40, 10]
     assert first.row_group(0).column(0).compression == "ZSTD"
     assert not os.listdir(temporary)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-be"])
+def test_a_table_in_another_encoding(
+    run: Run, tmp_path: Path, temporary: Path, encoding: str
+) -> None:
+    rows = corpus(100)
+    lines = ["Schlüssel;text;Zahl\r\n"]
+    for number, row in enumerate(rows):
+        lines.append(f'é{number};"{row["text"]}; ""ä"" \n";{number},5\r\n')
+    data = "".join(lines).encode(encoding)
+    kept = "".join(line for i, line in enumerate(lines) if i % 10 or not i).encode(encoding)
+    if encoding == "utf-16-be":
+        data, kept = codecs.BOM_UTF16_BE + data, codecs.BOM_UTF16_BE + kept
+    path, out = tmp_path / "all.csv", tmp_path / "out"
+    path.write_bytes(data)
+    how = ["--delimiter", ";", "--key-field", "Schlüssel"]
+    if encoding == "latin-1":
+        how += ["--encoding", encoding]
+    done = run("dedup", path, "--output", out, *how)
+    assert "100 records read, 90 kept, 10 dropped" in done.stderr
+    assert (out / "all.csv").read_bytes() == kept
+    # The same with an index, and marks.
+    index = tmp_path / "all.lshdb"
+    run("add", index, path, *how)
+    run("dedup", index, path, "--output", tmp_path / "marked.csv", "--mark", *how)
+    decoding = encoding if encoding == "latin-1" else "utf-16"
+    with (tmp_path / "marked.csv").open(newline="", encoding=decoding) as file:
+        found = list(csv.DictReader(file, delimiter=";"))
+    assert found[9]["lshdb_kept_as"] == "é4" and found[9]["text"].endswith('; "ä" \n')
+    assert not os.listdir(temporary)
+
+
+def test_options_that_do_nothing_are_refused(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "all.jsonl"
+    path.write_text('{"id": "a", "text": "some text"}\n')
+    index = tmp_path / "all.lshdb"
+    run("add", index, path)
+    for how in (["--delimiter", ";"], ["--encoding", "nonsense"]):
+        run("dedup", index, path, "--output", tmp_path / "out", *how, code=2)
+        run("dedup", path, "--output", tmp_path / "out", *how, code=2)
+        run("dedup", index, *how, code=2)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_key_that_the_encoding_does_not_have(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "all.jsonl").write_text('{"id": "Ω", "text": "some text"}\n')
+    (tmp_path / "all.csv").write_bytes("id;text\né;some text\n".encode("latin-1"))
+    index, how = tmp_path / "all.lshdb", ["--encoding", "latin-1", "--delimiter", ";"]
+    run("add", index, tmp_path / "all.jsonl")
+    run("add", index, tmp_path / "all.csv", *how)
+    out = tmp_path / "out.csv"
+    refused = run("dedup", index, tmp_path / "all.csv", "--output", out, "--mark", *how, code=1)
+    assert "'Ω' cannot be written in iso8859-1" in refused.stderr
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress, bz2.compress])
+def test_what_was_compressed_is_compressed_again(
+    run: Run, tmp_path: Path, compress: Callable[[bytes], bytes]
+) -> None:
+    data = b'{"id": 1, "text": "some text"}\n{"id": 2, "text": "some text"}\n'
+    suffix = {gzip: "gz", lzma: "xz", bz2: "bz2"}
+    ending = next(name for module, name in suffix.items() if module.compress is compress)
+    module = next(module for module in suffix if module.compress is compress)
+    for name in (f"all.jsonl.{ending}", "misnamed.jsonl"):
+        (tmp_path / name).write_bytes(compress(data))
+        run("dedup", tmp_path / name, "--output", tmp_path / "out")
+        assert module.decompress((tmp_path / "out" / name).read_bytes()) == data[:31]
 
 
 def test_options_of_reading_and_of_the_index(run: Run, tmp_path: Path, temporary: Path) -> None:

@@ -4,8 +4,8 @@ A file is read in blocks of records. Whoever decides looks at a block's keys and
 stay, or marks all of them. What stays is written as it was:
 
 - JSON Lines and CSV byte for byte, the header and blank lines too, so nothing is quoted or escaped
-  anew. What is no document stays as well. A line or record over the limit comes in pieces and is
-  never held.
+  anew. Other encodings than UTF-8 are decoded and encoded again. What is no document stays as
+  well. A line or record over the limit comes in pieces and is never held.
 - Parquet with its schema, metadata and, for each column, its compression and encoding. Row groups
   are filled up to the size that the file has, so at most one row group is in memory. Bloom filters
   are not written again.
@@ -18,24 +18,26 @@ Keys are those that the readers of the formats give: of a field, or path and num
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
 import orjson
 
-from lshdb.documents.document import BrokenSourceError, printable, shown_names
+from lshdb.documents.document import BrokenSourceError, Fields, printable, shown_names
 from lshdb.documents.formats.delimited import RecordLines, parse_records
 from lshdb.documents.formats.jsonl import key_of, parse_object, split_raw_lines
 from lshdb.documents.formats.parquet import BUFFER_BYTES, batch_rows
+from lshdb.documents.io.encodings import Encoder, encoding_of_mark, exact_encoding, recoded
+from lshdb.documents.io.misnamed import read_head, recognised
 from lshdb.documents.io.sources import Source
 from lshdb.documents.io.streams import Progress, TooLong, chunks_of, load_arrow, open_source
 from lshdb.errors import InputError
 
-__all__ = ["MARKS", "Block", "Mark", "Naming", "RecordFile", "open_records"]
+__all__ = ["MARKS", "Block", "Mark", "RecordFile", "open_records"]
 
 MARKS = ("lshdb_keep", "lshdb_cluster", "lshdb_kept_as", "lshdb_similarity")
 _RECORDS = 1000
@@ -49,21 +51,6 @@ class Mark(NamedTuple):
     cluster: str | None = None
     kept_as: str | None = None
     similarity: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Naming:
-    """Where keys come from.
-
-    Attributes
-    ----------
-    key_field : str
-    row_keys : bool
-        Whether path and row number are the key; then there is no ``key_field``.
-    """
-
-    key_field: str = "id"
-    row_keys: bool = False
 
 
 class Block(NamedTuple):
@@ -96,7 +83,15 @@ class Writer(ABC):
 
 
 class RecordFile(ABC):
-    """One file of records."""
+    """One file of records.
+
+    Attributes
+    ----------
+    source : Source
+        The file as what its first bytes show it to be.
+    """
+
+    source: Source
 
     @abstractmethod
     def blocks(self) -> Iterator[Block]:
@@ -124,8 +119,16 @@ class RecordFile(ABC):
 
 
 @contextmanager
-def open_records(source: Source, naming: Naming, limit: int) -> Iterator[RecordFile]:
+def open_records(source: Source, fields: Fields, limit: int) -> Iterator[RecordFile]:
     """Open a file of records.
+
+    Parameters
+    ----------
+    source : Source
+    fields : Fields
+        Where keys come from, and delimiter and encoding of text.
+    limit : int
+        The longest line or record that is parsed, in bytes.
 
     Raises
     ------
@@ -133,15 +136,14 @@ def open_records(source: Source, naming: Naming, limit: int) -> Iterator[RecordF
         It cannot be read to its end, or has no keys.
     """
     try:
-        with (
-            open_source(source) as file,
-            closing(chunks_of(source, file, Progress(None, 0))) as chunks,
-        ):
-            if source.input_format == "parquet":
-                with _open_parquet(source, file, naming) as opened:
-                    yield opened
-            else:
-                yield _TEXTS[source.input_format](source, chunks, naming, limit)
+        with open_source(source) as file:
+            source = recognised(source, read_head(file, is_regular=True))
+            with closing(chunks_of(source, file, Progress(None, 0))) as chunks:
+                if source.input_format == "parquet":
+                    with _open_parquet(source, file, fields) as opened:
+                        yield opened
+                else:
+                    yield _TEXTS[source.input_format](source, chunks, fields, limit)
     except BrokenSourceError as error:
         where = "" if error.line is None else f", at about line {error.line}"
         raise InputError(
@@ -189,8 +191,13 @@ class _Record(NamedTuple):
 class _TextFile(RecordFile):
     """Records in text; a subclass finds them and marks one."""
 
-    def __init__(self, source: Source, chunks: Iterator[bytes], naming: Naming, limit: int) -> None:
-        self.source, self._chunks, self._naming, self._limit = source, chunks, naming, limit
+    def __init__(self, source: Source, chunks: Iterator[bytes], fields: Fields, limit: int) -> None:
+        self.source, self._fields, self._limit = source, fields, limit
+        first = next(chunks, b"")
+        self._encoding = exact_encoding(fields.encoding or encoding_of_mark(first), first)
+        self._chunks = itertools.chain([first], chunks) if first else chunks
+        if self._encoding is not None:
+            self._chunks = recoded(self._chunks, self._encoding)
 
     @abstractmethod
     def _records(self) -> Iterator[_Record]:
@@ -208,7 +215,7 @@ class _TextFile(RecordFile):
         return next((list(one.fields) for one in self._records() if one.fields is not None), [])
 
     def writer(self, out: IO[bytes], *, is_marked: bool) -> Writer:
-        return _TextWriter(self, out, is_marked)
+        return _TextWriter(self, self._encoding, out, is_marked)
 
     def blocks(self) -> Iterator[Block]:
         held: list[_Record] = []
@@ -225,10 +232,10 @@ class _TextFile(RecordFile):
     def _block(self, records: list[_Record]) -> Block:
         real = [one for one in records if one.number and one.begins]
         keys: list[str | None]
-        if self._naming.row_keys:
+        if self._fields.row_keys:
             keys = [f"{self.source.key}:{one.number}" for one in real]
         else:
-            keys = [key_of(one.fields, self._naming.key_field) for one in real]
+            keys = [key_of(one.fields, self._fields.key_name) for one in real]
 
         def values(field: str) -> list[object]:
             return [None if one.fields is None else self.value(one.fields, field) for one in real]
@@ -237,8 +244,11 @@ class _TextFile(RecordFile):
 
 
 class _TextWriter(Writer):
-    def __init__(self, file: _TextFile, out: IO[bytes], is_marked: bool) -> None:
+    def __init__(
+        self, file: _TextFile, encoding: str | None, out: IO[bytes], is_marked: bool
+    ) -> None:
         self._file, self._out, self._is_marked = file, out, is_marked
+        self._encode = None if encoding is None else Encoder(encoding)
         self._mark = Mark(True)
 
     def write(self, block: Block, marks: Sequence[Mark]) -> None:
@@ -251,7 +261,12 @@ class _TextWriter(Writer):
                 pieces.append(self._file.marked(record, self._mark))
             elif self._mark.keep or not record.number:
                 pieces.append(record.data)
-        self._out.write(b"".join(pieces))
+        data = b"".join(pieces)
+        self._out.write(data if self._encode is None else self._encode(data))
+
+    def close(self) -> None:
+        if self._encode is not None:
+            self._out.write(self._encode(b"", is_final=True))
 
 
 class JsonLines(_TextFile):
@@ -285,9 +300,11 @@ class Delimited(_TextFile):
     header gets empty cells in between, so that the marks are under their names.
     """
 
-    def __init__(self, source: Source, chunks: Iterator[bytes], naming: Naming, limit: int) -> None:
-        super().__init__(source, chunks, naming, limit)
-        self._delimiter = {"csv": ",", "tsv": "\t"}[source.input_format]
+    def __init__(self, source: Source, chunks: Iterator[bytes], fields: Fields, limit: int) -> None:
+        super().__init__(source, chunks, fields, limit)
+        self._delimiter = fields.delimiter or ","
+        if source.input_format == "tsv":
+            self._delimiter = "\t"
         self._is_quoted = False
         self._header: list[str] = []
 
@@ -326,8 +343,8 @@ class Delimited(_TextFile):
         """Take note of the header, and refuse a file without a column of keys."""
         if reason is not None:
             raise BrokenSourceError(f"has no usable header: {reason}")
-        key = self._naming.key_field
-        if not self._naming.row_keys and header.count(key) != 1:
+        key = self._fields.key_name
+        if not self._fields.row_keys and header.count(key) != 1:
             found = "more than one" if key in header else "no"
             raise BrokenSourceError(
                 f"has {found} column {key!r}; the columns are: {shown_names(header)}"
@@ -435,13 +452,13 @@ _TEXTS: dict[str, Callable[..., _TextFile]] = {
 
 
 class _Parquet(RecordFile):
-    def __init__(self, source: Source, opened: Any, naming: Naming) -> None:
-        self._source, self._opened, self._naming = source, opened, naming
+    def __init__(self, source: Source, opened: Any, fields: Fields) -> None:
+        self.source, self._opened, self._fields = source, opened, fields
         names = opened.schema_arrow.names
-        if not naming.row_keys and names.count(naming.key_field) != 1:
-            found = "more than one" if naming.key_field in names else "no"
+        if not fields.row_keys and names.count(fields.key_name) != 1:
+            found = "more than one" if fields.key_name in names else "no"
             raise BrokenSourceError(
-                f"has {found} column {naming.key_field!r}; the columns are: {shown_names(names)}"
+                f"has {found} column {fields.key_name!r}; the columns are: {shown_names(names)}"
             )
 
     def blocks(self) -> Iterator[Block]:
@@ -453,10 +470,10 @@ class _Parquet(RecordFile):
 
     def _block(self, batch: Any, start: int) -> Block:
         keys: list[str | None]
-        if self._naming.row_keys:
-            keys = [f"{self._source.key}:{start + i}" for i in range(1, len(batch) + 1)]
+        if self._fields.row_keys:
+            keys = [f"{self.source.key}:{start + i}" for i in range(1, len(batch) + 1)]
         else:
-            keys = [key_of({"": key}, "") for key in _column(batch, self._naming.key_field)]
+            keys = [key_of({"": key}, "") for key in _column(batch, self._fields.key_name)]
         return Block(keys, lambda field: _column(batch, field), batch)
 
     def names(self) -> Sequence[str]:
@@ -465,19 +482,19 @@ class _Parquet(RecordFile):
 
     def writer(self, out: IO[bytes], *, is_marked: bool) -> Writer:
         if is_marked:
-            refuse_marked(self._source, self._opened.schema_arrow.names)
+            refuse_marked(self.source, self._opened.schema_arrow.names)
         return _ParquetWriter(self._opened, out, is_marked)
 
 
 @contextmanager
-def _open_parquet(source: Source, file: IO[bytes], naming: Naming) -> Iterator[_Parquet]:
+def _open_parquet(source: Source, file: IO[bytes], fields: Fields) -> Iterator[_Parquet]:
     _, parquet = load_arrow()
     with ExitStack() as stack:
         with _arrow_errors():
             opened = stack.enter_context(
                 parquet.ParquetFile(file, pre_buffer=False, buffer_size=BUFFER_BYTES)
             )
-        yield _Parquet(source, opened, naming)
+        yield _Parquet(source, opened, fields)
 
 
 @contextmanager

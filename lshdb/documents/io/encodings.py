@@ -14,9 +14,16 @@ import codecs
 from collections.abc import Iterable, Iterator
 
 from lshdb.documents.document import BrokenSourceError
-from lshdb.errors import ParameterError
+from lshdb.errors import InputError, ParameterError
 
-__all__ = ["encoding_of_mark", "find_encoding", "recoded", "undecodable"]
+__all__ = [
+    "Encoder",
+    "encoding_of_mark",
+    "exact_encoding",
+    "find_encoding",
+    "recoded",
+    "undecodable",
+]
 
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16's, which it begins with
@@ -64,8 +71,7 @@ def recoded(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
     BrokenSourceError
         The text ends within a character, or cannot be decoded any further.
     """
-    is_wide = encoding.startswith(("utf-16", "utf-32"))
-    kept = "surrogatepass" if is_wide else "surrogateescape"
+    kept = _kept(encoding)
     decoder = codecs.getincrementaldecoder(encoding)(kept)
     try:
         for chunk in chunks:
@@ -81,6 +87,49 @@ def recoded(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
 
 def _reason(error: UnicodeError) -> str:
     return error.reason if isinstance(error, UnicodeDecodeError) else str(error)
+
+
+def _kept(encoding: str) -> str:
+    """Return how to keep what an encoding does not have."""
+    return "surrogatepass" if encoding.startswith(("utf-16", "utf-32")) else "surrogateescape"
+
+
+def exact_encoding(encoding: str | None, head: bytes) -> str | None:
+    """Return an encoding with its byte order, so that :class:`Encoder` gives the same bytes.
+
+    A byte order mark then counts as text, and comes out as UTF-8's.
+    """
+    if encoding not in ("utf-16", "utf-32"):
+        return encoding
+    big = codecs.BOM_UTF16_BE if encoding == "utf-16" else codecs.BOM_UTF32_BE
+    return f"{encoding}-{'be' if head.startswith(big) else 'le'}"
+
+
+class Encoder:
+    """The way back from :func:`recoded`: from pieces of UTF-8, cut anywhere, to an encoding."""
+
+    def __init__(self, encoding: str) -> None:
+        self._encoding = encoding
+        self._decoder = codecs.getincrementaldecoder("utf-8")(_kept(encoding))
+        self._encoder = codecs.getincrementalencoder(encoding)(_kept(encoding))
+
+    def __call__(self, data: bytes, *, is_final: bool = False) -> bytes:
+        """Return the bytes of the next piece.
+
+        Raises
+        ------
+        InputError
+            The encoding does not have a character.
+        """
+        text = self._decoder.decode(data, is_final)
+        try:
+            return self._encoder.encode(text, is_final)
+        except UnicodeEncodeError as error:
+            character = error.object[error.start]
+            raise InputError(
+                f"the character {character!r} cannot be written in {self._encoding}",
+                hint="convert the file to UTF-8 first",
+            ) from error
 
 
 def undecodable(position: str, encoding: str | None) -> str:
