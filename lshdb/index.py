@@ -699,6 +699,8 @@ class Index:
         max_bucket: int | str | None = None,
         memory: int = MEMORY,
         workers: int | None = None,
+        agree: str | Sequence[str] = (),
+        differ: str | Sequence[str] = (),
     ) -> PairSearch:
         """Stream all near-duplicate pairs, each once.
 
@@ -724,6 +726,13 @@ class Index:
             Bytes for pairs and texts under verification; sorting uses temporary files beyond that.
         workers : int, optional
             Threads that read postings; one per core by default. The pairs are the same.
+        agree : str or sequence of str
+            Kept fields: leave out a pair if one of them is there on both sides and differs. Values
+            are compared without case, punctuation and white space; ``pages`` with ranges written
+            out, ``doi`` without the address of a resolver. One string may name several, with
+            commas.
+        differ : str or sequence of str
+            Kept fields: only pairs of which one is there on both sides and differs.
 
         Returns
         -------
@@ -743,7 +752,7 @@ class Index:
 
         return self._handle.ask(
             PairSearch, self._handle, threshold=threshold, verify=verify, since=since,
-            max_bucket=max_bucket, memory=memory, workers=workers,
+            max_bucket=max_bucket, memory=memory, workers=workers, agree=agree, differ=differ,
         )  # fmt: skip
 
     def join(
@@ -921,6 +930,8 @@ class Index:
         min_size: int = 2,
         linkage: Linkage = "component",
         since: Since = None,
+        agree: str | Sequence[str] = (),
+        differ: str | Sequence[str] = (),
         update: bool = True,
         lock_timeout: float = 60.0,
     ) -> Clusters:
@@ -937,6 +948,9 @@ class Index:
             every member is similar to its representative, the oldest document.
         since : int, str or datetime, optional
             Only clusters with a new document, as for :meth:`pairs`.
+        agree, differ : str or sequence of str
+            Join only pairs that these kept fields allow, as for :meth:`pairs`. A pair in a bucket
+            over ``max_bucket`` may then be missed, because only leaders are compared there.
         update : bool
             Bring edges and clusters up to date first; see :meth:`update_clusters`. This writes to
             the index when you call this method; iterating only reads. Without it nothing is
@@ -960,7 +974,7 @@ class Index:
 
         return self._handle.ask(
             Clusters, self._handle, threshold=threshold, min_size=min_size, linkage=linkage,
-            since=since, update=update, lock_timeout=lock_timeout,
+            since=since, agree=agree, differ=differ, update=update, lock_timeout=lock_timeout,
         )  # fmt: skip
 
     def dedup(
@@ -971,6 +985,8 @@ class Index:
         against: bool = False,
         since: Since = None,
         only: Only = "all",
+        agree: str | Sequence[str] = (),
+        differ: str | Sequence[str] = (),
         update: bool = True,
         lock_timeout: float = 60.0,
     ) -> Deduplication:
@@ -1000,6 +1016,8 @@ class Index:
             With ``against``: what counts as new, as for :meth:`pairs`; ``"last"`` by default.
         only : {"all", "keep", "drop"}
             Which decisions to give.
+        agree, differ : str or sequence of str
+            Only pairs that these kept fields allow count, as for :meth:`pairs`.
         update, lock_timeout
             As for :meth:`clusters`.
 
@@ -1016,7 +1034,8 @@ class Index:
 
         return self._handle.ask(
             Deduplication, self._handle, keep=keep, threshold=threshold, against=against,
-            since=since, only=only, update=update, lock_timeout=lock_timeout,
+            since=since, only=only, agree=agree, differ=differ, update=update,
+            lock_timeout=lock_timeout,
         )  # fmt: skip
 
     def filter(
@@ -1028,6 +1047,8 @@ class Index:
         threshold: float | None = None,
         against: bool = False,
         since: Since = None,
+        agree: str | Sequence[str] = (),
+        differ: str | Sequence[str] = (),
         update: bool = True,
         lock_timeout: float = 60.0,
         max_document_bytes: int = MAX_DOCUMENT_BYTES,
@@ -1043,7 +1064,7 @@ class Index:
             Plain or compressed; ``-`` for standard input.
         key_field : str
             The field with the key.
-        keep, threshold, against, since, update, lock_timeout
+        keep, threshold, against, since, agree, differ, update, lock_timeout
             As for :meth:`dedup`; ``field:NAME`` names a field of the lines.
         max_document_bytes : int
             The longest line to parse, as for :func:`lshdb.read_documents`. A longer one is passed
@@ -1060,8 +1081,8 @@ class Index:
 
         return self._handle.ask(
             Survivors, self._handle, path, key_field=key_field, keep=keep, threshold=threshold,
-            against=against, since=since, update=update, lock_timeout=lock_timeout,
-            max_document_bytes=max_document_bytes,
+            against=against, since=since, agree=agree, differ=differ, update=update,
+            lock_timeout=lock_timeout, max_document_bytes=max_document_bytes,
         )  # fmt: skip
 
     def dedup_files(
@@ -1080,6 +1101,8 @@ class Index:
         threshold: float | None = None,
         against: bool = False,
         since: Since = None,
+        agree: str | Sequence[str] = (),
+        differ: str | Sequence[str] = (),
         update: bool = True,
         lock_timeout: float = 60.0,
         max_document_bytes: int = MAX_DOCUMENT_BYTES,
@@ -1115,7 +1138,7 @@ class Index:
         input_format : str
             As for :func:`lshdb.read_documents`: ``auto``, ``jsonl``, ``csv``, ``tsv`` or
             ``parquet``.
-        keep, threshold, against, since, update, lock_timeout
+        keep, threshold, against, since, agree, differ, update, lock_timeout
             As for :meth:`dedup`; ``field:NAME`` also names a field of the records.
         max_document_bytes : int
             The longest line or record to parse. A longer one is passed on in pieces.
@@ -1139,8 +1162,8 @@ class Index:
         asked = self._handle.ask(
             Rewriting, self._handle, paths, output, is_marked=mark, overwrite=overwrite,
             key_field=key_field, row_keys=row_keys, delimiter=delimiter, encoding=encoding,
-            input_format=input_format, keep=keep,
-            threshold=threshold, against=against, since=since, update=update,
+            input_format=input_format, keep=keep, threshold=threshold, against=against,
+            since=since, agree=agree, differ=differ, update=update,
             lock_timeout=lock_timeout, max_document_bytes=max_document_bytes,
             needs_documents=needs_documents, on_file=on_file,
         )  # fmt: skip

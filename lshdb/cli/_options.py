@@ -33,6 +33,7 @@ __all__ = [
     "LINKING",
     "READING",
     "Command",
+    "agreement_options",
     "conflict_option",
     "creation_options",
     "database_options",
@@ -344,6 +345,26 @@ def linkage_option(function: Function) -> Function:
     )(function)
 
 
+def agreement_options(function: Function) -> Function:
+    """Add the options for kept fields that pairs must share, or differ in."""
+    agree = click.option(
+        "--agree",
+        multiple=True,
+        callback=_separated,
+        metavar="NAME,...",
+        help="Leave out pairs of which one of these kept fields is there on both sides and "
+        "differs. Case, punctuation and white space do not count, and pages 123-9 are 123-129.",
+    )
+    differ = click.option(
+        "--differ",
+        multiple=True,
+        callback=_separated,
+        metavar="NAME,...",
+        help="Only pairs of which one of these kept fields is there on both sides and differs.",
+    )
+    return agree(differ(function))
+
+
 def linking_options(function: Function) -> Function:
     """Add the options for threshold and verification, and for whether to update first."""
     options = (
@@ -577,8 +598,8 @@ def keep_fields_option(function: Function) -> Function:
         multiple=True,
         callback=_separated,
         metavar="NAME,...",
-        help="Fields or columns that are stored with the document, for SQL and listings; they are "
-        "never compared.",
+        help="Fields or columns that are stored with the document, for SQL, listings and "
+        "--agree; they do not count for the similarity.",
     )(function)
 
 

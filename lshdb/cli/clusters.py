@@ -11,6 +11,7 @@ from lshdb.arguments import Linkage
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import (
     Command,
+    agreement_options,
     index_argument,
     linkage_option,
     linking_options,
@@ -35,6 +36,7 @@ COLUMNS = (Column("cluster"), Column("size", "number"), Column("key"))
 @linkage_option
 @since_option("List only clusters with a document that came in since then.")
 @advance_option
+@agreement_options
 @linking_options
 @listing_options
 def command(
@@ -44,6 +46,8 @@ def command(
     linkage: Linkage,
     since: int | str | None,
     advance: bool,
+    agree: tuple[str, ...],
+    differ: tuple[str, ...],
     output_format: str | None,
     **linking: Any,
 ) -> None:
@@ -68,6 +72,8 @@ def command(
             min_size=min_size,
             linkage=linkage,
             since=since,
+            agree=agree,
+            differ=differ,
             update=False,
         )
         note_unfinished(index, since)

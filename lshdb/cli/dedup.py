@@ -21,6 +21,7 @@ from lshdb.cli._options import (
     LINKING,
     READING,
     Command,
+    agreement_options,
     creation_options,
     given_parameters,
     index_argument,
@@ -119,6 +120,7 @@ REWRITING = (
 @without(input_options, "keys")
 @without(creation_options, "threshold", "database", "schema")
 @workers_option
+@agreement_options
 @linking_options
 @listing_options
 @click.pass_context
@@ -140,6 +142,8 @@ def command(
     overwrite: bool,
     kept_index: str | None,
     workers: int | None,
+    agree: tuple[str, ...],
+    differ: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Decide for each document of INDEX whether to keep it; if not, name the one it repeats.
@@ -190,7 +194,8 @@ def command(
         )
     if not has_index and output is not None:
         _refuse(
-            {"against": against, "since": since, "no_update": linking["no_update"]},
+            {"against": against, "since": since, "no_update": linking["no_update"]}
+            | {"agree": agree, "differ": differ},
             "is for an index with documents: name it before the files",
         )
         code = _write_without_index(
@@ -211,6 +216,8 @@ def command(
             "threshold": linking["threshold"],
             "against": against,
             "since": since,
+            "agree": agree,
+            "differ": differ,
             "update": False,
         }
         if output is not None:

@@ -9,6 +9,7 @@ from lshdb.arguments import Verify
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import (
     Command,
+    agreement_options,
     index_argument,
     listing_options,
     max_bucket_option,
@@ -38,6 +39,7 @@ COLUMNS = (
     "Leave out buckets, and groups of exact copies, of more documents than this; a note says how "
     "much that is.  [default: leave out none]"
 )
+@agreement_options
 @memory_option
 @search_options
 @listing_options
@@ -50,6 +52,8 @@ def command(
     verify: Verify | None,
     max_bucket: int | str | None,
     memory: int,
+    agree: tuple[str, ...],
+    differ: tuple[str, ...],
     output_format: str | None,
 ) -> None:
     """List all pairs of near-duplicate documents of INDEX, in no particular order.
@@ -60,6 +64,7 @@ def command(
     lshdb pairs news.lshdb
     lshdb pairs news.lshdb --since last --format jsonl
     lshdb pairs news.lshdb --since @press --advance > new.tsv
+    lshdb pairs references.lshdb --agree doi,year
     """
     with (
         Index.open(index_path) as index,
@@ -67,8 +72,9 @@ def command(
         advancing(index, since, advance=advance) as answered,
     ):
         found = index.pairs(
-            threshold=threshold, verify=verify, since=since, max_bucket=max_bucket, memory=memory
-        )
+            threshold=threshold, verify=verify, since=since, max_bucket=max_bucket, memory=memory,
+            agree=agree, differ=differ,
+        )  # fmt: skip
         note_unverified(index, threshold, verify)
         note_unfinished(index, since)
         rows = ((pair.key1, pair.key2, pair.similarity, pair.method) for pair in found)

@@ -15,8 +15,9 @@ sixty bytes each.
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,10 +27,12 @@ from numpy.typing import NDArray
 
 from lshdb.arguments import check_choice
 from lshdb.arrays import distinct
+from lshdb.clusters.agreed_units import involved, units_of
 from lshdb.clusters.listing import StoredAnswer, stored_edges
 from lshdb.clusters.missed_pairs import MissedPairs
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
+from lshdb.search.agreement import Agreement, check_agreement
 from lshdb.search.components import represent
 from lshdb.search.handle import Handle
 from lshdb.search.loss import PairCount
@@ -133,9 +136,12 @@ class Deduplication(StoredAnswer[Decision]):
         against: bool,
         since: Since,
         only: str,
+        agree: str | Iterable[str],
+        differ: str | Iterable[str],
         **asked: Any,
     ) -> None:
         check_choice("only", only, ONLY)
+        self._agreement = check_agreement(store, agree, differ)
         check_keep(keep)
         with store.reading() as snapshot:
             _stored_values(snapshot, keep)
@@ -149,7 +155,7 @@ class Deduplication(StoredAnswer[Decision]):
         chosen = decide(
             snapshot, family, state,
             threshold=level, keep=self._keep, since=new_from(snapshot, self._against, self._since),
-            values=_stored_values(snapshot, self._keep),
+            values=_stored_values(snapshot, self._keep), agreement=self._agreement,
         )  # fmt: skip
         self.unchecked = chosen.unchecked
         yield from decisions(snapshot, chosen, family.params, state.method, only=self._only)
@@ -181,6 +187,7 @@ def decide(
     keep: str,
     since: int | None = None,
     values: FieldValues | None = None,
+    agreement: Agreement | None = None,
 ) -> Decisions:
     """Decide which documents to drop.
 
@@ -200,6 +207,8 @@ def decide(
         Drop only documents from this batch on, and only for documents before it.
     values : callable, optional
         Values of the field, if it is not a column.
+    agreement : Agreement, optional
+        Only pairs that it allows count.
 
     Raises
     ------
@@ -209,7 +218,11 @@ def decide(
     preference = _preference(snapshot, keep, values)
     missed = MissedPairs(snapshot, family, state, threshold=threshold, since=since)
     edges = stored_edges(snapshot, threshold)
-    decided, gone = _choose(snapshot, edges, preference, since)
+    choose = functools.partial(
+        _choose, snapshot, preference=preference, since=since, agreement=agreement,
+        best=family.params.curve.best,
+    )  # fmt: skip
+    decided, gone = choose(edges)
     while True:
         found = missed.among(gone)
         if not len(found):
@@ -219,15 +232,28 @@ def decide(
             np.concatenate([edges.right, found.right]),
             np.concatenate([edges.similarities, found.similarities]),
         )
-        decided, gone = _choose(snapshot, edges, preference, since)
+        decided, gone = choose(edges)
 
 
 def _choose(
-    snapshot: Snapshot, edges: Edges, preference: Callable[[Ids], Ids], since: int | None
+    snapshot: Snapshot,
+    edges: Edges,
+    *,
+    preference: Callable[[Ids], Ids],
+    since: int | None,
+    agreement: Agreement | None,
+    best: float,
 ) -> tuple[Decisions, Ids]:
     """Choose by some edges; also return the signatures whose documents are all dropped."""
-    nodes = distinct(np.concatenate([edges.left, edges.right]))
-    doc_ids, signature_ids, batch_ids = _involved(snapshot, nodes)
+    units = None
+    if agreement is None:
+        nodes = distinct(np.concatenate([edges.left, edges.right]))
+        doc_ids, signature_ids, batch_ids = involved(snapshot, nodes)
+    else:
+        units = units_of(snapshot, edges, agreement, best)
+        # From here on a unit is what a signature is otherwise.
+        doc_ids, signature_ids, batch_ids = units.doc_ids, units.of_document, units.batch_ids
+        edges = units.edges
     ranks = preference(doc_ids)
     if since is not None:
         # Older documents come before all new ones, and are never dropped.
@@ -251,7 +277,10 @@ def _choose(
         stands = batch_ids[np.searchsorted(doc_ids, kept)] < since
         drop &= (batch_ids >= since) & stands
     decided = Decisions(doc_ids[drop], kept[drop], similarities[place][drop])
-    return decided, ids[chosen != ids]
+    if units is None:
+        return decided, ids[chosen != ids]
+    some_left = units.signature_ids[ids[chosen == ids]]
+    return decided, np.setdiff1d(units.signature_ids, some_left)
 
 
 def decisions(
@@ -281,22 +310,6 @@ def decisions(
                     yield Decision(key, False, names[kept], similarity, method, distance)
             elif only != "drop":
                 yield Decision(key, True, None, None, None)
-
-
-def _involved(snapshot: Snapshot, nodes: Ids) -> tuple[Ids, Ids, Ids]:
-    """Return documents with a copy or an edge: doc_ids (sorted), signature ids, batch ids."""
-    shared = np.fromiter(snapshot.shared_signatures(), dtype=np.int64)
-    wanted = np.union1d(nodes, shared)
-    found = [np.empty((3, 0), dtype=np.int64)]
-    rows = snapshot.document_signatures()
-    while block := list(itertools.islice(rows, _DOCUMENTS)):
-        columns = np.array(block, dtype=np.int64).T
-        places = np.searchsorted(wanted, columns[1])
-        places[places == len(wanted)] = 0
-        if len(wanted):
-            found.append(columns[:, wanted[places] == columns[1]])
-    doc_ids, signature_ids, batch_ids = np.concatenate(found, axis=1)
-    return doc_ids, signature_ids, batch_ids
 
 
 def _nearest_old(

@@ -19,6 +19,7 @@ from lshdb.documents.formats.jsonl import RawLine, key_of, read_raw_lines
 from lshdb.documents.formats.registry import HEAD, is_delimited, look_at
 from lshdb.documents.io.sources import STDIN
 from lshdb.errors import InputError, ParameterError
+from lshdb.search.agreement import check_agreement
 from lshdb.search.handle import Handle
 from lshdb.search.since import Since
 from lshdb.signatures.family import Family
@@ -85,9 +86,12 @@ class Survivors(StoredAnswer[bytes]):
         against: bool,
         since: Since,
         max_document_bytes: int,
+        agree: str | Iterable[str],
+        differ: str | Iterable[str],
         **asked: Any,
     ) -> None:
         self._limit = check_document_limit(max_document_bytes)
+        self._agreement = check_agreement(store, agree, differ)
         check_keep(keep)
         check_new(store, against, since)
         if keep.startswith("field:") and os.fspath(path) == STDIN:
@@ -114,6 +118,7 @@ class Survivors(StoredAnswer[bytes]):
             values=field_values(
                 snapshot, self._path, self._keep, key_field=self._key_field, limit=self._limit
             ),
+            agreement=self._agreement,
         )
         self.unchecked = chosen.unchecked
         yield from surviving_lines(

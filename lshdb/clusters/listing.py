@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 
 from lshdb.arguments import check_choice, check_whole
 from lshdb.arrays import distinct
+from lshdb.clusters.agreed_units import agreed_clusters, units_of
 from lshdb.clusters.update import edges_down_to, ready_edges
 from lshdb.params.index_params import IndexParams
+from lshdb.search.agreement import Agreement, check_agreement
 from lshdb.search.candidates import contains
 from lshdb.search.components import connect, represent
 from lshdb.search.handle import Handle, Listing
@@ -139,10 +141,13 @@ class Clusters(StoredAnswer[Cluster]):
         min_size: int,
         linkage: str,
         since: Since,
+        agree: str | Iterable[str],
+        differ: str | Iterable[str],
         **asked: Any,
     ) -> None:
         check_choice("linkage", linkage, LINKAGES)
         check_since(store, since)
+        self._agreement = check_agreement(store, agree, differ)
         self._min_size, self._linkage = check_whole("min_size", min_size, 2), linkage
         self._since = since
         super().__init__(store, family, handle, linkage=linkage, since=since, **asked)
@@ -156,6 +161,8 @@ class Clusters(StoredAnswer[Cluster]):
             linkage=self._linkage,
             min_size=self._min_size,
             since=first_new_batch(snapshot, self._since),
+            agreement=self._agreement,
+            best=family.params.curve.best,
         )
 
 
@@ -191,7 +198,14 @@ class Neighbors(StoredAnswer["Neighbor"]):
 
 
 def find_clusters(
-    snapshot: Snapshot, *, threshold: float, linkage: str, min_size: int, since: int | None = None
+    snapshot: Snapshot,
+    *,
+    threshold: float,
+    linkage: str,
+    min_size: int,
+    since: int | None = None,
+    agreement: Agreement | None = None,
+    best: float = 1.0,
 ) -> Iterator[Cluster]:
     """Yield clusters by the stored edges, the largest first, then by the label's doc_id.
 
@@ -205,7 +219,19 @@ def find_clusters(
         Fewest documents of a cluster; at least 2.
     since : int, optional
         Only clusters with a document of this batch or a later one.
+    agreement : Agreement, optional
+        Join only pairs of documents that it allows.
+    best : float
+        The similarity of copies.
     """
+    if agreement is not None:
+        units = units_of(snapshot, stored_edges(snapshot, threshold), agreement, best)
+        for label, doc_ids in agreed_clusters(
+            units, linkage=linkage, min_size=min_size, since=since
+        ):
+            keys = snapshot.keys_of(np.array(doc_ids, dtype=np.int64))
+            yield Cluster(keys[label], tuple(keys[one] for one in doc_ids))
+        return
     members = _members(snapshot, threshold, linkage)
     order = np.argsort(members.labels, kind="stable")
     starts = np.flatnonzero(np.diff(members.labels[order], prepend=-1))

@@ -16,7 +16,7 @@ In a folder, outputs have the paths of their inputs, from the deepest folder on 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,7 @@ from lshdb.documents.io.sources import STDIN, Source, find_sources
 from lshdb.documents.io.whole_files import check_target, whole_file
 from lshdb.documents.read import refuse_useless
 from lshdb.errors import InputError, LshdbError, ParameterError
+from lshdb.search.agreement import check_agreement
 from lshdb.search.handle import Handle
 from lshdb.search.loss import PairCount
 from lshdb.search.since import Since
@@ -157,8 +158,16 @@ class Rewriting(StoredAnswer[RewrittenFile]):
         max_document_bytes: int,
         needs_documents: bool,
         on_file: Callable[[RewrittenFile], None] | None,
+        agree: str | Iterable[str],
+        differ: str | Iterable[str],
         **asked: Any,
     ) -> None:
+        self._agreement = check_agreement(store, agree, differ)
+        if self._agreement is not None and is_marked:
+            raise ParameterError(
+                "marks name the clusters of all pairs, but agree and differ leave pairs out",
+                hint="write the kept records without --mark, or list lshdb clusters with --agree",
+            )
         self._limit = check_document_limit(max_document_bytes)
         check_keep(keep)
         check_new(store, against, since)
@@ -194,6 +203,7 @@ class Rewriting(StoredAnswer[RewrittenFile]):
             keep=self._keep,
             since=new_from(snapshot, self._against, self._since),
             values=self._values(snapshot),
+            agreement=self._agreement,
         )
         self.unchecked = chosen.unchecked
         labels = None

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from lshdb.arrays import distinct
 from lshdb.disksort.sorted_numbers import PairCounts
 from lshdb.params.index_params import IndexParams
+from lshdb.search.agreement import agreeing_pairs, check_agreement
 from lshdb.search.candidates import Candidates, LeftOut, RowSource, candidates
 from lshdb.search.handle import Handle, Listing
 from lshdb.search.loss import DocumentCounts, Loss, PairCount, PairFrame, loss_of, lost_by
@@ -111,6 +112,8 @@ class PairSearch(Listing[Pair]):
         max_bucket: int | str | None,
         memory: int,
         workers: int | None,
+        agree: str | Iterable[str] = (),
+        differ: str | Iterable[str] = (),
     ) -> None:
         super().__init__(
             handle, threshold=threshold, verify=verify, since=since, max_bucket=max_bucket
@@ -119,6 +122,7 @@ class PairSearch(Listing[Pair]):
         choose_method(verify, store.params)
         check_limits(max_bucket, memory)
         check_since(store, since)
+        self._agreement = check_agreement(store, agree, differ)
         self._threshold, self._verify, self._since = threshold, verify, since
         self._most = max_bucket if isinstance(max_bucket, int) else None
         self._memory, self._workers = memory, choose_workers(workers)
@@ -128,7 +132,8 @@ class PairSearch(Listing[Pair]):
 
     def _items(self, store: Store, family: Family) -> Iterator[Pair]:
         """Yield the pairs of one state, then work out what was lost."""
-        level, most, n_found = level_of(store.params, self._threshold), self._most, 0
+        level, most = level_of(store.params, self._threshold), self._most
+        counted = _Counted()
         self.lost, self.left_out, self.newest_batch = None, LeftOut(most), None
         left_out = self.left_out
         with store.reading() as snapshot:
@@ -151,15 +156,17 @@ class PairSearch(Listing[Pair]):
                 workers=self._workers,
             )
             with closing(pairs):  # before the snapshot that it reads
-                for pair in pairs:
-                    n_found += 1
+                found = counted.all_of(pairs)
+                if self._agreement is not None:
+                    found = agreeing_pairs(snapshot, self._agreement, found)
+                for pair in found:
                     yield pair
                     if store.is_closed or store.process != os.getpid():
                         store.require_open()  # as while_open does, without a call for each pair
             if large is not None:
                 lost = lost_by(snapshot, family, left_out, large, threshold=level, method=method)
                 left_out.large = None
-                self._n_found, self.lost = n_found, lost
+                self._n_found, self.lost = counted.n, lost
             self.newest_batch = snapshot.newest_batch()
 
     @property
@@ -173,6 +180,18 @@ class PairSearch(Listing[Pair]):
         """The share of all pairs that ``max_bucket`` loses: ``loss.share``."""
         loss = self.loss
         return None if loss is None else loss.share
+
+
+class _Counted:
+    """Counts what passes; pairs whose fields do not agree count for what a cap loses."""
+
+    def __init__(self) -> None:
+        self.n = 0
+
+    def all_of(self, pairs: Iterator[Pair]) -> Iterator[Pair]:
+        for pair in pairs:
+            self.n += 1
+            yield pair
 
 
 def find_pairs(

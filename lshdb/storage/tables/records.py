@@ -379,6 +379,16 @@ class RowReader:
         """Return whether any document has kept fields."""
         return self.execute("SELECT 1 FROM kept_field LIMIT 1").fetchone() is not None
 
+    def has_field(self, name: str) -> bool:
+        """Return whether any document has that kept field; reads them all if none has."""
+        statement = "SELECT 1 FROM document_field WHERE name = ? LIMIT 1"
+        return self.execute(statement, (name,)).fetchone() is not None
+
+    def field_names(self, most: int) -> list[str]:
+        """Return the names of kept fields, up to so many; reads all documents."""
+        statement = "SELECT DISTINCT name FROM document_field ORDER BY name LIMIT ?"
+        return [name for (name,) in self.execute(statement, (most,))]
+
     # Batches
 
     def batches(self) -> list[StoredBatch]:

@@ -1,0 +1,175 @@
+"""Pairs of signatures -> pairs of documents whose kept fields agree.
+
+Copies of a document share a signature, but not their fields. So where fields decide, a signature
+is cut into units: its documents with equal values, which are alike in every pair. Pairs are between
+units, also of one signature. If fields must *differ*, each document is a unit of its own, because
+equal ones are no pair; m exact copies then make up to m (m - 1) / 2 pairs.
+
+Memory grows with the documents that have a near-duplicate, and with the pairs of units.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.arrays import distinct
+from lshdb.search.agreement import Agreement, Profile
+from lshdb.search.components import connect, represent
+from lshdb.storage.tables.edges import Edges
+from lshdb.storage.transactions.snapshot import Snapshot
+
+__all__ = ["Units", "agreed_clusters", "involved", "units_of"]
+
+_DOCUMENTS = 10_000
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """Documents that are alike in every pair, and the pairs.
+
+    Attributes
+    ----------
+    doc_ids, of_document, batch_ids : ndarray of int64, shape (n,)
+        Documents with a copy or an edge, sorted by doc_id; the unit and the batch of each.
+    signature_ids : ndarray of int64, shape (m,)
+        Of each unit.
+    edges : Edges
+        Between units.
+    """
+
+    doc_ids: Ids
+    of_document: Ids
+    batch_ids: Ids
+    signature_ids: Ids
+    edges: Edges
+
+
+def involved(snapshot: Snapshot, nodes: Ids) -> tuple[Ids, Ids, Ids]:
+    """Return documents with a copy or an edge: doc_ids (sorted), signature ids, batch ids."""
+    shared = np.fromiter(snapshot.shared_signatures(), dtype=np.int64)
+    wanted = np.union1d(nodes, shared)
+    found = [np.empty((3, 0), dtype=np.int64)]
+    rows = snapshot.document_signatures()
+    while block := list(itertools.islice(rows, _DOCUMENTS)):
+        columns = np.array(block, dtype=np.int64).T
+        places = np.searchsorted(wanted, columns[1])
+        places[places == len(wanted)] = 0
+        if len(wanted):
+            found.append(columns[:, wanted[places] == columns[1]])
+    doc_ids, signature_ids, batch_ids = np.concatenate(found, axis=1)
+    return doc_ids, signature_ids, batch_ids
+
+
+def units_of(snapshot: Snapshot, edges: Edges, agreement: Agreement, best: float) -> Units:
+    """Cut the signatures of documents with a copy or an edge into units.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    edges : Edges
+        Between signatures.
+    agreement : Agreement
+    best : float
+        The similarity of copies.
+    """
+    nodes = distinct(np.concatenate([edges.left, edges.right]))
+    doc_ids, signature_ids, batch_ids = involved(snapshot, nodes)
+    numbers: dict[tuple[int, Profile, int], int] = {}
+    of_signature: dict[int, list[int]] = {}
+    profiles: list[Profile] = []
+    of_document = np.empty(len(doc_ids), dtype=np.int64)
+    place = 0
+    for start in range(0, len(doc_ids), _DOCUMENTS):
+        some = doc_ids[start : start + _DOCUMENTS].tolist()
+        found = agreement.profiles(snapshot, some)
+        for doc_id in some:
+            signature = int(signature_ids[place])
+            profile = found[doc_id]
+            unit = (signature, profile, doc_id if agreement.differ else 0)
+            if unit not in numbers:
+                numbers[unit] = len(profiles)
+                of_signature.setdefault(signature, []).append(len(profiles))
+                profiles.append(profile)
+            of_document[place] = numbers[unit]
+            place += 1
+    owner = np.array([signature for signature, _, _ in numbers], dtype=np.int64)
+    pairs = list(_pairs(edges, of_signature, profiles, agreement, best))
+    columns = list(zip(*pairs, strict=True)) or [(), (), ()]
+    return Units(
+        doc_ids,
+        of_document,
+        batch_ids,
+        owner,
+        Edges(
+            np.array(columns[0], dtype=np.int64),
+            np.array(columns[1], dtype=np.int64),
+            np.array(columns[2], dtype=np.float64),
+        ),
+    )
+
+
+def _pairs(
+    edges: Edges,
+    of_signature: dict[int, list[int]],
+    profiles: list[Profile],
+    agreement: Agreement,
+    best: float,
+) -> Iterator[tuple[int, int, float]]:
+    for units in of_signature.values():
+        for one, other in itertools.combinations(units, 2):
+            if agreement.allows(profiles[one], profiles[other]):
+                yield one, other, best
+    for left, right, similarity in zip(
+        edges.left.tolist(), edges.right.tolist(), edges.similarities.tolist(), strict=True
+    ):
+        for one in of_signature.get(left, ()):
+            for other in of_signature.get(right, ()):
+                if agreement.allows(profiles[one], profiles[other]):
+                    yield min(one, other), max(one, other), similarity
+
+
+def agreed_clusters(
+    units: Units, *, linkage: str, min_size: int, since: int | None
+) -> Iterator[tuple[int, list[int]]]:
+    """Yield (doc_id that names it, doc_ids) of each cluster, the largest first.
+
+    Parameters
+    ----------
+    units : Units
+    linkage : {"component", "representative"}
+    min_size : int
+        Fewest documents of a cluster.
+    since : int, optional
+        Only clusters with a document of this batch or a later one.
+    """
+    if not len(units.doc_ids):
+        return
+    edges = units.edges
+    root = np.arange(len(units.signature_ids))
+    if linkage == "component":
+        nodes, roots = connect(edges.left, edges.right)
+    else:  # units are numbered by their oldest document
+        nodes, roots, _ = represent(root, edges.left, edges.right)
+    root = root.copy()
+    root[nodes] = roots
+    of_document = root[units.of_document]
+    order = np.lexsort((units.doc_ids, of_document))
+    starts = np.flatnonzero(np.diff(of_document[order], prepend=-1))
+    sizes = np.diff(starts, append=len(order))
+    # The root of a component is its smallest unit, and a representative is before its members in
+    # any case: the oldest document of the root names the cluster.
+    _, firsts = np.unique(units.of_document, return_index=True)
+    labels = units.doc_ids[firsts[of_document[order][starts]]]
+    for one in np.lexsort((labels, -sizes)).tolist():
+        places = order[starts[one] : starts[one] + sizes[one]]
+        if sizes[one] < min_size:
+            return
+        if since is None or (units.batch_ids[places] >= since).any():
+            yield int(labels[one]), units.doc_ids[places].tolist()

@@ -1,0 +1,178 @@
+"""Which pairs count, by kept fields: those whose fields agree, or those in which one differs.
+
+``agree`` leaves out a pair if one of the fields is there on both sides and differs. A field that is
+missing on a side speaks neither for nor against: records of two databases rarely have the same
+fields. ``differ`` leaves out a pair unless one of its fields is there on both sides and differs.
+
+Values are compared without case, punctuation and white space; those of ``pages`` with their ranges
+written out (``123-9`` is ``123-129``), those of ``doi`` without the address of a resolver. Lists
+are compared element by element.
+
+So to agree is no equivalence: a record without a year agrees with one of 1999 and with one of 2001,
+which differ. Clusters join what pairs join, and representatives cut that.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from lshdb.errors import ParameterError
+from lshdb.storage.store import Store
+from lshdb.storage.transactions.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from lshdb.search.pairs import Pair
+
+__all__ = ["Agreement", "Profile", "agreeing_pairs", "check_agreement", "normalised"]
+
+Profile: TypeAlias = "tuple[str, ...]"
+"""The normalised values of one document's fields; an empty one is missing."""
+
+_MOST_PAIRS = 1_000
+_NAMES_SHOWN = 20
+_SEPARATORS = re.compile(r"[\W_]+")
+_RESOLVER = re.compile(r"\s*(?:https?://)?(?:dx\.)?(?:doi\.org/|doi:\s*)", re.IGNORECASE)
+_RANGE = re.compile(r"\s*([^\W\d_]*)(\d+)\s*[-‐-―−]+\s*([^\W\d_]*)(\d+)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """What the fields of a pair must be like.
+
+    Attributes
+    ----------
+    agree : tuple of str
+        Each is equal, or missing on a side.
+    differ : tuple of str
+        At least one is there on both sides and differs; no condition if there are none.
+    """
+
+    agree: tuple[str, ...]
+    differ: tuple[str, ...]
+
+    def allows(self, one: Profile, other: Profile) -> bool:
+        """Return whether two documents may be a pair."""
+        n_agree = len(self.agree)
+        for mine, theirs in zip(one[:n_agree], other[:n_agree], strict=True):
+            if mine != theirs and mine and theirs:
+                return False
+        if not self.differ:
+            return True
+        return any(
+            mine != theirs and mine and theirs
+            for mine, theirs in zip(one[n_agree:], other[n_agree:], strict=True)
+        )
+
+    def profiles(self, snapshot: Snapshot, doc_ids: Sequence[int]) -> dict[int, Profile]:
+        """Return the values of documents, by doc_id."""
+        import orjson
+
+        found = snapshot.fields_of(doc_ids)
+        nothing = self._profile({})
+        return {
+            one: self._profile(orjson.loads(found[one])) if one in found else nothing
+            for one in doc_ids
+        }
+
+    def _profile(self, fields: dict[str, Any]) -> Profile:
+        return tuple(normalised(name, fields.get(name)) for name in (*self.agree, *self.differ))
+
+
+def check_agreement(
+    store: Store, agree: str | Iterable[str], differ: str | Iterable[str]
+) -> Agreement | None:
+    """Return what is asked of the fields of pairs; None if nothing is.
+
+    Raises
+    ------
+    ParameterError
+        No document has such a field, or one is named for both.
+    """
+    asked = Agreement(_names("agree", agree), _names("differ", differ))
+    if not (asked.agree or asked.differ):
+        return None
+    both = set(asked.agree) & set(asked.differ)
+    if both:
+        raise ParameterError(f"the field {min(both)!r} can either agree or differ, not both")
+    with store.reading() as snapshot:
+        for name in (*asked.agree, *asked.differ):
+            if not snapshot.has_field(name):
+                names = snapshot.field_names(_NAMES_SHOWN)
+                there = f"the kept fields are {', '.join(names)}" if names else "none are kept"
+                raise ParameterError(
+                    f"no document has the kept field {name!r}; {there}",
+                    hint="fields are kept by lshdb add --keep-fields; adding the same files again "
+                    "with it keeps them for documents that are there",
+                )
+    return asked
+
+
+def _names(parameter: str, given: str | Iterable[str]) -> tuple[str, ...]:
+    names = tuple(given.split(",") if isinstance(given, str) and given else given)
+    names = tuple(one.strip() if isinstance(one, str) else one for one in names)
+    if not all(isinstance(one, str) and one for one in names):
+        raise ParameterError(
+            f"{parameter} is {given!r:.200}, expected names of kept fields",
+            hint="give one string, with commas between names, or a list",
+        )
+    return tuple(dict.fromkeys(names))
+
+
+def agreeing_pairs(
+    snapshot: Snapshot, agreement: Agreement, pairs: Iterator[Pair]
+) -> Iterator[Pair]:
+    """Yield the pairs that count; look up fields for one pair at first, then for more at a time."""
+    at_once = 1
+    while block := list(islice(pairs, at_once)):
+        at_once = min(2 * at_once, _MOST_PAIRS)
+        keys = {key for pair in block for key in (pair.key1, pair.key2)}
+        doc_ids = {key: row.doc_id for key, row in snapshot.documents_of_keys(keys).items()}
+        profiles = agreement.profiles(snapshot, list(doc_ids.values()))
+        for pair in block:
+            if agreement.allows(profiles[doc_ids[pair.key1]], profiles[doc_ids[pair.key2]]):
+                yield pair
+
+
+@functools.lru_cache(maxsize=4_096)
+def _plain(text: str) -> str:
+    return _SEPARATORS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
+
+
+def normalised(name: str, value: object) -> str:
+    """Return a value as it is compared; an empty one counts as missing.
+
+    Parameters
+    ----------
+    name : str
+        Of the field; ``pages`` and ``doi`` have rules of their own.
+    value : JSON value
+    """
+    if isinstance(value, list):
+        return "|".join(normalised(name, one) for one in value)
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    text = str(value)
+    if name == "doi":
+        text = _RESOLVER.sub("", text, count=1)
+    if name == "pages":
+        text = _written_out(text)
+    return _plain(text)
+
+
+def _written_out(pages: str) -> str:
+    """Return a range of pages with both numbers whole: ``e123-9`` as ``e123-e129``."""
+    found = _RANGE.fullmatch(pages)
+    if found is None:
+        return pages
+    before, first, again, last = found.groups()
+    if len(last) < len(first):
+        last = first[: len(first) - len(last)] + last
+    return f"{before}{first}-{again or before}{last}"
