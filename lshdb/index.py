@@ -701,6 +701,9 @@ class Index:
         workers: int | None = None,
         agree: str | Sequence[str] = (),
         differ: str | Sequence[str] = (),
+        cross: tuple[str, str] | None = None,
+        ignore_same_path: bool = False,
+        limit: int | None = None,
     ) -> PairSearch:
         """Stream all near-duplicate pairs, each once.
 
@@ -733,6 +736,14 @@ class Index:
             commas.
         differ : str or sequence of str
             Kept fields: only pairs of which one is there on both sides and differs.
+        cross : (str, str), optional
+            Two prefixes of keys: only pairs with one key under each, ``key1`` under the first. A
+            prefix is a folder (``"old"`` means ``"old/..."``) unless it ends in a sign such as
+            ``/`` or ``:``. All pairs are found and compared on the way.
+        ignore_same_path : bool
+            With ``cross``: leave out pairs whose keys are the same after their prefixes.
+        limit : int, optional
+            Stop after so many pairs, which are any of them.
 
         Returns
         -------
@@ -753,6 +764,8 @@ class Index:
         return self._handle.ask(
             PairSearch, self._handle, threshold=threshold, verify=verify, since=since,
             max_bucket=max_bucket, memory=memory, workers=workers, agree=agree, differ=differ,
+            cross=cross,
+            ignore_same_path=ignore_same_path, limit=limit,
         )  # fmt: skip
 
     def join(

@@ -135,6 +135,7 @@ def print_listing(
     *,
     empty: str = "",
     count: tuple[str, str] | None = None,
+    says_count: bool = False,
 ) -> int:
     """Write rows as they come.
 
@@ -149,6 +150,8 @@ def print_listing(
         Note on standard error instead of a table without rows.
     count : (str, str), optional
         Words for one row and for several; a table ends with the count on standard error.
+    says_count : bool
+        Write the count, or ``empty``, for every format.
 
     Returns
     -------
@@ -173,9 +176,10 @@ def print_listing(
             _write_parquet(columns, counted)
         else:
             _write_all(_encoded(_delimited(columns, counted, output_format), "utf-8"))
-    if not counted.n and empty and output_format == "table":
+    is_said = says_count or output_format == "table"
+    if not counted.n and empty and is_said:
         note(empty)
-    elif counted.n and count and output_format == "table":
+    elif counted.n and count and is_said:
         note(f"{counted.n:,} {count[counted.n > 1]}")
     return counted.n
 

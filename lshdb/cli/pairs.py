@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
 import click
 
-from lshdb import Index, PairSearch
+from lshdb import Index, Pair, PairSearch
 from lshdb.arguments import Verify
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import (
@@ -20,6 +26,7 @@ from lshdb.cli._options import (
 from lshdb.cli._output import Column, note, print_listing
 from lshdb.cli._words import loss_in_words, measured, note_unfinished, note_unverified
 from lshdb.cli.cursors import advance_option, advancing
+from lshdb.disksort.sorted_rows import Ranked
 
 __all__ = ["COLUMNS", "command"]
 
@@ -29,6 +36,9 @@ COLUMNS = (
     Column("similarity", "similarity"),
     Column("method"),
 )
+
+
+BY_DIRECTORY = (Column("directory1"), Column("directory2"), Column("pairs", "number"))
 
 
 @click.command("pairs", cls=Command)
@@ -42,8 +52,40 @@ COLUMNS = (
 @agreement_options
 @memory_option
 @search_options
+@click.option(
+    "--cross",
+    nargs=2,
+    metavar="PREFIX PREFIX",
+    help="List only pairs with one key under each of these folders, or beginnings of keys that end "
+    "in a sign such as / or :, the first one first.",
+)
+@click.option(
+    "--ignore-same-path",
+    is_flag=True,
+    help="With --cross: leave out pairs whose keys are the same after their prefixes.",
+)
+@click.option(
+    "--by-directory",
+    is_flag=True,
+    help="Count the pairs of each two folders of keys instead, the most first. Holds a line for "
+    "each two folders in memory.",
+)
+@click.option(
+    "--sort",
+    type=click.Choice(["similarity"]),
+    help="List the most similar pairs first, when all are found; sorts in a temporary file.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Stop after N lines. With --sort and --by-directory, these are the first of all.",
+)
 @listing_options
+@click.pass_context
 def command(
+    ctx: click.Context,
+    /,
     index_path: str,
     *,
     since: int | str | None,
@@ -54,18 +96,30 @@ def command(
     memory: int,
     agree: tuple[str, ...],
     differ: tuple[str, ...],
+    cross: tuple[str, str] | None,
+    ignore_same_path: bool,
+    by_directory: bool,
+    sort: str | None,
+    limit: int | None,
     output_format: str | None,
 ) -> None:
     """List all pairs of near-duplicate documents of INDEX, in no particular order.
 
-    Pairs are written as they are found. Exact copies are pairs at similarity 1.
+    Pairs are written as they are found. Exact copies are pairs at similarity 1. Standard error says
+    how many there were.
 
     \b
     lshdb pairs news.lshdb
     lshdb pairs news.lshdb --since last --format jsonl
     lshdb pairs news.lshdb --since @press --advance > new.tsv
     lshdb pairs references.lshdb --agree doi,year
+    lshdb pairs trees.lshdb --cross linux-6.1 linux-6.6 --ignore-same-path
+    lshdb pairs trees.lshdb --by-directory --limit 20
     """
+    if advance and limit is not None:
+        raise click.UsageError("--advance would pass over what --limit leaves out", ctx)
+    if sort is not None and by_directory:
+        raise click.UsageError("--by-directory lists the most pairs first; leave out --sort", ctx)
     with (
         Index.open(index_path) as index,
         prompt_interrupts(),
@@ -74,18 +128,56 @@ def command(
         found = index.pairs(
             threshold=threshold, verify=verify, since=since, max_bucket=max_bucket, memory=memory,
             agree=agree, differ=differ,
+            cross=cross, ignore_same_path=ignore_same_path,
+            limit=None if sort or by_directory else limit,
         )  # fmt: skip
         note_unverified(index, threshold, verify)
         note_unfinished(index, since)
-        rows = ((pair.key1, pair.key2, pair.similarity, pair.method) for pair in found)
-        print_listing(
-            *measured(index.params, COLUMNS, rows),
+        columns: Sequence[Column] = COLUMNS
+        rows = _rows(found)
+        if by_directory:
+            columns, rows = BY_DIRECTORY, _directories(found, is_ordered=cross is not None)
+        elif sort is not None:
+            rows = _sorted(found)
+        if limit is not None:
+            rows = islice(rows, limit)
+        how = (columns, rows) if by_directory else measured(index.params, columns, rows)
+        n = print_listing(
+            *how,
             output_format,
             empty="no pairs",
-            count=("pair", "pairs"),
+            count=("line", "lines") if by_directory else ("pair", "pairs"),
+            says_count=True,
         )
+        if n == limit:
+            note(f"--limit {limit} ended the list; there may be more")
         _note_left_out(found)
         answered(found)
+
+
+def _rows(found: Iterable[Pair]) -> Iterator[tuple[Any, ...]]:
+    return ((pair.key1, pair.key2, pair.similarity, pair.method) for pair in found)
+
+
+def _sorted(found: Iterable[Pair]) -> Iterator[tuple[Any, ...]]:
+    """Yield the most similar first; one search has one method."""
+    method = ""
+    with Ranked() as ranked:
+        for pair in found:
+            ranked.put(pair.key1, pair.key2, pair.similarity)
+            method = pair.method
+        for key1, key2, similarity in ranked:
+            yield key1, key2, similarity, method
+
+
+def _directories(found: Iterable[Pair], *, is_ordered: bool) -> Iterator[tuple[Any, ...]]:
+    """Yield each two folders with the number of their pairs, the most first."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for pair in found:
+        one, other = os.path.dirname(pair.key1) or ".", os.path.dirname(pair.key2) or "."
+        counts[(one, other) if is_ordered or one <= other else (other, one)] += 1
+    for folders, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        yield *folders, count
 
 
 def _note_left_out(found: PairSearch) -> None:

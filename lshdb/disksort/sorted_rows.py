@@ -4,10 +4,10 @@ An SQLite file in the system's folder for temporary files, unlinked as soon as i
 gone with the connection, also after an error or a kill. No journal and no syncs, for nothing of it
 is to survive. Memory is the page cache and one chunk of rows, whatever is put in.
 
-Decided: one table a database, and two kinds of it. :class:`Scratch` keeps the first of equal pairs,
-in a tree. :class:`Sums` adds up the numbers that come with them: rows lie as they came and are
-sorted when they are read, which for 5 million distinct pairs takes 21 s where a tree, written all
-over, takes 44.
+Decided: one table a database, and three kinds of it. :class:`Scratch` keeps the first of equal
+pairs, in a tree. :class:`Sums` adds up the numbers that come with them: rows lie as they came and
+are sorted when they are read, which for 5 million distinct pairs takes 21 s where a tree, written
+all over, takes 44. :class:`Ranked` keeps all and gives the highest numbers first.
 """
 
 from __future__ import annotations
@@ -18,18 +18,21 @@ import tempfile
 from collections.abc import Iterator
 from operator import itemgetter
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import ClassVar, Generic, Self, TypeVar
 
 from lshdb.errors import DatabaseError, InputError
 
-__all__ = ["Scratch", "Sums"]
+__all__ = ["Ranked", "Scratch", "Sums"]
 
 _CACHE_KIB = 16 * 1024
 _CHUNK = 10_000
 
 
-class _Rows:
-    """Rows of two texts and a number, given back in order of the texts, by code points.
+_Number = TypeVar("_Number", int, float)
+
+
+class _Rows(Generic[_Number]):
+    """Rows of two texts and a number, given back in an order, texts by code points.
 
     A context manager. What fails raises DatabaseError.
     """
@@ -39,7 +42,7 @@ class _Rows:
     _select: ClassVar[str]
 
     def __init__(self) -> None:
-        self._rows: list[tuple[str, str, int]] = []
+        self._rows: list[tuple[str, str, _Number]] = []
         self._connection: sqlite3.Connection | None = None
 
     def __enter__(self) -> Self:
@@ -60,7 +63,7 @@ class _Rows:
             self._connection = None
         self._rows.clear()
 
-    def __iter__(self) -> Iterator[tuple[str, str, int]]:
+    def __iter__(self) -> Iterator[tuple[str, str, _Number]]:
         """All rows, in order; none may be put in until the last has been taken."""
         self._write()
         if self._connection is None:
@@ -73,7 +76,7 @@ class _Rows:
         except sqlite3.Error as error:
             raise _failure(error) from error
 
-    def _put(self, row: tuple[str, str, int]) -> None:
+    def _put(self, row: tuple[str, str, _Number]) -> None:
         self._rows.append(row)
         if len(self._rows) >= _CHUNK:
             self._write()
@@ -90,7 +93,19 @@ class _Rows:
         self._rows.clear()
 
 
-class Scratch(_Rows):
+class Ranked(_Rows[float]):
+    """(one, other) pairs, each as often as it was put in, the highest number first."""
+
+    _create = "CREATE TABLE pair (one TEXT, other TEXT, number REAL)"
+    _insert = "INSERT INTO pair VALUES (?, ?, ?)"
+    _select = "SELECT one, other, number FROM pair ORDER BY number DESC, one, other"
+
+    def put(self, one: str, other: str, number: float) -> None:
+        """Put a pair in."""
+        self._put((one, other, number))
+
+
+class Scratch(_Rows[int]):
     """(group, member) pairs, each kept once, with the number of the source it first came from."""
 
     _create = (
@@ -121,7 +136,7 @@ class Scratch(_Rows):
         super()._write()
 
 
-class Sums(_Rows):
+class Sums(_Rows[int]):
     """(source, target) pairs, each once, with the sum of the counts that it came with."""
 
     _create = "CREATE TABLE link (source TEXT, target TEXT, count INTEGER)"

@@ -22,15 +22,18 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.arguments import check_flag, check_whole
 from lshdb.arrays import distinct
 from lshdb.disksort.sorted_numbers import PairCounts
+from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.search.agreement import agreeing_pairs, check_agreement
 from lshdb.search.candidates import Candidates, LeftOut, RowSource, candidates
@@ -114,10 +117,16 @@ class PairSearch(Listing[Pair]):
         workers: int | None,
         agree: str | Iterable[str] = (),
         differ: str | Iterable[str] = (),
+        cross: tuple[str, str] | None = None,
+        ignore_same_path: bool = False,
+        limit: int | None = None,
     ) -> None:
         super().__init__(
-            handle, threshold=threshold, verify=verify, since=since, max_bucket=max_bucket
-        )
+            handle, threshold=threshold, verify=verify, since=since, max_bucket=max_bucket,
+            cross=cross, limit=limit,
+        )  # fmt: skip
+        self._between = _Between.of(cross, ignore_same_path=ignore_same_path)
+        self._limit = None if limit is None else check_whole("limit", limit, 1)
         asked_level(store, threshold, verify)
         choose_method(verify, store.params)
         check_limits(max_bucket, memory)
@@ -155,12 +164,18 @@ class PairSearch(Listing[Pair]):
                 memory=self._memory,
                 workers=self._workers,
             )
+            between, limit, n_given = self._between, self._limit, 0
             with closing(pairs):  # before the snapshot that it reads
                 found = counted.all_of(pairs)
+                if between is not None:
+                    found = between.those_of(found)
                 if self._agreement is not None:
                     found = agreeing_pairs(snapshot, self._agreement, found)
                 for pair in found:
                     yield pair
+                    n_given += 1
+                    if n_given == limit:
+                        return
                     if store.is_closed or store.process != os.getpid():
                         store.require_open()  # as while_open does, without a call for each pair
             if large is not None:
@@ -192,6 +207,53 @@ class _Counted:
         for pair in pairs:
             self.n += 1
             yield pair
+
+
+_SIGN = re.compile(r"[^\w]\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class _Between:
+    """Which pairs are between two trees of keys."""
+
+    one: str
+    other: str
+    ignore_same_path: bool
+
+    @classmethod
+    def of(cls, cross: tuple[str, str] | None, *, ignore_same_path: bool) -> _Between | None:
+        """Check what a caller gave; a prefix that ends in no sign is a folder.
+
+        Raises
+        ------
+        ParameterError
+        """
+        check_flag("ignore_same_path", ignore_same_path)
+        if cross is None:
+            if ignore_same_path:
+                raise ParameterError(
+                    "ignore_same_path compares paths below two prefixes, and cross is not given",
+                    hint='give cross=("old", "new"), or --cross old new',
+                )
+            return None
+        is_two = isinstance(cross, tuple | list) and len(cross) == 2
+        if not is_two or not all(isinstance(one, str) and one for one in cross):
+            raise ParameterError(f"cross is {cross!r:.80}; expected two prefixes of keys")
+        one, other = (each if _SIGN.search(each) else f"{each}/" for each in cross)
+        return cls(one, other, ignore_same_path)
+
+    def those_of(self, pairs: Iterator[Pair]) -> Iterator[Pair]:
+        """Yield the pairs that are wanted, with the key under the first prefix first."""
+        return (pair for pair in map(self.take, pairs) if pair is not None)
+
+    def take(self, pair: Pair) -> Pair | None:
+        """Return the pair with the key under the first prefix first; None if it is not wanted."""
+        if not (pair.key1.startswith(self.one) and pair.key2.startswith(self.other)):
+            if not (pair.key2.startswith(self.one) and pair.key1.startswith(self.other)):
+                return None
+            pair = replace(pair, key1=pair.key2, key2=pair.key1)
+        paths = pair.key1.removeprefix(self.one), pair.key2.removeprefix(self.other)
+        return None if self.ignore_same_path and paths[0] == paths[1] else pair
 
 
 def find_pairs(

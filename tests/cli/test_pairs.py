@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -117,3 +118,86 @@ def test_memory_does_not_grow_with_the_pairs(form: str, copies: Path, index_path
         return int(done.stderr.split()[-1])
 
     assert peak(copies) - peak(index_path) < 8 * 1024  # kilobytes
+
+
+# One tree against another, and what is listed of many pairs
+
+
+@pytest.fixture
+def trees(tmp_path: Path) -> Path:
+    """Two trees: one file unchanged, one moved, one changed, and copies within a tree."""
+    path = tmp_path / "trees.lshdb"
+    with Index.create(path) as index:
+        index.add(
+            [
+                ("old/a/one", BASE),
+                ("old/a/two", OTHER),
+                ("old/b/copy", BASE),
+                ("new/a/one", BASE),
+                ("new/c/two", f"{OTHER} more"),
+                ("older/one", BASE),
+            ]
+        )
+    return path
+
+
+def keys(text: str) -> list[tuple[str, str]]:
+    return [(line.split("\t")[0], line.split("\t")[1]) for line in text.splitlines()]
+
+
+@pytest.mark.fast
+def test_one_tree_against_another(run: Run, trees: Path) -> None:
+    done = run("pairs", trees, "--cross", "new", "old")
+    assert sorted(keys(done.stdout)) == [
+        ("new/a/one", "old/a/one"), ("new/a/one", "old/b/copy"), ("new/c/two", "old/a/two"),
+    ]  # fmt: skip
+    assert done.stderr == "3 pairs\n"
+    other = run("pairs", trees, "--cross", "old/", "new/", "--ignore-same-path").stdout
+    assert sorted(keys(other)) == [("old/a/two", "new/c/two"), ("old/b/copy", "new/a/one")]
+    assert run("pairs", trees, "--cross", "ol", "new").stderr == "no pairs\n"
+    assert "2 arguments" in run("pairs", trees, "--cross", "old", code=2).stderr
+    assert "cross is not given" in run("pairs", trees, "--ignore-same-path", code=2).stderr
+
+
+def test_folders_that_share_pairs(run: Run, trees: Path) -> None:
+    lines = run("pairs", trees, "--by-directory").stdout.splitlines()
+    counted = [line.split("\t") for line in lines]
+    assert counted[0] == ["new/a", "old/a", "1"] and len(counted) == 7
+    assert sum(int(count) for _, _, count in counted) == len(
+        run("pairs", trees).stdout.splitlines()
+    )
+    crossed = run("pairs", trees, "--by-directory", "--cross", "old", "new", "--json").stdout
+    assert [json.loads(line) for line in crossed.splitlines()] == [
+        {"directory1": "old/a", "directory2": "new/a", "pairs": 1},
+        {"directory1": "old/a", "directory2": "new/c", "pairs": 1},
+        {"directory1": "old/b", "directory2": "new/a", "pairs": 1},
+    ]
+    refused = run("pairs", trees, "--by-directory", "--sort", "similarity", code=2)
+    assert "leave out --sort" in refused.stderr
+
+
+def test_the_most_similar_first(run: Run, trees: Path) -> None:
+    plain = run("pairs", trees).stdout.splitlines()
+    ranked = run("pairs", trees, "--sort", "similarity").stdout.splitlines()
+    assert sorted(ranked) == sorted(plain)
+    similarities = [float(line.split("\t")[2]) for line in ranked]
+    assert similarities == sorted(similarities, reverse=True) and similarities[-1] < 1.0
+    first = run("pairs", trees, "--sort", "similarity", "--limit", 2).stdout.splitlines()
+    assert first == ranked[:2]
+    copies = ranked[: similarities.count(1.0)]
+    assert copies == sorted(copies)
+
+
+def test_a_limit_is_said(run: Run, trees: Path) -> None:
+    done = run("pairs", trees, "--limit", 2)
+    assert done.stdout.splitlines() == run("pairs", trees).stdout.splitlines()[:2]
+    assert done.stderr == "2 pairs\n--limit 2 ended the list; there may be more\n"
+    assert run("pairs", trees, "--limit", 50).stderr == "7 pairs\n"
+    refused = run("pairs", trees, "--since", "@a", "--advance", "--limit", 2, code=2).stderr
+    assert "--advance would pass over" in refused
+    assert run("cursors", trees).stdout == ""
+
+
+@pytest.mark.parametrize("form", ["table", "tsv", "csv", "jsonl", "json"])
+def test_every_format_ends_with_the_count(run: Run, trees: Path, form: str) -> None:
+    assert run("pairs", trees, "--format", form).stderr == "7 pairs\n"

@@ -50,10 +50,13 @@ def test_below_the_threshold(
 
 def test_in_a_process_of_its_own(process: Any, path: Path) -> None:
     done = process("pairs", path, "--threshold", "0.3")
-    assert done.returncode == 0 and done.stderr.count(b"\n") == 1
+    assert done.returncode == 0 and done.stderr.count(b"\n") == 2
     assert done.stderr.startswith(b"a pair at similarity 0.3") and b"Warning" not in done.stderr
 
 
 def test_candidates_alone_are_not_warned_of(run: Run, path: Path) -> None:
     said = run("pairs", path, "--threshold", "0.3", "--verify", "none").stderr
-    assert said == "--threshold does not apply with --verify none, which gives every candidate\n"
+    assert (
+        said
+        == "--threshold does not apply with --verify none, which gives every candidate\n1 pair\n"
+    )

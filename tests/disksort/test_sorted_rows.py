@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import lshdb.disksort.sorted_rows as scratch
-from lshdb.disksort.sorted_rows import Scratch, Sums
+from lshdb.disksort.sorted_rows import Ranked, Scratch, Sums
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 1000])
@@ -55,3 +55,15 @@ def test_a_reader_may_stop_after_it_is_closed(kind: type[Scratch] | type[Sums]) 
 def test_nothing_in_it_is_nothing(kind: type[Scratch] | type[Sums]) -> None:
     with kind() as rows:
         assert list(rows) == []
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 1000])
+def test_the_highest_first(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scratch, "_CHUNK", chunk)
+    given = [("b", "x", 0.5), ("a", "y", 1.0), ("a", "x", 0.5), ("b", "x", 0.5), ("c", "", -2.5)]
+    with Ranked() as ranked:
+        for row in given:
+            ranked.put(*row)
+        assert list(ranked) == sorted(given, key=lambda row: (-row[2], row))
+        assert len(ranked._rows) < chunk
+    assert ranked._connection is None

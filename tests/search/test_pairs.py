@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from lshdb import DamageError, Index
+from lshdb import DamageError, Index, ParameterError
 from lshdb.search.verification import MEMORY
 from tests.brute import brute_pairs
 from tests.conftest import edited, family_corpus, make_text, pair_set
@@ -153,3 +153,44 @@ def test_clusters_hang_together_by_any_bucket_that_is_not_linked(make_index: Mak
     other.update_clusters()
     found = [sorted(cluster.keys) for cluster in index.clusters()]
     assert sorted(found) == sorted(sorted(cluster.keys) for cluster in other.clusters())
+
+
+SAME_TEXT = " ".join(map(str, range(50)))
+
+
+@pytest.mark.fast
+def test_pairs_between_two_prefixes(make_index: Make) -> None:
+    index = make_index(threshold=0.5)
+    text = SAME_TEXT
+    given = ["old/a", "old/b", "new/a", "new:b", "older/a", "old"]
+    index.add([(key, text) for key in given])
+    between = {(pair.key1, pair.key2) for pair in index.pairs(cross=("old", "new"))}
+    assert between == {("old/a", "new/a"), ("old/b", "new/a")}
+    assert {(pair.key1, pair.key2) for pair in index.pairs(cross=("new", "old"))} == {
+        (two, one) for one, two in between
+    }
+    apart = index.pairs(cross=("old", "new"), ignore_same_path=True)
+    assert [(pair.key1, pair.key2) for pair in apart] == [("old/b", "new/a")]
+    assert [pair.key1 for pair in index.pairs(cross=("new:", "old/"))] == ["new:b", "new:b"]
+    within = [(pair.key1, pair.key2) for pair in index.pairs(cross=("old", "old"))]
+    assert within == [("old/a", "old/b")]
+
+
+@pytest.mark.fast
+def test_a_limit_ends_the_answer(make_index: Make) -> None:
+    index = make_index(threshold=0.5)
+    index.add([(str(number), SAME_TEXT) for number in range(6)])
+    everything = list(index.pairs())
+    assert list(index.pairs(limit=4)) == everything[:4] and len(everything) == 15
+    found = index.pairs(limit=15)
+    assert list(found) == everything == list(found)
+    limited = index.pairs(limit=2)
+    assert len(list(limited)) == 2 and limited.newest_batch is None
+    for wrong in (0, 1.5, "2"):
+        with pytest.raises(ParameterError, match="limit"):
+            index.pairs(limit=wrong)
+    for wrong in ("old", ("a",), ("a", ""), ("a", 1)):
+        with pytest.raises(ParameterError, match="two prefixes"):
+            index.pairs(cross=wrong)
+    with pytest.raises(ParameterError, match="cross is not given"):
+        index.pairs(ignore_same_path=True)
