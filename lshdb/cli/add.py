@@ -101,9 +101,10 @@ def command(
     """Add documents to INDEX; make it if it does not exist.
 
     PATH is a file, a folder, a pattern in quotes, or - for standard input (JSON Lines). Files are
-    JSON, JSON Lines, CSV or TSV by extension (also .gz, .zst, .xz or .bz2), .parquet, or vectors in
-    .npy and .npz. Any other file is one text with its path as key, unless it looks like records,
-    markup or binary data. With unit url, any other file and standard input are lists of URLs.
+    JSON, JSON Lines, CSV or TSV by extension (also .gz, .zst, .xz or .bz2), .parquet, .arrow, or
+    vectors in .npy and .npz. Any other file is one text with its path as key, unless it looks like
+    records, markup or binary data. With unit url, any other file and standard input are lists of
+    URLs.
 
     The options from --metric on are those of lshdb init. They set the parameters of a new index; an
     existing index must have been made with the same values. An index of vectors or bits takes its

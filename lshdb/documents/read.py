@@ -86,9 +86,10 @@ def read_documents(
         ``auto``, or a name in ``lshdb.documents.formats.registry.FORMATS``. ``auto`` goes by the
         extension, without that of a compression (``.gz``, ``.zst``, ``.xz``, ``.bz2``): ``.jsonl``
         and ``.ndjson``, ``.json`` (an array of objects, or lines), ``.csv``, ``.tsv`` and ``.tab``,
-        ``.npy``, ``.npz``, ``.parquet``; references in ``.ris``, ``.nbib``, ``.bib`` and EndNote's
-        ``.xml``. Any other file is one text; its key is its normalised path with slashes. A
-        compressed or Parquet file under another name is read as what it is. Standard input is JSON
+        ``.npy``, ``.npz``, ``.parquet``, ``.arrow`` and ``.feather``; references in ``.ris``,
+        ``.nbib``, ``.bib`` and EndNote's ``.xml``. Any other file is one text; its key is its
+        normalised path with slashes. A compressed, Parquet or Arrow file under another name is read
+        as what it is. Standard input is JSON
         Lines. The rows of a ``.npy`` are vectors, as are the rows of an ``.npz``'s array
         ``vector_field``, or of its only two-dimensional array. Their keys are row numbers from 0,
         after the path and a colon if there are several such files, unless ``keys`` is given or
@@ -111,7 +112,7 @@ def read_documents(
         format holds only vectors, else texts. The numbers of weights, vectors and bits are not
         checked here: :meth:`lshdb.Index.add` checks them.
     keys : path-like, optional
-        A file with the keys of the rows of one ``.npy``, ``.npz`` or Parquet file, in their order:
+        A file with the keys of the rows of one ``.npy``, ``.npz``, Parquet or Arrow file, in order:
         one per line, or a ``.npy`` of strings or whole numbers.
     row_keys : bool
         Make keys of the path and a number, ``news.csv:17``, for records without keys of their own:
@@ -170,9 +171,9 @@ def read_documents(
     sources = find_sources(paths, input_format=input_format, fallback=fallback)
     if keys is not None and [each.format.has_rows for each in sources] != [True]:
         raise InputError(
-            f"{os.fspath(keys)} holds the keys of one .npy, .npz or Parquet file, but the input is "
-            + ("of another format" if len(sources) == 1 else f"{len(sources):,} files"),
-            hint="add one .npy, .npz or Parquet file at a time with its keys",
+            f"{os.fspath(keys)} holds the keys of one .npy, .npz, Parquet or Arrow file, but the "
+            "input is " + ("of another format" if len(sources) == 1 else f"{len(sources):,} files"),
+            hint="add one such file at a time with its keys",
         )
     refuse_useless(sources, delimiter=delimiter, encoding=encoding)
     if any(source.is_stdin for source in sources):

@@ -74,8 +74,7 @@ def sqlite() -> bytes:
 
 RECORD = '{"id": "a", "text": "b"}'
 BINARY = {
-    "an Arrow or Feather file": lambda: arrow("file"),
-    "an Arrow stream": lambda: arrow("stream"),
+    "a Feather file of version 1": lambda: b"FEA1\x00\x00\x00\x00",
     "a DOCX file": lambda: office("word"),
     "an XLSX file": lambda: office("xl"),
     "an ODS file": lambda: zipped(
@@ -160,12 +159,18 @@ def test_what_is_compressed_twice_is_refused(tmp_path: Path, what: str) -> None:
     assert caught.value.hint == "it is compressed twice: decompress it once"
 
 
-def test_parquet_is_refused_where_another_format_is_asked_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["Parquet", "file", "stream"])
+def test_tables_are_refused_where_another_format_is_asked_for(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "x.txt"
-    path.write_bytes(parquet())
+    path.write_bytes(parquet() if kind == "Parquet" else arrow(kind))
     with pytest.raises(InputError) as caught:
         read_documents([path], input_format="text")
-    assert caught.value.message == f"{path} looks like a Parquet file"
+    what = "a Parquet file" if kind == "Parquet" else "an Arrow file"
+    assert caught.value.message == f"{path} looks like {what}"
+    documents, rejected = [], []
+    for one in read_documents([path], text_field="id", row_keys=True):
+        (documents if isinstance(one, Document) else rejected).append(one)
+    assert [one.body for one in documents] == ["a"] and rejected == []
 
 
 @pytest.mark.parametrize("what", RECORDS)

@@ -34,7 +34,10 @@ from lshdb.documents.document import (
 from lshdb.documents.formats.objects import absent, joined
 from lshdb.documents.formats.rows import NO_KEY, RowKey
 
-__all__ = ["ArrowRows"]
+__all__ = ["ArrowRows", "small_batches"]
+
+_BATCH_BYTES = 8 * 2**20
+_BATCH_ROWS = 8_192
 
 
 class ArrowRows:
@@ -153,6 +156,15 @@ class ArrowRows:
         if reason is None and self._is_text:
             reason = validate_body(body)
         return Document(key, body, source, fields) if reason is None else Rejected(source, reason)
+
+
+def small_batches(batches: Iterable[Any]) -> Iterator[Any]:
+    """Cut record batches, so that the Python objects of one take little memory."""
+    for batch in batches:
+        row_bytes = max(batch.nbytes // max(batch.num_rows, 1), 1)
+        step = min(max(_BATCH_BYTES // row_bytes, 1), _BATCH_ROWS)
+        for start in range(0, batch.num_rows, step):
+            yield batch.slice(start, step)
 
 
 def _check_body(arrow: Any, name: str, kind: Any, *, is_joined: bool) -> None:

@@ -117,6 +117,13 @@ FORMATS = {
         needs_arrow=True,
         is_passed=True,
     ),
+    "arrow": Format(
+        "arrow.read_arrow",
+        (".arrow", ".feather", ".ipc"),
+        has_rows=True,
+        from_end=True,
+        needs_arrow=True,
+    ),
     "ris": Format("references.read_ris", (".ris",), library="rispy", is_decoded=True),
     "nbib": Format("references.read_pubmed", (".nbib",), is_decoded=True),
     "bibtex": Format("references.read_bibtex", (".bib",), library="bibtexparser", is_decoded=True),
@@ -208,22 +215,28 @@ def _binary(what: str, advice: str) -> Look:
 
 
 _UNPACK_TWICE = "it is compressed twice: decompress it once"
-_ARROW = "convert it to Parquet (.parquet) or JSON Lines"
+_TO_PARQUET = "convert it to Parquet (.parquet) or JSON Lines"
 _PARQUET = _binary(
     "a Parquet file",
     "for add and query, give it a name that ends in .parquet or pass --input parquet; for other "
     "commands, convert it to JSON Lines",
 )._replace(reads="parquet")
+_ARROW = _binary(
+    "an Arrow file",
+    "for add and query, give it a name that ends in .arrow or pass --input arrow; for other "
+    "commands, convert it to JSON Lines",
+)._replace(reads="arrow")
 
 # fmt: off
 _MAGIC: tuple[tuple[re.Pattern[bytes], Look], ...] = tuple(
     (re.compile(pattern, re.DOTALL), look)
     for pattern, look in (
         (rb"PAR1[\x00-\x1f\x80-\xff]", _PARQUET),
-        (rb"ARROW1\0\0|FEA1[\x00-\x1f]", _binary("an Arrow or Feather file", _ARROW)),
-        (rb"\xff\xff\xff\xff[^\0].{2}\0[\x10\x14]\0\0\0", _binary("an Arrow stream", _ARROW)),
+        (rb"ARROW1\0\0", _ARROW),
+        (rb"FEA1[\x00-\x1f]", _binary("a Feather file of version 1", _TO_PARQUET)),
+        (rb"\xff\xff\xff\xff[^\0].{2}\0[\x10\x14]\0\0\0", _ARROW),
         (rb"Obj\x01", _binary("an Avro file", _TO_JSON_LINES)),
-        (rb"ORC[\x00-\x1f\x80-\xff]", _binary("an ORC file", _ARROW)),
+        (rb"ORC[\x00-\x1f\x80-\xff]", _binary("an ORC file", _TO_PARQUET)),
         (rb"\x1f\x8b\x08", _binary("gzip data", _UNPACK_TWICE)),
         (rb"\x28\xb5\x2f\xfd", _binary("Zstandard data", _UNPACK_TWICE)),
         (rb"\xfd7zXZ\0", _binary("xz data", _UNPACK_TWICE)),

@@ -53,6 +53,7 @@ from lshdb.documents.formats.registry import (
     by_name,
     look_at,
 )
+from lshdb.documents.io.dataset_folders import without_descriptions
 from lshdb.errors import InputError, ParameterError
 
 __all__ = [
@@ -249,8 +250,8 @@ def find_sources(
     ------
     InputError
         A path does not exist or cannot be opened, a pattern matches nothing, standard input is
-        named twice, a named file looks like an unsupported format, or there is a compressed or
-        Parquet file and no module to read it.
+        named twice, a named file looks like an unsupported format, or there is a compressed,
+        Parquet or Arrow file and no module to read it.
     ParameterError
         ``paths`` is a single path, or ``input_format`` is unknown.
     """
@@ -277,7 +278,7 @@ def find_sources(
                 "standard input is named twice, but it can be read only once",
                 hint="name '-' once; write './-' for a file of that name",
             )
-        found = _find(path)
+        found = without_descriptions(_find(path))
         sources += [_with_format(source, input_format, fallback) for source in found]
     sources = [_recognised(source) for source in sources]
     require_decoders(sources)
