@@ -688,6 +688,41 @@ class Index:
 
         return self._handle.ask(show_document, key)
 
+    def texts(self, keys: Iterable[str]) -> dict[str, Any]:
+        """Return the stored texts of documents by key, to go with what a listing found.
+
+        Parameters
+        ----------
+        keys : iterable of str
+            Held in memory with the texts, so ask for some hundreds at a time.
+
+        Returns
+        -------
+        dict
+            The text, tokens as a list, a set as ``{"set": [...]}``, or weights, as ``lshdb add``
+            reads them. Keys without a document are left out.
+
+        Raises
+        ------
+        TextNotStoredError
+            The index stores no texts, or it is one of vectors.
+        ParameterError, DamageError
+        """
+        from lshdb.search.explain import texts_of_keys
+
+        return self._handle.ask(texts_of_keys, keys)
+
+    def fields(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Return the kept fields of documents by key; keys without a document are left out.
+
+        Raises
+        ------
+        ParameterError, DamageError
+        """
+        from lshdb.search.explain import fields_of_keys
+
+        return self._handle.ask(fields_of_keys, keys)
+
     # Questions about all documents
 
     def pairs(

@@ -8,6 +8,7 @@ import click
 
 from lshdb import Index
 from lshdb.arguments import Linkage
+from lshdb.cli._contents import Named, contents_options, with_contents
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import (
     Command,
@@ -26,6 +27,7 @@ from lshdb.cli.cursors import advance_option, advancing
 __all__ = ["command"]
 
 COLUMNS = (Column("cluster"), Column("size", "number"), Column("key"))
+NAMED = (Named("key", "text", "fields"),)
 
 
 @click.command("clusters", cls=Command)
@@ -38,6 +40,7 @@ COLUMNS = (Column("cluster"), Column("size", "number"), Column("key"))
 @advance_option
 @agreement_options
 @linking_options
+@contents_options
 @listing_options
 def command(
     index_path: str,
@@ -48,6 +51,8 @@ def command(
     advance: bool,
     agree: tuple[str, ...],
     differ: tuple[str, ...],
+    with_text: bool,
+    with_fields: bool,
     output_format: str | None,
     **linking: Any,
 ) -> None:
@@ -77,9 +82,11 @@ def command(
             update=False,
         )
         note_unfinished(index, since)
+        rows = ((one.label, len(one.keys), key) for one in found for key in one.keys)
         print_listing(
-            COLUMNS,
-            ((one.label, len(one.keys), key) for one in found for key in one.keys),
+            *with_contents(
+                index, COLUMNS, rows, NAMED, with_text=with_text, with_fields=with_fields
+            ),
             output_format,
             empty="no clusters",
             count=("document", "documents"),

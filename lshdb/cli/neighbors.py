@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from lshdb import Index
+from lshdb.cli._contents import Named, contents_options, with_contents
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import (
     Command,
@@ -29,6 +30,7 @@ COLUMNS = (
     Column("similarity", "similarity"),
     Column("method"),
 )
+NAMED = (Named("key", "text", "fields"), Named("neighbor", "neighbor_text", "neighbor_fields"))
 
 
 @click.command("neighbors", cls=Command)
@@ -39,6 +41,7 @@ COLUMNS = (
 @since_option("List only the neighbors of documents that came in since then.")
 @advance_option
 @linking_options
+@contents_options
 @listing_options
 def command(
     index_path: str,
@@ -46,6 +49,8 @@ def command(
     top: int,
     since: int | str | None,
     advance: bool,
+    with_text: bool,
+    with_fields: bool,
     output_format: str | None,
     **linking: Any,
 ) -> None:
@@ -64,7 +69,13 @@ def command(
         note_unfinished(index, since)
         rows = ((one.key, one.rank, one.neighbor, one.similarity, one.method) for one in found)
         print_listing(
-            *measured(index.params, COLUMNS, rows),
+            *with_contents(
+                index,
+                *measured(index.params, COLUMNS, rows),
+                NAMED,
+                with_text=with_text,
+                with_fields=with_fields,
+            ),
             output_format,
             empty="no document has a neighbor",
             count=("neighbor", "neighbors"),

@@ -12,6 +12,7 @@ import click
 
 from lshdb import Index, Pair, PairSearch
 from lshdb.arguments import Verify
+from lshdb.cli._contents import Named, contents_options, with_contents
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import (
     Command,
@@ -38,6 +39,7 @@ COLUMNS = (
 )
 
 
+NAMED = (Named("key1", "text1", "fields1"), Named("key2", "text2", "fields2"))
 BY_DIRECTORY = (Column("directory1"), Column("directory2"), Column("pairs", "number"))
 
 
@@ -81,6 +83,7 @@ BY_DIRECTORY = (Column("directory1"), Column("directory2"), Column("pairs", "num
     metavar="N",
     help="Stop after N lines. With --sort and --by-directory, these are the first of all.",
 )
+@contents_options
 @listing_options
 @click.pass_context
 def command(
@@ -101,6 +104,8 @@ def command(
     by_directory: bool,
     sort: str | None,
     limit: int | None,
+    with_text: bool,
+    with_fields: bool,
     output_format: str | None,
 ) -> None:
     """List all pairs of near-duplicate documents of INDEX, in no particular order.
@@ -120,6 +125,8 @@ def command(
         raise click.UsageError("--advance would pass over what --limit leaves out", ctx)
     if sort is not None and by_directory:
         raise click.UsageError("--by-directory lists the most pairs first; leave out --sort", ctx)
+    if by_directory and (with_text or with_fields):
+        raise click.UsageError("--by-directory lists no documents to show the contents of", ctx)
     with (
         Index.open(index_path) as index,
         prompt_interrupts(),
@@ -141,9 +148,15 @@ def command(
             rows = _sorted(found)
         if limit is not None:
             rows = islice(rows, limit)
-        how = (columns, rows) if by_directory else measured(index.params, columns, rows)
+        more: Iterable[Sequence[Any] | None] = rows
+        if not by_directory:
+            columns, more = measured(index.params, columns, rows)
+            columns, more = with_contents(
+                index, columns, more, NAMED, with_text=with_text, with_fields=with_fields
+            )
         n = print_listing(
-            *how,
+            columns,
+            more,
             output_format,
             empty="no pairs",
             count=("line", "lines") if by_directory else ("pair", "pairs"),

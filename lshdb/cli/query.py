@@ -13,6 +13,7 @@ import click
 from lshdb import Answer, Document, Hit, Hits, Index, InputError, Rejected, read_documents
 from lshdb.arguments import Verify
 from lshdb.cli._command import completed
+from lshdb.cli._contents import Named, contents_options, with_contents
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._options import (
     Command,
@@ -34,6 +35,7 @@ COLUMNS = (
     Column("similarity", "similarity"),
     Column("method"),
 )
+NAMED = (Named("key", "text", "fields"),)
 TEXT_KEY = "text"
 VECTOR_KEY = "vector"
 """These stand for a query's key if the query comes from an option."""
@@ -87,6 +89,7 @@ def _top(_ctx: click.Context, _param: click.Parameter, value: str) -> int | None
 )
 @search_options
 @input_options
+@contents_options
 @listing_options
 @click.pass_context
 def command(
@@ -105,6 +108,8 @@ def command(
     verify: Verify | None,
     vector: Any,
     input_format: str,
+    with_text: bool,
+    with_fields: bool,
     output_format: str | None,
     **reading: Any,
 ) -> None:
@@ -166,7 +171,13 @@ def command(
         if recall is None:
             note_unverified(index, threshold, verify)
         print_listing(
-            *measured(index.params, COLUMNS, rows),
+            *with_contents(
+                index,
+                *measured(index.params, COLUMNS, rows),
+                NAMED,
+                with_text=with_text,
+                with_fields=with_fields,
+            ),
             output_format,
         )
         effort.say(is_empty=not len(index))

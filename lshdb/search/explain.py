@@ -9,6 +9,7 @@ on another host, texts are signed again.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +17,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from lshdb.arguments import check_key
+from lshdb.arguments import check_items, check_key
 from lshdb.documents import Body
-from lshdb.errors import DamageError, InputError, ParameterError
+from lshdb.errors import DamageError, InputError, ParameterError, TextNotStoredError
 from lshdb.params.index_params import IndexParams
 from lshdb.search.verification import least_share
 from lshdb.signatures.banding import compare_rows, matching_bands
@@ -28,7 +29,14 @@ from lshdb.storage.tables.bodies import hash_body, plain_tokens, plain_vector, r
 from lshdb.storage.tables.records import StoredDocument
 from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["Explanation", "ShownDocument", "explain_pair", "show_document"]
+__all__ = [
+    "Explanation",
+    "ShownDocument",
+    "explain_pair",
+    "fields_of_keys",
+    "show_document",
+    "texts_of_keys",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,6 +299,45 @@ def show_document(store: Store, family: Family, key: str) -> ShownDocument:
     check_key("key", key)
     with store.reading() as snapshot:
         return _show(snapshot, store.params, key)
+
+
+def texts_of_keys(store: Store, family: Family, keys: Iterable[str]) -> dict[str, Any]:
+    """Return stored texts by key; see :meth:`lshdb.Index.texts`."""
+    wanted = _keys(keys)
+    params = store.params
+    if params.kind.is_dense:
+        raise TextNotStoredError(
+            "an index of vectors has no texts", hint="lshdb show shows the vector of a document"
+        )
+    if not params.store_text:
+        raise TextNotStoredError(
+            "texts are not stored: this index was made with --no-text",
+            hint="join them from your own files by key",
+        )
+    with store.reading() as snapshot:
+        documents = snapshot.documents_of_keys(wanted)
+        names = {document.doc_id: key for key, document in documents.items()}
+        return {
+            names[doc_id]: plain_tokens(body)
+            for doc_id, body in snapshot.bodies_of_documents(list(names))
+        }
+
+
+def fields_of_keys(store: Store, family: Family, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return kept fields by key; see :meth:`lshdb.Index.fields`."""
+    wanted = _keys(keys)
+    with store.reading() as snapshot:
+        documents = snapshot.documents_of_keys(wanted)
+        found = snapshot.fields_of([document.doc_id for document in documents.values()])
+        return {
+            key: dict(orjson.loads(found.get(document.doc_id, "{}")))
+            for key, document in documents.items()
+        }
+
+
+def _keys(keys: Iterable[str]) -> list[str]:
+    check_items("keys", keys, "an iterable of keys")
+    return list(dict.fromkeys(check_key("a key", key) for key in keys))
 
 
 def _show(snapshot: Snapshot, params: IndexParams, key: str) -> ShownDocument:

@@ -122,3 +122,12 @@ def test_parameters_that_do_not_fit(lived: Both) -> None:
                     index.sql("SELECT key FROM document WHERE doc_id = ?", parameters)
             with pytest.raises(QueryError):
                 index.sql("SELECT key FROM document WHERE doc_id = :a", {"b": 1})
+
+
+def test_texts_and_fields_by_key(lived: Both) -> None:
+    def contents(place: Any) -> Any:
+        with Index.open(place.folder / "a") as index:
+            return index.texts(index), index.fields(index)
+
+    texts, fields = lived.same(contents)
+    assert len(texts) == len(fields) > 3 and any(fields.values())

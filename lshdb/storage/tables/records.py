@@ -355,6 +355,22 @@ class RowReader:
                 length = functools.partial(self.n_chars_of, doc_id)
                 yield signature_id, unpack_body(form, packed, n_chars=length, doc_id=doc_id)
 
+    def bodies_of_documents(self, doc_ids: Iterable[int]) -> Iterator[tuple[int, Any]]:
+        """Yield (doc_id, text or tokens) of the documents whose texts are stored.
+
+        Raises
+        ------
+        DamageError
+            One is not the one that was written.
+        """
+        for chunk in chunks(doc_ids):
+            for doc_id, form, packed, body_hash, n_chars in self.execute(
+                "SELECT doc_id, form, body, body_hash, n_chars FROM content "
+                f"JOIN document USING (doc_id) WHERE {self.session.in_list('doc_id')}",
+                (self.session.encode_list(chunk),),
+            ):
+                yield doc_id, unpack_body(form, packed, body_hash, n_chars=n_chars, doc_id=doc_id)
+
     # Kept fields
 
     def fields_of(self, doc_ids: Iterable[int]) -> dict[int, str]:

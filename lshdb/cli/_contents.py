@@ -1,0 +1,96 @@
+"""Texts and kept fields beside the keys of a listing, looked up some rows at a time.
+
+The first row is looked up alone, so that the first answer comes at once, then twice as many each
+time. Memory holds the texts of at most 256 rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from lshdb import Index
+from lshdb.cli._output import Column
+
+__all__ = ["Named", "contents_options", "with_contents"]
+
+_MOST_ROWS = 256
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Row = Sequence[Any] | None
+
+
+class Named(NamedTuple):
+    """A column of keys, and the names of the columns for their texts and fields."""
+
+    key: str
+    text: str
+    fields: str
+
+
+def contents_options(function: Function) -> Function:
+    """Add the options that put texts and kept fields into a listing."""
+    with_text = click.option(
+        "--with-text", is_flag=True, help="Add columns with the stored texts of the documents."
+    )
+    with_fields = click.option(
+        "--with-fields",
+        is_flag=True,
+        help="Add columns with the kept fields of the documents, as JSON objects.",
+    )
+    return with_text(with_fields(function))
+
+
+def with_contents(
+    index: Index,
+    columns: Sequence[Column],
+    rows: Iterable[Row],
+    named: Sequence[Named],
+    *,
+    with_text: bool,
+    with_fields: bool,
+) -> tuple[Sequence[Column], Iterable[Row]]:
+    """Add columns for texts and fields to columns and rows, if they are wanted.
+
+    Raises
+    ------
+    TextNotStoredError
+        Texts are wanted, and the index has none.
+    """
+    if not (with_text or with_fields):
+        return columns, rows
+    if with_text:
+        index.texts([])  # an index without texts is refused before the work
+    places = [[column.name for column in columns].index(one.key) for one in named]
+    more = [Column(one.text) for one in named] * with_text
+    more += [Column(one.fields) for one in named] * with_fields
+
+    def completed(block: list[Row]) -> Iterator[Row]:
+        keys = list(dict.fromkeys(row[place] for row in block if row for place in places))
+        texts = index.texts(keys) if with_text else {}
+        fields = index.fields(keys) if with_fields else {}
+        for row in block:
+            if row is None:
+                yield None
+                continue
+            own = [row[place] for place in places]
+            found = [texts.get(key) for key in own] * with_text
+            yield (*row, *found, *([fields.get(key) for key in own] * with_fields))
+
+    return [*columns, *more], chain.from_iterable(map(completed, _blocks(rows)))
+
+
+def _blocks(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Gather rows; a pause in them ends a block."""
+    block: list[Row] = []
+    wanted = 1
+    for row in rows:
+        block.append(row)
+        if row is None or len(block) >= wanted:
+            yield block
+            block, wanted = [], min(2 * wanted, _MOST_ROWS)
+    if block:
+        yield block
