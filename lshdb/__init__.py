@@ -48,6 +48,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.errors import TokenizerError as TokenizerError
     from lshdb.errors import TooManyRejectedError as TooManyRejectedError
     from lshdb.index import Index as Index
+    from lshdb.index import deduplicate as deduplicate
     from lshdb.ingest.pipeline import AddResult as AddResult
     from lshdb.ingest.remove import RemoveResult as RemoveResult
     from lshdb.maintain.check.findings import Finding as Finding
@@ -96,7 +97,7 @@ _HOMES = {
         "RecallWarning SignaturesElsewhereError TextNotStoredError TokenizerError "
         "TooManyRejectedError"
     ),
-    "index": "Index",
+    "index": "Index deduplicate",
     "ingest.pipeline": "AddResult",
     "ingest.remove": "RemoveResult",
     "maintain.check.findings": "Finding",

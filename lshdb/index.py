@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from lshdb.arguments import (
     Digits,
@@ -20,7 +21,7 @@ from lshdb.arguments import (
     Verify,
 )
 from lshdb.documents import MAX_DOCUMENT_BYTES, Body, Document, Given, Rejected
-from lshdb.errors import LockedError, ParameterError
+from lshdb.errors import AllRejectedError, LockedError, ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.params.options import CreateOptions, ExpectedParameters, Parameters
 from lshdb.search.handle import (
@@ -66,9 +67,10 @@ if TYPE_CHECKING:
     from lshdb.storage.tables.edges import EdgeState
     from lshdb.storage.tables.records import Cursor, StoredBatch
 
-__all__ = ["Index"]
+__all__ = ["Index", "deduplicate"]
 
 Path_ = str | os.PathLike[str]
+_Table = TypeVar("_Table")
 
 
 class Index:
@@ -1756,3 +1758,104 @@ def _check_index(name: str, value: object) -> None:
             f"{name} is {value!r:.80}, of type {type(value).__name__}; expected an open Index",
             hint="open it with Index.open(path); give several one by one, a list as *indexes",
         )
+
+
+@overload
+def deduplicate(
+    table: _Table,
+    *,
+    text: str | Sequence[str] = "text",
+    keep: Keep = "first",
+    mark: Literal[False] = False,
+    workers: int | None = None,
+    tokenizer: Tokenizer | str | None = None,
+    **parameters: Unpack[Parameters],
+) -> _Table: ...
+
+
+@overload
+def deduplicate(
+    table: Any,
+    *,
+    text: str | Sequence[str] = "text",
+    keep: Keep = "first",
+    mark: Literal[True],
+    workers: int | None = None,
+    tokenizer: Tokenizer | str | None = None,
+    **parameters: Unpack[Parameters],
+) -> Any: ...
+
+
+def deduplicate(
+    table: Any,
+    *,
+    text: str | Sequence[str] = "text",
+    keep: Keep = "first",
+    mark: bool = False,
+    workers: int | None = None,
+    tokenizer: Tokenizer | str | None = None,
+    **parameters: Unpack[Parameters],
+) -> Any:
+    """Return a table in memory without the rows that repeat others.
+
+    A temporary index is made of the rows (in ``TMPDIR``) and removed. What it promises is what an
+    :class:`Index` with these parameters does. Rows without a text are kept.
+
+    Parameters
+    ----------
+    table : pyarrow.Table, pandas.DataFrame, polars.DataFrame, datasets.Dataset or list
+        A list holds strings, or dicts.
+    text : str or sequence of str
+        The column of the texts. Texts of several columns are joined in that order, with a blank
+        line between.
+    keep : str
+        Which of similar rows to keep: ``first``, ``last``, ``longest``, ``shortest``, or
+        ``field:NAME`` (``field:-NAME``) for the largest (smallest) value of a column.
+    mark : bool
+        Return all rows, with four more columns: ``lshdb_keep`` (whether the row is kept),
+        ``lshdb_cluster`` (the number of the first row of its cluster, from 0), ``lshdb_kept_as``
+        (the number of the row that is kept instead) and ``lshdb_similarity``. A list of strings
+        becomes a list of dicts.
+    workers : int, optional
+        Threads that sign; one per core by default.
+    tokenizer : Tokenizer or str, optional
+        As for :meth:`Index.create`.
+    **parameters
+        Parameters of :meth:`Index.create` by name (``threshold=0.7, k=3``).
+
+    Returns
+    -------
+    the same kind of table
+        The rows in their order.
+
+    Raises
+    ------
+    ParameterError
+        The table is of another kind, has no such column or is marked already, or a parameter is
+        wrong.
+    InputError
+        A row holds something other than a text.
+
+    Examples
+    --------
+    >>> import lshdb, pandas                                     # doctest: +SKIP
+    >>> frame = pandas.read_parquet("news.parquet")              # doctest: +SKIP
+    >>> clean = lshdb.deduplicate(frame, text="body")            # doctest: +SKIP
+    """
+    import tempfile
+
+    from lshdb.clusters.table_rows import TableRows
+
+    rows = TableRows(table, text=text, keep=keep, is_marked=mark)
+    with (
+        tempfile.TemporaryDirectory(prefix="lshdb-", ignore_cleanup_errors=True) as folder,
+        Index.create(
+            os.path.join(folder, "table.lshdb"), tokenizer=tokenizer, **parameters
+        ) as index,
+    ):
+        if rows.are_there:
+            with contextlib.suppress(AllRejectedError):  # then all rows are kept
+                index.add(rows.documents(), workers=workers)
+        drops = index.dedup(keep=keep, only="drop") if len(index) else ()
+        clusters = index.clusters(update=False) if len(index) and mark else ()
+        return rows.result(drops, clusters)

@@ -1,0 +1,120 @@
+"""The rows of a table in memory as documents, and the table without those that are dropped.
+
+The key of a row is its number, from 0. A row whose text is null is no document and stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from lshdb.clusters.deduplication import Decision, field_name
+from lshdb.clusters.listing import Cluster
+from lshdb.documents import Document
+from lshdb.documents.formats.objects import joined
+from lshdb.documents.formats.passthrough import MARKS
+from lshdb.documents.in_memory import open_table
+from lshdb.errors import InputError, ParameterError
+
+__all__ = ["TableRows"]
+
+
+class TableRows:
+    """The rows of a table.
+
+    Parameters
+    ----------
+    table : object
+        As for :func:`lshdb.deduplicate`.
+    text : str or sequence of str
+    keep : str
+    is_marked : bool
+        Whether the result has all rows, with marks.
+
+    Raises
+    ------
+    ParameterError
+        The table is of another kind, or lacks a column.
+    """
+
+    def __init__(
+        self, table: Any, *, text: str | Sequence[str], keep: str, is_marked: bool
+    ) -> None:
+        self._table = open_table(table)
+        self._texts = [text] if isinstance(text, str) else list(text)
+        if not self._texts:
+            raise ParameterError("text names no column", hint="name one, as in text='content'")
+        self._field = field_name(keep)
+        self._is_marked = is_marked
+        if len(self._table) or not isinstance(table, list):  # an empty list has no names
+            self._table.require(*self._texts, *([] if self._field is None else [self._field]))
+        marked = [name for name in MARKS if is_marked and name in self._table.names]
+        if marked:
+            raise ParameterError(
+                f"the table has a column {marked[0]!r} already: it is marked",
+                hint="remove these columns first",
+            )
+
+    @property
+    def are_there(self) -> bool:
+        """Whether any row has a text."""
+        return next(self.documents(), None) is not None
+
+    def documents(self) -> Iterator[Document]:
+        """Yield a document for each row that has a text.
+
+        Raises
+        ------
+        InputError
+            A row holds something other than a text, or a list of tokens.
+        """
+        columns = [self._table.column(name) for name in self._texts]
+        fields = None if self._field is None else self._table.column(self._field)
+        for number, values in enumerate(zip(*columns, strict=True)):
+            field = None if fields is None else next(fields)
+            body = values[0] if len(values) == 1 else self._joined(values, number)
+            if body is None:
+                continue
+            if isinstance(body, int | float | bool | bytes):
+                raise self._no_text(body, number)
+            if isinstance(field, date):  # pandas has dates of its own
+                field = field.isoformat()
+            kept = None if self._field is None or field is None else {self._field: field}
+            yield Document(str(number), body, f"row {number}", kept)
+
+    def _joined(self, values: tuple[Any, ...], number: int) -> str | None:
+        for value in values:
+            if value is not None and not isinstance(value, str):
+                raise self._no_text(value, number)
+        return joined(values)
+
+    def _no_text(self, value: object, number: int) -> InputError:
+        return InputError(
+            f"row {number} holds {value!r:.80} in {' and '.join(map(repr, self._texts))}, of type "
+            f"{type(value).__name__}; expected a text",
+            hint="name the column of the texts, as in text='content'",
+        )
+
+    def result(self, drops: Iterable[Decision], clusters: Iterable[Cluster]) -> Any:
+        """Return the table without the rows that are dropped, or with marks on all."""
+        n_rows = len(self._table)
+        keep = np.ones(n_rows, dtype=bool)
+        kept_as: list[int | None] = [None] * (n_rows if self._is_marked else 0)
+        similarities: list[float | None] = [None] * len(kept_as)
+        for one in drops:
+            number = int(one.key)
+            keep[number] = False
+            if self._is_marked and one.kept_key is not None:
+                kept_as[number], similarities[number] = int(one.kept_key), one.similarity
+        if not self._is_marked:
+            return self._table.kept(keep)
+        labels: list[int | None] = [None] * n_rows
+        for cluster in clusters:
+            for key in cluster.keys:
+                labels[int(key)] = int(cluster.label)
+        columns = [keep.tolist(), labels, kept_as, similarities]
+        kinds = ("bool", "int", "int", "float")
+        return self._table.extended(dict(zip(MARKS, zip(kinds, columns, strict=True), strict=True)))

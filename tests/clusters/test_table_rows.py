@@ -1,0 +1,186 @@
+"""Tables in memory without the rows that repeat others."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import tempfile
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lshdb
+from lshdb import InputError, ParameterError
+
+ROWS: list[dict[str, Any]] = [
+    {"text": "w1 w2 w3 w4 w5", "n": 2, "day": date(2026, 1, 2)},
+    {"text": "w2 w3 w4 w5 w6", "n": 7, "day": date(2026, 1, 3)},
+    {"text": None, "n": 1, "day": None},
+    {"text": "w3 w4 w5 w6 w7", "n": None, "day": date(2025, 1, 1)},
+    {"text": "W1 w2 w3   w4 w5", "n": 9, "day": date(2024, 1, 1)},
+]
+"""The first stands for the second and the last."""
+HOW: dict[str, Any] = {"threshold": 0.6, "k": 1, "bands": 128, "rows": 1}
+MARKS = {
+    "lshdb_keep": [True, False, True, True, False],
+    "lshdb_cluster": [0, 0, None, 0, 0],
+    "lshdb_kept_as": [None, 0, None, None, 0],
+    "lshdb_similarity": [None, 4 / 6, None, None, 1.0],
+}
+
+
+def arrow(rows: list[dict[str, Any]]) -> pa.Table:
+    half = len(rows) // 2
+    schema = pa.schema({"text": pa.large_string(), "n": pa.int8(), "day": pa.date32()})
+    parts = (pa.Table.from_pylist(part, schema) for part in (rows[:half], rows[half:]))
+    return pa.concat_tables(parts).replace_schema_metadata({"of": "the table"})
+
+
+def pandas_frame(rows: list[dict[str, Any]]) -> Any:
+    pandas = importlib.import_module("pandas")
+    return pandas.DataFrame(rows, columns=[*ROWS[0]], index=[f"r{i}" for i in range(len(rows))])
+
+
+def polars_frame(rows: list[dict[str, Any]]) -> Any:
+    polars = pytest.importorskip("polars")
+    return polars.from_arrow(arrow(rows))
+
+
+def dataset(rows: list[dict[str, Any]]) -> Any:
+    return pytest.importorskip("datasets").Dataset(arrow(rows))
+
+
+def of_arrow(table: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = table.to_pylist()
+    return found
+
+
+def of_pandas(frame: Any) -> list[dict[str, Any]]:
+    pandas = importlib.import_module("pandas")
+    rows = frame.astype(object).where(pandas.notna(frame), None).to_dict("records")
+    return [*rows]
+
+
+KINDS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], list[dict[str, Any]]]]] = {
+    "arrow": (arrow, of_arrow),
+    "pandas": (pandas_frame, of_pandas),
+    "polars": (polars_frame, lambda frame: [*frame.to_dicts()]),
+    "datasets": (dataset, lambda one: [*one]),
+    "dicts": (lambda rows: rows, lambda rows: rows),
+}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Any:
+    return KINDS[request.param]
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of temporary files."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_the_same_kind_of_table_comes_back(kind: Any, temporary: Path) -> None:
+    make, rows_of = kind
+    table = make(ROWS)
+    clean = lshdb.deduplicate(table, **HOW)
+    assert type(clean) is type(table)
+    assert rows_of(clean) == [ROWS[0], ROWS[2], ROWS[3]]
+    assert not os.listdir(temporary)
+
+
+def test_marks_are_four_more_columns(kind: Any) -> None:
+    make, rows_of = kind
+    table = make(ROWS)
+    marked = lshdb.deduplicate(table, mark=True, **HOW)
+    assert type(marked) is type(table)
+    found = rows_of(marked)
+    assert {name: [row[name] for row in found] for name in MARKS} == MARKS
+    assert [{name: row[name] for name in ROWS[0]} for row in found] == ROWS
+    with pytest.raises(ParameterError, match="is marked"):
+        lshdb.deduplicate(marked, mark=True, **HOW)
+
+
+def test_a_column_decides_what_is_kept(kind: Any) -> None:
+    make, rows_of = kind
+    assert rows_of(lshdb.deduplicate(make(ROWS), keep="field:n", **HOW)) == ROWS[2:]
+    oldest = lshdb.deduplicate(make(ROWS), keep="field:-day", **HOW)
+    assert rows_of(oldest) == ROWS[2:]
+    last = lshdb.deduplicate(make(ROWS), keep="last", **HOW)
+    assert rows_of(last) == ROWS[2:]
+
+
+def test_tables_without_rows_or_texts(kind: Any) -> None:
+    make, rows_of = kind
+    assert rows_of(lshdb.deduplicate(make([]), **HOW)) == []
+    nothing = [{"text": None, "n": 1, "day": None}] * 2
+    assert rows_of(lshdb.deduplicate(make(nothing), **HOW)) == nothing
+    marked = rows_of(lshdb.deduplicate(make(nothing), mark=True, **HOW))
+    assert [row["lshdb_keep"] for row in marked] == [True, True]
+
+
+def test_what_a_table_keeps_of_its_own() -> None:
+    assert lshdb.deduplicate(arrow(ROWS), **HOW).schema == arrow(ROWS).schema
+    assert lshdb.deduplicate(arrow(ROWS), **HOW).schema.metadata == {b"of": b"the table"}
+    frame = lshdb.deduplicate(pandas_frame(ROWS), **HOW)
+    assert list(frame.index) == ["r0", "r2", "r3"]
+    assert frame.dtypes.equals(pandas_frame(ROWS).dtypes)
+    marked = lshdb.deduplicate(pandas_frame(ROWS), mark=True, **HOW)
+    assert list(marked.index) == [f"r{i}" for i in range(5)]
+    assert str(marked["lshdb_kept_as"].dtype) == "Int64"
+
+
+def test_texts_alone_and_several_columns() -> None:
+    texts = [row["text"] for row in ROWS if row["text"]]
+    assert lshdb.deduplicate(texts, **HOW) == [texts[0], texts[2]]
+    marked = lshdb.deduplicate(texts, mark=True, **HOW)
+    assert marked[1] == {
+        "text": texts[1], "lshdb_keep": False, "lshdb_cluster": 0, "lshdb_kept_as": 0,
+        "lshdb_similarity": 4 / 6,
+    }  # fmt: skip
+    rows = [
+        {"title": "a", "body": "b c d"},
+        {"title": "a", "body": "b c d"},
+        {"title": "x", "body": "b c d"},
+        {"title": None, "body": "a b c d"},
+        {"title": None, "body": None},
+    ]
+    clean = lshdb.deduplicate(rows, text=["title", "body"], k=1, threshold=0.9)
+    assert clean == [rows[0], rows[2], rows[4]]
+
+
+@pytest.mark.parametrize(
+    ("table", "how", "message"),
+    [
+        ("a text", {}, "of type str"),
+        (arrow(ROWS).column("text"), {}, "of type ChunkedArray"),
+        (arrow(ROWS).to_batches()[0], {}, "of type RecordBatch"),
+        (["a", 1], {}, "the list holds 1 at 1, of type int"),
+        (arrow(ROWS), {"text": "body"}, "no column 'body'; the columns are: 'text', 'n', 'day'"),
+        (arrow(ROWS), {"keep": "field:score"}, "no column 'score'"),
+        (arrow(ROWS), {"keep": "best"}, "keep is 'best'"),
+        (arrow(ROWS), {"text": []}, "text names no column"),
+        (arrow(ROWS), {"threshold": 2}, "threshold"),
+        (
+            arrow([]).append_column("text", pa.array([], pa.string())),
+            {},
+            "more than one column 'text'",
+        ),
+    ],
+)
+def test_other_tables_are_refused(table: Any, how: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        lshdb.deduplicate(table, **how)
+
+
+def test_a_row_without_a_text_in_its_place_is_named() -> None:
+    with pytest.raises(InputError, match=r"row 1 holds 7 in 'n', of type int; expected a text"):
+        lshdb.deduplicate([{"n": "a"}, {"n": 7}], text="n")
+    with pytest.raises(InputError, match=r"row 0 holds \['x'\] in 'n' and 'm'"):
+        lshdb.deduplicate([{"n": ["x"], "m": "a"}], text=["n", "m"])
