@@ -101,7 +101,7 @@ class Document:
     source : str
         Where it came from, for messages: ``file``, ``file:line`` or ``file: row n``.
     fields : mapping of str to JSON values, optional
-        Kept with the document and never compared: a date, an author, a URL.
+        Kept with the document, and not part of its similarity: a date, an author, a URL.
     """
 
     key: str
