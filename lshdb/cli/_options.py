@@ -350,7 +350,7 @@ def agreement_options(function: Function) -> Function:
     agree = click.option(
         "--agree",
         multiple=True,
-        callback=_separated,
+        callback=_fields_named,
         metavar="NAME,...",
         help="Leave out pairs of which one of these kept fields is there on both sides and "
         "differs. Case, punctuation and white space do not count, and pages 123-9 are 123-129.",
@@ -358,7 +358,7 @@ def agreement_options(function: Function) -> Function:
     differ = click.option(
         "--differ",
         multiple=True,
-        callback=_separated,
+        callback=_fields_named,
         metavar="NAME,...",
         help="Only pairs of which one of these kept fields is there on both sides and differs.",
     )
@@ -613,6 +613,16 @@ def _separated(
 ) -> tuple[str, ...]:
     names = (name.strip() for value in values for name in value.split(","))
     return tuple(dict.fromkeys(name for name in names if name))
+
+
+def _fields_named(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return names of fields; an option without one would let every pair count."""
+    names = _separated(ctx, param, values)
+    if values and not names:
+        raise click.BadParameter("it names no field; expected names of kept fields, as year,doi")
+    return names
 
 
 def document_limit_option(function: Function) -> Function:
