@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.documents import Body as Body
     from lshdb.documents import Document as Document
     from lshdb.documents import Rejected as Rejected
+    from lshdb.documents import WalkCounts as WalkCounts
     from lshdb.documents import read_documents as read_documents
     from lshdb.errors import AllRejectedError as AllRejectedError
     from lshdb.errors import ConflictError as ConflictError
@@ -89,7 +90,7 @@ _HOMES = {
     "clusters.filter": "FilterCounts Survivors",
     "clusters.listing": "Cluster Clusters Neighbor Neighbors StoredAnswer",
     "clusters.rewrite_files": "RewrittenFile RewrittenFiles",
-    "documents": "Body Document Rejected read_documents",
+    "documents": "Body Document Rejected WalkCounts read_documents",
     "errors": (
         "AllRejectedError ConflictError DamageError DatabaseError FormatError IndexChangedError "
         "IndexExistsError IndexNotFoundError InputError KernelWarning KeyNotFoundError LockedError "

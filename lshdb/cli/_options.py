@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lshdb.arguments import Verify
 
 __all__ = [
+    "FOLDERS",
     "LINKING",
     "READING",
     "Command",
@@ -38,6 +39,7 @@ __all__ = [
     "creation_options",
     "database_options",
     "document_limit_option",
+    "folder_options",
     "format_option",
     "given_parameters",
     "index_argument",
@@ -590,6 +592,55 @@ def without(
         return function
 
     return decorated
+
+
+FOLDERS = ("hidden", "gitignore", "include", "exclude", "relative", "strip_prefix")
+"""Arguments of ``read_documents`` that :func:`folder_options` adds."""
+
+
+@section("Input")
+def folder_options(function: Function) -> Function:
+    """Add the options for what is read from folders, and for keys that are paths."""
+    hidden = click.option(
+        "--hidden",
+        is_flag=True,
+        help="In folders: also read files and folders whose names begin with a dot.",
+    )
+    gitignore = click.option(
+        "--no-gitignore",
+        "gitignore",
+        flag_value=False,
+        is_flag=True,
+        default=True,
+        help="In folders: also read what .gitignore files name.",
+    )
+    include = click.option(
+        "--include",
+        multiple=True,
+        metavar="GLOB",
+        help="In folders and patterns: read only files that match, as in a .gitignore: '*.py', "
+        "'src/'. May be given several times.",
+    )
+    exclude = click.option(
+        "--exclude",
+        multiple=True,
+        metavar="GLOB",
+        help="In folders and patterns: leave out files and folders that match. May be given "
+        "several times.",
+    )
+    relative = click.option(
+        "--relative",
+        is_flag=True,
+        help="Make keys of paths relative to the folder given.  [default: as given]",
+    )
+    strip_prefix = click.option(
+        "--strip-prefix",
+        metavar="PREFIX",
+        help="Take these first components off keys of paths.",
+    )
+    for option in (strip_prefix, relative, exclude, include, gitignore, hidden):
+        function = option(function)
+    return function
 
 
 def keep_fields_option(function: Function) -> Function:

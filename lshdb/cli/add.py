@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from lshdb import AddResult, Document, InputError, Rejected, read_documents
+from lshdb import AddResult, InputError, read_documents
 from lshdb.arguments import OnConflict
 from lshdb.cli._cells import harmless
 from lshdb.cli._command import completed
@@ -32,10 +32,12 @@ from lshdb.cli._documents_in import (
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._long_work import AddProgress
 from lshdb.cli._options import (
+    FOLDERS,
     READING,
     Command,
     conflict_option,
     creation_options,
+    folder_options,
     format_option,
     given_parameters,
     index_argument,
@@ -60,6 +62,7 @@ _SOURCE_WIDTH = 200
     "paths", metavar="PATH...", nargs=-1, required=True, shell_complete=completed("file")
 )
 @input_options
+@folder_options
 @keep_fields_option
 @conflict_option
 @click.option(
@@ -106,6 +109,10 @@ def command(
     records, markup or binary data. With unit url, any other file and standard input are lists of
     URLs.
 
+    In a folder whose files are mostly plain texts, such as a source tree, every file is one text.
+    Left out of folders, and counted: hidden files, what .gitignore files name, binary files, links
+    to files of the same folder, and folders such as .git and node_modules.
+
     The options from --metric on are those of lshdb init. They set the parameters of a new index; an
     existing index must have been made with the same values. An index of vectors or bits takes its
     dimension from the input and chooses its bands for a sample of it.
@@ -119,12 +126,13 @@ def command(
     \b
     lshdb add news.lshdb news.jsonl.gz
     lshdb add notes.lshdb notes/ 'letters/**/*.txt'
+    lshdb add code.lshdb src/ --include '*.py' --exclude tests/
     lshdb add papers.lshdb papers.csv --row-keys --text-field title --text-field abstract
     zcat dump.jsonl.gz | lshdb add news.lshdb - --key-field url
     lshdb add hosts.lshdb urls.txt --unit url
     lshdb add words.lshdb vectors.npy --keys words.txt --metric cosine --threshold 0.7
     """
-    reading = {name: options.pop(name) for name in (*READING, "keep_fields")}
+    reading = {name: options.pop(name) for name in (*READING, *FOLDERS, "keep_fields")}
     given = given_parameters(options)
     with contextlib.ExitStack() as opened:
         index = open_if_there(index_path, **given)
@@ -143,6 +151,7 @@ def command(
             require_metric(paths, given, input_format)
         progress = AddProgress()
         reading |= {"on_progress": progress.bytes_read, "on_note": progress.line}
+        reading["leave_out"] = [index_path] if rejects is None else [index_path, rejects]
         if "-" in paths and is_terminal(sys.stdin):
             note("reading from the terminal; Ctrl-D ends the input")
         seen: dict[str, Any] = {}
@@ -157,7 +166,7 @@ def command(
         progress.write_rejected = opened.enter_context(rejects_file(rejects, paths))
         result = add_watched(
             index,
-            _without_own_files(items, index_path, paths),
+            items,
             progress,
             source=_shortened(harmless(" ".join(paths))),
             lock_timeout=lock_timeout,
@@ -201,20 +210,6 @@ def _refuse_own_files(index_path: str, paths: Sequence[str]) -> None:
             raise click.UsageError(
                 f"{path} is {where}, whose files are not documents", click.get_current_context()
             )
-
-
-def _without_own_files(
-    items: Iterable[Document | Rejected], index_path: str, paths: Sequence[str]
-) -> Iterator[Document | Rejected]:
-    """Leave out the index's own files if a folder or a pattern includes them."""
-    home = os.path.realpath(index_path)
-    roots = [os.path.realpath(os.path.join(path.partition("*")[0], ".")) for path in paths]
-    if not any(_is_inside(home, root) for root in roots):
-        yield from items
-        return
-    for item in items:
-        if not _is_inside(os.path.realpath(item.source), home):
-            yield item
 
 
 def _is_inside(path: str, folder: str) -> bool:

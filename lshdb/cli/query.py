@@ -17,6 +17,7 @@ from lshdb.cli._contents import Named, contents_options, with_contents
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._options import (
     Command,
+    folder_options,
     index_argument,
     input_options,
     listing_options,
@@ -89,6 +90,7 @@ def _top(_ctx: click.Context, _param: click.Parameter, value: str) -> int | None
 )
 @search_options
 @input_options
+@folder_options
 @contents_options
 @listing_options
 @click.pass_context

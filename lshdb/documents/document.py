@@ -291,6 +291,12 @@ class Fields:
         return self.text or ("text",)
 
     @property
+    def may_be_texts(self) -> bool:
+        """Whether nothing is said of records, so that every file may be one text."""
+        said = (self.key, self.vector, self.keys, self.text, self.keep, self.row_keys)
+        return not any((*said, self.delimiter)) and self.body in (None, "text")
+
+    @property
     def is_joined(self) -> bool:
         """Whether the text is put together from several fields."""
         return len(self.text) > 1

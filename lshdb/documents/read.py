@@ -20,14 +20,16 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lshdb.documents.document import BrokenSourceError, Document, Fields, Rejected, SeenFields
 from lshdb.documents.formats.registry import FORMATS
+from lshdb.documents.io.folders import WalkCounts, WalkOptions
 from lshdb.documents.io.sources import STDIN, Source, find_sources, require_decoders
 from lshdb.errors import InputError, ParameterError
 
@@ -48,6 +50,8 @@ MAX_DOCUMENT_BYTES = 64 * 2**20
 SAMPLE = 1000
 """Bodies to look at."""
 _GUESSES_SAID = 5
+_BINARY_HEAD = 8000
+"""Where git, too, looks for a NUL to tell binary files."""
 _HELD_BYTES = 64 * 2**20
 _NUMBER_BYTES = 32
 """Rough memory of one number in a list."""
@@ -68,6 +72,14 @@ def read_documents(
     delimiter: str | None = None,
     encoding: str | None = None,
     dim: int | None = None,
+    hidden: bool = False,
+    gitignore: bool = True,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    leave_out: Sequence[str | os.PathLike[str]] = (),
+    relative: bool = False,
+    strip_prefix: str | None = None,
+    counts: WalkCounts | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     on_note: Callable[[str], None] | None = None,
     stdin: BinaryIO | None = None,
@@ -79,17 +91,21 @@ def read_documents(
     ----------
     paths : sequence of str or path-like
         Each is ``-`` (standard input), a file, a directory, or a pattern with ``*``, ``?``, ``[``
-        or ``**`` if no file has that very name. Directories are walked in the order of names;
-        names that begin with a dot, links to directories, and pipes, sockets and devices are
-        left out.
+        or ``**`` if no file has that very name. Directories are walked in the order of names.
+        Names that begin with a dot, files that ``.gitignore`` files name, folders of tools (such
+        as ``.git`` and ``node_modules``), links to directories and to files that are found anyway,
+        pipes, sockets, devices, binary files and files of formats that are not read are left out
+        and counted.
     input_format : str
         ``auto``, or a name in ``lshdb.documents.formats.registry.FORMATS``. ``auto`` goes by the
         extension, without that of a compression (``.gz``, ``.zst``, ``.xz``, ``.bz2``): ``.jsonl``
         and ``.ndjson``, ``.json`` (an array of objects, or lines), ``.csv``, ``.tsv`` and ``.tab``,
         ``.npy``, ``.npz``, ``.parquet``, ``.arrow`` and ``.feather``; references in ``.ris``,
         ``.nbib``, ``.bib`` and EndNote's ``.xml``. Any other file is one text; its key is its
-        normalised path with slashes. A compressed, Parquet or Arrow file under another name is read
-        as what it is. Standard input is JSON
+        normalised path with slashes. So is every file in a directory whose files are mostly plain
+        texts by their names, unless a field, ``keys`` or ``row_keys`` is given. A compressed,
+        Parquet or Arrow file under another name is read as what it is, except in such a directory.
+        Standard input is JSON
         Lines. The rows of a ``.npy`` are vectors, as are the rows of an ``.npz``'s array
         ``vector_field``, or of its only two-dimensional array. Their keys are row numbers from 0,
         after the path and a colon if there are several such files, unless ``keys`` is given or
@@ -129,14 +145,35 @@ def read_documents(
     dim : int, optional
         Numbers, or bits, that each vector must have; a whole array of another width is one
         rejection.
+    hidden : bool
+        Also take names that begin with a dot from directories.
+    gitignore : bool
+        Leave out what ``.gitignore`` files name, in directories and between them and the top of
+        their repository.
+    include, exclude : sequence of str
+        Patterns as in a ``.gitignore`` file, relative to the directory: ``*.py``, ``docs/``. They
+        hold for files in directories and matches of patterns. With ``include``, only files that
+        one of them matches are taken.
+    leave_out : sequence of path-like
+        Files and directories that are never taken from a directory or pattern, such as your own
+        output.
+    relative : bool
+        Keys that are paths are relative to the directory given, to the part of a pattern before
+        the first component with ``*``, ``?`` or ``[``, or to the directory of a file. By default,
+        they begin as the path given.
+    strip_prefix : str, optional
+        Keys that are paths lose these first components where they have them.
+    counts : WalkCounts, optional
+        Filled in with what is left out.
     on_progress : callable, optional
         Called with the bytes read from files so far and the bytes of all files, both as on disk, at
         most about once per MiB and at the end of each file. The total is 0 if unknown; standard
         input adds nothing to it.
     on_note : callable, optional
         Called with whatever is worth knowing about the input as a whole, in one line: a field to
-        keep that no record has; a file that is not what its name says, and is read as what it is.
-        By default it is logged by the logger ``lshdb`` as a warning.
+        keep that no record has; a file that is not what its name says, and is read as what it is;
+        what a directory of texts and records is taken for; what was left out of directories. By
+        default it is logged by the logger ``lshdb`` as a warning.
     stdin : binary file, optional
         Read instead of the process's standard input; never closed.
     max_document_bytes : int
@@ -153,22 +190,29 @@ def read_documents(
     ------
     InputError
         Before the first document: a path does not exist or cannot be opened, a pattern matches no
-        file, standard input is named twice or is closed, or ``keys`` is given and the input is
-        not one file of rows. Nothing was read. Later: there are more or fewer keys than rows.
+        file, no path begins with ``strip_prefix``, standard input is named twice or is closed, or
+        ``keys`` is given and the input is not one file of rows. Nothing was read. Later: there are
+        more or fewer keys than rows.
     ParameterError
         A parameter cannot be used. Nothing was read.
     """
     check_document_limit(max_document_bytes)
     from lshdb.documents.io.encodings import find_encoding
 
-    fields = Fields(
+    named = Fields(
         key=key_field, vector=vector_field, body=body, keys=keys, dim=dim, row_keys=row_keys,
         text=_names("text_field", () if text_field is None else text_field),
         keep=_names("keep_fields", keep_fields), delimiter=delimiter,
         encoding=None if encoding is None else find_encoding(encoding),
     )  # fmt: skip
-    fields.check()
-    sources = find_sources(paths, input_format=input_format, fallback=fallback)
+    named.check()
+    counts = WalkCounts() if counts is None else counts
+    n_notes = len(counts.notes)
+    sources = find_sources(
+        paths, input_format=input_format, fallback=fallback, has_texts=named.may_be_texts,
+        options=WalkOptions(hidden, gitignore, include, exclude, leave_out), counts=counts,
+        relative=relative, strip_prefix=strip_prefix,
+    )  # fmt: skip
     if keys is not None and [each.format.has_rows for each in sources] != [True]:
         raise InputError(
             f"{os.fspath(keys)} holds the keys of one .npy, .npz, Parquet or Arrow file, but the "
@@ -182,7 +226,16 @@ def read_documents(
             raise InputError(
                 "standard input is closed", hint="name files instead of '-', or pipe something in"
             )
-    return _read_all(sources, fields, on_progress, on_note or _log, stdin, max_document_bytes)
+    note = on_note or _log
+    for one in counts.notes[n_notes:]:
+        note(one)
+
+    def read() -> Iterator[Document | Rejected]:
+        yield from _read_all(sources, named, counts, on_progress, note, stdin, max_document_bytes)
+        if counts.left_out:
+            note(f"left out: {counts}")
+
+    return read()
 
 
 def _log(text: str) -> None:
@@ -237,6 +290,7 @@ def check_document_limit(max_document_bytes: int) -> int:
 def _read_all(
     sources: list[Source],
     fields: Fields,
+    counts: WalkCounts,
     on_progress: Callable[[int, int], None] | None,
     note: Callable[[str], None],
     stdin: BinaryIO | None,
@@ -270,6 +324,8 @@ def _read_all(
                         yield from gathering[source.input_format].read(opened)
                     else:
                         yield from source.format.load_reader()(opened)
+            except _OtherFormatError as error:
+                counts.leave(error.reason, source.path)
             except BrokenSourceError as error:
                 yield _broken(source, error.reason, error.line)
             progress.end()
@@ -279,6 +335,10 @@ def _read_all(
     unseen = seen.report()
     if unseen is not None:
         note(unseen)
+
+
+class _OtherFormatError(BrokenSourceError):
+    """A file that was only found is no text: it is left out, for ``binary`` or ``other``."""
 
 
 class _Guesses:
@@ -361,8 +421,10 @@ class _Opening:
 
         Raises
         ------
+        _OtherFormatError
+            A file that should be a text, and was only found, is none.
         BrokenSourceError
-            They begin like an unsupported format.
+            Another begins like an unsupported format.
         """
         from lshdb.documents.io.encodings import encoding_of_mark, recoded
 
@@ -379,9 +441,23 @@ class _Opening:
             chunks = recoded(itertools.chain([first], chunks), encoding)
             first = next(chunks, b"")
         look = source.look(first)
+        if source.is_found and source.input_format == "text":
+            if look is not None:
+                raise _OtherFormatError("binary" if look.is_binary else "other")
+            if b"\0" in first[:_BINARY_HEAD] and encoding is None and not _is_utf8(first):
+                raise _OtherFormatError("binary")
         if look is not None:
             raise BrokenSourceError(look.reason)
         return (itertools.chain([first], chunks) if first else chunks), encoding
+
+
+def _is_utf8(start: bytes) -> bool:
+    """Return whether bytes are the beginning of a text in UTF-8."""
+    try:
+        getincrementaldecoder("utf-8")().decode(start)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _failing(error: Exception) -> Iterator[bytes]:
@@ -475,7 +551,17 @@ def _spread_bodies(
 
     if not paths or os.fspath(paths[0]) == STDIN or os.path.isdir(paths[0]):
         return []
-    source = find_sources(paths[:1], input_format=options.get("input_format", "auto"))[0]
+    walking = {
+        each.name: options[each.name] for each in fields(WalkOptions) if each.name in options
+    }
+    found = find_sources(
+        paths[:1],
+        input_format=options.get("input_format", "auto"),
+        options=WalkOptions(**walking),
+    )
+    if not found:
+        return []
+    source = found[0]
     if source.input_format != "npy" or source.compression or not source.is_regular:
         return []
     limit = options.get("max_document_bytes", MAX_DOCUMENT_BYTES)

@@ -181,6 +181,6 @@ def test_the_fallback_is_only_a_fallback(tmp_path: Path, read: Read, read_bytes:
     assert read(tmp_path / "a.jsonl.gz", fallback="urls")[0][0].key == "1"
     (tmp_path / "a.txt").write_text("http://a.com/x")
     assert read(tmp_path / "a.txt", input_format="text", fallback="urls")[0][0].key.endswith("txt")
-    for wrong in ("auto", "arrow"):
+    for wrong in ("auto", "arow"):
         with pytest.raises(ParameterError, match="fallback"):
             read_documents([], fallback=wrong)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from lshdb import InputError
-from lshdb.documents import Document, Rejected, peek_documents, read_documents
+from lshdb.documents import Document, Rejected, WalkCounts, peek_documents, read_documents
 from lshdb.documents.formats import registry
 from lshdb.documents.formats.registry import FORMATS, by_name, is_delimited, look_at
 
@@ -216,24 +216,25 @@ def test_a_name_says_it_where_the_beginning_does_not(tmp_path: Path, name: str) 
     assert by_name(name) is not None and by_name("a.txt") is None
 
 
-def test_what_is_found_in_a_folder_is_one_rejection_each(tmp_path: Path) -> None:
+def test_what_is_found_in_a_folder_is_left_out_and_counted(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a text")
     (tmp_path / "dataset_info.json").write_text(json.dumps({"splits": {}}))
     (tmp_path / "page.html").write_text("<p>text")
     (tmp_path / "refs.xml").write_text(RECORDS["an XML file"])
+    (tmp_path / "w.txt").write_bytes(BINARY["a PDF file"]())
     (tmp_path / "x.jsonl").write_bytes(BINARY["a PDF file"]())
     (tmp_path / "y.jsonl").write_text(RECORD)
     for given in (tmp_path, tmp_path / "*"):
-        found = list(read_documents([given]))
+        counts = WalkCounts()
+        found = list(read_documents([given], counts=counts))
         assert [one.key for one in found if isinstance(one, Document)] == [
             str(tmp_path / "a.txt"), "a",
         ]  # fmt: skip
         rejected = {Path(one.source).name: one.reason for one in found if isinstance(one, Rejected)}
-        assert rejected.keys() == {"dataset_info.json", "page.html", "refs.xml", "x.jsonl"}
-        assert "looks like a JSON object" in rejected["dataset_info.json"]
-        assert "looks like an HTML page" in rejected["page.html"]
-        assert "looks like an XML file" in rejected["refs.xml"]
+        assert rejected.keys() == {"dataset_info.json", "refs.xml", "x.jsonl"}
         assert "looks like a PDF file" in rejected["x.jsonl"]
+        assert counts.left_out == {"other": 1, "binary": 1}
+        assert counts.endings["other"] == {".html": 1}
 
 
 def test_standard_input_too() -> None:

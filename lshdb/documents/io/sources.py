@@ -7,21 +7,19 @@ Decided:
   that is one rejected source among many.
 - Sources keep the order of the paths. Files in a directory and matches of a pattern are sorted by
   name, component by component.
-- Walking a directory skips names that begin with a dot, symbolic links to directories (so there
-  are no loops), sockets, pipes, devices and indexes. A pipe that you name is read.
+- ``folders.py`` says what a walk through a directory takes and leaves out. A pipe that you name
+  is read.
 - The format follows from the name, the same way everywhere. A file with an unknown extension is
   one text, unless its name or its beginning shows records, markup or binary data
-  (``formats/registry.py``). A named file of that kind is a mistake in the command; a found one is a
-  rejected source.
+  (``formats/registry.py``). A named file of that kind is a mistake in the command; a found one is
+  left out and counted. In a directory of texts every file is one text.
+- A key that is a path is the path as it was given, so that a job that adds the same paths every
+  night replaces its own documents. ``relative`` and ``strip_prefix`` make keys that do not depend
+  on the place from which a tree is added; they never became the default, because keys that change
+  make another document of each file.
 
 Limits: the list of all files is held, a few hundred bytes each. A file that two paths lead to is
 read twice; within one pattern, once.
-
-Patterns (``*``, ``?``, ``[...]`` and ``**``) do not use ``glob.glob``, because its ``**`` follows
-symbolic links to directories: one link to a parent makes it list every file forty times, two make
-it run for ever. Here ``**`` stands for any number of directories that are not links. A link that a
-plain component matches is followed, as in a shell. Only a component that begins with a dot matches
-names that begin with one. A directory that cannot be listed matches nothing.
 
 :func:`open_single` is for a file that is not a stream of documents. Reading documents goes on with
 the next file after damage. Reading there raises an error instead if the file cannot be read to its
@@ -38,7 +36,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from fnmatch import fnmatch
+from typing import NamedTuple
 
 from lshdb.documents.document import BrokenSourceError, printable, system_reason
 from lshdb.documents.formats.registry import (
@@ -54,94 +52,28 @@ from lshdb.documents.formats.registry import (
     look_at,
 )
 from lshdb.documents.io.dataset_folders import without_descriptions
+from lshdb.documents.io.folders import (
+    Found,
+    Selection,
+    WalkCounts,
+    WalkOptions,
+    candidate,
+    holds_texts,
+    is_index,
+    listing,
+    walk,
+    without_copies,
+)
+from lshdb.documents.io.patterns import expand_pattern, fixed_part, is_pattern
 from lshdb.errors import InputError, ParameterError
 
 __all__ = [
     "STDIN",
     "Source",
-    "expand_pattern",
     "find_sources",
     "open_single",
     "require_decoders",
 ]
-
-_MAGIC = frozenset("*?[")
-
-
-def expand_pattern(pattern: str) -> list[str]:
-    """Return the paths of all files and directories that match.
-
-    Parameters
-    ----------
-    pattern : str
-        Components between slashes.
-
-    Returns
-    -------
-    list of str
-        Distinct, in no particular order. A pattern that ends in ``**`` gives the directories where
-        it starts, without the ones below them.
-    """
-    drive, rest = os.path.splitdrive(pattern)
-    root = drive + rest[: len(rest) - len(rest.lstrip(os.sep))]
-    components = [component for component in rest.split(os.sep) if component]
-    matches: set[str] = set()
-    seen: set[tuple[str, int]] = set()
-    stack = [(root, 0)]
-    while stack:
-        state = stack.pop()
-        if state in seen:
-            continue
-        seen.add(state)
-        base, depth = state
-        if depth == len(components):
-            matches.add(base or os.curdir)
-        elif components[depth] == "**":
-            stack.append((base, depth + 1))
-            if depth + 1 < len(components):
-                stack += [(path, depth) for path in _subdirectories(base)]
-        else:
-            is_last = depth + 1 == len(components)
-            stack += [(path, depth + 1) for path in _step(base, components[depth], is_last)]
-    return list(matches)
-
-
-def _step(base: str, component: str, is_last: bool) -> list[str]:
-    """Return the paths that one component matches below ``base``."""
-    if not _MAGIC.intersection(component):
-        path = os.path.join(base, component)
-        return [path] if os.path.lexists(path) else []
-    return [
-        os.path.join(base, entry.name)
-        for entry in _entries(base)
-        if fnmatch(entry.name, component)
-        and (component.startswith(".") or not entry.name.startswith("."))
-        and (is_last or _is_directory(entry, follow_symlinks=True))
-    ]
-
-
-def _subdirectories(base: str) -> list[str]:
-    return [
-        os.path.join(base, entry.name)
-        for entry in _entries(base)
-        if not entry.name.startswith(".") and _is_directory(entry, follow_symlinks=False)
-    ]
-
-
-def _entries(base: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(base or os.curdir) as entries:
-            return list(entries)
-    except OSError:
-        return []
-
-
-def _is_directory(entry: os.DirEntry[str], *, follow_symlinks: bool) -> bool:
-    try:
-        return entry.is_dir(follow_symlinks=follow_symlinks)
-    except OSError:
-        return False
-
 
 STDIN = "-"
 
@@ -172,6 +104,13 @@ class Source:
         Whether its extension says the format.
     misnamed : str
         What it is, if its first bytes say something other than its name: "gzip-compressed".
+    root : str
+        The directory that was given, or the one before the first component with ``*``, ``?`` or
+        ``[``; of a named file, its own directory.
+    given_key : str
+        The key of the document, if it is not the path.
+    of_texts : bool
+        Whether it was found in a directory of texts, so that its extension says nothing.
     """
 
     path: str
@@ -184,11 +123,19 @@ class Source:
     is_guessed: bool = False
     is_by_name: bool = False
     misnamed: str = ""
+    root: str = ""
+    given_key: str = ""
+    of_texts: bool = False
 
     @property
     def is_stdin(self) -> bool:
         """Whether it is standard input."""
         return self.path == STDIN
+
+    @property
+    def is_found(self) -> bool:
+        """Whether it was found in a directory or by a pattern."""
+        return not self.is_named and not self.is_stdin
 
     @property
     def name(self) -> str:
@@ -203,7 +150,9 @@ class Source:
     @property
     def key(self) -> str:
         """The key of the document, if the source is one text."""
-        return STDIN if self.is_stdin else os.path.normpath(self.path).replace(os.sep, "/")
+        if self.given_key or self.is_stdin:
+            return self.given_key or STDIN
+        return os.path.normpath(self.path).replace(os.sep, "/")
 
     def look(self, head: bytes) -> Look | None:
         """Return what the file looks like if it differs from its format, else None.
@@ -228,6 +177,11 @@ def find_sources(
     *,
     input_format: str = "auto",
     fallback: str | None = None,
+    has_texts: bool = False,
+    options: WalkOptions | None = None,
+    counts: WalkCounts | None = None,
+    relative: bool = False,
+    strip_prefix: str | None = None,
 ) -> list[Source]:
     """Resolve paths, directories and patterns.
 
@@ -240,6 +194,16 @@ def find_sources(
     fallback : str, optional
         The format that ``auto`` takes for an unknown extension; by default ``text`` for a file
         and ``jsonl`` for standard input.
+    has_texts : bool
+        Whether a directory may hold texts whose endings are those of other formats.
+    options : WalkOptions, optional
+        What is taken from directories.
+    counts : WalkCounts, optional
+        Filled in with what was left out.
+    relative : bool
+        Keys are paths relative to ``root``.
+    strip_prefix : str, optional
+        Keys are paths without these first components.
 
     Returns
     -------
@@ -250,11 +214,15 @@ def find_sources(
     ------
     InputError
         A path does not exist or cannot be opened, a pattern matches nothing, standard input is
-        named twice, a named file looks like an unsupported format, or there is a compressed,
-        Parquet or Arrow file and no module to read it.
+        named twice, a named file looks like an unsupported format, there is a compressed, Parquet
+        or Arrow file and no module to read it, or no path begins with ``strip_prefix``.
     ParameterError
-        ``paths`` is a single path, or ``input_format`` is unknown.
+        ``paths`` is a single path, ``input_format`` is unknown, or other options cannot be used.
     """
+    options = WalkOptions() if options is None else options
+    options.check()
+    counts = WalkCounts() if counts is None else counts
+    has_texts = has_texts and input_format == "auto" and fallback is None
     is_one = isinstance(paths, str | bytes | os.PathLike | Mapping)
     if is_one or not isinstance(paths, Iterable):
         raise ParameterError(
@@ -278,8 +246,10 @@ def find_sources(
                 "standard input is named twice, but it can be read only once",
                 hint="name '-' once; write './-' for a file of that name",
             )
-        found = without_descriptions(_find(path))
+        found = without_descriptions(_find(path, _Walk(options, counts, has_texts=has_texts)))
         sources += [_with_format(source, input_format, fallback) for source in found]
+    if relative or strip_prefix is not None:
+        sources = _renamed(sources, strip_prefix, relative=relative)
     sources = [_recognised(source) for source in sources]
     require_decoders(sources)
     for source in sources:
@@ -374,17 +344,25 @@ def _refuse_other_formats(source: Source) -> None:
         raise InputError(f"{source.name} looks like {look.what}", hint=look.hint)
 
 
-def _find(path: str) -> list[Source]:
+class _Walk(NamedTuple):
+    """What is taken from directories, where it is counted, and whether they may hold texts."""
+
+    options: WalkOptions
+    counts: WalkCounts
+    has_texts: bool
+
+
+def _find(path: str, how: _Walk) -> list[Source]:
     if path == STDIN:
         return [Source(STDIN, is_regular=False)]
     if "\0" in path:
         raise _unusable(path, ValueError("no file has a NUL in its name"))
-    if _MAGIC.intersection(path) and not os.path.lexists(path):
-        return _matches(path)
+    if is_pattern(path) and not os.path.lexists(path):
+        return _matches(path, how)
     try:
         status = os.stat(path)
         if stat.S_ISDIR(status.st_mode):
-            return list(_walk(path, _listing(path)))
+            return _folder(path, listing(path), how)
         return [_named_file(path, status)]
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise _unusable(path, error) from error
@@ -409,24 +387,14 @@ def _named_file(path: str, status: os.stat_result) -> Source:
             raise _os_error(errno.ENXIO)
         if not os.access(path, os.R_OK):  # opening a pipe only to try it would end its writer
             raise _os_error(errno.EACCES)
-        return _checked(Source(path, is_regular=False, is_named=True))
+        return _checked(Source(path, is_regular=False, is_named=True, root=os.path.dirname(path)))
     with open(path, "rb", buffering=0):
-        return _checked(Source(path, size=status.st_size, is_named=True))
+        source = Source(path, size=status.st_size, is_named=True, root=os.path.dirname(path))
+        return _checked(source)
 
 
 def _os_error(number: int) -> OSError:
     return OSError(number, os.strerror(number))
-
-
-def _found_file(path: str) -> Source | None:
-    """Return a file in a directory; None unless it is a regular file."""
-    try:
-        status = os.stat(path)
-    except OSError as error:
-        return Source(path, problem=f"cannot be read: {system_reason(error)}")
-    if not stat.S_ISREG(status.st_mode):
-        return None
-    return _checked(Source(path, size=status.st_size))
 
 
 def _checked(source: Source) -> Source:
@@ -447,6 +415,8 @@ def _with_format(source: Source, input_format: str, fallback: str | None) -> Sou
         if compression:
             extension = os.path.splitext(stem)[1]
         by_extension = BY_EXTENSION.get(extension.lower(), fallback or "text")
+    if source.of_texts:
+        by_extension = "text"
     chosen = by_extension if input_format == "auto" else input_format
     problem = source.problem
     if problem is None and FORMATS[chosen].from_end:
@@ -458,8 +428,8 @@ def _with_format(source: Source, input_format: str, fallback: str | None) -> Sou
         problem=problem,
         input_format=chosen,
         compression=compression,
-        is_guessed=chosen == "text" and input_format == "auto",
-        is_by_name=input_format == "auto" and not source.is_stdin,
+        is_guessed=chosen == "text" and input_format == "auto" and not source.of_texts,
+        is_by_name=input_format == "auto" and not source.is_stdin and not source.of_texts,
     )
 
 
@@ -518,58 +488,107 @@ def require_decoders(sources: Sequence[Source]) -> None:
             ) from error
 
 
-def _listing(path: str) -> list[os.DirEntry[str]]:
-    with os.scandir(path) as entries:
-        return sorted(entries, key=lambda entry: entry.name)
+def _folder(path: str, entries: list[os.DirEntry[str]], how: _Walk) -> list[Source]:
+    """Return the files below a directory.
+
+    Raises
+    ------
+    OSError
+        Its ``.gitignore`` cannot be read.
+    """
+    found = list(walk(path, entries, how.options, how.counts))
+    of_texts = how.has_texts and holds_texts(path, [one.path for one in found], how.counts)
+    return [_found_source(one, path, of_texts=of_texts) for one in found]
 
 
-def _is_index(listing: list[os.DirEntry[str]]) -> bool:
-    """Return whether a directory is an index of lshdb, judged by its files."""
-    return {"index.toml", "lock", "signatures.npy"} <= {entry.name for entry in listing}
+def _found_source(found: Found, root: str, *, of_texts: bool = False) -> Source:
+    source = Source(found.path, found.size, problem=found.problem, root=root, of_texts=of_texts)
+    return source if found.problem is not None else _checked(source)
 
 
-def _walk(root: str, listing: list[os.DirEntry[str]]) -> Iterator[Source]:
-    """Yield the files below a directory; one that cannot be listed is a source with a problem."""
-    stack = [(root, iter(listing))]  # no recursion: trees may be deeper than Python's limit
-    while stack:
-        parent, entries = stack[-1]
-        entry = next(entries, None)
-        if entry is None:
-            stack.pop()
-            continue
-        if entry.name.startswith("."):
-            continue
-        path = os.path.join(parent, entry.name)
-        try:
-            if entry.is_dir(follow_symlinks=False):
-                found = _listing(path)
-                if not _is_index(found):
-                    stack.append((path, iter(found)))
-                continue
-        except OSError as error:
-            yield Source(path, problem=f"cannot be listed: {system_reason(error)}")
-            continue
-        source = _found_file(path)
-        if source is not None:
-            yield source
+def _matches(pattern: str, how: _Walk) -> list[Source]:
+    """Return what a pattern matches; a directory among it is walked.
 
-
-def _matches(pattern: str) -> list[Source]:
+    Raises
+    ------
+    InputError
+        That is nothing.
+    """
+    root = fixed_part(pattern)
+    selection = Selection(how.options, how.counts)
     sources: dict[str, Source] = {}
-    for path in expand_pattern(pattern):
+    files = []
+    n_left_out = how.counts.left_out.total()
+    for path in sorted(expand_pattern(pattern), key=_by_component):
         try:
-            is_directory = stat.S_ISDIR(os.lstat(path).st_mode)
-            listing = _listing(path) if is_directory else []
-            if _is_index(listing):
+            is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
+            entries = listing(path) if is_folder else []
+            if not selection.takes_match(path, is_folder=is_folder):
                 continue
-            found = _walk(path, listing) if is_directory else iter([_found_file(path)])
+            if is_folder and is_index(entries):
+                how.counts.leave("indexes")
+            elif is_folder:
+                found = _folder(path, entries, how)
+                sources.update((one.path, replace(one, root=root)) for one in found)
+            elif (one := candidate(path)) is not None:
+                files.append(one)
         except OSError as error:
-            found = iter([Source(path, problem=f"cannot be read: {system_reason(error)}")])
-        sources.update((source.path, source) for source in found if source is not None)
-    if not sources:
+            problem = f"cannot be read: {system_reason(error)}"
+            sources[path] = Source(path, problem=problem, root=root)
+    for file in without_copies(files, how.counts):
+        sources[file.path] = _found_source(file, root)
+    if not sources and how.counts.left_out.total() == n_left_out:
         raise InputError(
             f"{printable(pattern)}: no file matches this pattern",
             hint="'*' stays within one directory, '**' goes into all below it; only a pattern that "
             "begins with a dot matches names that begin with one",
         )
-    return sorted(sources.values(), key=lambda source: source.path.split(os.sep))
+    return sorted(sources.values(), key=lambda source: _by_component(source.path))
+
+
+def _by_component(path: str) -> list[str]:
+    return path.split(os.sep)
+
+
+def _renamed(sources: list[Source], strip_prefix: str | None, *, relative: bool) -> list[Source]:
+    """Give sources the keys that the caller asked for.
+
+    Raises
+    ------
+    ParameterError
+        Both ways are asked for.
+    InputError
+        No path begins with the prefix.
+    """
+    if relative and strip_prefix is not None:
+        raise ParameterError(
+            "relative and strip_prefix both say what keys are relative to", hint="give one of them"
+        )
+    if relative:
+        return [
+            one if one.is_stdin else _relative_to(one, one.root or os.curdir) for one in sources
+        ]
+    prefix = os.path.normpath(strip_prefix or os.curdir)
+    renamed = [
+        _relative_to(one, prefix) if not one.is_stdin and _is_below(one.path, prefix) else one
+        for one in sources
+    ]
+    if sources and not any(one.given_key for one in renamed):
+        raise InputError(
+            f"no path begins with {printable(prefix)}, which keys are to be stripped of; the first "
+            f"is {sources[0].name}",
+            hint="give the beginning of the paths as they are in the command",
+        )
+    return renamed
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return os.path.normpath(path).startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _relative_to(source: Source, folder: str) -> Source:
+    path = os.path.normpath(source.path)
+    folder = os.path.normpath(folder)
+    if folder != os.curdir:
+        path = path[len(folder.rstrip(os.sep)) + 1 :]
+    return replace(source, given_key=path.replace(os.sep, "/"))
