@@ -211,7 +211,7 @@ def summary(result: AddResult) -> str:
     return (
         f"added {result.added:,}, replaced {result.replaced:,}, unchanged {result.unchanged:,}, "
         f"exact copies {result.copies:,}, rejected {result.rejected:,}; "
-        f"{rate:,.0f} documents/s; {_batches(result)}"
+        f"{counted(round(rate), 'document', 'documents')}/s; {_batches(result)}"
     )
 
 
@@ -267,6 +267,7 @@ def _kept(result: AddResult | None, what: str) -> str:
     if result is None or not result.batches:
         return "nothing was committed"
     return (
-        f"{result.documents:,} documents are committed and stay ({_batches(result)}); "
+        f"{counted(result.documents, 'document is', 'documents are')} committed and stay "
+        f"({_batches(result)}); "
         f"{what} again adds the rest"
     )

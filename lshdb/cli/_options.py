@@ -20,7 +20,7 @@ from lshdb import ReadOnlyError
 from lshdb.arguments import Digits
 from lshdb.cli._command import Command, completed, index_argument, section
 from lshdb.cli._output import FORMATS, note, write_header, write_to
-from lshdb.cli._words import UNIT_NAMES, loss_in_words
+from lshdb.cli._words import UNIT_NAMES, counted, loss_in_words
 from lshdb.documents import INPUT_FORMATS, MAX_DOCUMENT_BYTES
 from lshdb.params.metrics import DTYPES, METRICS
 from lshdb.params.options import CreateOptions
@@ -447,7 +447,8 @@ def update_edges(
         )
     if state.hot_buckets:
         note(
-            f"{state.hot_buckets:,} buckets of more than {state.max_bucket:,} documents were "
+            f"{counted(state.hot_buckets, 'bucket', 'buckets')} of more than "
+            f"{state.max_bucket:,} documents {'was' if state.hot_buckets == 1 else 'were'} "
             f"joined through leaders; {state.hot_pairs:,} of their pairs were not compared there; "
             f"{loss_in_words(index.loss(threshold=threshold))}"
         )

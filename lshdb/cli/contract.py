@@ -23,6 +23,7 @@ from lshdb.cli._options import (
     update_edges,
 )
 from lshdb.cli._output import Column, is_terminal, note, print_listing, tsv_file
+from lshdb.cli._words import counted
 
 __all__ = ["command"]
 
@@ -97,8 +98,9 @@ def command(
             put_mapping(links.mapping)
         n_links = print_listing(COLUMNS, links, output_format, empty="no links")
     note(
-        f"{links.n_read:,} links read, {links.rejected:,} lines rejected, {n_links:,} links left; "
-        + _folded(links.merged)
+        f"{counted(links.n_read, 'link', 'links')} read, "
+        f"{counted(links.rejected, 'line', 'lines')} rejected, "
+        f"{counted(n_links, 'link', 'links')} left; " + _folded(links.merged)
     )
     if links.rejected:
         ctx.exit(REJECTED)

@@ -9,6 +9,7 @@ from lshdb.cli._command import completed
 from lshdb.cli._long_work import TaskProgress
 from lshdb.cli._options import Command, database_options, index_argument
 from lshdb.cli._output import note
+from lshdb.cli._words import counted
 
 __all__ = ["command"]
 
@@ -35,4 +36,7 @@ def command(index_path: str, path: str, *, database: str | None, schema: str | N
         with Index.open(path) as copy:
             stats = copy.stats()
     size = stats.signature_bytes + stats.database_bytes
-    note(f"copied {stats.documents:,} documents, {size / 2**20:,.1f} MiB, to {path}")
+    note(
+        f"copied {counted(stats.documents, 'document', 'documents')}, "
+        f"{size / 2**20:,.1f} MiB, to {path}"
+    )

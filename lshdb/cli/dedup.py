@@ -34,7 +34,7 @@ from lshdb.cli._options import (
     workers_option,
 )
 from lshdb.cli._output import Column, note, print_bytes, print_listing
-from lshdb.cli._words import measured, note_unfinished
+from lshdb.cli._words import counted, measured, note_unfinished
 from lshdb.cli.cursors import advance_option, advancing
 from lshdb.documents import peek_documents
 from lshdb.params.metrics import METRICS
@@ -410,7 +410,7 @@ def _filter(lines: Survivors, max_document_bytes: int) -> None:
     """Write the lines of a file that are kept, and say how many they are."""
     print_bytes(lines)
     counts = lines.counts
-    note(f"{counts.kept:,} lines kept, {counts.dropped:,} dropped")
+    note(f"{counted(counts.kept, 'line', 'lines')} kept, {counts.dropped:,} dropped")
     if counts.unknown:
         note(f"{counts.unknown:,} of the kept lines have no document in the index")
     if counts.too_long:

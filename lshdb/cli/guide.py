@@ -1,17 +1,19 @@
 """``lshdb guide``: the pages of the documentation, for everybody who has installed lshdb.
 
 Hints name these pages, so they must be there without a checkout and without a network: the wheel
-holds them in ``lshdb/_docs``, and a checkout has them in ``docs/``. What the site makes from the
-code (commands, Python names, changes) is left out, as is ``docs/decisions``. On a terminal rich
+holds them in ``lshdb/_docs``, and a checkout has them in ``docs/``. The page ``python`` lists the
+public names with the first words about each. The help of commands and the list of changes are left
+out, as is ``docs/decisions``. On a terminal rich
 draws the page; elsewhere it is Markdown.
 """
 
 from __future__ import annotations
 
 import difflib
+import inspect
 import io
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
 
@@ -24,7 +26,8 @@ from lshdb.cli._output import Column, print_listing, show_page
 
 __all__ = ["command", "draw_markdown", "pages"]
 
-_GENERATED = frozenset({"index", "cli", "python", "changelog", "releasing"})
+_LEFT_OUT = frozenset({"index", "cli", "changelog", "releasing"})
+_NAMES = "<!-- public names -->"
 _ROOMS = (".", "guides", "concepts", "reference")
 _WIDEST = 100
 _COMMENT = re.compile(r"^<!-- .*? -->\n", re.MULTILINE)
@@ -54,7 +57,10 @@ def command(page: str | None) -> None:
         raise click.BadParameter(
             f"there is no page {page!r}{meant} (lshdb guide lists the pages)", param_hint="PAGE"
         )
-    text = _COMMENT.sub("", found[page].read_text(encoding="utf-8"))
+    text = found[page].read_text(encoding="utf-8")
+    if _NAMES in text:
+        text = text.replace(_NAMES, "\n".join(_public_names()))
+    text = _COMMENT.sub("", text)
     show_page(text, partial(draw_markdown, pages=found))
 
 
@@ -73,7 +79,31 @@ def pages() -> dict[str, Path]:
     found = [path for room in _ROOMS for path in sorted((folder / room).glob("*.md"))]
     order = {"tutorial": 0, "guides": 1, "concepts": 2}
     found.sort(key=lambda path: order.get(path.stem, order.get(path.parent.name, 3)))
-    return {path.stem: path for path in found if path.stem not in _GENERATED}
+    return {path.stem: path for path in found if path.stem not in _LEFT_OUT}
+
+
+def _public_names() -> Iterator[str]:
+    """Yield every public name with its first words, the methods of ``Index`` first."""
+    yield "## Index"
+    yield ""
+    for name, method in vars(lshdb.Index).items():
+        if not name.startswith("_") or name in ("__len__", "__contains__", "__iter__"):
+            yield f"- `Index.{name}`: {_first_words(getattr(method, '__func__', method))}"
+    yield ""
+    yield "## Other names"
+    yield ""
+    for name in lshdb.__all__:
+        value = getattr(lshdb, name)
+        if name not in ("Index", "__version__") and (callable(value) or isinstance(value, type)):
+            yield f"- `{name}`: {_first_words(value)}"
+    yield ""
+    yield "`help(lshdb.Index.pairs)` in Python, or in your editor, shows the rest of each."
+
+
+def _first_words(value: object) -> str:
+    """Return the first paragraph of a docstring, in one line and without its markup."""
+    words = " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())
+    return re.sub(r":\w+:`~?(?:lshdb\.)?([^`]*)`", r"`\1`", words).replace("``", "`")
 
 
 def _title(path: Path) -> str:

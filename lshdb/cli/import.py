@@ -9,6 +9,7 @@ from lshdb.cli._command import completed
 from lshdb.cli._long_work import TaskProgress
 from lshdb.cli._options import Command, database_options
 from lshdb.cli._output import note
+from lshdb.cli._words import counted
 
 __all__ = ["command"]
 
@@ -33,4 +34,4 @@ def command(folder: str, path: str, *, database: str | None, schema: str | None)
         )
     with index:
         documents = index.stats().documents
-    note(f"imported {documents:,} documents into {path}")
+    note(f"imported {counted(documents, 'document', 'documents')} into {path}")

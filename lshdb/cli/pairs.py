@@ -25,7 +25,7 @@ from lshdb.cli._options import (
     since_option,
 )
 from lshdb.cli._output import Column, note, print_listing
-from lshdb.cli._words import loss_in_words, measured, note_unfinished, note_unverified
+from lshdb.cli._words import counted, loss_in_words, measured, note_unfinished, note_unverified
 from lshdb.cli.cursors import advance_option, advancing
 from lshdb.disksort.sorted_rows import Ranked
 
@@ -197,13 +197,15 @@ def _note_left_out(found: PairSearch) -> None:
     left_out = found.left_out
     if left_out.buckets:
         note(
-            f"left out: {left_out.buckets:,} buckets of more than {left_out.max_bucket:,} "
-            f"documents, with {left_out.pairs:,} candidate pairs"
+            f"left out: {counted(left_out.buckets, 'bucket', 'buckets')} of more than "
+            f"{left_out.max_bucket:,} documents, "
+            f"with {counted(left_out.pairs, 'candidate pair', 'candidate pairs')}"
         )
     if left_out.copy_groups:
         note(
-            f"left out: {left_out.copy_groups:,} groups of more than {left_out.max_bucket:,} exact "
-            f"copies, with {left_out.copy_pairs:,} pairs"
+            f"left out: {counted(left_out.copy_groups, 'group', 'groups')} of more than "
+            f"{left_out.max_bucket:,} exact copies, "
+            f"with {counted(left_out.copy_pairs, 'pair', 'pairs')}"
         )
     if left_out.buckets or left_out.copy_groups:
         note(loss_in_words(found.loss))

@@ -171,7 +171,7 @@ def _twice(params: IndexParams) -> float:
     if params.metric == "cosine":
         return math.cos(_doubled(math.acos(near), math.pi))
     if not params.kind.is_distance:
-        return 1.0 - _doubled(1.0 - near, 1.0)
+        return round(1.0 - _doubled(1.0 - near, 1.0), 12)  # 0.6, not 0.6000000000000001
     # Projections have no end: points at any distance may fall into one piece.
     end = params.dim * (params.width or 1.0) if params.slot_bits == 1 else math.inf
     return _doubled(near, end)

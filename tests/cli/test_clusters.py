@@ -107,7 +107,7 @@ def test_what_a_cap_leaves_out_is_said(run: Run, path: Path) -> None:
     with Index.open(path) as index:
         index.add((f"copy{number}", "q r s t") for number in range(5))
     assert (
-        "1 groups of more than 4 exact copies, with 10 pairs"
+        "1 group of more than 4 exact copies, with 10 pairs"
         in run("pairs", path, "--max-bucket", 4).stderr
     )
     for wrong in (("--max-bucket", 1), ("--memory", 0.5)):

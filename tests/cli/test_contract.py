@@ -77,7 +77,7 @@ def test_bad_lines(run: Run, path: Path, tmp_path: Path) -> None:
     first, second, last = done.stderr.splitlines()
     assert first.startswith(f"{bad}:2: one cell, expected source, target")
     assert second.startswith(f"{bad}:3: the count is '0'")
-    assert last.startswith("2 links read, 2 lines rejected, 1 links left")
+    assert last.startswith("2 links read, 2 lines rejected, 1 link left")
 
 
 def test_repeat_needs_sets_of_tokens(run: Run, index_path: Path, links: Path) -> None:
