@@ -319,14 +319,27 @@ def test_a_file_without_an_entry(read: Read, tmp_path: Path) -> None:
 
 def test_definitions_of_bibtex_come_from_before(read: Read, tmp_path: Path) -> None:
     (tmp_path / "x.bib").write_text(
-        "@misc{a, title={A}, journal=late}\n@string{Late = {Late Journal}}\n"
+        "@misc{a, title={A}, journal=late}\n@string{Late = {Late Journal d'{\\'e}t{\\'e}}}\n"
         "@misc{b, title={B}, journal=late}\n@string{bad = {never closed}\n"
     )
     documents, rejected = read(tmp_path / "x.bib")
     assert [one.fields and one.fields.get("journal") for one in documents] == [
-        "late", "Late Journal",
+        "late", "Late Journal d'été",
     ]  # fmt: skip
     assert rejected == []
+
+
+def test_values_put_together_in_bibtex(read: Read, tmp_path: Path) -> None:
+    (tmp_path / "x.bib").write_text(
+        '@string{j = "Journal of"}\n@string{onc = {Oncology}}\n'
+        '@misc{a, title = {A {Nested} title}, journal = j # { } # onc #\n  " and more",'
+        " month = jan # {~5}}\n"
+        "@misc{b, title = {B} # { and} # { {C}}, year = 2000, month = 5 }\n"
+    )
+    (first, second), rejected = read(tmp_path / "x.bib")
+    assert rejected == []
+    assert first.fields is not None and first.fields["journal"] == "Journal of Oncology and more"
+    assert (first.body, second.body) == ("A Nested title", "B and C")
 
 
 def test_nothing_is_said_beside_the_rejections(

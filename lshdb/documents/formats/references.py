@@ -295,6 +295,9 @@ def _parse_pubmed(text: str) -> dict[str, Any]:
 
 _ENTRY = re.compile(rb"\s*@\s*([a-zA-Z]+)\s*[{(]")
 _STRING = re.compile(r"\s*@\s*string\s*[{(]\s*([^\s=]+)\s*=", re.IGNORECASE)
+_PART = re.compile(r'"[^"]*"|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}|[^\s#{}",=]+')
+_CONCATENATED = re.compile(rf"\s*(?:{_PART.pattern})(?:\s*#\s*(?:{_PART.pattern}))*\s*")
+"""A value that the library leaves as it is: parts with ``#`` between them, or one word."""
 _NO_ENTRIES = {b"comment", b"preamble"}
 
 
@@ -354,31 +357,25 @@ def _parse_bibtex(strings: dict[str, str], text: str) -> dict[str, Any]:
     from bibtexparser.entrypoint import parse_string
 
     names = set(re.findall(r"[^\s={}#\",()]+", text.lower())) if strings else set()
-    defined = "\n".join(text for name, text in strings.items() if name in names)
+    text = "\n".join([*(one for name, one in strings.items() if name in names), text])
     latex = _latex()
-    # Decoding takes 5 ms an entry, so only those with LaTeX in them go through it.
-    has_latex = any(sign in text for sign in ("\\", "$", "~"))
     try:
-        library = parse_string(f"{defined}\n{text}", append_middleware=[latex] if has_latex else [])
-        failed, entries = library.failed_blocks, library.entries
+        library = _sound(parse_string(text))
+        for field in library.entries[0].fields:
+            if field.enclosing == "no-enclosing":
+                field.value = _put_together(field.key, str(field.value), library.strings_dict)
+        # Decoding takes 5 ms an entry, so only those with LaTeX in them go through it.
+        if any(sign in text for sign in ("\\", "$", "~")):
+            library = _sound(latex.transform(library))
+    except NoDocumentError:
+        raise
     except Exception as error:  # the library raises whatever a record makes it stumble over
         raise NoDocumentError(f"the entry cannot be read as BibTeX: {_said(error)}") from error
-    if failed or not entries:
-        wrong: object = failed[0].error if failed else "it is not closed"
-        reason = _said(getattr(wrong, "abort_reason", wrong)).partition(" Note: ")[0]
-        raise NoDocumentError(f"the entry cannot be read as BibTeX: {reason}")
-    fields: dict[str, Any] = {}
-    for field in entries[0].fields:
-        value = str(field.value)
-        if field.enclosing == "no-enclosing" and re.search(r"[={}\n]", value):
-            raise NoDocumentError(
-                f"the field {field.key!r} of the entry cannot be told from the next one: a comma "
-                "or a brace is missing"
-            )
-        fields[field.key.lower()] = re.sub(r"[{}]", "", value)
+    entry = library.entries[0]
+    fields = {one.key.lower(): re.sub(r"[{}]", "", str(one.value)) for one in entry.fields}
     return {
         **fields,
-        "id": entries[0].key.strip(),
+        "id": entry.key.strip(),
         "authors": re.split(r"\s+and\s+", fields["author"]) if fields.get("author") else None,
         "year": _first(fields, "year", "date"),
         "journal": _first(fields, "journal", "journaltitle", "booktitle"),
@@ -387,6 +384,28 @@ def _parse_bibtex(strings: dict[str, str], text: str) -> dict[str, Any]:
         "doi": fields.get("doi") or _found_doi([str(fields.get("url") or "")]),
         "database": fields.get("database"),
     }
+
+
+def _sound(library: Any) -> Any:
+    """Return a library with one entry; raise NoDocumentError if it has none, or faults."""
+    failed = library.failed_blocks
+    if failed or not library.entries:
+        wrong = failed[0].error if failed else "it is not closed"
+        reason = _said(getattr(wrong, "abort_reason", wrong)).partition(" Note: ")[0]
+        raise NoDocumentError(f"the entry cannot be read as BibTeX: {reason}")
+    return library
+
+
+def _put_together(name: str, value: str, strings: dict[str, Any]) -> str:
+    """Return a value of parts with ``#`` between them, which the library leaves as it is."""
+    if not _CONCATENATED.fullmatch(value):
+        raise NoDocumentError(
+            f"the field {name!r} of the entry cannot be told from the next one: a comma or a brace "
+            "is missing"
+        )
+    words = {one.lower(): str(string.value) for one, string in strings.items()}
+    parts = (part[0] for part in _PART.finditer(value))
+    return "".join(words.get(part.lower(), part).strip('"') for part in parts)
 
 
 # EndNote
