@@ -20,7 +20,7 @@ from lshdb.arguments import (
     Unit,
     Verify,
 )
-from lshdb.documents import MAX_DOCUMENT_BYTES, Body, Document, Given, Rejected
+from lshdb.documents import MAX_DOCUMENT_BYTES, Body, Document, Given, Rejected, Table
 from lshdb.errors import AllRejectedError, LockedError, ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.params.options import CreateOptions, ExpectedParameters, Parameters
@@ -389,8 +389,12 @@ class Index:
 
     def add(
         self,
-        documents: Iterable[Given],
+        documents: Iterable[Given] | Table,
         *,
+        key: str | None = "id",
+        text: str | Sequence[str] | None = None,
+        vector: str | None = None,
+        keep: str | Sequence[str] = (),
         on_conflict: OnConflict = "replace",
         max_errors: int | None = None,
         source: str = "",
@@ -405,12 +409,24 @@ class Index:
 
         Parameters
         ----------
-        documents : iterable
+        documents : iterable or table
+            A table of pyarrow, pandas, polars or Hugging Face's datasets, or another with
+            ``__arrow_c_stream__``, of which each row is a document (extra ``lshdb[parquet]``). Or
             (key, text) pairs, (key, ready tokens) pairs, or the documents of
             :func:`lshdb.read_documents`. Read once, as a stream. Tokens in a list or tuple are
             ordered: k consecutive ones are a shingle. Tokens in a set are not: each is a shingle,
             whatever k is. For unit ``url`` a text holds one URL per line, and a list or set one
             per item.
+        key : str, optional
+            The column of a table that holds the keys: strings or whole numbers. In pandas also
+            the name of the index. None takes row numbers from 0; if there is a ``source``, behind
+            it and a colon.
+        text, vector : str, optional
+            The column of the texts or weights (``text`` by default), or of the vectors or bits
+            (``vector``). Texts of several columns are joined in that order, with a blank line
+            between.
+        keep : str or sequence of str
+            Columns whose values are kept with the document.
         on_conflict : {"replace", "skip", "error"}
             What to do if the key exists with another text. The same text is always left as it is;
             only ``last_seen_at`` changes. This also holds for the same set, and for the same list
@@ -449,7 +465,8 @@ class Index:
             Every input was rejected; the error holds the result with the reasons. The batch is
             recorded with its number of rejections, unless the index was just being created.
         ParameterError, InputError
-            ``documents`` is one string, document or dict, or an item is not a document.
+            ``documents`` is one string, document or dict, or an item is not a document. A table
+            lacks a column, holds values that cannot be documents, or pyarrow is not installed.
         TokenizerError, ParameterMismatchError
             The index's tokenizer failed, or is not installed in this version.
         DatabaseError
@@ -463,11 +480,17 @@ class Index:
         After any error, batches committed before stay, and nothing of the current batch is in the
         index. Cost and memory depend on what you add, not on the size of the index.
         """
+        from lshdb.documents.frames import given_rows
         from lshdb.ingest.add import add_documents
 
         return self._handle.ask(
             lambda store, family: add_documents(
-                store, documents, family=family, source=source, on_conflict=on_conflict,
+                store,
+                given_rows(
+                    documents, key=key, text=text, vector=vector, keep=keep, source=source,
+                    params=family.params,
+                ),
+                family=family, source=source, on_conflict=on_conflict,
                 max_errors=max_errors, night=night, lock_timeout=lock_timeout, workers=workers,
                 on_reject=on_reject, on_commit=on_commit, on_wait=on_wait,
             )

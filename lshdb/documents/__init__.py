@@ -12,6 +12,7 @@ from lshdb.documents.document import (
     validate_key,
 )
 from lshdb.documents.formats.registry import INPUT_FORMATS, PASSED_FORMATS
+from lshdb.documents.frames import Table
 from lshdb.documents.io.folders import WalkCounts
 from lshdb.documents.read import (
     MAX_DOCUMENT_BYTES,
@@ -31,6 +32,7 @@ __all__ = [
     "Given",
     "Peek",
     "Rejected",
+    "Table",
     "WalkCounts",
     "check_document_limit",
     "given_document",

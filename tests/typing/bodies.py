@@ -27,6 +27,21 @@ def texts(path: str) -> None:
         index.explain("a", "b")
 
 
+class Relation:
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+class Frame:
+    iloc: list[int]
+    columns: list[str]
+
+
+def tables(path: str, relation: Relation, frame: Frame) -> None:
+    with Index.create(path) as index:
+        index.add(relation, key="url", text=["title", "body"], keep=("date", "source"))
+        index.add(frame, key=None, text="body", keep="date", source="frame")
+
+
 def vectors(path: str) -> None:
     rng = np.random.default_rng(1)
     rows: NDArray[np.float32] = rng.normal(size=(10, 8)).astype(np.float32)

@@ -59,6 +59,8 @@ class ArrowRows:
         Stands before row numbers that are keys; None if rows have keys of their own.
     limit : int
         The longest body, in bytes.
+    first : int
+        The number of the first row.
 
     Attributes
     ----------
@@ -83,6 +85,7 @@ class ArrowRows:
         name: str,
         prefix: str | None,
         limit: int,
+        first: int = 1,
     ) -> None:
         self._arrow = arrow
         self._name, self._prefix, self._limit = name, prefix, limit
@@ -110,6 +113,7 @@ class ArrowRows:
             _check_body(arrow, each, schema.field(each).type, is_joined=self._is_joined)
         for each in self._kept:
             _check_kept(arrow, each, schema.field(each).type)
+        self._first = first
         self.row = 0
 
     def documents(
@@ -127,16 +131,16 @@ class ArrowRows:
             bodies = self._bodies_of(batch)
             kept = [(each, _kept(self._arrow, batch.column(each))) for each in self._kept]
             if self._prefix is not None:
-                first = self.row + 1
-                keys = _numbered(self._prefix, first)
+                keys = _numbered(self._prefix, self.row + self._first)
             elif beside is not None:
                 keys = beside
             else:
                 keys = _keys(batch.column(self._key))
             for number, body in enumerate(bodies):
+                source = f"{self._name}: row {self.row + self._first}"
                 self.row += 1
                 values = {each: values[number] for each, values in kept} if kept else None
-                yield self._item(next(keys, NO_KEY), body, f"{self._name}: row {self.row}", values)
+                yield self._item(next(keys, NO_KEY), body, source, values)
 
     def _bodies_of(self, batch: Any) -> list[Any]:
         columns = [_bodies(self._arrow, batch.column(each)) for each in self._bodies]

@@ -1,0 +1,230 @@
+"""Tables in memory: every kind gives the same documents, and wrong ones are named."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lshdb import Index, InputError, ParameterError
+from lshdb.documents.frames import is_table
+
+arrow = pytest.importorskip("pyarrow")
+pandas = pytest.importorskip("pandas")
+
+ROWS: list[dict[str, Any]] = [
+    {"id": f"k{n}", "text": f"some words and the number {n}", "day": datetime.date(2026, 1, n + 1)}
+    for n in range(20)
+]
+ROWS[3]["day"] = None
+TABLE = arrow.Table.from_pylist(ROWS)
+
+
+class Dataset:
+    """Has what is asked of a ``datasets.Dataset``; its class says that it comes from there."""
+
+    def __init__(self, table: Any) -> None:
+        self.table = table
+
+    @property
+    def column_names(self) -> list[str]:
+        return self.table.column_names
+
+    def select_columns(self, columns: list[str]) -> Dataset:
+        return Dataset(self.table.select(columns))
+
+    def with_format(self, kind: str) -> Dataset:
+        assert kind == "arrow"
+        return self
+
+    def iter(self, batch_size: int) -> Iterator[Any]:
+        assert batch_size > 1
+        for start in range(0, len(self.table), 7):
+            yield self.table.slice(start, 7)
+
+    @property
+    def features(self) -> Any:
+        return type("Features", (), {"arrow_schema": self.table.schema})
+
+
+Dataset.__module__ = "datasets.arrow_dataset"
+
+
+class Stream:
+    """Only hands over Arrow data, as a relation of DuckDB does."""
+
+    def __init__(self, table: Any) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def polars(table: Any) -> Any:
+    return pytest.importorskip("polars").from_arrow(table)
+
+
+def scanned(table: Any) -> Any:
+    return pytest.importorskip("pyarrow.dataset").dataset(table)
+
+
+KINDS: dict[str, Callable[[Any], Any]] = {
+    "table": lambda table: table,
+    "batch": lambda table: table.combine_chunks().to_batches()[0],
+    "reader": lambda table: arrow.RecordBatchReader.from_batches(table.schema, table.to_batches(7)),
+    "scanned": scanned,
+    "pandas": lambda table: table.to_pandas(),
+    "pandas index": lambda table: table.to_pandas().set_index("id"),
+    "polars": polars,
+    "datasets": Dataset,
+    "stream": Stream,
+}
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[Index]:
+    with Index.create(tmp_path / "a.lshdb") as made:
+        yield made
+        assert made.check() == []
+
+
+def documents(index: Index) -> dict[str, str]:
+    return {key: index.show(key).body for (key,) in index.sql("SELECT key FROM document").rows}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_row_is_a_document(kind: str, index: Index) -> None:
+    result = index.add(KINDS[kind](TABLE), key="id", text="text", keep=["day"])
+    assert (result.added, result.rejected) == (20, 0)
+    assert documents(index) == {row["id"]: row["text"] for row in ROWS}
+    kept = index.sql("SELECT key, value FROM document_field WHERE name = 'day'").rows
+    expected = {row["id"]: row["day"] and row["day"].isoformat() for row in ROWS}
+    assert {key: value and value[:10] for key, value in kept} == expected
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"pandas index"}))
+def test_rows_are_numbered_from_zero(kind: str, index: Index) -> None:
+    index.add(KINDS[kind](TABLE), key=None)
+    assert documents(index) == {str(n): row["text"] for n, row in enumerate(ROWS)}
+    index.add(KINDS[kind](TABLE), key=None, source="train")
+    assert index.show("train:19").body == ROWS[19]["text"]
+
+
+def test_several_texts_and_missing_values(index: Index) -> None:
+    frame = pandas.DataFrame(
+        {"title": ["one", None, float("nan")], "body": ["b", "c", None], "n": [1, 2, 3]}
+    )
+    result = index.add(frame, key="n", text=["title", "body"])
+    assert documents(index) == {"1": "one\n\nb", "2": "c"}
+    assert [(one.source, one.reason) for one in result.rejections] == [
+        ("table: row 2", "the bodies are all null")
+    ]
+
+
+def test_vectors(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    frame = pandas.DataFrame({"id": range(9), "v": list(rng.normal(size=(9, 8)))})
+    with Index.create(tmp_path / "v.lshdb", metric="cosine", dim=8, threshold=0.8) as index:
+        assert index.add(frame, vector="v").added == 9
+        assert index.query(frame["v"][4], top=1)[0].key == "4"
+
+
+def test_many_rows_of_many_batches(index: Index) -> None:
+    n = 20_000
+    frame = pandas.DataFrame({"id": range(n), "text": [f"text {i}" for i in range(n)], 7: 0})
+    assert index.add(frame).added == n
+    assert index.show("19999").body == "text 19999"
+    assert index.add(polars(arrow.Table.from_pandas(frame[["id", "text"]]))).unchanged == n
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_table(kind: str, index: Index) -> None:
+    if kind == "batch":
+        empty = arrow.RecordBatch.from_pylist([], schema=TABLE.schema)
+    else:
+        empty = KINDS[kind](TABLE.slice(0, 0))
+    if kind.startswith("pandas"):
+        empty["text"] = empty["text"].astype(str)
+    assert index.add(empty).documents == 0
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"pandas index"}))
+def test_columns_that_are_not_there(kind: str, index: Index) -> None:
+    with pytest.raises(ParameterError) as caught:
+        index.add(KINDS[kind](TABLE), key="url", text="body", keep=["date"])
+    assert caught.value.message == (
+        "the table has no column 'url' and no 'body' and no 'date'; the columns are: 'id', 'text', "
+        "'day'"
+    )
+    assert "key=None numbers the rows" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: pandas.Series(["a"]), ParameterError, "a pandas Series is no table"),
+        (lambda: pandas.DataFrame({"id": [1], "text": [2]}), ParameterError,
+         "a column 'text' of int64, expected strings"),
+        (lambda: pandas.DataFrame([[1, "a", "b"]], columns=["id", "text", "text"]), ParameterError,
+         "more than one column 'text'"),
+        (lambda: pandas.DataFrame({"id": [1, "a"], "text": ["a", "b"]}), InputError,
+         "cannot be converted to Arrow"),
+        (lambda: polars(TABLE).lazy(), ParameterError, "a LazyFrame has no rows yet"),
+        (lambda: polars(TABLE)["text"], ParameterError, "a polars Series is no table"),
+        (lambda: arrow.array(["a"]), ParameterError, "StringArray is no table"),
+    ],
+)  # fmt: skip
+def test_what_is_no_table(
+    make: Callable[[], Any], error: type[Exception], words: str, index: Index
+) -> None:
+    with pytest.raises(error, match=words):
+        index.add(make())
+
+
+def test_the_splits_of_a_dataset_are_added_one_by_one(index: Index) -> None:
+    splits = type("DatasetDict", (dict,), {"__module__": "datasets.dataset_dict"})
+    with pytest.raises(ParameterError, match="holds several splits: 'train', 'test'") as caught:
+        index.add(splits(train=1, test=2))
+    assert "source='train'" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "names", [{"key": "x"}, {"key": None}, {"text": "t"}, {"vector": "v"}, {"keep": ["a"]}]
+)
+def test_columns_of_what_is_no_table(names: dict[str, Any], index: Index) -> None:
+    with pytest.raises(ParameterError, match="names a column of a table, but the documents are of"):
+        index.add([("a", "text")], **names)
+    assert not is_table([("a", "text")]) and not is_table("text") and not is_table(np.ones(3))
+
+
+@pytest.mark.parametrize("names", [{"key": 7}, {"text": 7}, {"vector": ["v"]}, {"keep": 7}])
+def test_names_that_are_none(names: dict[str, Any], index: Index) -> None:
+    with pytest.raises(ParameterError, match="expected a name of a column"):
+        index.add(TABLE, **names)
+
+
+def test_without_pyarrow_the_error_names_the_extra(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = TABLE.to_pandas()
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError, match="reading tables needs pyarrow") as caught:
+        index.add(frame)
+    assert "lshdb[parquet]" in (caught.value.hint or "")
+
+
+def test_kept_values_are_json(index: Index) -> None:
+    frame = pandas.DataFrame(
+        {
+            "id": ["a"], "text": ["x"], "at": pandas.to_datetime(["2026-11-22T01:02:03"]),
+            "kind": pandas.Categorical(["news"]), "n": pandas.array([None], "Int64"),
+        }
+    )  # fmt: skip
+    index.add(frame, keep=("at", "kind", "n"))
+    rows = index.sql("SELECT name, value FROM document_field").rows
+    assert dict(map(tuple, rows)) == {"at": "2026-11-22T01:02:03", "kind": "news", "n": None}
