@@ -38,11 +38,13 @@ from lshdb.clusters.listing import StoredAnswer, cluster_labels
 from lshdb.documents import check_document_limit
 from lshdb.documents.document import Fields, printable
 from lshdb.documents.formats.passthrough import (
+    MARKS,
     Mark,
     RecordFile,
     open_records,
 )
 from lshdb.documents.formats.registry import BY_COMPRESSION, BY_EXTENSION, PASSED_FORMATS
+from lshdb.documents.io.dataset_folders import described_anew, descriptions_of
 from lshdb.documents.io.encodings import find_encoding
 from lshdb.documents.io.sources import STDIN, Source, find_sources
 from lshdb.documents.io.whole_files import check_target, whole_file
@@ -61,6 +63,7 @@ from lshdb.storage.transactions.snapshot import Snapshot
 __all__ = ["Rewriting", "RewrittenFile", "RewrittenFiles", "find_files", "lacks_field"]
 
 _STAYS, _GOES = Mark(True), Mark(False)
+_MARK_TYPES = ("bool", "string", "string", "float64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +181,7 @@ class Rewriting(StoredAnswer[RewrittenFile]):
             encoding=None if encoding is None else find_encoding(encoding),
         )
         self._fields.check()
-        self._plan, self.left_out = plan_outputs(
+        self._plan, self._descriptions, self.left_out = plan_outputs(
             paths, os.fspath(output), input_format, overwrite=overwrite
         )
         refuse_useless([source for source, _ in self._plan], delimiter=delimiter, encoding=encoding)
@@ -216,6 +219,11 @@ class Rewriting(StoredAnswer[RewrittenFile]):
             if self._on_file is not None:
                 self._on_file(written)
             yield written
+        for path, target in self._descriptions:
+            fields = dict(zip(MARKS, _MARK_TYPES, strict=True)) if self._is_marked else {}
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with whole_file(target, overwrite=self._overwrite) as out:
+                out.write(described_anew(path, fields))
 
     def _write(self, judge: _Judge, source: Source, target: str, file: RecordFile) -> RewrittenFile:
         os.makedirs(os.path.dirname(target) or os.curdir, exist_ok=True)
@@ -445,8 +453,17 @@ def lacks_field(
 
 def plan_outputs(
     paths: Sequence[str | os.PathLike[str]], output: str, input_format: str, *, overwrite: bool
-) -> tuple[list[tuple[Source, str]], int]:
-    """Return the files to read, where each is written, and how many are left out.
+) -> tuple[list[tuple[Source, str]], list[tuple[str, str]], int]:
+    """Return the files to read, and where each is written.
+
+    Returns
+    -------
+    list of (Source, str)
+        Files of records, and their outputs.
+    list of (str, str)
+        What describes them, and its outputs.
+    int
+        How many files are left out.
 
     Raises
     ------
@@ -461,16 +478,23 @@ def plan_outputs(
     root = os.path.commonpath([base for _, base in found])
     if _is_folder(output, [source for source, _ in found]):
         _refuse_within(output, paths)
-        plan = [
-            (source, os.path.join(output, os.path.relpath(os.path.abspath(source.path), root)))
-            for source, _ in found
+        described = [
+            path
+            for path in descriptions_of(source.path for source, _ in found)
+            if os.path.commonpath([path, root]) == root
         ]
+        plan = [(source, _below(output, source.path, root)) for source, _ in found]
+        descriptions = [(path, _below(output, path, root)) for path in described]
     else:
-        plan = [(found[0][0], output)]
+        plan, descriptions = [(found[0][0], output)], []
     _refuse_inputs(plan)
-    for _, target in plan:
+    for _, target in [*plan, *descriptions]:
         check_target(target, overwrite=overwrite)
-    return plan, left_out
+    return plan, descriptions, left_out
+
+
+def _below(output: str, path: str, root: str) -> str:
+    return os.path.join(output, os.path.relpath(os.path.abspath(path), root))
 
 
 def _is_folder(output: str, sources: list[Source]) -> bool:

@@ -11,7 +11,7 @@ from lshdb.documents.document import (
     validate_body,
     validate_key,
 )
-from lshdb.documents.formats.registry import INPUT_FORMATS, PASSED_FORMATS
+from lshdb.documents.formats.registry import INPUT_FORMATS
 from lshdb.documents.frames import Table
 from lshdb.documents.io.folders import WalkCounts
 from lshdb.documents.read import (
@@ -26,7 +26,6 @@ __all__ = [
     "INPUT_FORMATS",
     "MAX_DOCUMENT_BYTES",
     "MAX_KEY_BYTES",
-    "PASSED_FORMATS",
     "Body",
     "Document",
     "Given",

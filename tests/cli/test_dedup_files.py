@@ -270,3 +270,54 @@ def test_memory_does_not_grow_with_the_file(process: Process, tmp_path: Path) ->
         assert pq.read_metadata(f"{path}.out/{path.name}").num_row_groups == n_groups, done.stderr
         most.append(int(done.stderr.split()[-1]))
     assert most[1] - most[0] < 50_000, most
+
+
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+@pytest.mark.parametrize("form", ["new_file", "new_stream"])
+def test_arrow_keeps_form_and_compression(
+    run: Run, tmp_path: Path, form: str, compression: str | None
+) -> None:
+    rows = corpus(100)
+    table = pa.Table.from_pylist(rows).replace_schema_metadata({"of": "the table"})
+    path, out = tmp_path / "all.arrow", tmp_path / "out"
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with getattr(pa.ipc, form)(path, table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=30)
+    done = run("dedup", path, "--output", out)
+    assert "100 records read, 90 kept, 10 dropped" in done.stderr
+    data = (out / "all.arrow").read_bytes()
+    opened = (pa.ipc.open_file if form == "new_file" else pa.ipc.open_stream)(data)
+    found = opened.read_all()
+    assert found.to_pylist() == [row for i, row in enumerate(rows) if i % 10 != 9]
+    assert found.schema.equals(table.schema, check_metadata=True)
+    assert [len(batch) for batch in found.to_batches()] == [27, 27, 27, 9]
+    magic = {"lz4": b"\x04\x22\x4d\x18", "zstd": b"\x28\xb5\x2f\xfd"}
+    assert {name for name, one in magic.items() if one in data} == ({compression} - {None})
+    run("dedup", path, "--output", tmp_path / "marked.arrow", "--mark")
+    marked = (tmp_path / "marked.arrow").read_bytes()
+    opened = (pa.ipc.open_file if form == "new_file" else pa.ipc.open_stream)(marked)
+    kept = opened.read_all().column("lshdb_keep").to_pylist()
+    assert kept == [i % 10 != 9 for i in range(100)]
+
+
+def test_a_saved_dataset_is_one_again(run: Run, tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    rows = corpus(100)
+    splits = {"train": datasets.Dataset.from_list(rows), "test": datasets.Dataset.from_list(rows)}
+    datasets.DatasetDict(splits).save_to_disk(tmp_path / "hf", num_shards={"train": 3, "test": 1})
+    done = run("dedup", tmp_path / "hf", "--output", tmp_path / "clean")
+    assert "200 records read, 90 kept, 110 dropped; 4 files written" in done.stderr
+    before = datasets.load_from_disk(tmp_path / "hf")
+    clean = datasets.load_from_disk(tmp_path / "clean")
+    # The folder of the test split comes first by name.
+    assert [*clean["test"]] == [row for i, row in enumerate(rows) if i % 10 != 9]
+    assert len(clean["train"]) == 0 and clean["train"].features == before["train"].features
+    assert clean["test"]._fingerprint != before["test"]._fingerprint
+    run("dedup", tmp_path / "hf" / "train", "--output", tmp_path / "marked", "--mark")
+    marked = datasets.load_from_disk(tmp_path / "marked")
+    assert marked["lshdb_keep"][:] == [i % 10 != 9 for i in range(100)]
+    assert str(marked.features["lshdb_kept_as"]) == "Value('string')"
+    # Some files of a dataset alone are files like others.
+    one = tmp_path / "hf/train/data-00000-of-00003.arrow"
+    run("dedup", one, "--output", tmp_path / "one")
+    assert os.listdir(tmp_path / "one") == [one.name]

@@ -21,7 +21,7 @@ from lshdb.documents.formats.objects import row_prefix
 from lshdb.documents.formats.rows import side_keys
 from lshdb.documents.io.streams import OpenFile, load_arrow
 
-__all__ = ["read_arrow"]
+__all__ = ["is_ipc_file", "open_ipc", "read_arrow", "read_batches"]
 
 _FILE = b"ARROW1"
 
@@ -47,7 +47,7 @@ def read_arrow(file: OpenFile) -> Iterator[Document | Rejected]:
     rows = None
     content = file.in_any_order()
     try:
-        schema = _opened(ipc, content, None).schema
+        schema = open_ipc(ipc, content, None).schema
         rows = ArrowRows(
             arrow, schema, fields, file.seen, name=file.name, prefix=row_prefix(file),
             limit=file.limit,
@@ -55,9 +55,9 @@ def read_arrow(file: OpenFile) -> Iterator[Document | Rejected]:
         wanted = sorted(map(schema.get_field_index, rows.columns))
         beside = None
         if fields.keys is not None:
-            n_rows = sum(batch.num_rows for batch in _batches(_opened(ipc, content, wanted)))
+            n_rows = sum(batch.num_rows for batch in read_batches(open_ipc(ipc, content, wanted)))
             beside = side_keys(fields.keys, n_rows)
-        batches = small_batches(_batches(_opened(ipc, content, wanted)))
+        batches = small_batches(read_batches(open_ipc(ipc, content, wanted)))
         yield from rows.documents(batches, beside)
     except (arrow.ArrowException, OSError, ValueError, OverflowError) as error:
         reason = printable(str(error).partition("\n")[0])[:200]
@@ -65,16 +65,22 @@ def read_arrow(file: OpenFile) -> Iterator[Document | Rejected]:
         raise BrokenSourceError(f"cannot be read as Arrow: {reason}{where}") from error
 
 
-def _opened(ipc: Any, content: BinaryIO, columns: list[int] | None) -> Any:
-    """Return a reader of some columns, from the beginning."""
+def is_ipc_file(content: BinaryIO) -> bool:
+    """Return whether it is a file and not a stream; afterwards it is at its beginning."""
     content.seek(0)
     is_file = content.read(len(_FILE)) == _FILE
     content.seek(0)
+    return is_file
+
+
+def open_ipc(ipc: Any, content: BinaryIO, columns: list[int] | None) -> Any:
+    """Return a reader of some columns, from the beginning."""
+    is_file = is_ipc_file(content)
     options = ipc.IpcReadOptions(included_fields=columns, use_threads=False)
     return (ipc.open_file if is_file else ipc.open_stream)(content, options=options)
 
 
-def _batches(reader: Any) -> Iterator[Any]:
+def read_batches(reader: Any) -> Iterator[Any]:
     """Yield the record batches of a file or a stream, each validated."""
     n_batches = getattr(reader, "num_record_batches", None)
     found = reader if n_batches is None else map(reader.get_batch, range(n_batches))

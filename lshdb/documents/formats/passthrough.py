@@ -6,9 +6,7 @@ stay, or marks all of them. What stays is written as it was:
 - JSON Lines and CSV byte for byte, the header and blank lines too, so nothing is quoted or escaped
   anew. Other encodings than UTF-8 are decoded and encoded again. What is no document stays as
   well. A line or record over the limit comes in pieces and is never held.
-- Parquet with its schema, metadata and, for each column, its compression and encoding. Row groups
-  are filled up to the size that the file has, so at most one row group is in memory. Bloom filters
-  are not written again.
+- Parquet and Arrow in ``passed_columns.py``.
 
 Marks are four fields or columns behind the others, named in ``MARKS``. A file that has one of them
 already is refused.
@@ -22,22 +20,31 @@ import itertools
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from typing import IO, Any, NamedTuple
 
 import orjson
 
-from lshdb.documents.document import BrokenSourceError, Fields, printable, shown_names
+from lshdb.documents.document import BrokenSourceError, Fields, shown_names
 from lshdb.documents.formats.delimited import RecordLines, parse_records
 from lshdb.documents.formats.jsonl import key_of, parse_object, split_raw_lines
-from lshdb.documents.formats.parquet import BUFFER_BYTES, batch_rows
 from lshdb.documents.io.encodings import Encoder, encoding_of_mark, exact_encoding, recoded
 from lshdb.documents.io.misnamed import read_head, recognised
 from lshdb.documents.io.sources import Source
-from lshdb.documents.io.streams import Progress, TooLong, chunks_of, load_arrow, open_source
+from lshdb.documents.io.streams import Progress, TooLong, chunks_of, open_source
 from lshdb.errors import InputError
 
-__all__ = ["MARKS", "Block", "Mark", "RecordFile", "open_records"]
+__all__ = [
+    "MARKS",
+    "Block",
+    "Delimited",
+    "JsonLines",
+    "Mark",
+    "RecordFile",
+    "Writer",
+    "open_records",
+    "refuse_marked",
+]
 
 MARKS = ("lshdb_keep", "lshdb_cluster", "lshdb_kept_as", "lshdb_similarity")
 _RECORDS = 1000
@@ -139,11 +146,12 @@ def open_records(source: Source, fields: Fields, limit: int) -> Iterator[RecordF
         with open_source(source) as file:
             source = recognised(source, read_head(file, is_regular=True))
             with closing(chunks_of(source, file, Progress(None, 0))) as chunks:
-                if source.input_format == "parquet":
-                    with _open_parquet(source, file, fields) as opened:
-                        yield opened
+                opened = source.format.load_passer()
+                if source.format.has_rows:
+                    with opened(source, file, fields) as records:
+                        yield records
                 else:
-                    yield _TEXTS[source.input_format](source, chunks, fields, limit)
+                    yield opened(source, chunks, fields, limit)
     except BrokenSourceError as error:
         where = "" if error.line is None else f", at about line {error.line}"
         raise InputError(
@@ -283,6 +291,7 @@ class JsonLines(_TextFile):
                 yield _Record(line.data, fields, number, begins=not line.continues)
 
     def marked(self, record: _Record, mark: Mark) -> bytes:
+        """Return a record's bytes with its mark."""
         if record.fields is None:
             return record.data
         refuse_marked(self.source, record.fields)
@@ -328,6 +337,7 @@ class Delimited(_TextFile):
                 yield _Record(data, None, 0)
 
     def names(self) -> Sequence[str]:
+        """Return the names of the header."""
         next(self._records(), None)
         return self._header
 
@@ -373,6 +383,7 @@ class Delimited(_TextFile):
             yield TooLong(size, n_quotes)
 
     def marked(self, record: _Record, mark: Mark) -> bytes:
+        """Return a record's bytes with its mark."""
         if not record.ends or (not record.number and record.data.isspace()):
             return record.data
         if record.number:
@@ -440,157 +451,3 @@ class _Spool:
             begins = False
         self._file.close()
         self._file = None
-
-
-_TEXTS: dict[str, Callable[..., _TextFile]] = {
-    "jsonl": JsonLines,
-    "csv": Delimited,
-    "tsv": Delimited,
-}
-
-# Parquet
-
-
-class _Parquet(RecordFile):
-    def __init__(self, source: Source, opened: Any, fields: Fields) -> None:
-        self.source, self._opened, self._fields = source, opened, fields
-        names = opened.schema_arrow.names
-        if not fields.row_keys and names.count(fields.key_name) != 1:
-            found = "more than one" if fields.key_name in names else "no"
-            raise BrokenSourceError(
-                f"has {found} column {fields.key_name!r}; the columns are: {shown_names(names)}"
-            )
-
-    def blocks(self) -> Iterator[Block]:
-        number = 0
-        with _arrow_errors():
-            for batch in self._opened.iter_batches(batch_size=batch_rows(self._opened.metadata)):
-                yield self._block(batch, number)
-                number += len(batch)
-
-    def _block(self, batch: Any, start: int) -> Block:
-        keys: list[str | None]
-        if self._fields.row_keys:
-            keys = [f"{self.source.key}:{start + i}" for i in range(1, len(batch) + 1)]
-        else:
-            keys = [key_of({"": key}, "") for key in _column(batch, self._fields.key_name)]
-        return Block(keys, lambda field: _column(batch, field), batch)
-
-    def names(self) -> Sequence[str]:
-        names: list[str] = self._opened.schema_arrow.names
-        return names
-
-    def writer(self, out: IO[bytes], *, is_marked: bool) -> Writer:
-        if is_marked:
-            refuse_marked(self.source, self._opened.schema_arrow.names)
-        return _ParquetWriter(self._opened, out, is_marked)
-
-
-@contextmanager
-def _open_parquet(source: Source, file: IO[bytes], fields: Fields) -> Iterator[_Parquet]:
-    _, parquet = load_arrow()
-    with ExitStack() as stack:
-        with _arrow_errors():
-            opened = stack.enter_context(
-                parquet.ParquetFile(file, pre_buffer=False, buffer_size=BUFFER_BYTES)
-            )
-        yield _Parquet(source, opened, fields)
-
-
-@contextmanager
-def _arrow_errors() -> Iterator[None]:
-    """Turn what pyarrow raises while it reads into a BrokenSourceError."""
-    arrow, _ = load_arrow()
-    try:
-        yield
-    except (arrow.ArrowException, ValueError, OverflowError, OSError) as error:
-        reason = printable(str(error).partition("\n")[0])[:200]
-        raise BrokenSourceError(f"cannot be read as Parquet: {reason}") from error
-
-
-def _column(batch: Any, name: str) -> list[object]:
-    column = batch.schema.get_field_index(name)
-    found: list[object] = [None] * len(batch) if column < 0 else batch.column(column).to_pylist()
-    return found
-
-
-class _ParquetWriter(Writer):
-    """Fills row groups of the size that the file has."""
-
-    def __init__(self, opened: Any, out: IO[bytes], is_marked: bool) -> None:
-        self._arrow, parquet = load_arrow()
-        metadata = opened.metadata
-        self._schema = opened.schema_arrow
-        self._is_marked = is_marked
-        if is_marked:
-            types = (self._arrow.bool_(), self._arrow.string(), self._arrow.string(),
-                     self._arrow.float64())  # fmt: skip
-            self._marks = self._arrow.schema(list(zip(MARKS, types, strict=True)))
-            for field in self._marks:
-                self._schema = self._schema.append(field)
-        groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-        self._group_rows = max([1, *groups])
-        self._held: list[Any] = []
-        self._n_held = 0
-        self._writer = parquet.ParquetWriter(
-            out, self._schema, **_how_written(metadata, MARKS if is_marked else ())
-        )
-
-    def write(self, block: Block, marks: Sequence[Mark]) -> None:
-        batch = block.rows
-        if self._is_marked:
-            columns = [
-                self._arrow.array([mark[i] for mark in marks], type=field.type)
-                for i, field in enumerate(self._marks)
-            ]
-            batch = self._arrow.RecordBatch.from_arrays(
-                [*batch.columns, *columns], schema=self._schema
-            )
-        elif not all(mark.keep for mark in marks):
-            batch = batch.filter(self._arrow.array([mark.keep for mark in marks]))
-        while len(batch):
-            room = self._group_rows - self._n_held
-            self._held.append(batch.slice(0, room))
-            self._n_held += len(self._held[-1])
-            batch = batch.slice(room)
-            if self._n_held == self._group_rows:
-                self._write_group()
-
-    def _write_group(self) -> None:
-        table = self._arrow.Table.from_batches(self._held, schema=self._schema)
-        self._held, self._n_held = [], 0
-        self._writer.write_table(table.unify_dictionaries(), row_group_size=self._group_rows)
-
-    def close(self) -> None:
-        if self._n_held:
-            self._write_group()
-        self._writer.close()
-
-
-def _how_written(metadata: Any, added: Sequence[str]) -> dict[str, Any]:
-    """Return the options with which pyarrow writes a file as this one was written."""
-    how: dict[str, Any] = {"store_schema": b"ARROW:schema" in (metadata.metadata or {})}
-    if metadata.format_version in ("1.0", "2.4", "2.6"):
-        how["version"] = metadata.format_version
-    if not metadata.num_row_groups:
-        return how
-    group = metadata.row_group(0)
-    columns = [group.column(i) for i in range(group.num_columns)]
-    codecs = {column.path_in_schema: _codec(column.compression) for column in columns}
-    if columns:
-        most = max(codecs.values(), key=list(codecs.values()).count)
-        how["compression"] = codecs | dict.fromkeys(added, most)
-    how["use_dictionary"] = [
-        column.path_in_schema
-        for column in columns
-        if not {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}.isdisjoint(column.encodings)
-    ]
-    how["write_statistics"] = any(column.is_stats_set for column in columns)
-    how["use_deprecated_int96_timestamps"] = any(
-        column.physical_type == "INT96" for column in columns
-    )
-    return how
-
-
-def _codec(name: str) -> str:
-    return "NONE" if name == "UNCOMPRESSED" else name

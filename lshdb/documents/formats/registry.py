@@ -64,8 +64,8 @@ class Format:
     is_gathered : bool
         Whether documents come after the last file, from all files together. Then the reader is a
         context manager, made with the limit, with the methods ``read`` and ``documents``.
-    is_passed : bool
-        Whether ``passthrough.py`` writes its records again.
+    passes : str
+        Module and name of what writes its records again; empty if nothing does.
     """
 
     reads: str
@@ -78,12 +78,15 @@ class Format:
     begins: re.Pattern[bytes] | None = None
     is_decoded: bool = False
     is_gathered: bool = False
-    is_passed: bool = False
+    passes: str = ""
 
     def load_reader(self) -> Any:
         """Import the reader."""
-        module, _, name = self.reads.partition(".")
-        return getattr(importlib.import_module(f"lshdb.documents.formats.{module}"), name)
+        return _load(self.reads)
+
+    def load_passer(self) -> Any:
+        """Import what opens a file whose records are written again."""
+        return _load(self.passes)
 
     def lacks_library(self) -> bool:
         """Return whether the library that reads it is not installed."""
@@ -100,11 +103,21 @@ JSON_RECORDS = re.compile(
 )
 """An array, lines, or a line so long that the beginning of a file does not show its end."""
 
+
+def _load(dotted: str) -> Any:
+    module, _, name = dotted.partition(".")
+    return getattr(importlib.import_module(f"lshdb.documents.formats.{module}"), name)
+
+
 FORMATS = {
-    "jsonl": Format("jsonl.read_jsonl", (".jsonl", ".ndjson"), is_decoded=True, is_passed=True),
+    "jsonl": Format(
+        "jsonl.read_jsonl", (".jsonl", ".ndjson"), is_decoded=True, passes="passthrough.JsonLines"
+    ),
     "json": Format("jsonl.read_json", (".json",), is_decoded=True, begins=JSON_RECORDS),
-    "csv": Format("delimited.read_csv", (".csv",), is_decoded=True, is_passed=True),
-    "tsv": Format("delimited.read_tsv", (".tsv", ".tab"), is_decoded=True, is_passed=True),
+    "csv": Format("delimited.read_csv", (".csv",), is_decoded=True, passes="passthrough.Delimited"),
+    "tsv": Format(
+        "delimited.read_tsv", (".tsv", ".tab"), is_decoded=True, passes="passthrough.Delimited"
+    ),
     "text": Format("plaintext.read_plaintext", is_decoded=True),
     "urls": Format("hosts.UrlGroups", is_gathered=True, is_decoded=True),
     "npy": Format("vectors.read_npy", (".npy",), has_rows=True, is_numbered=True),
@@ -115,11 +128,12 @@ FORMATS = {
         has_rows=True,
         from_end=True,
         needs_arrow=True,
-        is_passed=True,
+        passes="passed_columns.open_parquet",
     ),
     "arrow": Format(
         "arrow.read_arrow",
         (".arrow", ".feather", ".ipc"),
+        passes="passed_columns.open_arrow",
         has_rows=True,
         from_end=True,
         needs_arrow=True,
@@ -133,7 +147,7 @@ FORMATS = {
 }
 """Every format that documents are read from, by its name as an option."""
 INPUT_FORMATS = ("auto", *FORMATS)
-PASSED_FORMATS = tuple(name for name, one in FORMATS.items() if one.is_passed)
+PASSED_FORMATS = tuple(name for name, one in FORMATS.items() if one.passes)
 BY_EXTENSION = {extension: name for name, one in FORMATS.items() for extension in one.extensions}
 
 

@@ -9,16 +9,22 @@ A file of its own, because it is about one program's folders.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
+
+from lshdb.documents.document import printable
+from lshdb.errors import InputError
 
 if TYPE_CHECKING:
     from lshdb.documents.io.sources import Source
 
-__all__ = ["without_descriptions"]
+__all__ = ["described_anew", "descriptions_of", "without_descriptions"]
 
-_DESCRIPTIONS = {"state.json", "dataset_info.json"}
+_STATE = "state.json"
+_DESCRIPTIONS = {_STATE, "dataset_info.json"}
 _SPLITS = "dataset_dict.json"
 
 
@@ -36,3 +42,51 @@ def _describes(path: str, places: set[str], above: set[str]) -> bool:
         is_cache = name.startswith("cache-") and name.endswith(".arrow")
         return is_cache or name in _DESCRIPTIONS
     return folder in above and name == _SPLITS
+
+
+def descriptions_of(paths: Iterable[str]) -> list[str]:
+    """Return what describes the datasets of which all Arrow files are among some paths."""
+    given = {os.path.abspath(path) for path in paths}
+    found: dict[str, None] = {}
+    for folder in sorted({os.path.dirname(path) for path in given if path.endswith(".arrow")}):
+        described = [os.path.join(folder, name) for name in sorted(_DESCRIPTIONS)]
+        try:
+            with open(os.path.join(folder, _STATE), "rb") as file:
+                state = json.load(file)
+            files = {os.path.join(folder, one["filename"]) for one in state["_data_files"]}
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # no dataset, and its Arrow files are files like others
+        if files <= given and all(map(os.path.isfile, described)):
+            above = os.path.join(os.path.dirname(folder), _SPLITS)
+            found |= dict.fromkeys([*described, *([above] if os.path.isfile(above) else [])])
+    return list(found)
+
+
+def described_anew(path: str, fields: Mapping[str, str]) -> bytes:
+    """Return a description for the dataset with other rows, and perhaps more fields.
+
+    Parameters
+    ----------
+    path : str
+    fields : mapping of str to str
+        Further fields and their types.
+
+    Raises
+    ------
+    InputError
+        It cannot be read.
+    """
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+        content = json.loads(data)
+        if os.path.basename(path) == _STATE:
+            # Results of operations are cached by the fingerprint of the rows.
+            content["_fingerprint"] = hashlib.sha256(data + os.urandom(16)).hexdigest()[:16]
+        elif fields and isinstance(content.get("features"), dict):
+            content["features"] |= {
+                name: {"dtype": kind, "_type": "Value"} for name, kind in fields.items()
+            }
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise InputError(f"{printable(path)} does not describe a dataset: {error}") from error
+    return json.dumps(content, indent=2).encode()

@@ -1,0 +1,263 @@
+"""Rows of Parquet and Arrow files passed through: what ``passthrough.py`` does for lines of text.
+
+Parquet keeps its schema, its metadata and, for each column, its compression and encoding. Row
+groups are filled up to the size that the file has, so at most one is in memory. Bloom filters are
+not written again. Arrow files and streams keep schema, form and compression, and have a record
+batch for each that has rows left.
+"""
+
+from __future__ import annotations
+
+import importlib
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import IO, Any, BinaryIO
+
+from lshdb.documents.document import BrokenSourceError, Fields, printable, shown_names
+from lshdb.documents.formats.arrow import is_ipc_file, open_ipc, read_batches
+from lshdb.documents.formats.jsonl import key_of
+from lshdb.documents.formats.parquet import BUFFER_BYTES, batch_rows
+from lshdb.documents.formats.passthrough import (
+    MARKS,
+    Block,
+    Mark,
+    RecordFile,
+    Writer,
+    refuse_marked,
+)
+from lshdb.documents.io.sources import Source
+from lshdb.documents.io.streams import load_arrow
+
+__all__ = ["open_arrow", "open_parquet"]
+
+
+class _Columns(RecordFile):
+    """Rows in record batches; a subclass opens the file."""
+
+    def __init__(self, source: Source, schema: Any, fields: Fields) -> None:
+        self.source, self._schema, self._fields = source, schema, fields
+        names = schema.names
+        if not fields.row_keys and names.count(fields.key_name) != 1:
+            found = "more than one" if fields.key_name in names else "no"
+            raise BrokenSourceError(
+                f"has {found} column {fields.key_name!r}; the columns are: {shown_names(names)}"
+            )
+
+    @abstractmethod
+    def _batches(self) -> Iterator[Any]:
+        """Yield the rows as record batches; once."""
+
+    def blocks(self) -> Iterator[Block]:
+        number = 0
+        with _arrow_errors():
+            for batch in self._batches():
+                yield self._block(batch, number)
+                number += len(batch)
+
+    def _block(self, batch: Any, start: int) -> Block:
+        keys: list[str | None]
+        if self._fields.row_keys:
+            keys = [f"{self.source.key}:{start + i}" for i in range(1, len(batch) + 1)]
+        else:
+            keys = [key_of({"": key}, "") for key in _column(batch, self._fields.key_name)]
+        return Block(keys, lambda field: _column(batch, field), batch)
+
+    def names(self) -> Sequence[str]:
+        names: list[str] = self._schema.names
+        return names
+
+    def writer(self, out: IO[bytes], *, is_marked: bool) -> Writer:
+        if is_marked:
+            refuse_marked(self.source, self._schema.names)
+        return self._writer(out, is_marked)
+
+    @abstractmethod
+    def _writer(self, out: IO[bytes], is_marked: bool) -> Writer:
+        """Return a writer of the same format."""
+
+
+class _Parquet(_Columns):
+    def __init__(self, source: Source, opened: Any, fields: Fields) -> None:
+        super().__init__(source, opened.schema_arrow, fields)
+        self._opened = opened
+
+    def _batches(self) -> Iterator[Any]:
+        yield from self._opened.iter_batches(batch_size=batch_rows(self._opened.metadata))
+
+    def _writer(self, out: IO[bytes], is_marked: bool) -> Writer:
+        return _ParquetWriter(self._opened, out, is_marked)
+
+
+@contextmanager
+def open_parquet(source: Source, file: BinaryIO, fields: Fields) -> Iterator[RecordFile]:
+    """Open a Parquet file."""
+    _, parquet = load_arrow()
+    with ExitStack() as stack:
+        with _arrow_errors():
+            opened = stack.enter_context(
+                parquet.ParquetFile(file, pre_buffer=False, buffer_size=BUFFER_BYTES)
+            )
+        yield _Parquet(source, opened, fields)
+
+
+class _Arrow(_Columns):
+    """A file or a stream; what is written has the same form and compression."""
+
+    def __init__(self, source: Source, file: BinaryIO, fields: Fields) -> None:
+        self._ipc = importlib.import_module("pyarrow.ipc")
+        self._file = file
+        super().__init__(source, open_ipc(self._ipc, file, None).schema, fields)
+        self._is_file = is_ipc_file(file)
+
+    def _batches(self) -> Iterator[Any]:
+        yield from read_batches(open_ipc(self._ipc, self._file, None))
+
+    def _writer(self, out: IO[bytes], is_marked: bool) -> Writer:
+        schema = _marked(self._schema) if is_marked else self._schema
+        options = self._ipc.IpcWriteOptions(compression=self._compression())
+        opened = self._ipc.new_file if self._is_file else self._ipc.new_stream
+        return _ArrowWriter(opened(out, schema, options=options), schema, is_marked)
+
+    def _compression(self) -> str | None:
+        """Return how the first buffer that holds anything is compressed.
+
+        Each buffer begins with its size, in eight bytes; then comes a frame with its magic number.
+        """
+        self._file.seek(8 if self._is_file else 0)
+        for message in self._ipc.MessageReader.open_stream(self._file):
+            if message.type == "record batch" and message.body is not None:
+                head = bytes(message.body[:12])[8:]
+                return {b"\x04\x22\x4d\x18": "lz4", b"\x28\xb5\x2f\xfd": "zstd"}.get(head)
+        return None
+
+
+@contextmanager
+def open_arrow(source: Source, file: BinaryIO, fields: Fields) -> Iterator[RecordFile]:
+    """Open an Arrow file or stream."""
+    with _arrow_errors():
+        opened = _Arrow(source, file, fields)
+    yield opened
+
+
+@contextmanager
+def _arrow_errors() -> Iterator[None]:
+    """Turn what pyarrow raises while it reads into a BrokenSourceError."""
+    arrow, _ = load_arrow()
+    try:
+        yield
+    except (arrow.ArrowException, ValueError, OverflowError, OSError) as error:
+        reason = printable(str(error).partition("\n")[0])[:200]
+        raise BrokenSourceError(f"cannot be read further: {reason}") from error
+
+
+def _column(batch: Any, name: str) -> list[object]:
+    column = batch.schema.get_field_index(name)
+    found: list[object] = [None] * len(batch) if column < 0 else batch.column(column).to_pylist()
+    return found
+
+
+def _marked(schema: Any) -> Any:
+    """Return a schema with the columns of the marks."""
+    arrow, _ = load_arrow()
+    types = (arrow.bool_(), arrow.string(), arrow.string(), arrow.float64())
+    for name, kind in zip(MARKS, types, strict=True):
+        schema = schema.append(arrow.field(name, kind))
+    return schema
+
+
+def _staying(batch: Any, marks: Sequence[Mark], schema: Any) -> Any:
+    """Return the rows that stay; with the schema of a marked file, all of them with their marks."""
+    arrow, _ = load_arrow()
+    if schema is not None:
+        columns = [
+            arrow.array([mark[i] for mark in marks], type=schema.field(name).type)
+            for i, name in enumerate(MARKS)
+        ]
+        return arrow.RecordBatch.from_arrays([*batch.columns, *columns], schema=schema)
+    if all(mark.keep for mark in marks):
+        return batch
+    return batch.filter(arrow.array([mark.keep for mark in marks]))
+
+
+class _ArrowWriter(Writer):
+    """Writes a record batch for each that has rows left."""
+
+    def __init__(self, writer: Any, schema: Any, is_marked: bool) -> None:
+        self._writer, self._schema = writer, schema if is_marked else None
+
+    def write(self, block: Block, marks: Sequence[Mark]) -> None:
+        batch = _staying(block.rows, marks, self._schema)
+        if len(batch):
+            self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _ParquetWriter(Writer):
+    """Fills row groups of the size that the file has."""
+
+    def __init__(self, opened: Any, out: IO[bytes], is_marked: bool) -> None:
+        self._arrow, parquet = load_arrow()
+        metadata = opened.metadata
+        self._schema = opened.schema_arrow
+        self._is_marked = is_marked
+        if is_marked:
+            self._schema = _marked(self._schema)
+        groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        self._group_rows = max([1, *groups])
+        self._held: list[Any] = []
+        self._n_held = 0
+        self._writer = parquet.ParquetWriter(
+            out, self._schema, **_how_written(metadata, MARKS if is_marked else ())
+        )
+
+    def write(self, block: Block, marks: Sequence[Mark]) -> None:
+        batch = _staying(block.rows, marks, self._schema if self._is_marked else None)
+        while len(batch):
+            room = self._group_rows - self._n_held
+            self._held.append(batch.slice(0, room))
+            self._n_held += len(self._held[-1])
+            batch = batch.slice(room)
+            if self._n_held == self._group_rows:
+                self._write_group()
+
+    def _write_group(self) -> None:
+        table = self._arrow.Table.from_batches(self._held, schema=self._schema)
+        self._held, self._n_held = [], 0
+        self._writer.write_table(table.unify_dictionaries(), row_group_size=self._group_rows)
+
+    def close(self) -> None:
+        if self._n_held:
+            self._write_group()
+        self._writer.close()
+
+
+def _how_written(metadata: Any, added: Sequence[str]) -> dict[str, Any]:
+    """Return the options with which pyarrow writes a file as this one was written."""
+    how: dict[str, Any] = {"store_schema": b"ARROW:schema" in (metadata.metadata or {})}
+    if metadata.format_version in ("1.0", "2.4", "2.6"):
+        how["version"] = metadata.format_version
+    if not metadata.num_row_groups:
+        return how
+    group = metadata.row_group(0)
+    columns = [group.column(i) for i in range(group.num_columns)]
+    codecs = {column.path_in_schema: _codec(column.compression) for column in columns}
+    if columns:
+        most = max(codecs.values(), key=list(codecs.values()).count)
+        how["compression"] = codecs | dict.fromkeys(added, most)
+    how["use_dictionary"] = [
+        column.path_in_schema
+        for column in columns
+        if not {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}.isdisjoint(column.encodings)
+    ]
+    how["write_statistics"] = any(column.is_stats_set for column in columns)
+    how["use_deprecated_int96_timestamps"] = any(
+        column.physical_type == "INT96" for column in columns
+    )
+    return how
+
+
+def _codec(name: str) -> str:
+    return "NONE" if name == "UNCOMPRESSED" else name
