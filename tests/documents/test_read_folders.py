@@ -217,7 +217,7 @@ def test_a_folder_of_shards_holds_records(grow: Grow) -> None:
     keys, counts = read("t")
     assert keys == ["a", "t/LICENSE", "t/README.md", "t/_SUCCESS"]
     [note] = counts.notes
-    assert note.startswith("t: holds 1 with the endings of records or markup, and 3 other files")
+    assert note.startswith("t: holds 1 file with the endings of records or markup, and 3 others (")
     assert "--input text" in note
 
 
@@ -236,7 +236,7 @@ def test_every_file_of_a_source_tree_is_a_text(grow: Grow) -> None:
     assert counts.left_out == {"binary": 1}
     [note] = counts.notes
     assert note.startswith("t: most of its files are plain texts, so each is read as one text, ")
-    assert "also 5 with the endings of records or markup (.csv, .json, .jsonl, .parquet" in note
+    assert "also 4 with the endings of records or markup (.csv, .json, .jsonl, .html)" in note
 
 
 def test_a_stray_table_among_texts_is_a_text(grow: Grow) -> None:
@@ -252,7 +252,9 @@ def test_a_stray_table_among_texts_is_a_text(grow: Grow) -> None:
 )
 def test_who_speaks_of_records_gets_records(grow: Grow, options: dict) -> None:
     grow("t/a.txt", "t/b.txt", **{"t/c.csv": "id,text,n\nx,y,1\n"})
-    keys, _ = read("t", **options)
+    keys, counts = read("t", **options)
+    [note] = counts.notes
+    assert note.startswith("t: holds 1 file with the endings of records or markup, and 2 others (")
     assert keys == ["t/a.txt", "t/b.txt", "t/c.csv:1" if "row_keys" in options else "x"]
     assert read("t", body="weights")[0][-1] == "x"
     assert read("t", input_format="text")[0][-1] == "t/c.csv"

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lshdb.documents.document import printable, system_reason
-from lshdb.documents.formats.registry import BY_COMPRESSION, BY_EXTENSION, by_name
+from lshdb.documents.formats.registry import BY_COMPRESSION, BY_EXTENSION, FORMATS, by_name
 from lshdb.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -546,7 +546,7 @@ def _kind(path: str) -> str:
     return "neutral" if _NEUTRAL.fullmatch(name) else "text"
 
 
-def holds_texts(root: str, paths: Sequence[str], counts: WalkCounts) -> bool:
+def holds_texts(root: str, paths: Sequence[str], counts: WalkCounts, *, may: bool = True) -> bool:
     """Return whether every file of a folder is one text, whatever its ending.
 
     Parameters
@@ -557,12 +557,16 @@ def holds_texts(root: str, paths: Sequence[str], counts: WalkCounts) -> bool:
         The files found in it.
     counts : WalkCounts
         Takes a note if the folder holds texts as well as records.
+    may : bool
+        Whether that is possible; if not, only the note is wanted.
     """
     kinds = [_kind(path) for path in paths]
     n_records = kinds.count("records")
-    are_texts = kinds.count("text") > n_records
+    are_texts = may and kinds.count("text") > n_records
     others = ("records",) if are_texts else ("text", "neutral")
     odd = [path for path, kind in zip(paths, kinds, strict=True) if kind in others]
+    if are_texts:
+        odd = [path for path in odd if not _is_array(path)]  # as binary files they are left out
     if odd and n_records:
         shown = _most(Counter(map(_ending, odd)))
         counts.notes.append(
@@ -570,11 +574,17 @@ def holds_texts(root: str, paths: Sequence[str], counts: WalkCounts) -> bool:
             f"also {len(odd):,} with the endings of records or markup ({shown}); name these to "
             "read them as records"
             if are_texts
-            else f"{printable(root)}: holds {n_records:,} with the endings of records or markup, "
-            f"and {len(odd):,} other files ({shown}), each read as one text; choose with "
+            else f"{printable(root)}: holds {n_records:,} file{'s' * (n_records > 1)} with the "
+            f"endings of records or markup, and {len(odd):,} other{'s' * (len(odd) > 1)} "
+            f"({shown}), each read as one text; choose with "
             "--include or --exclude, or read all as texts with --input text"
         )
     return are_texts
+
+
+def _is_array(path: str) -> bool:
+    name = BY_EXTENSION.get(_ending(path))
+    return name is not None and FORMATS[name].has_rows
 
 
 def _ending(path: str) -> str:

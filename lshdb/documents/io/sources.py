@@ -222,7 +222,7 @@ def find_sources(
     options = WalkOptions() if options is None else options
     options.check()
     counts = WalkCounts() if counts is None else counts
-    has_texts = has_texts and input_format == "auto" and fallback is None
+    is_open = input_format == "auto" and fallback is None
     is_one = isinstance(paths, str | bytes | os.PathLike | Mapping)
     if is_one or not isinstance(paths, Iterable):
         raise ParameterError(
@@ -246,7 +246,9 @@ def find_sources(
                 "standard input is named twice, but it can be read only once",
                 hint="name '-' once; write './-' for a file of that name",
             )
-        found = without_descriptions(_find(path, _Walk(options, counts, has_texts=has_texts)))
+        found = without_descriptions(
+            _find(path, _Walk(options, counts, is_open=is_open, has_texts=has_texts))
+        )
         sources += [_with_format(source, input_format, fallback) for source in found]
     if relative or strip_prefix is not None:
         sources = _renamed(sources, strip_prefix, relative=relative)
@@ -345,10 +347,15 @@ def _refuse_other_formats(source: Source) -> None:
 
 
 class _Walk(NamedTuple):
-    """What is taken from directories, where it is counted, and whether they may hold texts."""
+    """What is taken from directories, and where it is counted.
+
+    ``is_open`` says that the caller leaves formats to the names of files, ``has_texts`` that a
+    directory may hold texts whatever the names are.
+    """
 
     options: WalkOptions
     counts: WalkCounts
+    is_open: bool
     has_texts: bool
 
 
@@ -497,7 +504,9 @@ def _folder(path: str, entries: list[os.DirEntry[str]], how: _Walk) -> list[Sour
         Its ``.gitignore`` cannot be read.
     """
     found = list(walk(path, entries, how.options, how.counts))
-    of_texts = how.has_texts and holds_texts(path, [one.path for one in found], how.counts)
+    of_texts = how.is_open and holds_texts(
+        path, [one.path for one in found], how.counts, may=how.has_texts
+    )
     return [_found_source(one, path, of_texts=of_texts) for one in found]
 
 
