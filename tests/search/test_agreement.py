@@ -266,3 +266,13 @@ def test_dedup_compares_what_a_cap_left_out(
         kept = [one.key for one in index.dedup(only="keep", **asked)]
         assert not any(frozenset(two) in pairs for two in itertools.combinations(kept, 2))
         assert len(kept) < len(corpus)
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=str)
+def test_large_groups_are_looked_at_by_value(
+    index: Index, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And give the same."""
+    expected = [sorted(index.clusters(**asked), key=str), list(index.dedup(**asked))]
+    monkeypatch.setattr("lshdb.clusters.agreed_units._FEW", 0)
+    assert [sorted(index.clusters(**asked), key=str), list(index.dedup(**asked))] == expected
