@@ -205,7 +205,7 @@ def test_texts_are_texts(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["data.json", "state.JSON", "a.html", "a.htm", "feed.xml", "a.mbox", "a.warc", "a.json.gz"],
+    ["data.json", "state.JSON", "a.html", "a.htm", "feed.xml", "a.mbox", "a.json.gz"],
 )  # fmt: skip
 def test_a_name_says_it_where_the_beginning_does_not(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
@@ -262,7 +262,8 @@ def test_every_format_has_an_entry_and_a_reader() -> None:
     modules = {path.stem for path in Path(registry.__file__).parent.glob("*.py")}
     read = {one.reads.partition(".")[0] for one in FORMATS.values()}
     assert read == modules - {
-        "__init__", "registry", "rows", "objects", "columns", "passed_columns", "passthrough", "json_arrays",
+        "__init__", "registry", "rows", "objects", "columns", "passed_columns", "passthrough",
+        "json_arrays",
     }  # fmt: skip
 
 

@@ -138,6 +138,7 @@ FORMATS = {
         from_end=True,
         needs_arrow=True,
     ),
+    "warc": Format("webarchives.read_warc", (".warc", ".wet")),
     "ris": Format("references.read_ris", (".ris",), library="rispy", is_decoded=True),
     "nbib": Format("references.read_pubmed", (".nbib",), is_decoded=True),
     "bibtex": Format("references.read_bibtex", (".bib",), library="bibtexparser", is_decoded=True),
@@ -306,7 +307,7 @@ _RECORDS: tuple[tuple[re.Pattern[bytes], Look], ...] = tuple(
          Look("a BibTeX file of references", _AS.format(".bib", "bibtex"))),
         (rb"From \S+ [^\n]*\d\d:\d\d[^\n]*\n[!-9;-~]+:",
          Look("an mbox file of mails", _TO_JSON_LINES)),
-        (rb"WARC/\d\.\d\r?\n", Look("a WARC file of pages", _TO_JSON_LINES)),
+        (rb"WARC/\d\.\d\r?\n", Look("a WARC file of pages", _AS.format(".warc", "warc"))),
         (rb"(?:--[^\n]*\n)*?-- (?:(?:MySQL|MariaDB|PostgreSQL database(?: cluster)?) dump|"
          rb"phpMyAdmin SQL Dump)|PRAGMA foreign_keys=OFF;\s*BEGIN TRANSACTION;",
          Look("an SQL dump", _TO_JSON_LINES)),
@@ -323,7 +324,6 @@ _BY_NAME = {
     ".htm": Look("an HTML page", _TO_TEXT),
     ".xhtml": Look("an HTML page", _TO_TEXT),
     ".mbox": Look("an mbox file of mails", _TO_JSON_LINES),
-    ".warc": Look("a WARC file of pages", _TO_JSON_LINES),
 }
 """Extensions of text formats that the beginning of a file may not show."""
 
