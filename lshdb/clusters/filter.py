@@ -32,6 +32,10 @@ __all__ = ["FilterCounts", "Survivors"]
 _LINES = 1000
 _LINE_BYTES = 4 * 2**20
 _FIELDS_NAMED = 10
+_CONVERT = (
+    "--filter takes JSON Lines as they were added, one object a line: convert the file (an array "
+    "with jq -c '.[]'), or write it again in its own format with --output"
+)
 
 
 @dataclass(slots=True)
@@ -211,9 +215,12 @@ def _require_documents(
         look = None
     if record is None:
         look = look or is_delimited(head)
+        hint = "expected one JSON object per line, as they were added"
+        if look is not None:
+            hint = look.advice if look.is_binary else _CONVERT
         raise InputError(
             f"{name} is not a JSON Lines file" + (f"; it looks like {look.what}" if look else ""),
-            hint=look.advice if look else "expected one JSON object per line, as they were added",
+            hint=hint,
         )
     lines = f"{n_lines:,} lines" if is_all else f"first {n_lines:,} lines"
     if example is None:
