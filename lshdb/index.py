@@ -1170,6 +1170,12 @@ class Index:
         delimiter: str | None = None,
         encoding: str | None = None,
         input_format: str = "auto",
+        hidden: bool = False,
+        gitignore: bool = True,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        relative: bool = False,
+        strip_prefix: str | None = None,
         keep: Keep = "first",
         threshold: float | None = None,
         against: bool = False,
@@ -1211,6 +1217,8 @@ class Index:
         input_format : str
             As for :func:`lshdb.read_documents`: ``auto``, ``jsonl``, ``csv``, ``tsv`` or
             ``parquet``.
+        hidden, gitignore, include, exclude, relative, strip_prefix
+            As for :func:`lshdb.read_documents`: give what the files were added with.
         keep, threshold, against, since, agree, differ, update, lock_timeout
             As for :meth:`dedup`; ``field:NAME`` also names a field of the records.
         max_document_bytes : int
@@ -1238,6 +1246,10 @@ class Index:
             input_format=input_format, keep=keep, threshold=threshold, against=against,
             since=since, agree=agree, differ=differ, update=update,
             lock_timeout=lock_timeout, max_document_bytes=max_document_bytes,
+            folders={
+                "hidden": hidden, "gitignore": gitignore, "include": include, "exclude": exclude,
+                "relative": relative, "strip_prefix": strip_prefix,
+            },
             needs_documents=needs_documents, on_file=on_file,
         )  # fmt: skip
         files = tuple(asked)

@@ -18,11 +18,13 @@ from lshdb.cli._documents_in import add_watched, open_if_there, seen_parameters
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._long_work import AddProgress, TaskProgress, prompt_interrupts
 from lshdb.cli._options import (
+    FOLDERS,
     LINKING,
     READING,
     Command,
     agreement_options,
     creation_options,
+    folder_options,
     given_parameters,
     index_argument,
     input_options,
@@ -55,6 +57,7 @@ COLUMNS = (
 
 REWRITING = (
     "key_field", "row_keys", "delimiter", "encoding", "input_format", "max_document_bytes",
+    *FOLDERS,
 )  # fmt: skip
 """Arguments of ``Index.dedup_files`` that say how to read."""
 
@@ -118,6 +121,7 @@ REWRITING = (
     "index, in TMPDIR]",
 )
 @without(input_options, "keys")
+@folder_options
 @without(creation_options, "threshold", "database", "schema")
 @workers_option
 @agreement_options
@@ -174,7 +178,9 @@ def command(
     lshdb dedup news/*.parquet --output clean/ --threshold 0.8
     """
     linking = {name: options.pop(name) for name in LINKING}
-    reading = {name: options.pop(name) for name in (*READING, "input_format") if name in options}
+    reading = {
+        name: options.pop(name) for name in (*READING, *FOLDERS, "input_format") if name in options
+    }
     given = given_parameters(options)
     passing = {"mark": mark, "overwrite": overwrite}
     has_index = _is_index(index_path)
@@ -189,13 +195,15 @@ def command(
         _refuse(passing, "is for --output")
         apart = ("max_document_bytes", "text_field", *(["key_field"] if filtered else []))
         _refuse(
-            {name: value for name, value in reading.items() if name not in apart},
+            {name: value for name, value in reading.items() if name not in apart}
+            | {"gitignore": not reading["gitignore"]},
             "is for --filter and --output" if filtered is None else "is for --output",
         )
     if not has_index and output is not None:
         _refuse(
             {"against": against, "since": since, "no_update": linking["no_update"]}
-            | {"agree": agree, "differ": differ},
+            | {"agree": agree, "differ": differ}
+            | {name: reading[name] for name in ("relative", "strip_prefix")},
             "is for an index with documents: name it before the files",
         )
         code = _write_without_index(
@@ -303,8 +311,12 @@ def _write_without_index(
     from lshdb.clusters.rewrite_files import find_files, lacks_field, plan_outputs
 
     begun = time.monotonic()
-    plan_outputs(paths, output, reading["input_format"], overwrite=how["overwrite"])
-    sources, _ = find_files(paths, input_format=reading["input_format"])
+    found = {
+        "input_format": reading["input_format"],
+        "folders": {name: reading[name] for name in FOLDERS},
+    }
+    plan_outputs(paths, output, overwrite=how["overwrite"], **found)
+    sources, _ = find_files(paths, **found)
     files = [source.path for source, _ in sources]
     if reading["key_field"] is None and not reading["row_keys"]:
         reading["row_keys"] = lacks_field(
@@ -330,7 +342,8 @@ def _write_without_index(
         kind = METRICS[given.get("metric", "jaccard")] if index is None else index.params.kind
         progress = AddProgress()
         progress.write_rejected = _refuse_repeated
-        asked = reading | {"body": kind.body, "on_progress": progress.bytes_read}
+        asked = {name: value for name, value in reading.items() if name not in FOLDERS}
+        asked |= {"body": kind.body, "on_progress": progress.bytes_read}
         seen: dict[str, Any] = {}
         if index is None and kind.is_dense:
             peek, items = peek_documents(files, **asked)
@@ -434,24 +447,32 @@ def _write(
     how |= {name: reading[name] for name in REWRITING if name in reading}
     with TaskProgress("writing") as progress:
         done = index.dedup_files(paths, output, on_file=progress.wrote, **how)
-    n_files = len(done.files)
+    n_read, n_files = done.kept + done.dropped, len(done.files)
     note(
-        f"{done.kept + done.dropped:,} records read, {done.kept:,} kept, {done.dropped:,} dropped; "
-        f"{n_files:,} {'file' if n_files == 1 else 'files'} written to {output} in "
-        f"{time.monotonic() - begun:.1f} s"
+        f"{_counted(n_read, 'record')} read, {done.kept:,} kept, {done.dropped:,} dropped; "
+        f"{_counted(n_files, 'file')} written to {output} in {time.monotonic() - begun:.1f} s"
     )
     if done.left_out:
-        others = "file of another format was" if done.left_out == 1 else "files of others were"
-        note(f"{done.left_out:,} {others} left out")
-    if done.unknown:
-        note(f"{done.unknown:,} of the kept records have no document in the index")
-    if done.repeated:
+        were = "was" if done.left_out == 1 else "were"
         note(
-            f"{done.repeated:,} records have the key of an earlier record; all records of one key "
-            "are kept or dropped together"
+            f"{_counted(done.left_out, 'other file')} {were} left out: of another format, hidden "
+            "or ignored"
+        )
+    if done.unknown:
+        has = "has" if done.unknown == 1 else "have"
+        note(f"{done.unknown:,} of the kept records {has} no document in the index")
+    if done.repeated:
+        has = "has" if done.repeated == 1 else "have"
+        note(
+            f"{_counted(done.repeated, 'record')} {has} the key of an earlier record; all records "
+            "of one key are kept or dropped together"
         )
     _note_unchecked(done.unchecked)
     return done
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _note_unchecked(unchecked: PairCount | None) -> None:

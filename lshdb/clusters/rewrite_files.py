@@ -16,7 +16,7 @@ In a folder, outputs have the paths of their inputs, from the deepest folder on 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ from lshdb.documents.formats.passthrough import (
 from lshdb.documents.formats.registry import BY_COMPRESSION, BY_EXTENSION, PASSED_FORMATS
 from lshdb.documents.io.dataset_folders import described_anew, descriptions_of
 from lshdb.documents.io.encodings import find_encoding
+from lshdb.documents.io.folders import WalkCounts, WalkOptions
 from lshdb.documents.io.sources import STDIN, Source, find_sources
 from lshdb.documents.io.whole_files import check_target, whole_file
 from lshdb.documents.read import refuse_useless
@@ -102,7 +103,7 @@ class RewrittenFiles:
     newest_batch : int or None
         The newest batch that was compared; :meth:`lshdb.Index.advance` sets a cursor to it.
     left_out : int
-        Files in folders and patterns that are of other formats.
+        Files and folders in folders and patterns that are of other formats, hidden or ignored.
     """
 
     files: tuple[RewrittenFile, ...]
@@ -159,6 +160,7 @@ class Rewriting(StoredAnswer[RewrittenFile]):
         against: bool,
         since: Since,
         max_document_bytes: int,
+        folders: Mapping[str, Any],
         needs_documents: bool,
         on_file: Callable[[RewrittenFile], None] | None,
         agree: str | Iterable[str],
@@ -182,7 +184,7 @@ class Rewriting(StoredAnswer[RewrittenFile]):
         )
         self._fields.check()
         self._plan, self._descriptions, self.left_out = plan_outputs(
-            paths, os.fspath(output), input_format, overwrite=overwrite
+            paths, os.fspath(output), input_format, overwrite=overwrite, folders=folders
         )
         refuse_useless([source for source, _ in self._plan], delimiter=delimiter, encoding=encoding)
         for _, target in self._plan:
@@ -370,9 +372,19 @@ class _Judge:
 
 
 def find_files(
-    paths: Sequence[str | os.PathLike[str]], *, input_format: str = "auto"
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    input_format: str = "auto",
+    folders: Mapping[str, Any] | None = None,
 ) -> tuple[list[tuple[Source, str]], int]:
     """Find files of records.
+
+    Parameters
+    ----------
+    paths : sequence of path-like
+    input_format : str
+    folders : mapping, optional
+        Fields of ``WalkOptions``, ``relative`` and ``strip_prefix``, for ``find_sources``.
 
     Returns
     -------
@@ -388,6 +400,10 @@ def find_files(
     """
     found = []
     left_out = 0
+    how = dict(folders or {})
+    naming = {name: how.pop(name) for name in ("relative", "strip_prefix") if name in how}
+    counts = WalkCounts()
+    options = WalkOptions(**how)
     for given in paths:
         path = os.fspath(given)
         if path == STDIN:
@@ -395,7 +411,10 @@ def find_files(
                 "standard input cannot be written again with --output: it takes two passes",
                 hint="write it to a file first",
             )
-        for source in find_sources([path], input_format=input_format):
+        sources = find_sources(
+            [path], input_format=input_format, options=options, counts=counts, **naming
+        )
+        for source in sources:
             if source.problem is None and source.input_format not in PASSED_FORMATS:
                 if not source.is_named:
                     left_out += 1
@@ -418,9 +437,11 @@ def find_files(
             found.append((source, os.path.abspath(base)))
     if not found:
         raise InputError(
-            "the paths hold no file of records", hint=f"expected {', '.join(PASSED_FORMATS)}"
+            f"the paths hold no file of records; {left_out + counts.left_out.total():,} files and "
+            "folders were left out",
+            hint=f"expected {', '.join(PASSED_FORMATS)}; --hidden and --no-gitignore take more",
         )
-    return found, left_out
+    return found, left_out + counts.left_out.total()
 
 
 def lacks_field(
@@ -452,7 +473,12 @@ def lacks_field(
 
 
 def plan_outputs(
-    paths: Sequence[str | os.PathLike[str]], output: str, input_format: str, *, overwrite: bool
+    paths: Sequence[str | os.PathLike[str]],
+    output: str,
+    input_format: str,
+    *,
+    overwrite: bool,
+    folders: Mapping[str, Any] | None = None,
 ) -> tuple[list[tuple[Source, str]], list[tuple[str, str]], int]:
     """Return the files to read, and where each is written.
 
@@ -474,7 +500,7 @@ def plan_outputs(
     LshdbError
         An output is there already.
     """
-    found, left_out = find_files(paths, input_format=input_format)
+    found, left_out = find_files(paths, input_format=input_format, folders=folders)
     root = os.path.commonpath([base for _, base in found])
     if _is_folder(output, [source for source, _ in found]):
         _refuse_within(output, paths)

@@ -66,7 +66,7 @@ def test_a_dataset_of_shards_without_ids(run: Run, tmp_path: Path, temporary: Pa
     done = run("dedup", tmp_path / "dataset", "--output", out)
     assert "there is no field id, so path and row number are the keys" in done.stderr
     assert "800 records read, 720 kept, 80 dropped; 8 files written" in done.stderr
-    assert "1 file of another format was left out" in done.stderr
+    assert "1 other file was left out" in done.stderr
     names = sorted(path.name for path in (out / "data").iterdir())
     assert names == sorted(path.name for path in data.iterdir())
     table = pa.concat_tables(pq.read_table(out / "data" / name) for name in names)
@@ -321,3 +321,31 @@ def test_a_saved_dataset_is_one_again(run: Run, tmp_path: Path) -> None:
     one = tmp_path / "hf/train/data-00000-of-00003.arrow"
     run("dedup", one, "--output", tmp_path / "one")
     assert os.listdir(tmp_path / "one") == [one.name]
+
+
+def test_what_is_taken_from_folders(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("in/a.jsonl", "in/b.jsonl", "in/.c.jsonl", "in/d.jsonl"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text('{"text": "some text"}\n')
+    Path("in/.gitignore").write_text("d.jsonl\n")
+    done = run("dedup", "in", "--output", "out", "--exclude", "b.jsonl")
+    assert sorted(os.listdir("out")) == ["a.jsonl"]
+    assert "1 record read, 1 kept" in done.stderr
+    run("dedup", "in", "--output", "every", "--hidden", "--no-gitignore")
+    assert sorted(os.listdir("every")) == [".c.jsonl", "a.jsonl", "b.jsonl", "d.jsonl"]
+    assert (
+        "no file of records"
+        in run("dedup", "in", "--output", "x", "--include", "*.csv", code=1).stderr
+    )
+    # Keys that do not begin with the folder.
+    how = ["--row-keys", "--relative"]
+    run("add", "i.lshdb", "in", *how)
+    assert run("show", "i.lshdb", "a.jsonl:1").stdout
+    done = run("dedup", "i.lshdb", "in", "--output", "relative", *how)
+    assert "2 records read, 1 kept, 1 dropped" in done.stderr
+    run("dedup", "in", "--output", "y", "--relative", code=2)
+    run("dedup", "i.lshdb", "--no-gitignore", code=2)
+    run("dedup", "i.lshdb", "--hidden", code=2)
