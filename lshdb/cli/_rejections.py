@@ -23,7 +23,7 @@ import click
 
 from lshdb import InputError, Rejected
 from lshdb.cli._cells import json_line
-from lshdb.cli._output import complain
+from lshdb.cli._output import complain, print_bytes
 
 __all__ = ["Rejections", "rejects_file", "rejects_option"]
 
@@ -98,7 +98,7 @@ def rejects_file(
     Parameters
     ----------
     path : str or None
-        Overwritten; None for no file.
+        Overwritten; ``-`` for standard output, None for no file.
     inputs : sequence of str
         The paths that are read, none of which may be the file.
 
@@ -110,6 +110,9 @@ def rejects_file(
     if path is None:
         yield None
         return
+    if path == "-":
+        yield lambda rejection: print_bytes([_line(rejection)])
+        return
     for each in inputs:
         if each != "-" and os.path.isfile(each) and _is_same(each, path):
             raise InputError(
@@ -119,8 +122,7 @@ def rejects_file(
     with Path(path).open("wb", buffering=0) as file:
 
         def write(rejection: Rejected) -> None:
-            values = [_printable(rejection.source), _printable(rejection.reason)]
-            left = memoryview(json_line(["source", "reason"], values) + b"\n")
+            left = memoryview(_line(rejection))
             while left:
                 left = left[file.write(left) :]
 
@@ -133,6 +135,11 @@ def _is_same(one: str, other: str) -> bool:
     return False
 
 
+def _line(rejection: Rejected) -> bytes:
+    values = [_printable(rejection.source), _printable(rejection.reason)]
+    return json_line(["source", "reason"], values) + b"\n"
+
+
 def _printable(text: str) -> str:
     """Return the text without lone surrogates, which JSON in UTF-8 cannot carry."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
@@ -142,8 +149,8 @@ def rejects_option(function: Callable[..., None]) -> Callable[..., None]:
     """Add the option for the file of rejections."""
     return click.option(
         "--rejects",
-        type=click.Path(dir_okay=False),
+        type=click.Path(dir_okay=False, allow_dash=True),
         metavar="FILE",
-        help="Write every rejection to FILE, as JSON Lines with source and reason.  [default: the "
-        "first ten of each kind go to standard error]",
+        help="Write every rejection to FILE, or - for standard output, as JSON Lines with source "
+        "and reason.  [default: the first ten of each kind go to standard error]",
     )(function)

@@ -151,7 +151,7 @@ def command(
             require_metric(paths, given, input_format)
         progress = AddProgress()
         reading |= {"on_progress": progress.bytes_read, "on_note": progress.line}
-        reading["leave_out"] = [index_path] if rejects is None else [index_path, rejects]
+        reading["leave_out"] = [index_path] if rejects in (None, "-") else [index_path, rejects]
         if "-" in paths and is_terminal(sys.stdin):
             note("reading from the terminal; Ctrl-D ends the input")
         seen: dict[str, Any] = {}

@@ -93,6 +93,13 @@ def test_the_file_of_rejections_is_no_input(run: Run, tmp_path: Path, index_path
         assert index.stats().documents == 4
 
 
+def test_rejections_on_standard_output(run: Run, tmp_path: Path, index_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"text": "no key"}\n' * 30)
+    result = run("add", index_path, tmp_path / "x.jsonl", "--rejects", "-", code=5)
+    assert len([json.loads(line) for line in result.stdout.splitlines()]) == 30
+    assert not Path("-").exists()
+
+
 def test_queries_are_reported_the_same_way(run: Run, tmp_path: Path, index_path: Path) -> None:
     path = tmp_path / "q.jsonl"
     path.write_text('{"text": "no key"}\n' * 30 + json.dumps({"id": "a", "text": OTHER}))

@@ -168,6 +168,9 @@ def test_gitignore_files_above_hold_up_to_the_top_of_the_repository(grow: Grow) 
     assert read("r/s/t")[0] == ["r/s/t/a.c"]
     assert read("r/s/t/out")[0] == ["r/s/t/out/x.c"]  # ignored, but named
     assert read("r/s/t/*.o")[0] == ["r/s/t/a.o"]
+    Path("r/s/.gitignore").write_text("*")
+    assert read("r/s")[0] == []
+    assert len(read("r/s/t")[0]) == 4  # all of it is ignored, but it is named
     shutil.rmtree("r/.git")
     assert read("r/s/t")[0] == ["r/s/t/a.c", "r/s/t/a.o", "r/s/t/b.c", "r/s/t/out/x.c"]
 
@@ -244,6 +247,10 @@ def test_a_stray_table_among_texts_is_a_text(grow: Grow) -> None:
     assert read("t")[0] == ["t/a.txt", "t/b.txt", "t/c.csv"]
     assert read("t", "t/c.csv")[0] == ["t/a.txt", "t/b.txt", "t/c.csv", "x"]
     assert read("t/*")[0] == ["t/a.txt", "t/b.txt", "x"]
+    assert read("t", exclude=["b.txt"])[0] == [
+        "t/a.txt",
+        "x",
+    ]  # as many of one kind as of the other
 
 
 @pytest.mark.parametrize(
