@@ -644,6 +644,7 @@ def folder_options(function: Function) -> Function:
     return function
 
 
+@section("Input")
 def keep_fields_option(function: Function) -> Function:
     """Add the option for fields that are stored beside the text."""
     return click.option(
