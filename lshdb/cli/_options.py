@@ -19,7 +19,7 @@ import click
 from lshdb import ReadOnlyError
 from lshdb.arguments import Digits
 from lshdb.cli._command import Command, completed, index_argument, section
-from lshdb.cli._output import FORMATS, note, write_header, write_to
+from lshdb.cli._output import FORMATS, note, working, write_header, write_to
 from lshdb.cli._words import UNIT_NAMES, counted, loss_in_words
 from lshdb.documents import INPUT_FORMATS, MAX_DOCUMENT_BYTES
 from lshdb.params.metrics import DTYPES, METRICS
@@ -426,13 +426,14 @@ def update_edges(
         state = index.edge_state()
     else:
         try:
-            state = index.update_clusters(
-                threshold=threshold,
-                verify=verify,
-                max_bucket=max_bucket,
-                memory=memory,
-                lock_timeout=lock_timeout,
-            )
+            with working("comparing new documents"):
+                state = index.update_clusters(
+                    threshold=threshold,
+                    verify=verify,
+                    max_bucket=max_bucket,
+                    memory=memory,
+                    lock_timeout=lock_timeout,
+                )
         except ReadOnlyError as error:
             if verify is not None or max_bucket is not None:
                 raise

@@ -23,6 +23,7 @@ import click
 
 from lshdb import LshdbError
 from lshdb.cli._cells import csv_line, harmless, harmless_json, json_line, text_of, tsv_line
+from lshdb.cli._status import erase, status_line
 
 __all__ = [
     "FORMATS",
@@ -42,6 +43,7 @@ __all__ = [
     "show_page",
     "table_width",
     "tsv_file",
+    "working",
     "write_header",
     "write_to",
 ]
@@ -110,9 +112,20 @@ def note(text: str) -> None:
 
 def complain(text: str) -> None:
     """Write one line to standard error, about an error or what was rejected; also with ``-q``."""
+    erase()
     if sys.stderr is not None:
         sys.stderr.write(harmless(text) + "\n")
         sys.stderr.flush()
+
+
+@contextlib.contextmanager
+def working(words: str, count: Callable[[], str] | None = None) -> Iterator[None]:
+    """Say on a terminal what goes on, if it takes more than a second; nothing with ``-q``."""
+    if is_terminal(sys.stderr) and not is_quiet():
+        with status_line(words, count):
+            yield
+    else:
+        yield
 
 
 # Standard output
@@ -160,7 +173,7 @@ def print_listing(
     """
     output_format = chosen_format(output_format)
     counted = _Counted(rows)
-    with _to_file():
+    with _to_file(), working("listing", counted.so_far):
         if output_format == "table":
             from lshdb.cli._table import draw_table
 
@@ -318,6 +331,9 @@ class _Counted:
         self._rows = rows
         self.n = 0
 
+    def so_far(self) -> str:
+        return f"{self.n:,} so far"
+
     def __iter__(self) -> Iterator[Sequence[Any] | None]:
         for row in self._rows:
             self.n += row is not None
@@ -405,6 +421,8 @@ def _write(data: bytes) -> None:
     if sys.stdout is None:
         raise OSError("standard output is closed")
     if data:
+        if is_terminal(sys.stdout):
+            erase()
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
 

@@ -10,7 +10,15 @@ from lshdb import Index
 from lshdb.cli._errors import DAMAGED
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import Command, index_argument, listing_options, lock_option
-from lshdb.cli._output import Column, chosen_format, complain, flush_output, note, print_listing
+from lshdb.cli._output import (
+    Column,
+    chosen_format,
+    complain,
+    flush_output,
+    note,
+    print_listing,
+    working,
+)
 
 if TYPE_CHECKING:
     from lshdb.maintain.check import Finding
@@ -60,7 +68,7 @@ def command(
         _repair(ctx, index_path, lock_timeout, output_format)
         return
     notes: list[str] = []
-    with Index.open(index_path) as index, prompt_interrupts():
+    with Index.open(index_path) as index, prompt_interrupts(), working("checking"):
         findings = index.check(quick=quick, on_note=notes.append)
     _list(findings, output_format)
     for text in notes:
@@ -79,7 +87,7 @@ def command(
 def _repair(
     ctx: click.Context, index_path: str, lock_timeout: float, output_format: str | None
 ) -> None:
-    with prompt_interrupts():
+    with prompt_interrupts(), working("checking and repairing"):
         result = Index.repair(index_path, lock_timeout=lock_timeout)
     _list(result.findings, output_format)
     if not result.findings:

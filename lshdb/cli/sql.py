@@ -7,7 +7,7 @@ import click
 from lshdb import Index
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import Command, index_argument, listing_options, seconds_option
-from lshdb.cli._output import Column, print_listing
+from lshdb.cli._output import Column, print_listing, working
 
 __all__ = ["command"]
 
@@ -36,7 +36,8 @@ def command(
     lshdb sql news.lshdb "SELECT band, bucket, size FROM bucket ORDER BY size DESC LIMIT 10"
     """
     with Index.open(index_path) as index, prompt_interrupts():
-        result = index.sql(statement, timeout=timeout)
+        with working("running the statement"):
+            result = index.sql(statement, timeout=timeout)
         columns = [Column(name, "auto") for name in _distinct(result.columns)]
         print_listing(columns, result.rows, output_format, empty="no rows", count=("row", "rows"))
 
