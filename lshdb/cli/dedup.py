@@ -368,8 +368,10 @@ def _write_without_index(
         )
         if not result.batches and is_new:
             raise InputError(
-                f"none of {result.rejected:,} records was accepted as a document, so nothing was "
-                "written",
+                f"none of {_counted(result.rejected, 'record')} was accepted as a document, so "
+                "nothing was written"
+                if result.rejected
+                else "the files hold no record, so nothing was written",
                 hint="check --text-field, --key-field and --row-keys (lshdb guide input)",
             )
         update_edges(index, **linking)

@@ -541,6 +541,11 @@ def _is_folder(output: str, sources: list[Source]) -> bool:
     if of_output == of_input:
         return False
     if of_output is None:
+        if os.path.lexists(output):
+            raise LshdbError(
+                f"{printable(output)} is there, and it is no folder",
+                hint="name a folder, or a file with the extension of the input",
+            )
         return True
     if BY_EXTENSION.get(of_output[0]) == source.input_format and of_output[1] == source.compression:
         return False

@@ -184,6 +184,9 @@ def test_records_that_are_no_documents_stay(run: Run, tmp_path: Path) -> None:
     nothing = run("dedup", path, "--output", tmp_path / "x.jsonl", code=1)
     assert "none of 3 records was accepted" in nothing.stderr
     assert not (tmp_path / "x.jsonl").exists()
+    path.write_text("")
+    empty = run("dedup", path, "--output", tmp_path / "x.jsonl", code=1)
+    assert "the files hold no record" in empty.stderr
 
 
 @pytest.mark.parametrize("texts", [["one text", "another text"], ["one text", "one text"]])

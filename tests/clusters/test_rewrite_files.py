@@ -112,7 +112,7 @@ def test_a_table_without_rows_keeps_its_schema(index: Index, tmp_path: Path) -> 
     (tmp_path / "none.jsonl").write_bytes(b"")
     (tmp_path / "README.md").write_text("What lies beside the data is left out.")
     done = index.dedup_files([str(tmp_path / "*.*")], tmp_path / "out")
-    assert (len(done.files), done.left_out) == (3, 1)
+    assert (len(done.files), done.left_out) == (3, 2)  # the text and the index
     assert pq.read_schema(tmp_path / "out/all.parquet").names == ["id", "n", "text"]
     assert (tmp_path / "out/some.csv").read_bytes() == b"id,text\n"
     assert (tmp_path / "out/none.jsonl").read_bytes() == b""
@@ -259,6 +259,8 @@ def test_what_cannot_be_written_is_refused_before_anything_is(index: Index, tmp_
         (ParameterError, "is an input", [one], tmp_path / "link.jsonl"),
         (ParameterError, "is inside the input", [tmp_path / "in"], tmp_path / "in/out"),
         (ParameterError, "another format", [one], tmp_path / "out.csv"),
+        (LshdbError, "is no folder", [one], tmp_path / "text.txt"),
+        (LshdbError, "is no folder", [one], Path("/dev/null")),
         (ParameterError, "another format", [one], tmp_path / "out.jsonl.gz"),
         (ParameterError, "same file", [one, tmp_path / "link.jsonl"], out),
         (ParameterError, "named twice", [one, one], out),

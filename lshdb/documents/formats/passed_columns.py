@@ -148,7 +148,7 @@ def _arrow_errors() -> Iterator[None]:
         yield
     except (arrow.ArrowException, ValueError, OverflowError, OSError) as error:
         reason = printable(str(error).partition("\n")[0])[:200]
-        raise BrokenSourceError(f"cannot be read further: {reason}") from error
+        raise BrokenSourceError(f"cannot be read: {reason}") from error
 
 
 def _column(batch: Any, name: str) -> list[object]:
