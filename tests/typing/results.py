@@ -27,10 +27,12 @@ from lshdb import (
     RemoveResult,
     RepairResult,
     RewriteResult,
+    RewrittenFiles,
     ShownDocument,
     SqlResult,
     StoredBatch,
     Survivors,
+    deduplicate,
 )
 
 
@@ -54,10 +56,13 @@ def questions(index: Index) -> None:
     findings: list[Finding] = index.check()
     survivors: Survivors = index.filter("news.jsonl", keep="longest")
     lines: list[bytes] = [*survivors]
+    written: RewrittenFiles = index.dedup_files(["news.csv"], "clean", mark=True)
+    outputs: list[str] = [one.output for one in written.files]
+    texts: list[str] = deduplicate(["a text"], threshold=0.5)
     links: Contraction = index.contract("links.tsv")
     sources: list[str] = [source for source, _, _ in links]
     print(far, pairs, lost, clusters, decisions, neighbors, joined, state, why, shown, batches)
-    print(stats, findings, lines, sources, recall)
+    print(stats, findings, lines, sources, recall, outputs, texts)
 
 
 def statements(index: Index) -> list[int]:
