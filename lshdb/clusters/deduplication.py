@@ -268,7 +268,7 @@ def _choose(
         old = batch_ids[speakers] < since
         chosen, pairs = _nearest_old(ids, old, ranks[speakers], edges.left, edges.right,
                                      edges.similarities)  # fmt: skip
-    similarities = np.ones(len(ids))
+    similarities = np.full(len(ids), best)  # of exact copies
     similarities[pairs >= 0] = edges.similarities[pairs[pairs >= 0]]
     place = np.searchsorted(ids, signature_ids)
     kept = doc_ids[speakers][np.searchsorted(ids, chosen)][place]

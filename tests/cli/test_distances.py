@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -129,3 +130,10 @@ def test_without_a_bit_nothing_is_similar(run: Run, tmp_path: Path) -> None:
         assert done.stdout == "" and "has no bit that is set to compare" in done.stderr
     said = run("explain", tmp_path / "a", "a", "b", "--format", "table").stdout
     assert "a document without a bit that is set is not similar to anything" in said
+
+
+def test_a_dropped_copy_is_at_distance_0(make_index: Callable[..., Index]) -> None:
+    index = make_index("l2", metric="l2", dim=3, threshold=1.0)
+    index.add([("a", [1.0, 2.0, 3.0]), ("b", [1.0, 2.0, 3.0]), ("c", [1.0, 2.0, 3.5])])
+    found = {one.key: (one.similarity, one.distance) for one in index.dedup(only="drop")}
+    assert found == {"b": (0.0, 0.0), "c": (-0.5, 0.5)}
