@@ -122,15 +122,17 @@ def test_damage_is_named_after_what_came_before(
 
 def test_a_large_record_is_not_held(tmp_path: Path) -> None:
     path = tmp_path / "a.warc.gz"
-    path.write_bytes(gzip.compress(page(1, bytes(50_000_000), HTML) + page(2, b"good", HTML), 1))
-    list(read_documents([path], max_document_bytes=1000))
+    bomb = page(3, gzip.compress(bytes(50_000_000)), HTML, "Content-Encoding: gzip")
+    content = page(1, bytes(50_000_000), HTML) + bomb + page(2, b"good", HTML)
+    path.write_bytes(gzip.compress(content, 1))
+    list(read_documents([path], max_document_bytes=100_000))
     tracemalloc.start()
     try:
-        found = list(read_documents([path], max_document_bytes=1000))
+        found = list(read_documents([path], max_document_bytes=100_000))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert len(found) == 2 and isinstance(found[1], Document)
+    assert len(found) == 3 and isinstance(found[2], Document)
     assert peak < 4 * 2**20
 
 
