@@ -28,9 +28,9 @@ def test_too_long_is_rejected_with_its_place_and_the_rest_goes_on(run: Run, tmp_
     index = tmp_path / "a.lshdb"
     done = run("add", index, *paths, "--max-document-bytes", 400, code=5)
     assert "added 5," in done.stderr and "rejected 3;" in done.stderr
-    reports = done.stderr.splitlines()[1:-1]
+    reports = [line for line in done.stderr.splitlines() if "limit of 400" in line]
     for report, place in zip(reports, ("a.jsonl:2: ", "b.csv:3: ", "c.txt: "), strict=True):
-        assert report.startswith(str(tmp_path / place)) and "limit of 400" in report
+        assert report.startswith(str(tmp_path / place))
     queried = run("query", index, *paths, "--max-document-bytes", 400, code=5)
     assert queried.stderr.count("limit of 400") == 3
     assert "rejected 0;" in run("add", index, *paths).stderr

@@ -16,7 +16,7 @@ CHANGES = [
     ("expire", "a", "--older-than", "90d"), ("expire", "a", "--older-than", "90d", "--dry-run"),
     ("compact", "a"), ("reband", "a", "--recall", "0.9"), ("copy", "a", "copy"),
     ("merge", "a", "copy"), ("reindex", "a", "chars", "--unit", "char"), ("export", "a", "files"),
-    ("import", "files", "again"), ("upgrade", "a"),
+    ("import", "files", "again"), ("upgrade", "a"), ("cursors", "a", "press", "--set", "now"),
 ]  # fmt: skip
 LISTS = ("tune", "query", "pairs", "clusters", "dedup", "neighbors", "join", "explain", "contract",
          "show", "stats", "batches", "sql", "check", "guide")  # fmt: skip
@@ -44,7 +44,8 @@ def test_every_option_with_one_value_is_given_once(run: Run, name: str) -> None:
         if param.param_type_name != "option" or getattr(param, "is_flag", False) or param.multiple:
             continue
         option = max(param.opts, key=len)
-        result = run(name, option, "1", option, "2", code=2)
+        values = ["1"] * param.nargs
+        result = run(name, option, *values, option, *values, code=2)
         repeated = f"{option} is given 2 times, and takes one value"
         assert repeated in result.stderr, (option, result.stderr)
 
