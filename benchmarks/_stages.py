@@ -140,7 +140,7 @@ def watched(stages: Stages) -> Iterator[None]:
 
     from benchmarks.peers import lshdb_
     from lshdb import Index
-    from lshdb.documents.formats import jsonl
+    from lshdb.documents.formats import objects
     from lshdb.ingest import add as adding
     from lshdb.ingest.pipeline import Run
     from lshdb.signatures.sets import SetFamily
@@ -159,7 +159,7 @@ def watched(stages: Stages) -> Iterator[None]:
     synced = "signature file: CRC-32, write, sync"
     documents = "document rows"
     functions: list[tuple[Any, str, str]] = [
-        (jsonl, "validate_key", checking),
+        (objects, "validate_key", checking),
         (adding, "hash_bodies", classifying),
         (Run, "_classify", classifying),
         (Snapshot, "documents_of_keys", classifying),

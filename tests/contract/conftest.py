@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lshdb import Index
+from lshdb import Hits, Index
 from tests.answers import lively_index
 from tests.postgres import PostgresUrl, drop_schemas
 
@@ -94,6 +94,8 @@ def plain(value: Any, folder: Path) -> Any:
         return {plain(key, folder): plain(held, folder) for key, held in value.items()}
     if type(value) in (set, frozenset):
         return sorted((plain(held, folder) for held in value), key=repr)
+    if type(value) is Hits:
+        return [plain(list(value), folder), value.truncated]
     assert type(value) in (list, tuple), f"{value!r} is of the type {type(value)}"
     return type(value)(plain(held, folder) for held in value)
 

@@ -60,6 +60,9 @@ SESSION: list[list[str]] = [
     ["check", "copy"],
     ["expire", "a", "--not-seen-since", "2100-01-01"],
     ["show", "a", "f000-0"],
+    ["cursors", "a", "press", "--set", "2"],
+    ["pairs", "a", "--since", "@press", "--advance"],
+    ["cursors", "a", "press", "--remove"],
 ]
 _SIZE = re.compile(r"[\d,.]+ ([kM]|[KM]i)?B\b|[\d,.]+ bytes|[\d,]+ (?=after)")
 _SPEED = re.compile(r"in [\d.]+ s\b|[\d.,]+( documents)?/s|[\d.]+ s\b")

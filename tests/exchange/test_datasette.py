@@ -22,6 +22,7 @@ from lshdb.exchange import datasette_plugin
 from tests.conftest import family_corpus
 
 pytestmark = pytest.mark.sqlite("Datasette opens files of SQLite")
+sqlite3.enable_callback_tracebacks(False)  # Datasette turns them on, for every test that follows
 ROOT = Path(__file__).parents[2]
 STRANGE = 'a/b?c="d"&<script>alert(1)</script> é'
 

@@ -48,7 +48,7 @@ def test_what_is_wrong_is_reported_with_a_command(tmp_path: Path) -> None:
         "import sys\n"
         f"sys.path.insert(0, {str(ROOT)!r})\n"
         "from lshdb.documents.formats import jsonl\n"
-        "jsonl._no_json = lambda line, error: 1 / 0\n"
+        "jsonl.not_json = lambda *given: 1 / 0\n"
         "import runpy\n"
         f"sys.argv[0] = {str(ROOT / 'tests' / 'fuzz_readers.py')!r}\n"
         "runpy.run_path(sys.argv[0], run_name='__main__')\n"

@@ -300,6 +300,7 @@ WORKS = {
     "show": ["{there}", "f002-0"],
     "stats": ["{there}"],
     "batches": ["{there}"],
+    "cursors": ["{there}", "press", "--set", "now"],
     "sql": ["{there}", "SELECT count(*) FROM document_bucket"],
     "reindex": ["{there}", "{made}", "--threshold", "0.7"],
     "upgrade": ["{there}"],
