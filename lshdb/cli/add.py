@@ -103,11 +103,11 @@ def command(
 ) -> None:
     """Add documents to INDEX; make it if it does not exist.
 
-    PATH is a file, a folder, a pattern in quotes, or - for standard input (JSON Lines). Files are
-    JSON, JSON Lines, CSV or TSV by extension (also .gz, .zst, .xz or .bz2), .parquet, .arrow, or
-    vectors in .npy and .npz. Any other file is one text with its path as key, unless it looks like
-    records, markup or binary data. With unit url, any other file and standard input are lists of
-    URLs.
+    PATH is a file, a folder, a pattern in quotes, a URL (s3://, https://, with lshdb[remote]), or -
+    for standard input (JSON Lines). Files are JSON, JSON Lines, CSV or TSV by extension (also .gz,
+    .zst, .xz or .bz2), .parquet, .arrow, or vectors in .npy and .npz. Any other file is one text
+    with its path as key, unless it looks like records, markup or binary data. With unit url, any
+    other file and standard input are lists of URLs.
 
     In a folder whose files are mostly plain texts, such as a source tree, every file is one text.
     Left out of folders, and counted: hidden files, what .gitignore files name, binary files, links

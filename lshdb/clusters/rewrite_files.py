@@ -426,6 +426,11 @@ def find_files(
                 )
             if source.problem is not None:
                 raise InputError(f"{source.name}: {source.problem}")
+            if source.is_remote:
+                raise InputError(
+                    f"{source.name} is elsewhere, and only files of this machine are written again",
+                    hint="copy it to a folder first",
+                )
             if not source.is_regular:
                 raise InputError(
                     f"{source.name} is a pipe, and files are read twice",

@@ -380,12 +380,12 @@ class _Opening:
             file = self.stdin
         else:
             file = held.enter_context(open_source(source))
-        head = read_head(file, is_regular=source.is_regular)
+        head = read_head(file, is_regular=source.can_seek)
         source = recognised(source, head)
         if source.misnamed:
             require_decoders([source])
             self.guesses.say(source.name, source.misnamed)
-        return source, file, b"" if source.is_regular else head
+        return source, file, b"" if source.can_seek else head
 
     def content(
         self, source: Source, file: BinaryIO, head: bytes, prefix: str, held: ExitStack

@@ -65,6 +65,7 @@ from lshdb.documents.io.folders import (
     without_copies,
 )
 from lshdb.documents.io.patterns import expand_pattern, fixed_part, is_pattern
+from lshdb.documents.io.remote import find_remote, is_remote
 from lshdb.errors import InputError, ParameterError
 
 __all__ = [
@@ -111,6 +112,8 @@ class Source:
         The key of the document, if it is not the path.
     of_texts : bool
         Whether it was found in a directory of texts, so that its extension says nothing.
+    is_remote : bool
+        Whether the path is a URL; then it is not regular.
     """
 
     path: str
@@ -126,6 +129,12 @@ class Source:
     root: str = ""
     given_key: str = ""
     of_texts: bool = False
+    is_remote: bool = False
+
+    @property
+    def can_seek(self) -> bool:
+        """Whether it is read from places of its own choice: a file, or Parquet elsewhere."""
+        return self.is_regular or (self.is_remote and self.format.from_end)
 
     @property
     def is_stdin(self) -> bool:
@@ -150,8 +159,8 @@ class Source:
     @property
     def key(self) -> str:
         """The key of the document, if the source is one text."""
-        if self.given_key or self.is_stdin:
-            return self.given_key or STDIN
+        if self.given_key or self.is_stdin or self.is_remote:
+            return self.given_key or self.path
         return os.path.normpath(self.path).replace(os.sep, "/")
 
     def look(self, head: bytes) -> Look | None:
@@ -364,6 +373,13 @@ def _find(path: str, how: _Walk) -> list[Source]:
         return [Source(STDIN, is_regular=False)]
     if "\0" in path:
         raise _unusable(path, ValueError("no file has a NUL in its name"))
+    if is_remote(path):
+        found = find_remote(path)
+        is_one = [one.url for one in found] == [path]
+        return [
+            Source(one.url, size=one.size, is_regular=False, is_named=is_one, is_remote=True)
+            for one in found
+        ]
     if is_pattern(path) and not os.path.lexists(path):
         return _matches(path, how)
     try:
@@ -444,7 +460,7 @@ def _unseekable(source: Source, compression: str) -> str | None:
     """Return why a file whose format is read from its end cannot be read that way."""
     if compression:
         return "is compressed, but this format is read from its end: decompress it first"
-    if not source.is_regular:
+    if not source.is_regular and not source.is_remote:
         return "is a pipe, but this format is read from its end: write it to a file first"
     return None
 

@@ -271,6 +271,10 @@ def open_source(source: Source) -> BinaryIO:
         The file cannot be opened.
     """
     try:
+        if source.is_remote:
+            from lshdb.documents.io.remote import open_remote
+
+            return open_remote(source.path)
         return open(source.path, "rb", buffering=0)
     except OSError as error:
         raise BrokenSourceError(f"cannot be opened: {system_reason(error)}") from error

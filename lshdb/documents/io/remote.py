@@ -1,0 +1,155 @@
+"""Files elsewhere, read by fsspec: ``s3://``, ``gs://``, ``hf://``, ``https://`` and others.
+
+fsspec and the package for the protocol (``s3fs``, ``gcsfs``, ``huggingface_hub``, ``aiohttp``) are
+the user's, and so are the credentials that they find: lshdb has none and stores none.
+
+Decided: a remote file is read once, from its beginning, as a pipe is. Only formats that are read
+from their end, such as Parquet, are read in pieces where they lie. A name is a pattern as in the
+shell, but not behind ``http``, where ``?`` begins a query. What packages for protocols raise is of
+many kinds; here all of it becomes an ``OSError``, or an ``InputError`` before the first document.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from typing import Any, BinaryIO, NamedTuple, cast
+
+from lshdb.documents.document import printable
+from lshdb.errors import InputError
+
+__all__ = ["RemoteFile", "find_remote", "is_remote", "open_remote"]
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_BLOCK_BYTES = 4 * 2**20
+
+
+class RemoteFile(NamedTuple):
+    """A file that was found: its URL, and its bytes, or 0 where that is not known."""
+
+    url: str
+    size: int
+
+
+def is_remote(path: str) -> bool:
+    """Return whether a path is a URL, and no file of this machine has that name."""
+    return _URL.match(path) is not None and not os.path.lexists(path)
+
+
+def find_remote(url: str) -> list[RemoteFile]:
+    """Return the file at a URL, or all files below it, or those that a pattern matches, sorted.
+
+    Raises
+    ------
+    InputError
+        There is none, or it cannot be looked up.
+    """
+    shown = printable(url)
+    try:
+        system, path = _system_of(url)
+        if "*" in path and not url.lower().startswith("http"):
+            names = [name for name in system.glob(path) if not system.isdir(name)]
+        elif system.info(path).get("type") == "directory":
+            names = system.find(path)
+        else:
+            return [RemoteFile(url, int(system.info(path).get("size") or 0))]
+        fixed, star, _ = path.partition("*")
+        below = fixed.rpartition("/")[0] if star else path.rstrip("/")
+        found = [
+            RemoteFile(system.unstrip_protocol(name), int(system.info(name).get("size") or 0))
+            for name in sorted(names)
+            if not _is_hidden(name, below)
+        ]
+    except InputError:
+        raise
+    except FileNotFoundError as error:
+        raise InputError(f"{shown}: no such file or folder", hint="check the URL") from error
+    except Exception as error:
+        raise InputError(
+            f"{shown}: cannot be looked up: {_reason(error)}",
+            hint="check the URL, the network and your credentials for it",
+        ) from error
+    if not found:
+        raise InputError(f"{shown}: no file is there", hint="check the URL")
+    return found
+
+
+def _is_hidden(name: str, below: str) -> bool:
+    return any(part.startswith(".") for part in name.removeprefix(below).split("/"))
+
+
+def open_remote(url: str) -> BinaryIO:
+    """Open a file for reading.
+
+    Raises
+    ------
+    OSError
+        It cannot be opened.
+    """
+    try:
+        system, path = _system_of(url)
+        return cast(BinaryIO, _Remote(system.open(path, "rb", block_size=_BLOCK_BYTES)))
+    except Exception as error:
+        raise OSError(_reason(error)) from error
+
+
+class _Remote(io.RawIOBase):
+    """An open remote file, whose errors are those of a file."""
+
+    def __init__(self, file: Any) -> None:
+        super().__init__()
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        data = self._asked(self._file.read, len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return int(self._asked(self._file.seek, offset, whence))
+
+    def tell(self) -> int:
+        return int(self._asked(self._file.tell))
+
+    def close(self) -> None:
+        if not self.closed:
+            self._asked(self._file.close)
+        super().close()
+
+    def _asked(self, method: Any, *values: Any) -> Any:
+        try:
+            return method(*values)
+        except Exception as error:
+            raise OSError(_reason(error)) from error
+
+
+def _system_of(url: str) -> tuple[Any, str]:
+    """Return the file system of a URL, and the path there."""
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError as error:
+        raise InputError(
+            f"{printable(url)}: reading remote files needs fsspec, which is not installed",
+            hint="pip install 'lshdb[remote]', and the package for the protocol, such as s3fs",
+        ) from error
+    try:
+        system, path = url_to_fs(url)
+    except ImportError as error:
+        raise InputError(
+            f"{printable(url)}: {_reason(error)}", hint="pip install the package that it names"
+        ) from error
+    return system, str(path)
+
+
+def _reason(error: Exception) -> str:
+    """Return an error in one line: what it says, or its kind."""
+    said = " ".join(printable(str(getattr(error, "strerror", None) or error)).split())
+    return said[:300] or type(error).__name__

@@ -1,0 +1,158 @@
+"""Files elsewhere: URLs read by fsspec, in memory and from a web server of the test's own."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import http.server
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lshdb import Document, Index, InputError, Rejected, read_documents
+from tests.cli.conftest import Run, run
+
+__all__ = ["run"]  # a fixture of the command line's
+
+ROWS = [{"id": f"k{number}", "text": f"some words in text {number}"} for number in range(30)]
+LINES = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
+
+
+@pytest.fixture
+def memory() -> Iterator[Any]:
+    system = fsspec.filesystem("memory")
+    system.store.clear()
+    yield system
+    system.store.clear()
+
+
+def keys(*paths: str, **how: Any) -> list[str]:
+    return [item.key for item in read_documents(paths, **how) if isinstance(item, Document)]
+
+
+EXPECTED = [row["id"] for row in ROWS]
+
+
+def test_a_file_by_its_url(memory: Any) -> None:
+    memory.pipe("/data/a.jsonl", LINES)
+    assert keys("memory://data/a.jsonl") == EXPECTED
+    sources = [item.source for item in read_documents(["memory://data/a.jsonl"])]
+    assert sources[0] == "memory://data/a.jsonl:1"
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.jsonl"])
+def test_compressed_files_by_name_or_content(memory: Any, name: str) -> None:
+    memory.pipe(f"/{name}", gzip.compress(LINES))
+    assert keys(f"memory:///{name}") == EXPECTED
+
+
+def test_parquet_is_read_where_it_lies(memory: Any, tmp_path: Path) -> None:
+    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "a.parquet", row_group_size=7)
+    memory.pipe("/a.parquet", (tmp_path / "a.parquet").read_bytes())
+    assert keys("memory://a.parquet") == EXPECTED
+
+
+def test_a_folder_and_a_pattern_in_the_order_of_names(memory: Any) -> None:
+    half = len(LINES.splitlines(keepends=True)) // 2
+    parts = LINES.splitlines(keepends=True)
+    memory.pipe("/set/part-1.jsonl", b"".join(parts[half:]))
+    memory.pipe("/set/part-0.jsonl", b"".join(parts[:half]))
+    memory.pipe("/set/.hidden/c.jsonl", LINES)
+    assert keys("memory://set") == EXPECTED
+    assert keys("memory://set/*.jsonl") == EXPECTED
+    assert keys("memory://set/part-1*") == EXPECTED[half:]
+
+
+def test_row_keys_and_texts_have_the_url(memory: Any) -> None:
+    memory.pipe("/a.csv", b"text\nsome words\n")
+    memory.pipe("/a.txt", b"some words of a text")
+    assert keys("memory://a.csv", "memory://a.txt", row_keys=True) == [
+        "memory://a.csv:1",
+        "memory://a.txt",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("memory://nothing.jsonl", "memory://nothing.jsonl: no such file or folder"),
+        ("memory://nothing/*.jsonl", "no file is there"),
+        ("nosuch://bucket/a.jsonl", "Protocol not known: nosuch"),
+        ("http://127.0.0.1:9/a.jsonl", "127.0.0.1:9/a.jsonl: "),
+    ],
+)
+def test_what_is_not_there_is_said_before_anything_is_read(
+    memory: Any, url: str, words: str
+) -> None:
+    with pytest.raises(InputError, match=words.replace("*", r"\*")):
+        read_documents([url])
+
+
+def test_a_file_that_breaks_off_is_a_rejection(
+    memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory.pipe("/a.jsonl", LINES)
+    plain = memory.open
+
+    def breaking(path: str, mode: str = "rb", **how: Any) -> Any:
+        file = plain(path, mode, **how)
+        read, calls = file.read, iter(range(100))
+
+        def once(size: int = -1) -> bytes:
+            if next(calls):
+                raise RuntimeError("the connection was closed by its peer")
+            return bytes(read(min(size, 200)))
+
+        file.read = once
+        return file
+
+    monkeypatch.setattr(type(memory), "open", lambda self, *given, **how: breaking(*given, **how))
+    *documents, last = read_documents(["memory://a.jsonl"])
+    assert documents and isinstance(last, Rejected)
+    assert "the connection was closed by its peer" in last.reason
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "fsspec"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(InputError, match="needs fsspec") as caught:
+        read_documents(["s3://bucket/a.jsonl"])
+    assert "lshdb[remote]" in str(caught.value.hint)
+
+
+def test_a_file_of_that_name_is_no_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "memory:").mkdir()
+    (tmp_path / "memory:" / "a.jsonl").write_bytes(LINES)
+    assert keys("memory://a.jsonl") == EXPECTED
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *given: Any) -> None:
+        """Say nothing."""
+
+
+def test_over_http(tmp_path: Path, run: Run) -> None:
+    pytest.importorskip("aiohttp")
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(LINES))
+    handler = functools.partial(_Quiet, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/a.jsonl.gz"
+        assert "added 30," in run("add", tmp_path / "x.lshdb", url).stderr
+        missing = run("add", tmp_path / "y.lshdb", url.replace("a.", "b."), code=1)
+        assert "no such file or folder" in missing.stderr
+        refused = run("dedup", tmp_path / "x.lshdb", url, "--output", tmp_path / "out", code=1)
+        assert "is elsewhere" in refused.stderr
+        server.shutdown()
+    with Index.open(tmp_path / "x.lshdb") as index:
+        assert index.show("k3").document.source == f"{url}:4"
