@@ -6,9 +6,12 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from numbers import Integral, Real
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from lshdb.errors import ParameterError
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 __all__ = [
     "Digits",
@@ -24,10 +27,12 @@ __all__ = [
     "check_flag",
     "check_items",
     "check_key",
+    "check_moment",
     "check_name",
     "check_seconds",
     "check_whole",
     "lone_surrogate",
+    "parse_moment",
     "plain_number",
     "validate_body",
 ]
@@ -35,6 +40,7 @@ __all__ = [
 Item = TypeVar("Item")
 
 _NAME_LENGTH = 100
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _NAME = re.compile(rf"[^\W_][\w.:-]{{0,{_NAME_LENGTH - 1}}}")
 
 MetricName: TypeAlias = Literal[
@@ -110,6 +116,68 @@ def check_seconds(name: str, value: object) -> float:
     if isinstance(value, Real) and not isinstance(value, bool) and float(value) >= 0.0:
         return float(value)
     raise ParameterError(f"{name} is {value!r:.80}; expected a number of seconds, 0 or more")
+
+
+def check_moment(name: str, value: object) -> datetime:
+    """Return a datetime in UTC, as which one without a zone counts.
+
+    Raises
+    ------
+    ParameterError
+        It is none, or not within the years 1 to 9999 of UTC.
+    """
+    from datetime import UTC, datetime
+
+    if not isinstance(value, datetime):
+        raise ParameterError(
+            f"{name} is {value!r:.80}, of type {type(value).__name__}; expected a datetime"
+        )
+    try:
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    except OverflowError:
+        raise ParameterError(
+            f"{name} is {value}, which is not within the years 1 to 9999 of UTC"
+        ) from None
+
+
+def parse_moment(
+    name: str, text: str, expected: str, *, now: datetime | None, dates: bool = True
+) -> datetime:
+    """Return the moment in UTC that a text names: a date, with a time or without, or an age.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument, for messages.
+    text : str
+        A date as ISO 8601 has it; or up to nine digits and s, m, h, d or w, as ``8h``.
+    expected : str
+        What the argument may be, in words.
+    now : datetime or None
+        What an age is counted back from; None if it may be none.
+    dates : bool
+        Whether it may be a date.
+
+    Raises
+    ------
+    ParameterError
+        It is neither, or not within the years 1 to 9999 of UTC.
+    """
+    from datetime import datetime, timedelta
+
+    age = None if now is None else re.fullmatch(r"(\d{1,9})([smhdw])", text)
+    if now is not None and age is not None:
+        try:
+            return now - timedelta(**{_UNITS[age[2]]: int(age[1])})
+        except OverflowError:
+            raise ParameterError(f"{name} is {text}, which is before the year 1") from None
+    try:
+        moment = datetime.fromisoformat(text) if dates else None
+    except ValueError:
+        moment = None
+    if moment is None:
+        raise ParameterError(f"{name} is {text!r:.80}; expected {expected}")
+    return check_moment(name, moment)
 
 
 def check_flag(name: str, value: object) -> bool:

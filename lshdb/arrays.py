@@ -1,18 +1,42 @@
-"""Array functions that several rooms share."""
+"""Array functions that several rooms share, and NumPy itself, imported when it is first used.
+
+Importing NumPy takes as long as everything else that a query of the command line does, and a query
+that the kernel answers needs no array. So the modules that a query imports take ``np`` from here,
+and name their types in annotations only.
+"""
 
 from __future__ import annotations
 
+import functools
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-__all__ = ["count_bits", "distinct", "order_of", "sorted_texts"]
+    _Integer = TypeVar("_Integer", np.uint64, np.int64)
 
-_Integer = TypeVar("_Integer", np.uint64, np.int64)
+__all__ = ["count_bits", "distinct", "load_numpy", "np", "order_of", "sorted_texts"]
+
+
+if not TYPE_CHECKING:
+
+    class _LazyNumPy:
+        def __getattr__(self, name: str) -> Any:
+            import numpy
+
+            self.__dict__.update(vars(numpy))  # what comes next is found without this call
+            return getattr(numpy, name)
+
+    np = _LazyNumPy()
+
+
+def load_numpy() -> None:
+    """Import NumPy now: an interrupt in the middle of an import leaves half of it behind."""
+    _ = np.ndarray
 
 
 def distinct(values: NDArray[_Integer]) -> NDArray[_Integer]:
@@ -77,19 +101,21 @@ def sorted_texts(texts: Iterable[str], *, at_once: int = _SORTED_AT_ONCE // 4) -
     return done
 
 
-_BITS_OF_BYTE = np.array([byte.bit_count() for byte in range(256)], dtype=np.uint8)
+@functools.cache
+def _counter() -> Callable[[NDArray[Any]], NDArray[np.uint8]]:
+    """Return what counts the set bits of each number, or of each of its bytes.
 
+    NumPy has a function for it since 2.0.
+    """
+    bits_of_byte = np.array([byte.bit_count() for byte in range(256)], dtype=np.uint8)
 
-def _count_by_table(rows: NDArray[Any]) -> NDArray[np.uint8]:
-    return _BITS_OF_BYTE[np.ascontiguousarray(rows).view(np.uint8)]
+    def count_by_table(rows: NDArray[Any]) -> NDArray[np.uint8]:
+        return bits_of_byte[np.ascontiguousarray(rows).view(np.uint8)]
 
-
-_count: Callable[[NDArray[Any]], NDArray[np.uint8]]
-_count = getattr(np, "bitwise_count", _count_by_table)
-"""Set bits of each number, or of each of its bytes; NumPy has a function for it since 2.0."""
+    return getattr(np, "bitwise_count", count_by_table)
 
 
 def count_bits(rows: NDArray[Any]) -> NDArray[np.int64]:
     """Count the set bits of each row of unsigned numbers (int64, shape (n,))."""
-    counts: NDArray[np.int64] = _count(rows).sum(axis=1, dtype=np.int64)
+    counts: NDArray[np.int64] = _counter()(rows).sum(axis=1, dtype=np.int64)
     return counts

@@ -20,7 +20,7 @@ from lshdb.arguments import (
     Unit,
     Verify,
 )
-from lshdb.documents import MAX_DOCUMENT_BYTES, Body, Document, Given, Rejected, Table
+from lshdb.documents import MAX_DOCUMENT_BYTES, Body, Document, Given, Rejected
 from lshdb.errors import AllRejectedError, LockedError, ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.params.options import CreateOptions, ExpectedParameters, Parameters
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from lshdb.clusters.filter import Survivors
     from lshdb.clusters.listing import Clusters, Neighbors
     from lshdb.clusters.rewrite_files import RewrittenFile, RewrittenFiles
+    from lshdb.documents import Table
     from lshdb.ingest.add import AddResult
     from lshdb.ingest.remove import RemoveResult
     from lshdb.maintain.check.findings import Finding
@@ -545,7 +546,7 @@ class Index:
 
         Raises
         ------
-        LockedError, DatabaseError
+        ParameterError, LockedError, DatabaseError
 
         Notes
         -----
@@ -589,9 +590,9 @@ class Index:
             How to check candidates. Default: exact if texts are stored, else signature, or none if
             the signatures are on another host (``docs/elsewhere.md``).
         recall : float, optional
-            Also search neighbouring buckets, until each of the ``top`` nearest documents is found
-            with this probability. The answer says what was reached. Sets have no neighbouring
-            buckets: only the query's own are searched.
+            Find each of the ``top`` nearest documents with this probability, by neighbouring
+            buckets or by comparing all signatures, whichever takes less. The answer says what was
+            reached: of texts the 1,024 likeliest are compared at most.
         probe_limit : int or bool
             Compare at most this many candidates, far ones included; True means twice the number of
             bands.

@@ -7,16 +7,16 @@ import gc
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from lshdb.arguments import check_whole
 from lshdb.cancel import until
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    from concurrent.futures import Future, ThreadPoolExecutor
 
-__all__ = ["choose_workers", "collector_paused", "in_chunks", "work_ahead"]
+__all__ = ["Task", "Workers", "choose_workers", "collector_paused", "in_chunks", "work_ahead"]
 
 
 _Item = TypeVar("_Item")
@@ -53,29 +53,69 @@ def in_chunks(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
         yield chunk
 
 
+class Workers:
+    """Threads that do tasks.
+
+    A context manager: leaving stops work in progress if it checks for that (``cancel.py``), waits
+    for it and drops the rest. If the system gives fewer threads (``ulimit -u``, ``ulimit -v``), or
+    none, the thread that needs a result does the work.
+
+    Parameters
+    ----------
+    n_threads : int
+        Besides those that need results; 0 or more.
+
+    Attributes
+    ----------
+    is_short : bool
+        Whether a thread could not be started: some tasks may wait for no thread.
+    """
+
+    def __init__(self, n_threads: int) -> None:
+        self.is_short = n_threads == 0
+        self._n_threads = n_threads
+        self._pool: ThreadPoolExecutor | None = None
+        self._stop = threading.Event()
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def submit(self, work: Callable[[_Item], _Result], item: _Item) -> Task[_Item, _Result]:
+        """Have work done on an item, soon; the task has its result, or its error."""
+        task = Task(work, item, self._stop)
+        if self._n_threads:
+            if self._pool is None:
+                from concurrent.futures import ThreadPoolExecutor
+
+                self._pool = ThreadPoolExecutor(self._n_threads)
+            try:
+                self._pool.submit(task.run)
+            except RuntimeError:  # no thread can be started; running ones may still take the work
+                self.is_short = True
+        return task
+
+
 def work_ahead(
     work: Callable[[_Item], _Result], items: Iterable[_Item], *, workers: int
-) -> Iterator[_Result]:
+) -> Generator[_Result]:
     """Yield the results of ``work`` for each item, in the order of the items.
 
     With more than one worker, up to twice as many items as workers are processed before their
     results are needed. An error, of the work or of ``items``, is raised in place of its result.
-    Leaving early stops work in progress if it checks for that (``cancel.py``), waits for it and
-    drops the rest. If the system gives fewer threads (``ulimit -u``, ``ulimit -v``), or none, the
-    caller's thread does the remaining work.
+    Leaving early, and a system that gives fewer threads, are as for :class:`Workers`.
     """
     if workers == 1:
         yield from map(work, items)
         return
-    from concurrent.futures import ThreadPoolExecutor
-
-    pending: deque[_Task[_Item, _Result]] = deque()
-    pool = ThreadPoolExecutor(workers)
-    stop = threading.Event()
-    is_short = False
+    pending: deque[Task[_Item, _Result]] = deque()
     iterator = iter(items)
     error: Exception | None = None
-    try:
+    with Workers(workers) as threads:
         while True:
             try:
                 item = next(iterator)
@@ -84,24 +124,16 @@ def work_ahead(
             except Exception as raised:  # the caller's iterator may raise anything; raised in turn
                 error = raised
                 break
-            task = _Task(work, item, stop)
-            try:
-                pool.submit(task.run)
-            except RuntimeError:  # no thread can be started; running ones may still take the work
-                is_short = True
-            pending.append(task)
+            pending.append(threads.submit(work, item))
             if len(pending) > 2 * workers:
-                yield pending.popleft().result(is_short=is_short)
+                yield pending.popleft().result(helps=threads.is_short)
         while pending:
-            yield pending.popleft().result(is_short=is_short)
+            yield pending.popleft().result(helps=threads.is_short)
         if error is not None:
             raise error
-    finally:
-        stop.set()
-        pool.shutdown(cancel_futures=True)
 
 
-class _Task(Generic[_Item, _Result]):
+class Task(Generic[_Item, _Result]):
     """Work on one item, done once by the thread that takes it first."""
 
     def __init__(
@@ -125,9 +157,9 @@ class _Task(Generic[_Item, _Result]):
         except BaseException as error:
             self._done.set_exception(error)
 
-    def result(self, *, is_short: bool) -> _Result:
-        """Return the result; do the work in this thread if no other thread may do it."""
-        if is_short:
+    def result(self, *, helps: bool) -> _Result:
+        """Return the result; ``helps`` does the work in this thread unless another has taken it."""
+        if helps:
             self.run()
         return self._done.result()
 

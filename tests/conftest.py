@@ -113,6 +113,12 @@ def family_corpus(seed: int, families: int = 30, size: int = 4) -> list[tuple[st
 
 
 @pytest.fixture
+def no_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither write frozen orders nor read them: SQL answers."""
+    monkeypatch.setattr("lshdb.storage.store.Store.use_orders", lambda store, banding: None)
+
+
+@pytest.fixture
 def corpus() -> list[tuple[str, str]]:
     return family_corpus(7)
 

@@ -43,6 +43,7 @@ from lshdb.signatures import kernels
 from lshdb.signatures.banding import reference_agreement, reference_keys
 from lshdb.signatures.minhash import SCHEMES
 from lshdb.signatures.random_numbers import Purpose, keys
+from lshdb.signatures.scan import reference_counts, reference_ranks
 from lshdb.signatures.sets import kernel_unit
 from lshdb.signatures.weighted import sketch_reference
 from tests.choices import Choices
@@ -302,6 +303,13 @@ def fuzz_contents(kernel: Any, choices: Choices) -> Hashable:
             expected = (len(np.intersect1d(left, right)), len(left), len(right))
             found = kernel.compare_texts(texts[0], texts[-1], number, k, bag)
             expect(f"comparison {where}", found, expected)
+        together = Output((len(texts),), np.int64)
+        found = kernel.shingle_texts(texts, number, k, bag, together.array)
+        together.check()
+        all_of = [shingle_hashes(text, unit=unit, k=k, bag=bag) for text in texts]
+        expect(f"sizes together {where}", together.array.tolist(), list(map(len, all_of)))
+        joined = np.concatenate([np.empty(0, np.uint64), *all_of])
+        expect(f"shingles together {where}", np.frombuffer(found, np.uint64), joined)
 
     at_every_level(kernel, check)
     sizes = tuple(sorted({int(count).bit_length() for count in counts}))
@@ -532,12 +540,47 @@ def fuzz_compare_rows(kernel: Any, choices: Choices) -> Hashable:
     return num_perm, slot_bits, bands.bit_length(), n.bit_length(), outside
 
 
+def fuzz_scan(kernel: Any, choices: Choices) -> Hashable:
+    words = any_num_perm(choices)
+    slot_bits = choices.pick((32, 1)) if words * 32 < 2**16 else 32
+    queries, rows = (any_rows(choices, words) for _ in range(2))
+    before, after = choices.number(5), choices.number(5)
+    room, least = choices.pick((0, 1, 7, 1000)), choices.pick((0, 1, words, 2**16 - 1))
+    expected = np.zeros((len(queries), before + len(rows) + after), dtype=np.uint16)
+    reference_counts(queries, rows, slot_bits=slot_bits, counts=expected, first=before)
+
+    def check(level: str) -> None:
+        counts = Output(expected.shape, np.uint16)
+        counts.array[:] = 0
+        width = expected.shape[1]
+        kernel.count_in_rows(queries, rows, words, slot_bits, width, before, counts.array)
+        expect(f"counts ({level}, {words})", counts.array, expected)
+        counts.check()
+        for line in expected:
+            best = Output((room,), np.int64)
+            found = kernel.rank_counts(line, least, best.array)
+            places, number = reference_ranks(line, least, room)
+            expect("how many count", found, number)
+            expect(f"the best of {len(line)}", best.array[:found], places)
+            best.check()
+
+    at_every_level(kernel, check)
+    return words, slot_bits, len(queries).bit_length(), len(rows).bit_length(), room, least
+
+
 def fuzz_count_common(kernel: Any, choices: Choices) -> Hashable:
     n, m = (choices.pick((0, 1, 2, 8, 100, 3000)) for _ in range(2))
     below = choices.pick((4, 100, 5000, 2**64))
     left = np.unique(choices.rng().integers(0, below, n, dtype=np.uint64))
     right = np.unique(choices.rng().integers(0, below, m, dtype=np.uint64))
-    expect("common values", kernel.count_common(left, right), len(np.intersect1d(left, right)))
+    common = len(np.intersect1d(left, right))
+    expect("common values", kernel.count_common(left, right), common)
+    sets = np.array([[0, 0, len(left)], [1, 0, len(right)], [0, 0, 0]], dtype=np.int64)
+    counts = Output((4,), np.int64)
+    numbers = np.array([0, 1, 0, 2]), np.array([1, 0, 0, 1])
+    kernel.compare_sets([left, right], sets, *numbers, counts.array)
+    counts.check()
+    expect("common values of pairs", counts.array.tolist(), [common, common, len(left), 0])
     return n, m, below
 
 
@@ -548,11 +591,36 @@ def templates() -> tuple[tuple[str, tuple[Any, ...], dict[int, int]], ...]:
     memo = np.zeros(0x20000, dtype=np.uint64)
     hashes, lengths = np.arange(9, dtype=np.uint64), np.array([4, 5], dtype=np.int64)
     counts = np.zeros(2, dtype=np.int32)
-    keys = np.zeros((2, 3), dtype=np.int64)
+    keys, lines = np.zeros((2, 3), dtype=np.int64), np.zeros((2, 3), dtype=np.uint16)
     contents = ["to be", ["or", "not"]]
     return (
         ("sign_contents", (contents, 0, 2, False, 0, 8, numbers, row, two), {6: 0, 7: 0, 8: 0}),
         ("shingle_text", ("to be", 0, 2, False), {}),
+        ("shingle_texts", (["to be", "or"], 0, 2, False, two), {4: 0}),
+        (
+            "compare_sets",
+            ([hashes, hashes[:3]], np.array([[0, 0, 9], [1, 0, 3]]), two, two, two.copy()),
+            {1: 24, 2: 0, 3: 0, 4: 0},
+        ),
+        (
+            "agreeing_pairs",
+            (
+                two,
+                two.copy() + 2,
+                np.array([0, 1, 1, 0]),
+                np.zeros(4, np.uint64),
+                row,
+                0,
+                2,
+                8,
+                3,
+                2,
+                False,
+                False,
+                np.ones(9, np.uint8),
+            ),
+            {0: 0, 1: 0, 4: 0, 12: 0},
+        ),
         ("sketch", (hashes, lengths, 1, 8, numbers, row), {0: 0, 1: 0, 4: 0, 5: 0}),
         ("bucket_keys", (row, 8, 3, 2, keys), {0: 0, 4: 0}),
         ("count_common", (hashes, hashes), {0: 8, 1: 8}),
@@ -566,6 +634,8 @@ def templates() -> tuple[tuple[str, tuple[Any, ...], dict[int, int]], ...]:
             (row, two, row, two, 8, 3, 70, counts, counts.copy(), counts.copy()),
             {0: 32, 1: 0, 2: 32, 3: 0, 7: 0, 8: 0, 9: 0},
         ),
+        ("count_in_rows", (row, row, 8, 1, 3, 1, lines), {0: 0, 1: 32, 6: 0}),
+        ("rank_counts", (lines, 1, two), {0: 2, 2: 8}),
         ("compare_texts", ("to be", "or not", 0, 2, False), {}),
         (
             "sample_weights",
@@ -579,16 +649,21 @@ def templates() -> tuple[tuple[str, tuple[Any, ...], dict[int, int]], ...]:
 
 OUTPUTS = {
     "sign_contents": (7, 8), "sketch": (5,), "bucket_keys": (4,), "compare_rows": (7, 8, 9),
-    "compare_bits": (7, 8, 9), "sample_weights": (6,),
+    "compare_bits": (7, 8, 9), "sample_weights": (6,), "shingle_texts": (4,), "compare_sets": (4,),
+    "count_in_rows": (6,), "rank_counts": (2,),
 }  # fmt: skip
 NUMBERS = {  # place: least and greatest that fit
     "sign_contents": {1: (0, 4), 2: (1, sys.maxsize), 4: (0, 1), 5: (8, 8)},
     "shingle_text": {1: (0, 4), 2: (1, sys.maxsize)},
+    "shingle_texts": {1: (0, 4), 2: (1, sys.maxsize)},
+    "agreeing_pairs": {5: (0, 2**62), 6: (2, 2), 7: (8, 8), 8: (1, 4), 9: (1, 2)},
     "sketch": {2: (0, 1), 3: (8, 8)},
     "bucket_keys": {1: (8, 8), 2: (3, 3), 3: (1, 2)},
     "compare_rows": {4: (8, 8), 5: (1, 4), 6: (1, 2)},
     "compare_bits": {4: (8, 8), 5: (1, 3), 6: (1, 85)},
     "sample_weights": {4: (2, 2)},
+    "count_in_rows": {2: (8, 8), 3: (1, 1), 4: (3, 3), 5: (0, 1)},
+    "rank_counts": {1: (0, 2**16 - 1)},
     "walsh_hadamard": {1: (8, 8)},
     "compare_texts": {2: (0, 4), 3: (1, sys.maxsize)},
 }
@@ -632,7 +707,8 @@ def spoil(
         elif way == "read-only" and place in OUTPUTS.get(name, ()):
             arguments[place] = argument.tobytes()
         elif way == "stride":
-            arguments[place] = np.resize(argument, 2 * argument.size)[::2]
+            elements = np.asarray(argument)  # constants come as a memoryview
+            arguments[place] = np.resize(elements, 2 * elements.size)[::2]
         elif way == "type":
             arguments[place] = choices.pick((None, 3, 1.5, "x", [], object()))
         else:
@@ -664,7 +740,7 @@ def spoil(
 def fuzz_aliases(kernel: Any, choices: Choices) -> Hashable:
     """One buffer as input and output. What comes out is nobody's business, but no byte outside."""
     name, fitting, buffers = choices.pick(
-        [template for template in templates() if template[0] in OUTPUTS]
+        [one for one in templates() if one[0] in OUTPUTS and len(one[2]) > 1]
     )
     arguments = list(fitting)
     output = choices.pick(OUTPUTS[name])
@@ -690,7 +766,7 @@ TARGETS: tuple[Callable[[Any, Choices], Hashable], ...] = (
     *(fuzz_normalise,) * 4,
     *(fuzz_sketch, fuzz_sample_weights, fuzz_walsh_hadamard,) * 2,
     *(fuzz_refusals,) * 3,
-    fuzz_odd_table, fuzz_bucket_keys, fuzz_compare_rows, fuzz_count_common, fuzz_aliases,
+    fuzz_odd_table, fuzz_bucket_keys, fuzz_compare_rows, fuzz_scan, fuzz_count_common, fuzz_aliases,
 )  # fmt: skip
 LEVELS: list[str] = []
 

@@ -82,7 +82,10 @@ else
         long="megabytes or arbitrary_texts or normalised_as_the or every_code_point or ready_tokens"
         long="$long or 300000 or sketches_of_every_size or compared_by_their_shingles"
         set -- tests/signatures/test_kernels.py tests/signatures/test_families_kernel.py \
+            tests/signatures/test_query_kernel.py tests/signatures/test_band_orders.py \
             tests/signatures/test_hostile_callers.py tests/signatures/test_refusals.py \
+            tests/signatures/test_whole_texts.py tests/documents/test_line_blocks.py \
+            tests/ingest/test_row_checksums.py \
             tests/shingling/test_shingles.py -q -k "not ($long)" "$@"
     fi
     tests=0

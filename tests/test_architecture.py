@@ -14,8 +14,9 @@ import lshdb
 PACKAGE = Path(lshdb.__file__).parent
 PURE = ("shingling", "params", "signatures")
 PURE_MAY_IMPORT = {
-    "__future__", "abc", "collections", "dataclasses", "enum", "functools", "itertools", "math",
-    "mmh3", "numpy", "numbers", "re", "typing", "unicodedata", "urllib.parse", "warnings",
+    "__future__", "abc", "array", "collections", "dataclasses", "enum", "functools", "itertools",
+    "math", "mmap", "mmh3", "numpy", "numbers", "re", "sys", "typing", "unicodedata",
+    "urllib.parse", "warnings",
 }  # fmt: skip
 HEAVY = {"sqlalchemy", "alembic", "rich", "pyarrow", "pandas", "matplotlib"}
 DRIVERS = {"sqlite3", "psycopg"}

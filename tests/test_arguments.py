@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from lshdb import (
 from lshdb.errors import InputError
 
 Make = Callable[..., Index]
+WEST = timezone(timedelta(hours=-5))
 
 
 def drained(found: object) -> object:
@@ -83,6 +85,11 @@ def test_numpys_numbers_are_numbers(given: dict[str, Any], make_index: Make) -> 
         ("batch", [0, 1.0, True, "first"], lambda index, one: index.pairs(since=one)),
         ("min_size", [1, 2.5, "9"], lambda index, one: index.clusters(min_size=one)),
         ("lock_timeout", [-1, "9"], lambda index, one: index.remove(["a"], lock_timeout=one)),
+        (
+            "since",
+            ["2100-01-01", date(2100, 1, 1), None, 1, datetime.max.replace(tzinfo=WEST)],
+            lambda index, one: index.expire(one),
+        ),
     ],
 )
 def test_of_a_question(

@@ -124,6 +124,7 @@ def test_small_batches_inside_one_add(
     monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 7)
     monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 50)
     monkeypatch.setattr("lshdb.storage.runs.posting_runs.LEVEL_ROWS", 20)
+    monkeypatch.setattr("lshdb.storage.transactions.writer.RUNS_BESIDE_ORDERS", 4)
     result = other.add(corpus)
     assert len(result.batches) == -(-len(corpus) // 7)
     assert pair_set(other) == pair_set(plain)

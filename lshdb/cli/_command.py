@@ -27,7 +27,7 @@ from lshdb.cli._output import be_quiet, note
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = ["Command", "completed", "index_argument", "section", "shared_options"]
+__all__ = ["Command", "completed", "index_argument", "is_index", "section", "shared_options"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -148,6 +148,11 @@ def shared_options() -> list[click.Option]:
     ]
 
 
+def is_index(path: str) -> bool:
+    """Return whether a first argument is an index: it is there as one, or is called so."""
+    return path.endswith(_SUFFIX) or os.path.exists(os.path.join(path, "index.toml"))
+
+
 def _is_index_named(
     given: Sequence[str], others: Sequence[click.Argument], ctx: click.Context
 ) -> bool:
@@ -159,7 +164,7 @@ def _is_index_named(
     if not given:
         return False
     first = given[0]
-    if first.endswith(_SUFFIX) or os.path.exists(os.path.join(first, "index.toml")):
+    if is_index(first):
         return True
     if len(given) <= least:
         return False

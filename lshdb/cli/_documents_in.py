@@ -211,7 +211,7 @@ def summary(result: AddResult) -> str:
     return (
         f"added {result.added:,}, replaced {result.replaced:,}, unchanged {result.unchanged:,}, "
         f"exact copies {result.copies:,}, rejected {result.rejected:,}; "
-        f"{counted(round(rate), 'document', 'documents')}/s; {_batches(result)}"
+        f"{counted(round(rate), 'document')}/s; {_batches(result)}"
     )
 
 

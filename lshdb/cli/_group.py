@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lshdb.arrays import load_numpy
 from lshdb.cli._command import shared_options
 from lshdb.cli._errors import errors_as_messages
 from lshdb.cli._output import say
@@ -64,6 +65,10 @@ The module of the same name holds it. The line stands here, so that ``lshdb --he
 """
 
 
+_WITHOUT_ARRAYS = {"query"}
+"""Commands that may end without NumPy; others load it here, where a signal ends the process."""
+
+
 class LazyGroup(click.Group):
     """Commands that are imported by name; every error they raise becomes a message."""
 
@@ -82,6 +87,8 @@ class LazyGroup(click.Group):
             return None
         with self.importing():
             command = importlib.import_module(f"lshdb.cli.{cmd_name}").command
+            if "lshdb.index" in sys.modules and cmd_name not in _WITHOUT_ARRAYS:
+                load_numpy()
         return command if isinstance(command, click.Command) else None
 
     def resolve_command(

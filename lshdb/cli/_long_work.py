@@ -27,6 +27,7 @@ from lshdb.cli._errors import INTERRUPTED, TERMINATED
 from lshdb.cli._output import complain, is_quiet, is_terminal, note
 from lshdb.cli._rejections import Rejections
 from lshdb.cli.launch import postponed
+from lshdb.documents import Block, DocumentStream, Item
 
 if TYPE_CHECKING:
     from lshdb.clusters.rewrite_files import RewrittenFile
@@ -36,8 +37,6 @@ __all__ = ["AddProgress", "TaskProgress", "prompt_interrupts"]
 
 _LINE_SECONDS = 60.0
 _INDEXING_SECONDS = 0.3
-
-Item = Document | Rejected
 
 
 class AddProgress:
@@ -64,10 +63,15 @@ class AddProgress:
         self._bar: Any = None
         self._task: Any = None
 
-    def watch(self, items: Iterable[Item]) -> Iterator[Item]:
+    def watch(self, items: Iterable[Document | Rejected]) -> Iterator[Document | Rejected]:
         """Pass the input through and count it."""
+        if isinstance(items, DocumentStream):
+            return DocumentStream(self._counted(items.by_blocks()))
+        return self._counted(items)  # type: ignore[return-value]
+
+    def _counted(self, items: Iterable[Item]) -> Iterator[Item]:
         for item in items:
-            self.n_read += 1
+            self.n_read += len(item) if isinstance(item, Block) else 1
             self._is_waiting = False
             self._taken_at = time.monotonic()
             if self._bar is None and self._taken_at - self._line_at >= _LINE_SECONDS:

@@ -298,8 +298,8 @@ def memory_option(function: Function) -> Function:
 
 
 def _batch(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | str | None:
-    if value is None or value == "last":
-        return value
+    if value is None:
+        return None
     try:
         return int(value)
     except ValueError:
@@ -448,7 +448,7 @@ def update_edges(
         )
     if state.hot_buckets:
         note(
-            f"{counted(state.hot_buckets, 'bucket', 'buckets')} of more than "
+            f"{counted(state.hot_buckets, 'bucket')} of more than "
             f"{state.max_bucket:,} documents {'was' if state.hot_buckets == 1 else 'were'} "
             f"joined through leaders; {state.hot_pairs:,} of their pairs were not compared there; "
             f"{loss_in_words(index.loss(threshold=threshold))}"

@@ -17,6 +17,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import IO, Any, NamedTuple
 
 import click
@@ -435,27 +436,21 @@ def _to_file() -> Iterator[None]:
         yield
         return
     meta = click.get_current_context().meta
-    path = os.path.realpath(path)
-    is_device = os.path.exists(path) and not os.path.isfile(path)
-    part = path if is_device else f"{path}.part-{os.getpid()}"
     try:
-        with open(part, "wb") as file:
+        with _opened(path) as file:
             meta[_FILE] = file
             yield
-            if not is_device:
-                file.flush()
-                os.fsync(file.fileno())
-        if not is_device:
-            os.replace(part, path)
-    except BaseException as error:
-        if isinstance(error, OSError) and error.filename == part:
-            error.filename = path
-        if not is_device:
-            with contextlib.suppress(OSError):
-                os.remove(part)
-        raise
     finally:
         meta.pop(_FILE, None)
+
+
+def _opened(path: str) -> AbstractContextManager[IO[bytes]]:
+    """Open a device, a pipe or the like; anything else becomes a file when it is whole."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        return open(path, "wb")
+    from lshdb.documents.io.whole_files import whole_file
+
+    return whole_file(path, overwrite=True)
 
 
 def _asked_for(name: str) -> Any:

@@ -87,9 +87,9 @@ def texts_in_words(params: IndexParams) -> str | None:
     return ", ".join(said)
 
 
-def counted(n: int, one: str, several: str) -> str:
-    """Return a number with the word for it: 1 pair, 2 pairs."""
-    return f"{n:,} {one if n == 1 else several}"
+def counted(n: int, one: str, several: str | None = None) -> str:
+    """Return a number with the word for it: 1 pair, 2 pairs; by default several have an s."""
+    return f"{n:,} {one if n == 1 else several or f'{one}s'}"
 
 
 def units_in_words(params: IndexParams) -> tuple[str, str]:

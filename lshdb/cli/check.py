@@ -19,6 +19,7 @@ from lshdb.cli._output import (
     print_listing,
     working,
 )
+from lshdb.cli._words import counted
 
 if TYPE_CHECKING:
     from lshdb.maintain.check import Finding
@@ -76,7 +77,7 @@ def command(
     if not findings:
         note("no findings" + " in headers and counts" * quick)
         return
-    note(_counted(len(findings), "finding"))
+    note(counted(len(findings), "finding"))
     if chosen_format(output_format) == "table":
         for advice in dict.fromkeys(one.advice for one in findings):
             kinds = dict.fromkeys(one.kind for one in findings if one.advice == advice)
@@ -93,18 +94,18 @@ def _repair(
     if not result.findings:
         note("no findings; nothing was changed")
         return
-    found = _counted(len(result.findings), "finding")
-    note(f"{found}; repaired: {_counted(result.documents, 'document')} in the index, all proved")
+    found = counted(len(result.findings), "finding")
+    note(f"{found}; repaired: {counted(result.documents, 'document')} in the index, all proved")
     if result.signed:
-        note(f"{_counted(result.signed, 'signature')} made again from stored texts")
+        note(f"{counted(result.signed, 'signature')} made again from stored texts")
     if result.vouched:
-        note(f"{_counted(result.vouched, 'signature')} proved by their postings")
+        note(f"{counted(result.vouched, 'signature')} proved by their postings")
     if result.batches:
         numbers = ", ".join(map(str, result.batches))
         note(f"figures of batch {numbers} were worked out from the documents and may be wrong")
     if result.lost:
         names = ", ".join(result.lost[:_KEYS_NAMED]) + ", ..." * (len(result.lost) > _KEYS_NAMED)
-        complain(f"lost: {_counted(len(result.lost), 'document')}: {names}")
+        complain(f"lost: {counted(len(result.lost), 'document')}: {names}")
         complain(f"what is known of them is in {result.quarantine}")
         ctx.exit(DAMAGED)
 
@@ -117,7 +118,3 @@ def _list(findings: list[Finding], output_format: str | None) -> None:
         rows = (tuple(getattr(one, name) for name in NAMES) for one in findings)
         print_listing([Column(name) for name in NAMES], rows, output_format)
     flush_output()
-
-
-def _counted(n: int, what: str) -> str:
-    return f"{n:,} {what}{'s' * (n != 1)}"

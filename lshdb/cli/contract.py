@@ -98,9 +98,9 @@ def command(
             put_mapping(links.mapping)
         n_links = print_listing(COLUMNS, links, output_format, empty="no links")
     note(
-        f"{counted(links.n_read, 'link', 'links')} read, "
-        f"{counted(links.rejected, 'line', 'lines')} rejected, "
-        f"{counted(n_links, 'link', 'links')} left; " + _folded(links.merged)
+        f"{counted(links.n_read, 'link')} read, "
+        f"{counted(links.rejected, 'line')} rejected, "
+        f"{counted(n_links, 'link')} left; " + _folded(links.merged)
     )
     if links.rejected:
         ctx.exit(REJECTED)

@@ -36,7 +36,4 @@ def command(index_path: str, path: str, *, database: str | None, schema: str | N
         with Index.open(path) as copy:
             stats = copy.stats()
     size = stats.signature_bytes + stats.database_bytes
-    note(
-        f"copied {counted(stats.documents, 'document', 'documents')}, "
-        f"{size / 2**20:,.1f} MiB, to {path}"
-    )
+    note(f"copied {counted(stats.documents, 'document')}, {size / 2**20:,.1f} MiB, to {path}")

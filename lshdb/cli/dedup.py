@@ -14,6 +14,7 @@ import click
 from lshdb import Index, InputError, PairCount, Rejected, read_documents
 from lshdb.arguments import Only
 from lshdb.cancel import on_interruption
+from lshdb.cli._command import is_index
 from lshdb.cli._documents_in import add_watched, open_if_there, seen_parameters
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._long_work import AddProgress, TaskProgress, prompt_interrupts
@@ -183,7 +184,7 @@ def command(
     }
     given = given_parameters(options)
     passing = {"mark": mark, "overwrite": overwrite}
-    has_index = _is_index(index_path)
+    has_index = is_index(index_path)
     if not has_index:
         paths = (index_path, *paths)
     _check_usage(paths, output, filtered, has_index, only, output_format)
@@ -248,10 +249,6 @@ def command(
         ctx.exit(REJECTED)
 
 
-def _is_index(path: str) -> bool:
-    return path.endswith(".lshdb") or os.path.exists(os.path.join(path, "index.toml"))
-
-
 def _check_usage(
     paths: tuple[str, ...],
     output: str | None,
@@ -270,7 +267,7 @@ def _check_usage(
         raise click.UsageError(f"{paths[0]} is not an index")
     if output is not None and not paths:
         raise click.UsageError("--output writes files again: name them after the index")
-    other = next((path for path in paths if os.path.isdir(path) and _is_index(path)), None)
+    other = next((path for path in paths if os.path.isdir(path) and is_index(path)), None)
     if other is not None:
         raise click.UsageError(f"{other} is an index; name one index, before the files")
     if output is not None and filtered is not None:
@@ -368,7 +365,7 @@ def _write_without_index(
         )
         if not result.batches and is_new:
             raise InputError(
-                f"none of {_counted(result.rejected, 'record')} was accepted as a document, so "
+                f"none of {counted(result.rejected, 'record')} was accepted as a document, so "
                 "nothing was written"
                 if result.rejected
                 else "the files hold no record, so nothing was written",
@@ -425,7 +422,7 @@ def _filter(lines: Survivors, max_document_bytes: int) -> None:
     """Write the lines of a file that are kept, and say how many they are."""
     print_bytes(lines)
     counts = lines.counts
-    note(f"{counted(counts.kept, 'line', 'lines')} kept, {counts.dropped:,} dropped")
+    note(f"{counted(counts.kept, 'line')} kept, {counts.dropped:,} dropped")
     if counts.unknown:
         note(f"{counts.unknown:,} of the kept lines have no document in the index")
     if counts.too_long:
@@ -451,13 +448,13 @@ def _write(
         done = index.dedup_files(paths, output, on_file=progress.wrote, **how)
     n_read, n_files = done.kept + done.dropped, len(done.files)
     note(
-        f"{_counted(n_read, 'record')} read, {done.kept:,} kept, {done.dropped:,} dropped; "
-        f"{_counted(n_files, 'file')} written to {output} in {time.monotonic() - begun:.1f} s"
+        f"{counted(n_read, 'record')} read, {done.kept:,} kept, {done.dropped:,} dropped; "
+        f"{counted(n_files, 'file')} written to {output} in {time.monotonic() - begun:.1f} s"
     )
     if done.left_out:
         were = "was" if done.left_out == 1 else "were"
         note(
-            f"{_counted(done.left_out, 'other file')} {were} left out: of another format, hidden "
+            f"{counted(done.left_out, 'other file')} {were} left out: of another format, hidden "
             "or ignored"
         )
     if done.unknown:
@@ -466,15 +463,11 @@ def _write(
     if done.repeated:
         has = "has" if done.repeated == 1 else "have"
         note(
-            f"{_counted(done.repeated, 'record')} {has} the key of an earlier record; all records "
+            f"{counted(done.repeated, 'record')} {has} the key of an earlier record; all records "
             "of one key are kept or dropped together"
         )
     _note_unchecked(done.unchecked)
     return done
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _note_unchecked(unchecked: PairCount | None) -> None:

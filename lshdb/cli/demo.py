@@ -23,6 +23,7 @@ from lshdb.cli._documents_in import add_watched, create_and_say, open_if_there, 
 from lshdb.cli._long_work import AddProgress
 from lshdb.cli._options import Command
 from lshdb.cli._output import Column, flush_output, print_listing, say
+from lshdb.cli._words import counted
 from lshdb.cli.pairs import COLUMNS
 
 __all__ = ["command"]
@@ -63,7 +64,7 @@ def command(ctx: click.Context, index_path: str) -> None:
         say(f"{len(files):,} files of {harmless(str(library))}")
         say(summary(result))
         if result.rejected:
-            say(f"{_counted(result.rejected, 'file is', 'files are')} not UTF-8 and left out")
+            say(f"{counted(result.rejected, 'file is', 'files are')} not UTF-8 and left out")
         pairs = list(index.pairs())
         _show_pairs(pairs, index.params.threshold)
         _show_clusters([cluster.keys for cluster in index.clusters()])
@@ -105,12 +106,12 @@ def _show_pairs(pairs: list[Pair], threshold: float) -> None:
         (pair for pair in pairs if pair.similarity < 1.0),
         key=lambda pair: (-pair.similarity, pair.key1, pair.key2),
     )
-    copies = _counted(
+    copies = counted(
         len(pairs) - len(alike), "of them is an exact copy", "of them are exact copies"
     )
     say()
     say(
-        f"{_counted(len(pairs), 'pair of files is', 'pairs of files are')} near-duplicate, "
+        f"{counted(len(pairs), 'pair of files is', 'pairs of files are')} near-duplicate, "
         f"at similarity {threshold:g} or more; {copies}"
     )
     if not alike:
@@ -127,7 +128,7 @@ def _show_clusters(clusters: Sequence[Sequence[str]]) -> None:
         return
     say()
     shown = min(len(clusters), _CLUSTERS_SHOWN)
-    say(f"they form {_counted(len(clusters), 'cluster', 'clusters')}; the {shown} largest:")
+    say(f"they form {counted(len(clusters), 'cluster')}; the {shown} largest:")
     say()
     rows = (
         (
@@ -150,10 +151,6 @@ def _show_next(program: str, index_path: str, key: str) -> None:
     say(f"  {program} pairs {index} --threshold 0.9 --format csv")
     say(f'  {program} sql {index} "SELECT band, size FROM bucket ORDER BY size DESC LIMIT 10"')
     flush_output()
-
-
-def _counted(number: int, one: str, several: str) -> str:
-    return f"{number:,} {one if number == 1 else several}"
 
 
 def _example(pairs: list[Pair]) -> str | None:

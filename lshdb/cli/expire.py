@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import click
 
-from lshdb import Index
+from lshdb import Index, ParameterError
+from lshdb.arguments import parse_moment
 from lshdb.cli._options import Command, index_argument, lock_option
 from lshdb.cli._output import note
 
 __all__ = ["command"]
-
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 @click.command("expire", cls=Command)
@@ -48,29 +46,20 @@ def command(
     """
     if (not_seen_since is None) == (older_than is None):
         raise click.UsageError("give either --not-seen-since or --older-than")
-    since = _date(not_seen_since) if not_seen_since is not None else _ago(older_than or "")
+    since = _moment(not_seen_since, older_than or "")
     with Index.open(index_path) as index:
         result = index.expire(since, dry_run=dry_run, lock_timeout=lock_timeout)
     would = "would be removed" if dry_run else "removed"
     note(f"{result.removed:,} {would}: not seen since {since:%Y-%m-%d %H:%M:%S} UTC")
 
 
-def _date(text: str) -> datetime:
+def _moment(not_seen_since: str | None, older_than: str) -> datetime:
+    """Return what one of the two options means."""
     try:
-        given = datetime.fromisoformat(text)
-    except ValueError:
-        raise click.UsageError(
-            f"--not-seen-since is {text!r}; expected a date such as 2026-01-31 or "
-            "2026-01-31T12:00:00"
-        ) from None
-    return given.replace(tzinfo=UTC) if given.tzinfo is None else given.astimezone(UTC)
-
-
-def _ago(text: str) -> datetime:
-    found = re.fullmatch(r"(\d{1,9})([smhdw])", text)
-    if found is None:
-        raise click.UsageError(f"--older-than is {text!r}; expected an age such as 90d, 12h or 2w")
-    try:
-        return datetime.now(UTC) - timedelta(**{_UNITS[found[2]]: int(found[1])})
-    except OverflowError:
-        raise click.UsageError(f"--older-than is {text}, which is before the year 1") from None
+        if not_seen_since is not None:
+            form = "a date such as 2026-01-31 or 2026-01-31T12:00:00"
+            return parse_moment("--not-seen-since", not_seen_since, form, now=None)
+        form, now = "an age such as 90d, 12h or 2w", datetime.now(UTC)
+        return parse_moment("--older-than", older_than, form, now=now, dates=False)
+    except ParameterError as error:
+        raise click.UsageError(error.message) from None

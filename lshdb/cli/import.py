@@ -34,4 +34,4 @@ def command(folder: str, path: str, *, database: str | None, schema: str | None)
         )
     with index:
         documents = index.stats().documents
-    note(f"imported {counted(documents, 'document', 'documents')} into {path}")
+    note(f"imported {counted(documents, 'document')} into {path}")

@@ -52,7 +52,7 @@ def _description(params: IndexParams) -> list[str]:
         f"  {name:<12} {contents}",
         *([] if normalised is None else [f"               {normalised}"]),
         f"  signatures   {params.num_perm} slots by scheme {params.scheme}, seed {params.seed}",
-        f"  bands        {params.bands} of {counted(params.rows, 'row', 'rows')} each, "
+        f"  bands        {params.bands} of {counted(params.rows, 'row')} each, "
         f"which use {used} of the {params.num_perm} slots",
         f"  {stored:<12} {kept}",
         f"  threshold    {params.threshold:g}",

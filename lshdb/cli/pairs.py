@@ -197,15 +197,15 @@ def _note_left_out(found: PairSearch) -> None:
     left_out = found.left_out
     if left_out.buckets:
         note(
-            f"left out: {counted(left_out.buckets, 'bucket', 'buckets')} of more than "
+            f"left out: {counted(left_out.buckets, 'bucket')} of more than "
             f"{left_out.max_bucket:,} documents, "
-            f"with {counted(left_out.pairs, 'candidate pair', 'candidate pairs')}"
+            f"with {counted(left_out.pairs, 'candidate pair')}"
         )
     if left_out.copy_groups:
         note(
-            f"left out: {counted(left_out.copy_groups, 'group', 'groups')} of more than "
+            f"left out: {counted(left_out.copy_groups, 'group')} of more than "
             f"{left_out.max_bucket:,} exact copies, "
-            f"with {counted(left_out.copy_pairs, 'pair', 'pairs')}"
+            f"with {counted(left_out.copy_pairs, 'pair')}"
         )
     if left_out.buckets or left_out.copy_groups:
         note(loss_in_words(found.loss))

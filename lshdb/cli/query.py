@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from lshdb import Answer, Document, Hit, Hits, Index, InputError, Rejected, read_documents
+from lshdb import Document, Hit, Hits, Index, InputError, Rejected
 from lshdb.arguments import Verify
 from lshdb.cli._command import completed
 from lshdb.cli._contents import Named, contents_options, with_contents
@@ -70,7 +70,7 @@ def _top(_ctx: click.Context, _param: click.Parameter, value: str) -> int | None
     type=float,
     metavar="P",
     help="Find each of the nearest documents with this probability, however near they are: also "
-    "look into buckets next to the query's own.  [default: only the query's own]",
+    "look into other buckets, or compare all signatures.  [default: only the query's own buckets]",
 )
 @click.option(
     "--probe-limit",
@@ -140,7 +140,7 @@ def command(
     if recall is not None or probe_limit is not None:
         limit = False if probe_limit is None else probe_limit or True
         search |= {"recall": recall, "probe_limit": limit}
-    effort = _Effort(recall, top)
+    effort = _Effort(recall, top, is_nearest="recall" in search)
     with Index.open(index_path) as index:
         rows: Iterable[tuple[object, ...] | None]
         if text is not None:
@@ -154,6 +154,8 @@ def command(
         elif key is not None:
             rows = _rows(key, effort.of(index.query(key=key, **search)))
         else:
+            from lshdb import read_documents
+
             paths = files or ("-",)
             _require_files(index, files)
             items = read_documents(
@@ -192,8 +194,8 @@ def command(
 class _Effort:
     """What the answers say about how they were found, added up over all queries."""
 
-    def __init__(self, wanted: float | None, top: int | None) -> None:
-        self._wanted, self._top = wanted, top
+    def __init__(self, wanted: float | None, top: int | None, *, is_nearest: bool) -> None:
+        self._wanted, self._top, self._is_nearest = wanted, top, is_nearest
         self._queries = self._unanswered = self._truncated = self._left_out = 0
         self._answers = self._cut = self._short = 0
         self._checked = self._left = 0
@@ -205,6 +207,13 @@ class _Effort:
         self._unanswered += not hits
         self._truncated += hits.truncated > 0
         self._left_out += hits.truncated
+        if self._is_nearest:
+            self._take_note(hits)
+        return hits
+
+    def _take_note(self, hits: Hits) -> None:
+        from lshdb import Answer  # not needed by most queries, and neither is what it imports
+
         if isinstance(hits, Answer):
             self._answers += 1
             self._checked += hits.checked
@@ -213,7 +222,6 @@ class _Effort:
             if self._wanted is not None and hits.recall is not None:
                 self._short += hits.recall < self._wanted
                 self._least = min(self._least, hits.recall)
-        return hits
 
     def say(self, *, is_empty: bool) -> None:
         """Say what was not found, what was left out, and where the recall was not reached.
@@ -244,10 +252,10 @@ class _Effort:
         if self._short:
             where = f"in {self._short:,}{of_many} " if of_many else ""
             note(
-                f"recall {self._wanted:g} was not reached {where}with the existing buckets: "
+                f"recall {self._wanted:g} was not reached {where}by what was compared: "
                 "a document exactly as similar as the last one listed was found with "
                 f"probability {self._least:.4f}{' in the worst case' if of_many else ''}, nearer "
-                "ones more likely; an index with more bands, or fewer rows, reaches more"
+                "ones more likely; ask for fewer with --top, or give a --threshold"
             )
 
     def _say_unanswered(self, *, is_empty: bool) -> None:

@@ -53,9 +53,11 @@ def command(
     }
     if stats.edges_threshold is None:
         shown["edges_threshold"] = shown["edges_batch"] = "none found yet; run lshdb clusters"
-    disk = stats.signature_bytes + stats.vector_bytes + stats.database_bytes
+    disk = stats.signature_bytes + stats.vector_bytes + stats.order_bytes + stats.database_bytes
     if stats.reclaimable_bytes * _PAYS >= disk:
         shown["reclaimable_bytes"] += "; lshdb compact frees it"
+    if stats.ordered_signatures < stats.signatures:
+        shown["ordered_signatures"] += "; the next add, or lshdb compact, sorts the others"
     if not stats.params.keeps_vectors:
         shown["vector_bytes"] = ""
     if not stats.buckets_are_exact:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.search.candidates import pairs_of_buckets
+from lshdb.search.exact_levels import check_exactly, levels_between
 from lshdb.search.loss import (
     DocumentCounts,
     PairCount,
@@ -26,7 +27,7 @@ from lshdb.search.loss import (
     survey,
     with_members,
 )
-from lshdb.search.verification import check_exactly, estimate, points_of
+from lshdb.search.verification import estimate
 from lshdb.signatures.banding import bucket_keys, compare_rows
 from lshdb.signatures.family import Family
 from lshdb.storage.runs.posting_runs import Buckets
@@ -123,8 +124,8 @@ class MissedPairs:
         )
         if self._state.method != "exact" or not len(found):
             return found
-        points = points_of(self._snapshot, self._family, most_bytes=_MEMORY)
-        held = [*check_exactly(points, self._family, found, self._threshold), _NONE]
+        levels = levels_between(self._snapshot, self._family, most_bytes=_MEMORY)
+        held = [*check_exactly(levels, found, self._threshold), _NONE]
         return Edges(
             np.concatenate([each.left for each in held]),
             np.concatenate([each.right for each in held]),

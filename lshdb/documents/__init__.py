@@ -1,6 +1,14 @@
-"""Read documents from files, pipes and Python objects: one module per input format."""
+"""Read documents from files, pipes and Python objects: one module per input format.
+
+What reads is imported when it is first asked for (PEP 562): a query for one text reads no file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from lshdb.documents.document import (
+    MAX_DOCUMENT_BYTES,
     MAX_KEY_BYTES,
     Body,
     Document,
@@ -11,24 +19,24 @@ from lshdb.documents.document import (
     validate_body,
     validate_key,
 )
-from lshdb.documents.formats.registry import INPUT_FORMATS
-from lshdb.documents.frames import Table
-from lshdb.documents.io.folders import WalkCounts
-from lshdb.documents.read import (
-    MAX_DOCUMENT_BYTES,
-    Peek,
-    check_document_limit,
-    peek_documents,
-    read_documents,
-)
+
+if TYPE_CHECKING:
+    from lshdb.documents.blocks import Block, DocumentStream, Item
+    from lshdb.documents.formats.registry import INPUT_FORMATS
+    from lshdb.documents.frames import Table
+    from lshdb.documents.io.folders import WalkCounts
+    from lshdb.documents.read import Peek, check_document_limit, peek_documents, read_documents
 
 __all__ = [
     "INPUT_FORMATS",
     "MAX_DOCUMENT_BYTES",
     "MAX_KEY_BYTES",
+    "Block",
     "Body",
     "Document",
+    "DocumentStream",
     "Given",
+    "Item",
     "Peek",
     "Rejected",
     "Table",
@@ -41,3 +49,26 @@ __all__ = [
     "validate_body",
     "validate_key",
 ]
+
+_HOMES = {
+    "Block": "blocks",
+    "DocumentStream": "blocks",
+    "Item": "blocks",
+    "INPUT_FORMATS": "formats.registry",
+    "Peek": "read",
+    "Table": "frames",
+    "WalkCounts": "io.folders",
+    "check_document_limit": "read",
+    "peek_documents": "read",
+    "read_documents": "read",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value  # asked for once
+    return value

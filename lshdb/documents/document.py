@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BODIES",
+    "MAX_DOCUMENT_BYTES",
     "MAX_KEY_BYTES",
     "Body",
     "BrokenSourceError",
@@ -149,6 +150,8 @@ def given_document(item: object) -> Document:
     return Document(item[0], item[1])
 
 
+MAX_DOCUMENT_BYTES = 64 * 2**20
+"""The default for the longest line, CSV record or text file."""
 MAX_KEY_BYTES = 1024
 """The longest key, in bytes of UTF-8."""
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from lshdb.documents.document import (
+    MAX_DOCUMENT_BYTES,
     BrokenSourceError,
     Document,
     Fields,
@@ -24,7 +25,6 @@ from lshdb.documents.document import (
     printable,
     shown_names,
 )
-from lshdb.documents.read import MAX_DOCUMENT_BYTES
 from lshdb.errors import InputError, LshdbError, ParameterError
 
 if TYPE_CHECKING:

@@ -27,7 +27,15 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from lshdb.documents.document import BrokenSourceError, Document, Fields, Rejected, SeenFields
+from lshdb.documents.blocks import DocumentStream, Item
+from lshdb.documents.document import (
+    MAX_DOCUMENT_BYTES,
+    BrokenSourceError,
+    Document,
+    Fields,
+    Rejected,
+    SeenFields,
+)
 from lshdb.documents.formats.registry import FORMATS
 from lshdb.documents.io.folders import WalkCounts, WalkOptions
 from lshdb.documents.io.sources import STDIN, Source, find_sources, require_decoders
@@ -37,7 +45,6 @@ if TYPE_CHECKING:
     from lshdb.documents.io.streams import OpenFile, Progress
 
 __all__ = [
-    "MAX_DOCUMENT_BYTES",
     "Peek",
     "check_document_limit",
     "peek_documents",
@@ -45,8 +52,6 @@ __all__ = [
     "refuse_useless",
 ]
 
-MAX_DOCUMENT_BYTES = 64 * 2**20
-"""The default for the longest line, CSV record or text file."""
 SAMPLE = 1000
 """Bodies to look at."""
 _GUESSES_SAID = 5
@@ -230,12 +235,12 @@ def read_documents(
     for one in counts.notes[n_notes:]:
         note(one)
 
-    def read() -> Iterator[Document | Rejected]:
+    def read() -> Iterator[Item]:
         yield from _read_all(sources, named, counts, on_progress, note, stdin, max_document_bytes)
         if counts.left_out:
             note(f"left out: {counts}")
 
-    return read()
+    return DocumentStream(read())
 
 
 def _log(text: str) -> None:
@@ -295,7 +300,7 @@ def _read_all(
     note: Callable[[str], None],
     stdin: BinaryIO | None,
     limit: int,
-) -> Iterator[Document | Rejected]:
+) -> Iterator[Item]:
     # Imported late, so that importing the package does not load orjson, csv and zlib.
     from lshdb.documents.io.streams import Progress
 
@@ -412,6 +417,7 @@ class _Opening:
             seen=self.seen,
             encoding=encoding,
             say=partial(self.guesses.say, source.name),
+            is_regular=source.is_regular,
         )
 
     def _as_text(

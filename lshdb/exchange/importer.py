@@ -23,6 +23,7 @@ from lshdb.errors import DamageError, FormatError, LshdbError, system_hint
 from lshdb.exchange.manifest import MANIFEST, Manifest, read_manifest, verify_files
 from lshdb.exchange.tables import FORMATS, TABLES, Table, read_postings, tables_of
 from lshdb.params.index_params import FORMAT, IndexParams
+from lshdb.signatures.band_orders import BandOrders
 from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.place.own_files import open_given
 from lshdb.storage.rowfiles.layouts import row_layouts
@@ -138,6 +139,8 @@ def import_export(
             if manifest.counts["postings"]:
                 transaction.runs.load(source.postings(params))
             transaction.execute("UPDATE state SET next_doc_id = ?", (state["next_doc_id"],))
+        store.use_orders(BandOrders(params.cut))
+        store.freeze()
 
 
 def _load_more(transaction: WriteTransaction, source: _Export) -> None:

@@ -10,21 +10,30 @@ that comes twice in one add is told from one that was there before, in whichever
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from lshdb.arguments import check_items, check_name, check_whole
-from lshdb.documents import Given, Rejected, given_document, json_fields, validate_key
+from lshdb.documents import (
+    Block,
+    Document,
+    DocumentStream,
+    Given,
+    Rejected,
+    given_document,
+    json_fields,
+    validate_key,
+)
 from lshdb.errors import AllRejectedError, InputError, LockedError, TooManyRejectedError
-from lshdb.ingest.batch import Batch, Contents, hash_bodies, hash_contents, sign_in_threads
+from lshdb.ingest.ahead import PART_CHARACTERS, PART_DOCUMENTS, Ahead, Part
+from lshdb.ingest.batch import Batch, Contents, hash_bodies
 from lshdb.ingest.pipeline import AddResult, Run, Source, check_on_conflict, commit_batches
 from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
-from lshdb.storage.tables.bodies import pack_body
 from lshdb.storage.transactions.diagnosis import callers_function, callers_items
 from lshdb.storage.transactions.writer import Writer
 from lshdb.threads import choose_workers
@@ -33,6 +42,9 @@ __all__ = ["REPEATED", "AddResult", "Rejections", "add_documents", "in_batches",
 
 BATCH_DOCUMENTS = 40_000
 BATCH_CHARACTERS = 32 * 2**20
+_AHEAD_DOCUMENTS = 20_000
+_AHEAD_CHARACTERS = 8 * 2**20
+"""So much of the next batch may be signed while a full one is written."""
 REPEATED = "came before in this input; the first one counts"
 """How the reason ends for a document whose key came before."""
 _REJECTIONS_KEPT = 100
@@ -72,10 +84,14 @@ def add_documents(
     begun = time.perf_counter()
     result = AddResult()
     rejections = Rejections(result, on_reject=on_reject, max_errors=max_errors)
-    batches = in_batches(callers_items(items), family, rejections.add)
-    bodies = source_of_bodies(source, batches, family, rejections, workers=workers)
     waiting = callers_function(on_wait)
-    with Writer(store, lock_timeout=lock_timeout, on_wait=waiting) as writer:
+    with (
+        Writer(store, lock_timeout=lock_timeout, on_wait=waiting) as writer,
+        Ahead(family, workers=workers, expects_new=writer.began_empty) as ahead,
+    ):
+        given = items.by_blocks() if isinstance(items, DocumentStream) else items
+        batches = in_batches(callers_items(given), family, rejections.add, ahead)
+        bodies = source_of_bodies(source, batches, family, rejections, ahead)
         run = Run(writer, family.params, result, on_conflict=on_conflict, night=night)
         commit_batches(run, [bodies], on_commit=callers_function(on_commit))
     result.seconds = time.perf_counter() - begun
@@ -85,7 +101,7 @@ def add_documents(
 
 
 def source_of_bodies(
-    name: str, batches: Iterable[Batch], family: Family, rejections: Rejections, *, workers: int
+    name: str, batches: Iterable[Batch], family: Family, rejections: Rejections, ahead: Ahead
 ) -> Source:
     """Return a source whose documents are signed by a family, on some threads."""
     params = family.params
@@ -93,10 +109,9 @@ def source_of_bodies(
     return Source(
         name,
         batches,
-        sign=lambda contents: sign_in_threads(contents, family, workers=workers),
+        sign=ahead.sign,
         vectors=np.stack,
-        pack=pack_body,
-        contents=partial(hash_contents, family),
+        contents=ahead.contents,
         is_same=None if is_ordered else _has_same_tokens,
         on_repeat=rejections.add_repeat,
     )
@@ -167,74 +182,157 @@ def _all_rejected(result: AddResult) -> AllRejectedError:
 
 
 def in_batches(
-    items: Iterable[Given],
+    items: Iterable[Given | Block],
     family: Family,
     reject: Callable[[Rejected], None],
+    ahead: Ahead,
     *,
     times: Times | None = None,
 ) -> Iterator[Batch]:
     """Yield batches that fit in memory; unacceptable items are left out and reported.
 
     Vectors and bits come out as their contents: a list of numbers takes eight times the memory. A
-    full batch is given out once another item has come, so that the last batch is known as the last.
+    full batch is given out once another item has come, so that the last batch is known as the last;
+    and where blocks of files come, once some of the next batch is being signed by other threads.
+    Rejections, and errors of ``items``, come after the batches before them.
     """
-    is_dense = family.params.kind.is_dense
-    batch = Batch()
-    characters = done = 0
-    is_full = False
+    full: _Filling | None = None
+    filling = _Filling(family, ahead)
     try:
         for item in items:
-            if is_full:
-                yield _completed(batch, family)
-                batch, characters, done, is_full = Batch(), 0, 0, False
-            if isinstance(item, Rejected):
-                reject(item)
+            if isinstance(item, Block) and ahead.takes_texts:
+                done = 0
+                while done < len(item):
+                    if filling.is_full:
+                        full, filling = filling, _Filling(family, ahead)
+                    done = filling.add_block(item, done)
+                    if full is not None and not (item.is_of_file and filling.may_wait):
+                        yield full.completed()
+                        full = None
                 continue
-            document = given_document(item)
-            reason = validate_key(document.key) or family.refusal(document.body)
-            if document.fields and reason is None:
-                try:
-                    batch.fields[len(batch.keys)] = json_fields(document.fields)
-                except InputError as error:
-                    reason = error.message
-            if reason is not None:
-                reject(Rejected(document.source or f"key {document.key!r}"[:200], reason))
-                continue
-            bodies = batch.bodies
-            bodies.append(document.body)
-            batch.keys.append(document.key)
-            batch.sources.append(document.source)
-            if times is not None:
-                batch.times.append(times(document))
-            characters += _weight(document.body)
-            is_full = len(bodies) >= BATCH_DOCUMENTS or characters >= BATCH_CHARACTERS
-            if is_dense and (is_full or len(bodies) - done >= _CONVERTED):
-                bodies[done:] = family.contents(bodies[done:])
-                done = len(bodies)
+            if full is not None:
+                yield full.completed()
+                full = None
+            for given in item.documents() if isinstance(item, Block) else (item,):
+                if filling.is_full:
+                    yield filling.completed()
+                    filling = _Filling(family, ahead)
+                if isinstance(given, Rejected):
+                    reject(given)
+                    continue
+                document = given_document(given)
+                reason = filling.add(document, None if times is None else times(document))
+                if reason is not None:
+                    reject(Rejected(document.source or f"key {document.key!r}"[:200], reason))
     except Exception:
-        if is_full:
-            yield _completed(batch, family)  # whatever became of the items after it
+        for one in (full, filling):
+            if one is not None and one.is_full:
+                yield one.completed()  # whatever became of the items after it
         raise
-    if batch.keys:
-        if is_dense:
-            batch.bodies[done:] = family.contents(batch.bodies[done:])
-        batch.is_last = True
-        yield _completed(batch, family)
+    if full is not None:
+        full.batch.is_last = not filling.batch.keys
+        yield full.completed()
+    if filling.batch.keys:
+        filling.batch.is_last = True
+        yield filling.completed()
 
 
-def _completed(batch: Batch, family: Family) -> Batch:
-    """Fill the columns that follow from the bodies of a batch, and return it."""
-    params = family.params
-    forms, raw_bodies, hashes = hash_bodies(batch.bodies)
-    batch.body_hashes = hashes
-    if params.kind.is_dense:  # whose bodies are their contents
-        batch.sizes = [params.dim] * len(hashes)
-        batch.contents = Contents(batch.bodies, hashes, [0] * len(hashes))
-    else:
-        batch.sizes = [_n_chars(body) for body in batch.bodies]
-    if params.keeps_texts:
-        batch.forms, batch.raw_bodies = forms, raw_bodies
-    return batch
+class _Filling:
+    """A batch that is being filled, a part at a time."""
+
+    def __init__(self, family: Family, ahead: Ahead) -> None:
+        self.batch = Batch()
+        self.is_full = False
+        self._family = family
+        self._ahead = ahead
+        self._is_dense = family.params.kind.is_dense
+        self._most = _CONVERTED if self._is_dense else PART_DOCUMENTS
+        self._most_ahead = _AHEAD_CHARACTERS if ahead.has_threads else 0
+        self._parts: list[Part] = []
+        self._is_of_blocks = True
+        self._begun = 0
+        self._size = self._whole_size = 0
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether a full batch before this one may wait for more of it."""
+        size, n = self._whole_size + self._size, len(self.batch.keys)
+        return size < self._most_ahead and n < _AHEAD_DOCUMENTS and not self.is_full
+
+    def add(self, document: Document, times: tuple[str, str] | None) -> str | None:
+        """Add a document, or return the reason why it cannot be added."""
+        batch, body = self.batch, document.body
+        reason = validate_key(document.key) or self._family.refusal(body)
+        if document.fields and reason is None:
+            try:
+                batch.fields[len(batch.keys)] = json_fields(document.fields)
+            except InputError as error:
+                reason = error.message
+        if reason is not None:
+            return reason
+        batch.keys.append(document.key)
+        batch.sources.append(document.source)
+        batch.bodies.append(body)
+        if times is not None:
+            batch.times.append(times)
+        if not self._is_dense:
+            batch.sizes.append(_n_chars(body))
+        self._is_of_blocks = False
+        self._grow(_weight(body))
+        return None
+
+    def add_block(self, block: Block, start: int) -> int:
+        """Add documents of a block from `start` on; return the place of the first that is left."""
+        batch = self.batch
+        sizes = list(map(len, block.texts[start:] if start else block.texts))
+        del sizes[BATCH_DOCUMENTS - len(batch.keys) :]
+        room = BATCH_CHARACTERS - self._whole_size - self._size
+        if sum(sizes) > room:
+            sums = itertools.accumulate(sizes)
+            del sizes[next(place for place, size in enumerate(sums, 1) if size >= room) :]
+        end = start + len(sizes)
+        some = slice(start, end)
+        batch.keys += block.keys[some]
+        batch.sources += block.sources[some]
+        batch.bodies += block.texts[some]
+        batch.sizes += sizes
+        self._grow(sum(sizes))
+        return end
+
+    def _grow(self, size: int) -> None:
+        self._size += size
+        n = len(self.batch.bodies)
+        if self._size >= PART_CHARACTERS or n - self._begun >= self._most:
+            self._end_part()
+        self.is_full = n >= BATCH_DOCUMENTS or self._whole_size + self._size >= BATCH_CHARACTERS
+
+    def completed(self) -> Batch:
+        """Fill the columns that follow from the bodies, and return the batch; once."""
+        batch = self.batch
+        self.is_full = False
+        self._end_part()
+        if self._is_dense:  # whose bodies are their contents
+            hashed = hash_bodies(batch.bodies, packs=False)
+            batch.body_hashes = hashed.hashes
+            batch.sizes = [self._family.params.dim] * len(hashed.hashes)
+            batch.contents = Contents(batch.bodies, hashed.hashes, [0] * len(hashed.hashes))
+        else:
+            parts, self._parts = self._parts, []
+            self._ahead.complete(batch, parts)
+        return batch
+
+    def _end_part(self) -> None:
+        bodies, begun = self.batch.bodies, self._begun
+        if len(bodies) == begun:
+            return
+        if self._is_dense:
+            bodies[begun:] = self._family.contents(bodies[begun:])
+        else:
+            part = self._ahead.begin(bodies[begun:], are_of_blocks=self._is_of_blocks)
+            self._parts.append(part)
+            self._is_of_blocks = True
+        self._whole_size += self._size
+        self._begun, self._size = len(bodies), 0
 
 
 def _has_same_tokens(body: Any, stored: Callable[[], Any]) -> bool:

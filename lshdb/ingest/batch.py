@@ -16,13 +16,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.documents import Document
-from lshdb.signatures.family import Family
-from lshdb.storage.tables.bodies import hash_body, raw_body
+from lshdb.signatures.family import Family, SignedTexts
+from lshdb.signatures.kernels import compiled
+from lshdb.signatures.sets import split_digests
+from lshdb.storage.tables.bodies import HEADER_BYTES, RAW_HEADERS, hash_body, pack_bodies, raw_body
+from lshdb.storage.tables.records import row_checksum
 from lshdb.threads import work_ahead
 from lshdb.tokenizers import naming_text
 
-__all__ = ["Batch", "Contents", "hash_bodies", "hash_contents", "sign_in_threads"]
+__all__ = [
+    "PERSON_OF_TEXTS",
+    "Batch",
+    "Contents",
+    "HashedBodies",
+    "hash_bodies",
+    "hash_contents",
+    "hash_texts",
+    "row_checksums",
+    "sign_in_threads",
+]
 
+PERSON_OF_TEXTS = b"text"
+"""What :func:`lshdb.storage.tables.bodies.hash_body` personalises the hash of a text by."""
 _CONTENTS_A_TASK = 512
 _LONG = 2**20
 """The calling thread signs longer contents (characters): only it can be interrupted by a signal."""
@@ -34,16 +49,25 @@ class Contents:
 
     Attributes
     ----------
-    values : list
+    values : sequence
         Canonical contents, or what else the source of the batch signs by.
     hashes : list of bytes
     n_unassigned : list of int or None
         Characters that Unicode did not assign; None where nobody counted them.
+    signed : SignedTexts, optional
+        Contents that are signed; their values are their places there.
     """
 
-    values: list[Any]
+    values: Sequence[Any]
     hashes: list[bytes]
     n_unassigned: Sequence[int | None]
+    signed: SignedTexts | None = None
+
+    def put(self, place: int, value: Any, digest: bytes, n_unassigned: int | None) -> None:
+        """Set the content of one document; the columns must be lists."""
+        self.values[place] = value  # type: ignore[index]
+        self.hashes[place] = digest
+        self.n_unassigned[place] = n_unassigned  # type: ignore[index]
 
     def at(self, places: Sequence[int]) -> Contents:
         """Return the contents of some documents of the batch."""
@@ -53,6 +77,7 @@ class Contents:
             [self.values[place] for place in places],
             [self.hashes[place] for place in places],
             [self.n_unassigned[place] for place in places],
+            self.signed,
         )
 
 
@@ -64,19 +89,19 @@ class Batch:
     ----------
     keys, sources : list of str
     bodies : list
-        As they were given.
+        As they were given; None for texts that are packed and signed.
     sizes : list of int
         Characters of each body, or numbers of a vector.
     body_hashes : list of bytes
     forms : list of str
-    raw_bodies : list of bytes
-        What the source packs into stored texts; empty where no text is stored.
+    packed : list of bytes
+        What the table ``content`` holds of each; empty where no text is stored.
     times : list of (str, str)
         When each document first and last came in; empty where that is the time of the run.
     fields : dict of int to str
         Kept fields as JSON, by place, for the documents that have some.
     contents : Contents, optional
-        Where they are known before the documents have been classified.
+        Those that are known before the documents are classified; a value is None where not.
     is_last : bool
         No batch comes after it: its commit records that the run has ended.
     """
@@ -87,22 +112,47 @@ class Batch:
     sizes: list[int] = field(default_factory=list)
     body_hashes: list[bytes] = field(default_factory=list)
     forms: list[str] = field(default_factory=list)
-    raw_bodies: list[bytes] = field(default_factory=list)
+    packed: list[bytes] = field(default_factory=list)
     times: list[tuple[str, str]] = field(default_factory=list)
     fields: dict[int, str] = field(default_factory=dict)
     contents: Contents | None = None
     is_last: bool = False
 
 
-def hash_bodies(bodies: Iterable[Any]) -> tuple[list[str], list[bytes], list[bytes]]:
-    """Return forms, bytes before compression, and hashes of bodies: three columns."""
-    forms, raw_bodies, hashes = [], [], []
+@dataclass(frozen=True, slots=True)
+class HashedBodies:
+    """The forms and hashes of bodies, and the bodies packed, as columns; empty if not packed."""
+
+    forms: list[str]
+    hashes: list[bytes]
+    packed: list[bytes]
+
+
+def hash_bodies(bodies: Iterable[Any], *, packs: bool) -> HashedBodies:
+    """Hash bodies of any kind, and pack them if asked to."""
+    forms, raws, hashes = [], [], []
     for body in bodies:
         form, raw = raw_body(body)
         forms.append(form)
-        raw_bodies.append(raw)
         hashes.append(hash_body(form, raw))
-    return forms, raw_bodies, hashes
+        if packs:
+            raws.append(raw)
+    return HashedBodies(forms, hashes, pack_bodies(raws))
+
+
+def hash_texts(texts: list[str], *, packs: bool) -> HashedBodies:
+    """Hash texts, and pack them if asked to, by the kernel: without the interpreter's lock."""
+    kernel = compiled()
+    hashes = bytearray(16 * len(texts))
+    made = kernel.hash_texts(
+        texts, PERSON_OF_TEXTS, RAW_HEADERS if packs else None, HEADER_BYTES, hashes
+    )
+    packed: list[bytes] = []
+    if packs:
+        packed, plain = made
+        for place, one in zip(plain, pack_bodies([packed[at] for at in plain]), strict=True):
+            packed[place] = one
+    return HashedBodies(["text"] * len(texts), split_digests(hashes), packed)
 
 
 def hash_contents(family: Family, batch: Batch, places: Sequence[int]) -> Contents:
@@ -163,3 +213,25 @@ def sign_in_threads(
     for number in long:
         sign(slice(number, number + 1))
     return rows, counts
+
+
+def row_checksums(columns: Sequence[Sequence[Any]]) -> list[int]:
+    """Return the checksum of each row of a table, from its other columns.
+
+    The kernel takes half the time of :func:`lshdb.storage.tables.records.row_checksum`, which
+    defines it.
+
+    Parameters
+    ----------
+    columns : sequence of sequences
+        Each with a value a row; values as for that function.
+    """
+    kernel = compiled()
+    if kernel is not None:
+        try:
+            sums: list[int] = kernel.row_checksums(tuple(map(tuple, columns)))
+        except (TypeError, ValueError, OverflowError):  # a float, or what the reference refuses
+            pass
+        else:
+            return sums
+    return [row_checksum(row) for row in zip(*columns, strict=True)]

@@ -109,7 +109,7 @@ def _source(path: Path, snapshot: Snapshot, params: IndexParams, *, is_last: boo
         return snapshot.vectors[np.array([one for one, _ in contents], dtype=np.int64)]
 
     batches = _batches(path, snapshot, params, is_last=is_last)
-    return Source(str(path), batches, sign=sign, vectors=vectors, pack=lambda packed: packed)
+    return Source(str(path), batches, sign=sign, vectors=vectors)
 
 
 def _batches(
@@ -147,7 +147,7 @@ def _batch_of(
         sizes=[one.n_chars for one in documents],
         body_hashes=[one.body_hash for one in documents],
         forms=[one.form or "" for one in documents],
-        raw_bodies=[one.body or b"" for one in documents],
+        packed=[one.body or b"" for one in documents],
         times=[(one.added_at, one.last_seen_at) for one in documents],
         fields={
             place: fields[one.doc_id] for place, one in enumerate(documents) if one.doc_id in fields

@@ -21,14 +21,14 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.documents import Rejected
 from lshdb.errors import ConflictError, ParameterError
-from lshdb.ingest.batch import Batch, Contents
+from lshdb.ingest.batch import Batch, Contents, row_checksums
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.banding import bucket_keys, content_keys
 from lshdb.storage.tables.records import StoredDocument, timestamp, timestamp_after
@@ -104,10 +104,9 @@ class Source:
         written.
     vectors : callable
         The same values -> their rows of the vector file; called where vectors are kept.
-    pack : callable
-        Raw body -> what the table ``content`` holds.
     contents : callable, optional
-        Batch, places -> the contents of those documents; where batches do not have them.
+        Batch, places -> the contents of those documents, which are packed then; where batches do
+        not have both.
     is_same : callable, optional
         Body as it was given, function that reads the stored body -> whether the two are the same
         although their hashes differ.
@@ -120,7 +119,6 @@ class Source:
     batches: Iterable[Batch]
     sign: Callable[[list[Any]], tuple[NDArray[np.uint32], NDArray[np.int64]]]
     vectors: Callable[[list[Any]], NDArray[Any]]
-    pack: Callable[[bytes], bytes]
     contents: Callable[[Batch, Sequence[int]], Contents] | None = None
     is_same: Callable[[Any, Callable[[], Any]], bool] | None = None
     on_repeat: Callable[[str, str], None] | None = None
@@ -153,6 +151,7 @@ def commit_batches(
             if on_commit is not None:
                 on_commit(run.result)
             run.writer.limit_runs()
+            del batch  # before the next one is complete
     run.finish(sources[-1])
     run.writer.tidy()
 
@@ -252,6 +251,7 @@ class Run:
         self._night = night
         self._started_at = ""
         self._written: WrittenKeys
+        self._before: tuple[list[str], int]
         self._rejected_before = 0
         self._has_ended = False
         self._is_again = False
@@ -340,6 +340,7 @@ class Run:
         earlier = max(self._after, last.started_at if last else "")
         self._started_at = timestamp_after(earlier or None, self._began_at)
         self._written = WrittenKeys(snapshot.run_tables)
+        self._before = list(snapshot.run_tables), snapshot.n_signatures
 
     def _classify(self, snapshot: Snapshot, source: Source, batch: Batch) -> _Classified:
         """Sort a batch into what is to be written and what is unchanged."""
@@ -395,9 +396,13 @@ class Run:
         """Give each document the signature that its content has, or will have."""
         values = dict(zip(contents.hashes, contents.values, strict=True))
         keys = content_keys(list(values))
-        before_run = self._written.runs_before(snapshot.run_tables)
+        runs = self._written.runs_before(snapshot.run_tables)
+        if runs != self._before[0]:  # a run from before was merged with others
+            self._before = runs, snapshot.n_signatures
         suspected = self._written.suspected(keys)
-        there = snapshot.signatures_of_contents(values, keys[~suspected], runs=before_run)
+        there = snapshot.signatures_of_contents(
+            values, keys[~suspected], runs=runs, below=self._before[1]
+        )
         there |= snapshot.signatures_of_contents(values, keys[suspected])
         fresh = [digest for digest in values if digest not in there]
         rows, counts = source.sign([values[digest] for digest in fresh])
@@ -405,7 +410,9 @@ class Run:
         digests = list(itertools.compress(fresh, filled.tolist()))
         signed = zip(itertools.count(snapshot.n_signatures), counts[filled].tolist(), strict=False)
         new = dict(zip(digests, signed, strict=True))
-        shared = _Shared(contents.hashes, contents.n_unassigned, digests, [rows[filled]])
+        if len(digests) < len(fresh):
+            rows = rows[filled]
+        shared = _Shared(contents.hashes, contents.n_unassigned, digests, [rows])
         met = set(there)
         for digest, before in zip(contents.hashes, befores, strict=True):
             if digest in met:
@@ -429,8 +436,7 @@ class Run:
         of_contents = content_keys(shared.digests)
         self._written.remember(of_contents)
         transaction.runs.add(
-            np.concatenate([keys.reshape(-1), of_contents]),
-            np.concatenate([np.repeat(ids, self.params.bands), ids]),
+            np.concatenate([*keys.T, of_contents]), np.tile(ids, self.params.bands + 1)
         )
 
     def _write_documents(
@@ -442,58 +448,65 @@ class Run:
         shared: _Shared,
         batch_id: int,
     ) -> None:
-        next_doc_id = transaction.snapshot.next_doc_id
-        inserted: list[tuple[Any, ...]] = []
-        replaced: list[tuple[Any, ...]] = []
+        places, before = found.places, found.before
+        n_documents = len(places)
+        old = [at for at, one in enumerate(before) if one is not None]
+        times = [batch.times[place] for place in places] if batch.times else []
+        added_at = [time[0] for time in times] or [self._started_at] * n_documents
+        seen_at = [time[1] for time in times] or [self._started_at] * n_documents
+        doc_ids = _numbers(transaction.snapshot.next_doc_id, before)
         left: list[int] = []  # signatures of replaced documents that have another one now
-        doc_ids: list[int] = []
-        added_at = seen_at = self._started_at
-        for place, before, signature_id, n_shingles, digest, n_unassigned in zip(
-            found.places,
-            found.before,
+        for at in old:
+            one = cast(StoredDocument, before[at])
+            added_at[at] = one.added_at
+            seen_at[at] = max(seen_at[at], one.last_seen_at)
+            if one.signature_id not in (None, shared.signature_ids[at]):
+                left.append(one.signature_id)
+        columns: list[Sequence[Any]] = [
+            doc_ids,
+            _chosen(batch.keys, places),
             shared.signature_ids,
-            shared.n_shingles,
             shared.content_hashes,
+            _chosen(batch.body_hashes, places),
+            shared.n_shingles,
+            _chosen(batch.sizes, places),
+            _chosen(batch.sources, places),
+            [batch_id] * n_documents,
+            added_at,
+            seen_at,
             shared.n_unassigned,
-            strict=True,
-        ):
-            if batch.times:
-                added_at, seen_at = batch.times[place]
-            doc_id = next_doc_id + len(inserted) if before is None else before.doc_id
-            row = (
-                doc_id,
-                batch.keys[place],
-                signature_id,
-                digest,
-                batch.body_hashes[place],
-                n_shingles,
-                batch.sizes[place],
-                batch.sources[place],
-                batch_id,
-                added_at if before is None else before.added_at,
-                seen_at if before is None else max(seen_at, before.last_seen_at),
-                n_unassigned,
-            )
-            doc_ids.append(doc_id)
-            (inserted if before is None else replaced).append(row)
-            if before is not None and before.signature_id not in (None, signature_id):
-                left.append(before.signature_id)
-        transaction.insert_documents(inserted)
-        transaction.replace_documents(replaced)
+        ]
+        columns.append(row_checksums(columns))
+        if old:
+            new = [at for at, one in enumerate(before) if one is None]
+            transaction.insert_documents([_chosen(column, new) for column in columns])
+            transaction.replace_documents([_chosen(column, old) for column in columns])
+        else:
+            transaction.insert_documents(columns)
         transaction.release_signatures(left, batch_id)
-        placed = zip(doc_ids, found.places, strict=True)
+        replaced = _chosen(doc_ids, old)
+        fields = batch.fields
+        placed = zip(doc_ids, places, strict=True) if fields else ()
         transaction.put_fields(
-            [(doc_id, batch.fields[place]) for doc_id, place in placed if place in batch.fields],
-            replaced=[row[0] for row in replaced],
+            [(doc_id, fields[place]) for doc_id, place in placed if place in fields],
+            replaced=replaced,
         )
         if self.params.keeps_texts:
-            transaction.put_bodies(
-                (
-                    (doc_id, batch.forms[place], source.pack(batch.raw_bodies[place]))
-                    for doc_id, place in zip(doc_ids, found.places, strict=True)
-                ),
-                replaced=[row[0] for row in replaced],
-            )
+            columns = [doc_ids, _chosen(batch.forms, places), _chosen(batch.packed, places)]
+            transaction.put_bodies(columns, replaced=replaced)
+
+
+def _numbers(next_doc_id: int, before: Sequence[StoredDocument | None]) -> list[int]:
+    """Return the doc_id of each document: that of the one before, or a new one."""
+    following = itertools.count(next_doc_id)
+    return [next(following) if one is None else one.doc_id for one in before]
+
+
+def _chosen(column: Sequence[Any], places: Sequence[int]) -> Sequence[Any]:
+    """Return the values at some places, which are in order and distinct."""
+    if len(places) == len(column):
+        return column
+    return [column[place] for place in places]
 
 
 def _update_fields(
@@ -512,9 +525,9 @@ def _update_fields(
 
 
 def _contents(source: Source, batch: Batch, places: Sequence[int]) -> Contents:
-    if batch.contents is not None:
-        return batch.contents.at(places)
-    return source.contents(batch, places) if source.contents else Contents([], [], [])
+    if source.contents is not None and batch.keys:
+        return source.contents(batch, places)
+    return batch.contents.at(places) if batch.contents is not None else Contents([], [], [])
 
 
 def _is_same(snapshot: Snapshot, source: Source, body: Any, before: StoredDocument) -> bool:

@@ -20,10 +20,12 @@ import orjson
 from lshdb.documents import Document
 from lshdb.errors import DamageError, ParameterError, TextNotStoredError
 from lshdb.ingest.add import Rejections, in_batches, source_of_bodies
+from lshdb.ingest.ahead import Ahead
 from lshdb.ingest.pipeline import AddResult, Run, commit_batches
 from lshdb.params.index_params import IndexParams, slot_bits
 from lshdb.params.metrics import METRICS
 from lshdb.params.options import CreateOptions
+from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.families import MOST_BODIES, family_of, params_for
 from lshdb.signatures.family import Family
 from lshdb.storage.dialects import DatabasePlace
@@ -86,17 +88,20 @@ def reindex_store(
         store.reading() as snapshot,
         Store.making(path, params, place=place) as made,
         Writer(made, lock_timeout=0.0) as writer,
+        Ahead(changed, workers=workers, expects_new=True) as ahead,
     ):
+        made.use_orders(BandOrders(params.cut))
         last = snapshot.last_batch()
         rejections = Rejections(result, on_reject=None, max_errors=0)
         batches = in_batches(
             _documents(snapshot, store.params),
             changed,
             rejections.add,
+            ahead,
             times=attrgetter("added_at", "last_seen_at"),
         )
         name = f"reindex of {store.directory.path}"
-        source = source_of_bodies(name, batches, changed, rejections, workers=workers)
+        source = source_of_bodies(name, batches, changed, rejections, ahead)
         after = last.started_at if last else ""
         run = Run(writer, params, result, on_conflict="error", after=after)
         commit_batches(run, [source], on_commit=callers_function(on_commit))

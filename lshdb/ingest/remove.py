@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lshdb.arguments import check_items, check_key
+from lshdb.arguments import check_items, check_key, check_moment
 from lshdb.storage.store import Store
 from lshdb.storage.tables.records import as_timestamp, timestamp, timestamp_after
 from lshdb.storage.transactions.changes import WriteTransaction
@@ -72,7 +72,7 @@ def expire_documents(
     store: Store, since: datetime, *, dry_run: bool, lock_timeout: float
 ) -> RemoveResult:
     """Remove documents that have not come in since; see :meth:`lshdb.Index.expire`."""
-    result, since_text = RemoveResult(), as_timestamp(since)
+    result, since_text = RemoveResult(), as_timestamp(check_moment("since", since))
     if dry_run:
         with store.reading() as snapshot:
             result.removed = snapshot.count_not_seen(since_text)

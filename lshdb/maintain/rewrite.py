@@ -8,7 +8,8 @@
 
 All of it is one transaction: killed at any moment, it leaves the index as it was, and the same
 command then begins again. Readers go on with the state that they see. The commit names the new
-generation of the row files, which are synced before; the old one is removed after it.
+generation of the row files, which are synced before; the old one is removed after it. Then frozen
+orders are written for the new rows or bands.
 
 Only bands are hashed: no text is read. What is rewritten is compared with its checksum first,
 because afterwards nothing would show the damage.
@@ -33,6 +34,7 @@ from lshdb.disksort.sorted_numbers import KeyColumns
 from lshdb.errors import DatabaseError, ParameterError
 from lshdb.ingest.reindex import changed_params
 from lshdb.params.index_params import IndexParams
+from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.banding import CONTENT_BAND, bucket_keys, content_keys
 from lshdb.storage.dialects import database_of
 from lshdb.storage.place.directory import IndexDirectory
@@ -96,6 +98,7 @@ def compact_store(store: Store, *, lock_timeout: float) -> RewriteResult:
             elif len(transaction.snapshot.run_tables) > 1:
                 transaction.runs.merge(transaction.runs.runs())
         clear_generations(rewriting.generation)
+        store.freeze()
         writer.vacuum()
         result.bytes_after = store.bytes_on_disk()
     result.seconds = time.perf_counter() - begun
@@ -128,6 +131,9 @@ def reband_index(path: Path, given: Mapping[str, Any], *, lock_timeout: float) -
         with contextlib.suppress(OSError):  # it is committed; the next writer renames it
             store.directory.settle_description()
         clear_generations(rewriting.generation)
+        with contextlib.closing(Store.open(path)) as rebanded:
+            rebanded.use_orders(BandOrders(params.cut))
+            rebanded.freeze()
         writer.vacuum()
         result.bytes_after = store.bytes_on_disk()
     result.seconds = time.perf_counter() - begun

@@ -65,8 +65,10 @@ class IndexStats:
         were found.
     edges, clusters, clustered_documents : int
         How many are stored.
-    signature_bytes, vector_bytes, database_bytes, log_bytes : int
-        Files on disk: signatures, vectors, database, its write-ahead log.
+    ordered_signatures : int
+        How many signatures frozen orders cover: look-ups need SQL for the others.
+    signature_bytes, vector_bytes, order_bytes, database_bytes, log_bytes : int
+        Files on disk: signatures, vectors, frozen orders, database, its write-ahead log.
     reclaimable_bytes : int
         What :meth:`lshdb.Index.compact` would free at least: signatures that no document has, with
         their postings, and free pages of the database; not what texts left within pages.
@@ -108,8 +110,10 @@ class IndexStats:
     edges: int
     clusters: int
     clustered_documents: int
+    ordered_signatures: int
     signature_bytes: int
     vector_bytes: int
+    order_bytes: int
     database_bytes: int
     log_bytes: int
     reclaimable_bytes: int
@@ -158,6 +162,7 @@ def _stats(
     (edges,) = execute("SELECT count(*) FROM edge").fetchone()
     clusters, clustered = execute("SELECT count(DISTINCT label), count(*) FROM cluster").fetchone()
     database_bytes, log_bytes = store.database.sizes()
+    orders = snapshot.order_files()
     return IndexStats(
         path=store.directory.path,
         database=str(store.database),
@@ -193,8 +198,10 @@ def _stats(
         edges=edges,
         clusters=clusters,
         clustered_documents=clustered,
+        ordered_signatures=min(orders[-1].name.last, snapshot.n_signatures) if orders else 0,
         signature_bytes=_size(snapshot.signature_file.path),
         vector_bytes=0 if vectors is None else _size(vectors.path),
+        order_bytes=sum(_size(file.path) for file in orders),
         database_bytes=database_bytes,
         log_bytes=log_bytes,
         reclaimable_bytes=_reclaimable(snapshot, store.params, snapshot.n_signatures - distinct),

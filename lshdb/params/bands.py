@@ -12,8 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
+from lshdb.arrays import np
 from lshdb.errors import ParameterError
 from lshdb.params.metrics import JACCARD, METRICS, Curve, projection_curve
 

@@ -11,13 +11,13 @@ of the normalisation, stop tokens as one string).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypedDict, TypeGuard
 
-import numpy as np
-
 from lshdb.arguments import check_flag, plain_number
+from lshdb.arrays import np
 from lshdb.errors import ParameterError, ParameterMismatchError
 from lshdb.params.bands import MAX_BANDS, candidate_probability, choose_bands
 from lshdb.params.metrics import DTYPES, JACCARD, METRICS, ONE_BIT_SCHEMES, Curve, Metric, curve_of
@@ -53,7 +53,7 @@ class Cut(TypedDict):
     slot_bits: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots: what follows from it is kept
 class IndexParams:
     """The parameters of an index.
 
@@ -166,32 +166,32 @@ class IndexParams:
         """The probability of an equal slot, by level of similarity."""
         return curve_of(self.metric, self.scheme, dim=self.dim, width=self.width)
 
-    @property
+    @functools.cached_property
     def level(self) -> float:
         """The threshold as a level: larger is more similar, so minus a distance."""
         return self.curve.level(self.threshold)
 
-    @property
+    @functools.cached_property
     def cut(self) -> Cut:
         """The cut of rows into bands, as arguments for ``signatures/banding.py``."""
         return {"bands": self.bands, "rows": self.rows, "slot_bits": self.slot_bits}
 
-    @property
+    @functools.cached_property
     def slot_bits(self) -> int:
         """Bits of a slot: 32, or 1."""
         return slot_bits(self.scheme)
 
-    @property
+    @functools.cached_property
     def row_words(self) -> int:
         """Words of 32 bits of a signature row."""
         return self.num_perm * self.slot_bits // 32
 
-    @property
+    @functools.cached_property
     def keeps_texts(self) -> bool:
         """Whether bodies are kept in the table ``content``."""
         return self.store_text and not self.kind.is_dense
 
-    @property
+    @functools.cached_property
     def keeps_vectors(self) -> bool:
         """Whether bodies are kept in the file of vectors."""
         return self.store_text and self.kind.is_dense

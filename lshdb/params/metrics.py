@@ -26,9 +26,12 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+from lshdb.arrays import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = [
     "DTYPES",
@@ -88,7 +91,7 @@ DTYPES = ("float32", "float64", "float16", "uint8")
 """The types of stored vectors; the first is the default."""
 
 
-Floats = NDArray[np.float64]
+Floats: TypeAlias = "NDArray[np.float64]"
 
 
 class Curve(ABC):
@@ -113,6 +116,10 @@ class Curve(ABC):
     def levels(self, shares: Floats) -> Floats:
         """Return the levels at which slots are equal with these probabilities, as estimates."""
 
+    def at_share(self, share: float) -> float:
+        """Return the level of one share, as :meth:`levels` does."""
+        return float(self.levels(np.array([share]))[0])
+
     def level(self, value: float) -> float:
         """Return the level of a similarity or distance."""
         return 0.0 - value if self.is_distance else value
@@ -130,6 +137,9 @@ class _Equal(Curve):
 
     def levels(self, shares: Floats) -> Floats:
         return shares
+
+    def at_share(self, share: float) -> float:
+        return share
 
 
 class _Angle(Curve):

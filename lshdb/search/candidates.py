@@ -17,10 +17,11 @@ joined through leaders
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +35,10 @@ from lshdb.threads import work_ahead
 
 __all__ = [
     "PART_SIGNATURES",
+    "BucketMembers",
     "Candidates",
     "LeftOut",
+    "Piece",
     "RowSource",
     "candidates",
     "contains",
@@ -129,6 +132,27 @@ class Candidates:
     bands: Ids
 
 
+@dataclass(frozen=True, slots=True)
+class BucketMembers:
+    """Buckets of any sizes, each two of whose members are candidates.
+
+    Attributes
+    ----------
+    bands, sizes : ndarray of int64, shape (n,)
+    members : ndarray of int64, shape (sum(sizes),)
+        Signature ids, one bucket after the other, each sorted.
+    n_pairs : int
+    """
+
+    bands: Ids
+    sizes: Ids
+    members: Ids
+    n_pairs: int
+
+
+Piece = Candidates | BucketMembers
+
+
 def candidates(
     snapshot: Snapshot,
     params: IndexParams,
@@ -139,8 +163,11 @@ def candidates(
     left_out: LeftOut,
     row_source: RowSource | None,
     workers: int = 1,
-) -> Iterator[Candidates]:
+    in_buckets: bool = False,
+) -> Iterator[list[Piece]]:
     """Yield candidate pairs, in blocks; a pair comes once for each bucket that it shares.
+
+    A block is a list of pieces.
 
     Parameters
     ----------
@@ -160,6 +187,8 @@ def candidates(
         are read.
     workers : int
         Threads that read buckets ahead.
+    in_buckets : bool
+        Give members of buckets instead of their pairs, where all of these count.
     """
     left_out.max_bucket = most
     dead = snapshot.edges.dead()
@@ -181,9 +210,10 @@ def candidates(
             elif like is None:
                 left_out.count(hot, _count_new(hot, new))
             else:
-                yield from _linked(snapshot, params, hot, new, like, left_out)
+                for one in _linked(snapshot, params, hot, new, like, left_out):
+                    yield [one]
             buckets = buckets.chosen(np.flatnonzero(buckets.sizes <= most))
-        for piece in pairs_of_buckets(buckets, new):
+        for piece in _pieces_of(buckets, new, in_buckets=in_buckets and new is None):
             if gathered.add(piece):
                 yield gathered.take()
     if gathered.size:
@@ -194,19 +224,40 @@ class _Gathered:
     """Small pieces, joined into blocks that are worth a step of verification."""
 
     def __init__(self) -> None:
-        self._pieces: list[tuple[Ids, Ids, Ids]] = []
+        self._pieces: list[Piece] = []
         self.size = 0
 
-    def add(self, piece: tuple[Ids, Ids, Ids]) -> bool:
+    def add(self, piece: Piece) -> bool:
         """Add a piece; return whether there is a block now."""
         self._pieces.append(piece)
-        self.size += len(piece[0])
+        self.size += len(piece.left) if isinstance(piece, Candidates) else piece.n_pairs
         return self.size >= BLOCK_PAIRS
 
-    def take(self) -> Candidates:
-        columns = zip(*self._pieces, strict=True)
+    def take(self) -> list[Piece]:
+        """Return the pieces, those of one kind in a row joined."""
+        joined: list[Piece] = []
+        for kind, pieces in itertools.groupby(self._pieces, type):
+            if kind is Candidates:
+                joined.append(_joined(pieces))
+            else:
+                joined.append(_joined_members(pieces))
         self._pieces, self.size = [], 0
-        return Candidates(*(np.concatenate(column) for column in columns))
+        return joined
+
+
+def _joined(pieces: Iterable[Any]) -> Candidates:
+    columns = zip(*((one.left, one.right, one.bands) for one in pieces), strict=True)
+    return Candidates(*(np.concatenate(column) for column in columns))
+
+
+def _joined_members(pieces: Iterable[Any]) -> BucketMembers:
+    held = list(pieces)
+    return BucketMembers(
+        np.concatenate([one.bands for one in held]),
+        np.concatenate([one.sizes for one in held]),
+        np.concatenate([one.members for one in held]),
+        sum(one.n_pairs for one in held),
+    )
 
 
 def _all_buckets(snapshot: Snapshot, params: IndexParams, workers: int) -> Iterator[Buckets]:
@@ -303,6 +354,16 @@ def pairs_of_buckets(buckets: Buckets, new: Ids | None) -> Iterator[tuple[Ids, I
 
     Buckets of one size are paired in one step; a very large one is given piece by piece.
     """
+    for members, bands in _of_one_size(buckets):
+        for left, right, of_bucket in _pairs_of_rows(members):
+            if new is not None:
+                wanted = contains(new, left) | contains(new, right)
+                left, right, of_bucket = left[wanted], right[wanted], of_bucket[wanted]
+            yield left, right, bands[of_bucket]
+
+
+def _of_one_size(buckets: Buckets) -> Iterator[tuple[Ids, Ids]]:
+    """Yield some buckets of one size at a time: sorted members, a row for each, and bands."""
     bands = bands_of(buckets.keys)
     starts = np.cumsum(buckets.sizes) - buckets.sizes
     for size in distinct(buckets.sizes).tolist():
@@ -312,11 +373,23 @@ def pairs_of_buckets(buckets: Buckets, new: Ids | None) -> Iterator[tuple[Ids, I
         step = max(1, BLOCK_PAIRS // size**2)
         for few in (of_size[first : first + step] for first in range(0, len(of_size), step)):
             members = np.sort(buckets.members[starts[few, None] + np.arange(size)], axis=1)
+            yield members, bands[few]
+
+
+def _pieces_of(buckets: Buckets, new: Ids | None, *, in_buckets: bool) -> Iterator[Piece]:
+    """Yield all pairs of the buckets, or members of those that are not very large."""
+    if not in_buckets:
+        for piece in pairs_of_buckets(buckets, new):
+            yield Candidates(*piece)
+        return
+    for members, bands in _of_one_size(buckets):
+        n, size = members.shape
+        if size * size <= BLOCK_PAIRS:
+            sizes = np.full(n, size)
+            yield BucketMembers(bands, sizes, members.reshape(-1), n * size * (size - 1) // 2)
+        else:
             for left, right, of_bucket in _pairs_of_rows(members):
-                if new is not None:
-                    wanted = contains(new, left) | contains(new, right)
-                    left, right, of_bucket = left[wanted], right[wanted], of_bucket[wanted]
-                yield left, right, bands[few][of_bucket]
+                yield Candidates(left, right, bands[of_bucket])
 
 
 def _pairs_of_rows(members: Ids) -> Iterator[tuple[Ids, Ids, Ids]]:

@@ -22,12 +22,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-import numpy as np
-
+from lshdb.arrays import np
 from lshdb.documents import validate_key
 from lshdb.errors import IndexChangedError
 from lshdb.params.index_params import check_expected
 from lshdb.params.options import CreateOptions
+from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.families import family_of
 from lshdb.signatures.family import Family
 from lshdb.storage.dialects import DatabasePlace
@@ -179,6 +179,7 @@ class Handle:
             raise
 
     def _family_of(self, store: Store) -> Family:
+        store.use_orders(BandOrders(store.params.cut))
         name = store.params.tokenizer
         return family_of(store.params, splitter(name, self._tokenizer) if name else None)
 

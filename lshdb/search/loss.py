@@ -33,7 +33,8 @@ from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
 from lshdb.search.candidates import PART_SIGNATURES, LeftOut, contains, living, pairs_of_buckets
-from lshdb.search.verification import check_exactly, estimate, level_of, points_of, signed_anew
+from lshdb.search.exact_levels import check_exactly, levels_between
+from lshdb.search.verification import estimate, level_of, signed_anew
 from lshdb.signatures.banding import bucket_keys, compare_rows, key_ranges, matching_bands
 from lshdb.signatures.family import Family
 from lshdb.storage.runs.posting_runs import Buckets
@@ -533,9 +534,9 @@ class _Search:
         drawn = _named(left, right)
         names = distinct(drawn)
         edges = Edges(*_ends(names), np.zeros(len(names)))
-        points = points_of(self._snapshot, self._family, most_bytes=_MEMORY)
+        levels = levels_between(self._snapshot, self._family, most_bytes=_MEMORY)
         held = [np.empty(0, dtype=np.uint64)]
-        for verified in check_exactly(points, self._family, edges, self._threshold):
+        for verified in check_exactly(levels, edges, self._threshold):
             held.append(_named(verified.left, verified.right))
         result: NDArray[np.bool_] = np.isin(drawn, np.concatenate(held))
         return result

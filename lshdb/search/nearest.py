@@ -1,217 +1,75 @@
-"""A query -> its nearest documents: bucket by bucket, until one as near would have been found.
+"""A query -> its nearest documents: by all signatures, or bucket by bucket.
 
-The query's own buckets come first, then those next to them, the likeliest first. Candidates are
-compared in order of equal slots and, if originals are stored, exactly. That gives the level of the
-worst answer still wanted. The search goes on until the probability that a document of that level
-would have been met reaches the wanted recall. The truly nearest are at least as similar, so each of
-them is found with that probability, over the random choice of the hash functions: nothing need be
-known about the query's neighbourhood beforehand.
+Candidates are compared in order of equal slots and, if originals are stored, exactly. That gives
+the level of the worst answer still wanted. The search goes on until a document of that level would
+have been met with the wanted recall. The truly nearest are at least as similar, so each of them is
+found with that probability, over the random choice of the hash functions: nothing need be known
+about the query's neighbourhood beforehand.
+
+There are two ways on, and both keep that promise.
+
+Bucket by bucket (``probes.py``): the query's own buckets first, then those next to them, the
+likeliest first. The probability that these buckets hold a document is known.
+
+By all signatures (``row_counts.py``, ``signatures/scan.py``): the rows with the most equal slots
+first, down to the number that a document at the level of the worst answer has with the wanted
+probability. That number only rises as better answers come, and never beyond the one of the truly
+worst wanted, so the promise needs no further argument. Where only signatures are compared, nothing
+is lost at all.
+
+The choice depends on nothing but the index and what was found, so a question has one answer:
+
+* The own buckets do for an index that was made for what is asked: if they hold a document at its
+  threshold with the wanted recall, they come first. Otherwise, if the rows may be held in memory
+  (64 MiB), all signatures are compared at once.
+* If the buckets looked into are not enough, all signatures are compared as soon as that takes less
+  time than the buckets that are still needed. Both times are estimated: of the signatures from
+  their bytes, of the buckets from the candidates that a bucket has had.
 
 The search can also end by the probe rule of the c-approximate r-range query (Indyk, Motwani, STOC
-1998; Datar and others, SoCG 2004): after a number of compared candidates, far ones included.
+1998; Datar and others, SoCG 2004): after a number of compared candidates, far ones included. Then
+only buckets are looked into.
 
-The order of the buckets (:class:`Probes`): a point that is similar to the query and not in one of
-its buckets mostly misses it by a slot or two: a bit whose projection was near 0, a projection near
-the border of its piece. Given the query, the probability of every value of a slot in a point at
-some level is known exactly (``Family.alternatives``). Slots are independent, and so are bands; the
-buckets of one band exclude each other. So the probability that some buckets hold the point is
-
-    1 - product over bands of (1 - sum over the band's buckets of the bucket's probability)
-
-Buckets are taken in order of their probability at one level. So a perturbed bucket of a band whose
-slots lie near a border comes before one of a band whose slots do not (Lv, Josephson, Wang,
-Charikar, Li, "Multi-probe LSH", VLDB 2007, with the conditional probability instead of their
-score).
-
-Limits: in each band single changes of a slot, the 48 likeliest, pairs of the 16 likeliest, triples
-of the 10 and fours of the 7 likeliest: some 300 buckets a band.
+Texts are costly to compare, and a query to which nothing is similar would compare most of them. So
+only the 1,024 texts with the most equal slots are compared, and the answer says what recall that
+gives.
 """
 
 from __future__ import annotations
 
-import functools
-import itertools
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
+from lshdb.params.bands import candidate_probability
 from lshdb.search.candidates import contains
+from lshdb.search.probes import Probes
+from lshdb.search.row_counts import RowCounts
 from lshdb.search.verification import Hit, Hits, least_share, points_of
-from lshdb.signatures.banding import band_words, bucket_keys, compare_rows, keys_of_bands
-from lshdb.signatures.family import Alternatives, Family, Point
+from lshdb.signatures.banding import compare_rows
+from lshdb.signatures.family import Family, Point
+from lshdb.signatures.scan import least_equal, probability_of, rank_counts
 from lshdb.storage.tables.records import StoredDocument
 from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["Answer", "NearestSearch", "Probes"]
+__all__ = ["Answer", "NearestSearch"]
 
-
-_LIKELIEST = (48, 16, 10, 7)
-"""From this many of the likeliest changes, sets of one, two, three and four are made."""
-_LEAST = 1e-300
-"""Stands for a probability of 0, which has no logarithm."""
-
-Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
-
-
-class Probes:
-    """The buckets that a query may look into, the likeliest first.
-
-    Parameters
-    ----------
-    family : Family
-    row : ndarray of uint32, shape (1, row_words)
-        Signature of the query.
-    point : Point or None
-        The query, if it is known.
-    level : float
-        Level of the points that are looked for.
-
-    Attributes
-    ----------
-    n : int
-        Number of buckets: only the query's own if the family knows none next to them.
-    """
-
-    def __init__(
-        self, family: Family, row: NDArray[np.uint32], point: Point | None, level: float
-    ) -> None:
-        self._family, self._row, self._point = family, row, point
-        params = family.params
-        self._bands, self._rows = params.bands, params.rows
-        alternatives = self._at(level)
-        own = np.arange(self._bands)
-        self._of_band, self._sets = own, np.zeros(self._bands, dtype=np.int64)
-        self._alternatives: Alternatives
-        if alternatives is not None:
-            self._alternatives = alternatives
-            self._choose()
-        self.n = len(self._of_band)
-
-    def _at(self, level: float) -> Alternatives | None:
-        return None if self._point is None else self._family.alternatives(self._point, level)
-
-    def _choose(self) -> None:
-        """Put all sets of changes of all bands in order."""
-        ratios = self._ratios(self._alternatives)
-        n_changes = min(_LIKELIEST[0], ratios.shape[1])
-        self._changes = np.argsort(-ratios, axis=1, kind="stable")[:, :n_changes]
-        self._sets_of_changes = _sets(n_changes)
-        logs = self._log_probabilities(self._alternatives)
-        # The query's own buckets first, all of them.
-        logs[:, 0] = np.inf
-        order = np.argsort(-logs, axis=None, kind="stable")
-        order = order[logs.reshape(-1)[order] > -np.inf]
-        self._of_band, self._sets = np.divmod(order, len(self._sets_of_changes))
-
-    def _ratios(self, alternatives: Alternatives) -> Floats:
-        """Return the probability of each change of a band over that of no change."""
-        used = self._bands * self._rows
-        same = np.maximum(alternatives.same[:used], _LEAST)
-        ratios: Floats = (alternatives.others[:used] / same[:, None]).reshape(self._bands, -1)
-        return ratios
-
-    def _log_probabilities(self, alternatives: Alternatives) -> Floats:
-        """Return the log probability of each set of changes of each band (bands, sets)."""
-        used = self._bands * self._rows
-        same = np.log(np.maximum(alternatives.same[:used], _LEAST)).reshape(self._bands, -1)
-        chosen = np.take_along_axis(self._ratios(alternatives), self._changes, axis=1)
-        # The place past the last change stands for no change, and costs nothing.
-        chosen = np.pad(np.log(np.maximum(chosen, _LEAST)), ((0, 0), (0, 1)))
-        logs: Floats = same.sum(axis=1)[:, None] + np.zeros(len(self._sets_of_changes))
-        for places in self._sets_of_changes.T:
-            logs += chosen[:, places]
-        m = alternatives.others.shape[1]
-        if m > 1:
-            logs[self._clashing(m)] = -np.inf
-        return logs
-
-    def _clashing(self, m: int) -> NDArray[np.bool_]:
-        """Return which sets change one slot twice (bands, sets)."""
-        n_changes = self._changes.shape[1]
-        slots = np.pad(self._changes // m, ((0, 0), (0, 1)))
-        clashes = np.zeros((self._bands, len(self._sets_of_changes)), dtype=bool)
-        for one, other in itertools.combinations(self._sets_of_changes.T, 2):
-            clashes |= (slots[:, one] == slots[:, other]) & (other < n_changes)
-        return clashes
-
-    def keys(self, first: int, last: int) -> Ids:
-        """Return the bucket keys from one place in their order up to another (int64)."""
-        params = self._family.params
-        if last <= self._bands:
-            own: Ids = bucket_keys(self._row, **params.cut)[0, self._of_band[first:last]]
-            return own
-        bands, sets = self._of_band[first:last], self._sets[first:last]
-        if params.slot_bits == 1:
-            words = band_words(self._row, bands=self._bands, rows=self._rows)
-        else:
-            words = self._row[:, : self._bands * self._rows]
-        words = words.reshape(self._bands, -1)[bands].copy()
-        for places in self._sets_of_changes[sets].T:
-            changed = np.flatnonzero(places < self._changes.shape[1])
-            change = self._changes[bands[changed], places[changed]]
-            slot, which = np.divmod(change, self._alternatives.others.shape[1])
-            if params.slot_bits == 1:
-                words[changed, slot // 32] ^= np.uint32(1) << (slot % 32).astype(np.uint32)
-            else:
-                values = self._alternatives.values[bands[changed] * self._rows + slot, which]
-                words[changed, slot] = values
-        return keys_of_bands(words, bands)
-
-    def recall(self, level: float, counts: list[int]) -> list[float]:
-        """Return the probability that the first buckets hold a point at a level, per count.
-
-        Parameters
-        ----------
-        level : float
-        counts : list of int
-            Ascending, each at least the number of bands.
-
-        Returns
-        -------
-        list of float
-        """
-        params = self._family.params
-        alternatives = self._at(level)
-        if alternatives is None:
-            return [params.recall_at(params.curve.value(level))] * len(counts)
-        bands, sets = self._of_band[: counts[-1]], self._sets[: counts[-1]]
-        each = np.exp(self._log_probabilities(alternatives)[bands, sets])
-        # Between two counts: which band has how much more.
-        parts = np.searchsorted(counts, np.arange(len(bands)), side="right")
-        cells = len(counts) * self._bands
-        sums = np.bincount(parts * self._bands + bands, each, minlength=cells)[:cells]
-        held = np.minimum(np.cumsum(sums.reshape(-1, self._bands), axis=0), 1.0)
-        found: list[float] = (1.0 - np.prod(1.0 - held, axis=1)).tolist()
-        return found
-
-
-@functools.cache
-def _sets(n_changes: int) -> Ids:
-    """Return sets of none, one, two, ... changes (int64, (sets, 4)).
-
-    Each change is its place among the likeliest; the rest of a row is ``n_changes``.
-    """
-    sets = [()] + [
-        chosen
-        for size, likeliest in enumerate(_LIKELIEST, start=1)
-        for chosen in itertools.combinations(range(min(likeliest, n_changes)), size)
-    ]
-    places = np.full((len(sets), len(_LIKELIEST)), n_changes, dtype=np.int64)
-    for number, chosen in enumerate(sets):
-        places[number, : len(chosen)] = chosen
-    places.flags.writeable = False
-    return places
-
 
 _FIRST_CHECKED, _MOST_CHECKED = 64, 1024
 """Candidates whose originals are read together: at first few, which show what is near."""
 _MORE = 2.0
 """Factor by which the number of buckets grows before the answers are checked again."""
+_BUCKET_SECONDS, _CANDIDATE_SECONDS = 20e-6, 1.5e-6
+"""Looking into a bucket, and comparing a candidate of it; on one core, files in the cache."""
+_FIRST_RANKED, _MORE_RANKED = 4096, 16
+"""Rows that are ranked at first, and the factor by which more are."""
+_MOST_TEXTS = 1024
+"""Texts that are compared because of their signatures alone."""
 
 
 class Answer(Hits):
@@ -220,9 +78,9 @@ class Answer(Hits):
     Attributes
     ----------
     buckets : int
-        Buckets that were looked into.
+        Buckets that were looked into; 0 if all signatures were compared at once.
     checked : int
-        Candidates that were compared by their signatures.
+        Candidates that were compared by their signatures; if that were all, their number.
     left : int
         Candidates that were met and not compared, because of the probe limit.
     recall : float or None
@@ -256,6 +114,31 @@ class _Found:
     left: int = 0
 
 
+@dataclass(slots=True)
+class _Search:
+    """One query on its way.
+
+    Attributes
+    ----------
+    met : ndarray of int64
+        Signatures that buckets held, sorted.
+    buckets : int
+        Buckets that were looked into.
+    needs_all : bool
+        Whether all signatures are to be compared.
+    reached : float
+        Probability of having met a document at the worst level that is wanted, or a lower bound.
+    """
+
+    row: NDArray[np.uint32]
+    point: Point | None
+    found: _Found
+    met: Ids = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    buckets: int = 0
+    needs_all: bool = False
+    reached: float = 0.0
+
+
 class NearestSearch:
     """Finds nearest documents in one snapshot.
 
@@ -274,6 +157,8 @@ class NearestSearch:
     limit : int or None
         Most candidates to compare.
     method : {"signature", "exact"}
+    workers : int
+        Threads that compare all signatures.
     """
 
     def __init__(
@@ -286,6 +171,7 @@ class NearestSearch:
         recall: float | None,
         limit: int | None,
         method: str,
+        workers: int = 1,
     ) -> None:
         self._snapshot = snapshot
         self._family = family
@@ -297,6 +183,14 @@ class NearestSearch:
         self._method = method
         self._points = points_of(snapshot, family)
         self._dead = snapshot.edges.dead()
+        self._counts = RowCounts(snapshot, family.params, workers=workers)
+        self._scans_first = self._is_scan_first()
+        self._n_slots = family.params.num_perm
+        # Sets with no equal slot have nothing to do with each other.
+        is_set = not self._params.kind.is_dense
+        self._least_slots = 1 if is_set else 0
+        is_exact_text = method == "exact" and not self._params.keeps_vectors
+        self._most_exact = _MOST_TEXTS if is_exact_text else None
 
     def search(
         self, signatures: NDArray[np.uint32], points: Sequence[Point | None]
@@ -309,7 +203,17 @@ class NearestSearch:
         points : sequence, length n
         """
         rows = (signatures[number : number + 1] for number in range(len(points)))
-        return [self.near(row, point) for row, point in zip(rows, points, strict=True)]
+        return self._finish(
+            [self._begin(row, point, None) for row, point in zip(rows, points, strict=True)]
+        )
+
+    def _is_scan_first(self) -> bool:
+        """Return whether to compare all signatures before any bucket is looked into."""
+        if self._recall is None or self._limit is not None or not self._counts.is_small:
+            return False
+        params = self._params
+        equal = params.curve.probability(max(params.level, self._threshold))
+        return candidate_probability(equal, params.bands, params.rows) < self._recall
 
     def near(
         self, row: NDArray[np.uint32], point: Point | None, *, leave_out: int | None = None
@@ -324,25 +228,80 @@ class NearestSearch:
         leave_out : int, optional
             doc_id of the document that asks, if it is in the index.
         """
-        probes = Probes(self._family, row, point, max(self._params.level, self._threshold))
+        return self._finish([self._begin(row, point, leave_out)])[0]
+
+    def _begin(
+        self, row: NDArray[np.uint32], point: Point | None, leave_out: int | None
+    ) -> _Search:
+        """Look into buckets, unless comparing all signatures comes first, until it is better."""
         found = _Found([], leave_out)
-        met = np.empty(0, dtype=np.int64)
-        done, wanted = 0, self._params.bands
-        while done < wanted and not found.left:
-            keys = probes.keys(done, wanted)
+        search = _Search(row, point, found)
+        if self._scans_first:
+            search.needs_all = True
+            return search
+        probes = Probes(self._family, row, point, max(self._params.level, self._threshold))
+        wanted = self._params.bands
+        while search.buckets < wanted and not found.left and not search.needs_all:
+            keys = probes.keys(search.buckets, wanted)
             candidates = distinct(self._snapshot.postings.members(np.sort(keys)))
             # A signature whose documents were all replaced has postings but no document.
-            known = contains(met, candidates) | contains(self._dead, candidates)
+            known = contains(search.met, candidates) | contains(self._dead, candidates)
             fresh = candidates[~known]
-            met = distinct(np.concatenate([met, fresh]))
+            search.met = distinct(np.concatenate([search.met, fresh]))
             self._check(found, row, point, fresh)
             done, wanted = wanted, self._next(probes, wanted, found)
+            search.buckets = done
+            search.needs_all = self._is_scan_better(probes, done, wanted, found)
         worst = self._worst(found)
-        is_known = worst > -math.inf and not found.left
-        recall = probes.recall(worst, [done])[0] if is_known else None
+        if worst > -math.inf:
+            search.reached = probes.recall(worst, [search.buckets])[0]
+        return search
+
+    def _finish(self, searches: list[_Search]) -> list[Answer]:
+        """Compare all signatures with the queries that need it, and make the answers."""
+        open_ones = [search for search in searches if search.needs_all]
+        for start in range(0, len(open_ones), self._counts.most_queries):
+            part = open_ones[start : start + self._counts.most_queries]
+            counts = self._counts.of(np.concatenate([search.row for search in part]))
+            for search, line in zip(part, counts, strict=True):
+                search.reached = max(search.reached, self._take_best(search, line))
+        return [self._answer(search) for search in searches]
+
+    def _answer(self, search: _Search) -> Answer:
+        """Make the answer of what was found."""
+        found = search.found
+        is_known = self._worst(found) > -math.inf and not found.left
         return Answer(
-            found.hits, buckets=done, checked=found.checked, left=found.left, recall=recall
+            found.hits,
+            buckets=search.buckets,
+            checked=found.checked,
+            left=found.left,
+            recall=search.reached if is_known else None,
         )
+
+    def _is_scan_better(self, probes: Probes, done: int, wanted: int, found: _Found) -> bool:
+        """Return whether more is needed, and comparing all signatures gives it sooner.
+
+        Parameters
+        ----------
+        done, wanted : int
+            Buckets that were looked into, and as many as would be next.
+        """
+        if self._recall is None or self._limit is not None:
+            return False
+        worst = self._worst(found)
+        if wanted == done:  # it is reached, or there are no more buckets
+            return worst == -math.inf or probes.recall(worst, [done])[0] < self._recall
+        counts = [wanted]
+        while counts[-1] < probes.n:
+            counts.append(min(probes.n, math.ceil(counts[-1] * _MORE)))
+        needed = counts[-1]
+        if worst > -math.inf:
+            recalls = probes.recall(worst, counts)
+            reached = (n for n, each in zip(counts, recalls, strict=True) if each >= self._recall)
+            needed = next(reached, needed)
+        each = _BUCKET_SECONDS + found.checked / done * _CANDIDATE_SECONDS
+        return self._counts.seconds < (needed - done) * each
 
     def nothing(self) -> Answer:
         """Return the answer to a query without elements."""
@@ -396,36 +355,101 @@ class NearestSearch:
         )
         order = np.argsort(-agreement.equal, kind="stable")
         shares = agreement.equal[order] / self._params.num_perm
-        candidates = candidates[order]
+        self._compare(found, point, candidates[order], shares, self._least_share)
+
+    def _least_share(self, worst: float) -> float:
+        """Return the share of equal slots that a candidate needs, of which hardly any is lost."""
+        return least_share(self._params, self._method, worst)
+
+    def _compare(
+        self,
+        found: _Found,
+        point: Point | None,
+        candidates: Ids,
+        shares: NDArray[np.float64],
+        least_of: Callable[[float], float],
+    ) -> None:
+        """Compare candidates, whose shares of equal slots descend, while those suffice."""
         start, size = 0, _FIRST_CHECKED
         while start < len(candidates):
             worst = self._worst(found)
             if worst > -math.inf:
-                least = least_share(self._params, self._method, worst)
-                candidates = candidates[: np.searchsorted(-shares, -least, side="right")]
+                candidates = candidates[: np.searchsorted(-shares, -least_of(worst), side="right")]
             part = slice(start, start + size)
             self._take(found, point, candidates[part], shares[part][: len(candidates[part])])
-            start, size = part.stop, min(2 * size, _MOST_CHECKED)
+            start, size = part.stop, min(4 * size, _MOST_CHECKED)
+
+    def _take_best(self, search: _Search, counts: NDArray[np.uint16]) -> float:
+        """Compare the candidates with the most equal slots, as far down as the recall needs.
+
+        Parameters
+        ----------
+        counts : ndarray of uint16, shape (n_signatures,)
+            Equal slots of the query with each signature.
+
+        Returns
+        -------
+        float
+            Probability that a document at the worst level was among them.
+        """
+        found = search.found
+        known = distinct(np.concatenate([self._dead, search.met]))
+        found.checked = len(counts) - len(self._dead)
+        done, room, total = 0, _FIRST_RANKED, 1
+        while done < total and done != self._most_exact:
+            least = self._slots_needed(self._worst(found))
+            if self._most_exact is not None:
+                room = min(room, self._most_exact)
+            ids, total = rank_counts(counts, least, room)
+            fresh = ids[done:]
+            fresh = fresh[~contains(known, fresh)]
+            shares = counts[fresh] / self._n_slots
+            self._compare(found, search.point, fresh, shares, self._share_needed)
+            done, room = max(done, len(ids)), room * _MORE_RANKED
+            if done and counts[ids[-1]] < self._slots_needed(self._worst(found)):
+                break
+        worst = self._worst(found)
+        if self._method != "exact" or worst == -math.inf:
+            return 1.0
+        equal = self._params.curve.probability(worst)
+        lowest = self._slots_needed(worst)
+        if done < total:
+            lowest = max(lowest, int(counts[ids[-1]]) + 1)
+        return probability_of(lowest, equal, self._n_slots)
+
+    def _slots_needed(self, worst: float) -> int:
+        """Return how many equal slots a candidate needs while answers of a level are wanted."""
+        if worst == -math.inf:
+            return self._least_slots
+        equal = self._params.curve.probability(worst)
+        if self._method == "exact" and self._recall is not None:
+            least = least_equal(equal, self._n_slots, self._recall)
+        else:
+            least = math.ceil(least_share(self._params, self._method, worst) * self._n_slots)
+        return max(self._least_slots, least)
+
+    def _share_needed(self, worst: float) -> float:
+        """Return the same as a share, a little less."""
+        return self._slots_needed(worst) / self._n_slots - 1e-9
 
     def _take(
         self, found: _Found, point: Point | None, candidates: Ids, shares: NDArray[np.float64]
     ) -> None:
         """Take those of some candidates that are now among the nearest."""
-        ids = candidates.tolist()
-        if not ids:
+        if not len(candidates):
             return
         if self._method == "exact":
-            points = self._points.get(ids)
-            levels = self._family.levels([point] * len(ids), [points[one] for one in ids])
+            levels = self._points.levels(self._family, point, candidates)
         else:
             levels = self._params.curve.levels(shares)
         good = np.flatnonzero(levels >= self._worst(found))
-        documents = self._snapshot.documents_of_signatures(candidates[good].tolist())
+        ids = candidates[good].tolist()
+        documents = self._snapshot.documents_of_signatures(ids)
         is_distance = self._params.kind.is_distance
         hits = found.hits + [
             Hit(key, level, self._method, 0.0 - level if is_distance else None)
-            for place, level in zip(good.tolist(), levels[good].tolist(), strict=True)
-            for doc_id, key, _ in documents[ids[place]]
+            for one, level in zip(ids, levels[good].tolist(), strict=True)
+            for doc_id, key, _ in documents[one]
             if doc_id != found.leave_out
         ]
         hits.sort(key=lambda hit: (-hit.similarity, hit.key))

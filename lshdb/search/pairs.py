@@ -36,7 +36,15 @@ from lshdb.disksort.sorted_numbers import PairCounts
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.search.agreement import agreeing_pairs, check_agreement
-from lshdb.search.candidates import Candidates, LeftOut, RowSource, candidates
+from lshdb.search.candidates import (
+    BucketMembers,
+    Candidates,
+    LeftOut,
+    Piece,
+    RowSource,
+    candidates,
+)
+from lshdb.search.exact_levels import check_exactly, levels_between
 from lshdb.search.handle import Handle, Listing
 from lshdb.search.loss import DocumentCounts, Loss, PairCount, PairFrame, loss_of, lost_by
 from lshdb.search.since import Since, check_since, first_new_batch
@@ -44,21 +52,26 @@ from lshdb.search.verification import (
     MEMORY,
     asked_level,
     band_levels,
-    check_exactly,
     check_limits,
     choose_method,
     estimate,
     least_share,
     level_of,
-    points_of,
     signed_anew,
 )
-from lshdb.signatures.banding import bucket_keys, compare_rows, matching_bands
+from lshdb.signatures.banding import (
+    Overlap,
+    bucket_keys,
+    compare_rows,
+    first_agreements,
+    matching_bands,
+)
 from lshdb.signatures.family import Family
+from lshdb.signatures.kernels import compiled
 from lshdb.storage.store import Store
 from lshdb.storage.tables.edges import Edges
 from lshdb.storage.transactions.snapshot import Snapshot
-from lshdb.threads import choose_workers
+from lshdb.threads import choose_workers, work_ahead
 
 __all__ = [
     "HotBuckets",
@@ -463,7 +476,7 @@ def find_links(
         Bytes for gathered pairs and shingles of texts. What SQL sorts beyond its own share goes to
         temporary files.
     workers : int
-        Threads that read buckets.
+        Threads that read buckets, and that shingle texts.
     """
     params = family.params
     blocks = candidates(
@@ -475,20 +488,22 @@ def find_links(
         left_out=left_out,
         row_source=None if new is None else _row_source(snapshot, family, new),
         workers=workers,
+        in_buckets=snapshot.has_signatures and compiled() is not None,
     )
     found: Iterator[Edges]
     if snapshot.has_signatures:
         hot = None if most is None else HotBuckets(snapshot, params, most)
         check = _SignatureCheck(snapshot, params, method, threshold, memory, hot)
-        found = (check(block) for block in blocks)
+        # Hot buckets are looked up by the connection of this thread.
+        found = work_ahead(check, blocks, workers=workers if hot is None else 1)
     else:
         found = _by_buckets(snapshot, params, blocks, memory)
     if method != "exact":
         yield from (links for links in found if len(links))
         return
-    points = points_of(snapshot, family, most_bytes=memory // 2)
+    levels = levels_between(snapshot, family, most_bytes=memory // 2, workers=workers)
     for gathered in _gathered(found, memory // 4 // _PAIR_BYTES):
-        yield from check_exactly(points, family, gathered, threshold)
+        yield from check_exactly(levels, gathered, threshold)
 
 
 def _row_source(snapshot: Snapshot, family: Family, new: Ids) -> RowSource | None:
@@ -502,15 +517,17 @@ def _row_source(snapshot: Snapshot, family: Family, new: Ids) -> RowSource | Non
 
 
 def _by_buckets(
-    snapshot: Snapshot, params: IndexParams, blocks: Iterator[Candidates], memory: int
+    snapshot: Snapshot, params: IndexParams, blocks: Iterator[list[Piece]], memory: int
 ) -> Iterator[Edges]:
     """Turn candidate pairs into single ones, with an estimate from the shared buckets.
 
     All candidates are read before the first is given.
     """
     with PairCounts(snapshot.n_signatures, memory=memory // 4) as tally:
-        for block in blocks:
-            tally.put(block.left, block.right)
+        for pieces in blocks:
+            for piece in pieces:
+                if isinstance(piece, Candidates):  # all are, because no rows were announced
+                    tally.put(piece.left, piece.right)
         for left, right, shared in tally.in_order():
             yield Edges(left, right, band_levels(shared, params))
 
@@ -538,10 +555,47 @@ class _SignatureCheck:
         self._method = method
         self._threshold = threshold
         self._bits = max(10, (memory // 16 // 8).bit_length() - 1)
+        equal = np.arange(params.num_perm + 1, dtype=np.int32)
+        _, self._suffices = estimate(
+            Overlap(equal, equal, equal), params, method=method, threshold=threshold
+        )
         # No pair is 0: its left id is below its right one.
         self._decided = np.zeros(2**self._bits, dtype=np.uint64)
 
-    def __call__(self, pairs: Candidates) -> Edges:
+    def __call__(self, block: list[Piece]) -> Edges:
+        """Return the pairs of a block that count; from any thread if no bucket is hot."""
+        found = [
+            self._of_pairs(piece) if isinstance(piece, Candidates) else self._of_buckets(piece)
+            for piece in block
+        ]
+        return found[0] if len(found) == 1 else _joined(found)
+
+    def _of_buckets(self, buckets: BucketMembers) -> Edges:
+        params, signatures = self._params, self._snapshot.signatures
+        found = first_agreements(
+            (buckets.bands, buckets.sizes, buckets.members),
+            signatures.source(len(buckets.sizes)),
+            params.row_words,
+            self._suffices,
+            later=self._hot is not None,
+            decided=self._decided,
+            **params.cut,
+        )
+        left, right, bands, first, equal, matched = np.ascontiguousarray(found.T)
+        if self._hot is not None:
+            keep = first == bands
+            later = np.flatnonzero(~keep)
+            if len(later):
+                ids = np.concatenate([left[later], right[later]])
+                rows, places = self._snapshot.signatures.among(ids)
+                one, other = places[: len(later)], places[len(later) :]
+                keep[later] = self._hot.are_all_before(rows[one], rows[other], bands[later])
+            left, right, equal, matched = (each[keep] for each in (left, right, equal, matched))
+        overlap = Overlap(*(each.astype(np.int32) for each in (equal, matched, first[:0])))
+        estimates, _ = estimate(overlap, params, method=self._method, threshold=self._threshold)
+        return Edges(left, right, estimates)
+
+    def _of_pairs(self, pairs: Candidates) -> Edges:
         left, right, bands = pairs.left, pairs.right, pairs.bands
         names = left.astype(np.uint64) << np.uint64(32) | right.astype(np.uint64)
         places = names * _SPREAD >> np.uint64(64 - self._bits)

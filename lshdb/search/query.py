@@ -16,11 +16,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from lshdb.arguments import check_items, check_key, check_whole
-from lshdb.arrays import distinct
+from lshdb.arrays import distinct, np
 from lshdb.documents import Body, Document, given_document
 from lshdb.errors import InputError, LshdbError, ParameterError, SignaturesElsewhereError
 from lshdb.params.index_params import IndexParams, check_recall
@@ -28,24 +25,30 @@ from lshdb.search.handle import Handle, Listing
 from lshdb.search.verification import (
     Hit,
     Hits,
+    Points,
     asked_level,
     band_levels,
     choose_method,
     estimate,
+    grouped_bodies,
+    least_equal,
     level_of,
+    missing_text,
     points_of,
     signed_anew,
 )
 from lshdb.signatures.banding import bucket_keys, compare_rows
-from lshdb.signatures.family import Family, Point
+from lshdb.signatures.family import Agreeing, Family, Point, SignedQuery
 from lshdb.storage.store import Store
-from lshdb.storage.tables.records import StoredDocument
+from lshdb.storage.tables.records import Documents, StoredDocument
 from lshdb.storage.transactions.diagnosis import callers_items
 from lshdb.storage.transactions.snapshot import QuerySnapshot, Snapshot
 from lshdb.threads import choose_workers, in_chunks, work_ahead
 from lshdb.tokenizers import UnsplitTextError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from lshdb.search.nearest import NearestSearch
 
 __all__ = [
@@ -99,8 +102,10 @@ class Wanted:
             limit = _checked_limit(params, top, level, method, recall, probe_limit)
         return cls(top, level, verify, recall, limit, is_nearest)
 
-    def searcher(self, snapshot: Snapshot, family: Family) -> Searcher | NearestSearch:
-        """Make the searcher that answers such queries from a snapshot.
+    def searcher(
+        self, snapshot: Snapshot, family: Family, *, workers: int = 1
+    ) -> Searcher | NearestSearch:
+        """Make the searcher that answers such queries from a snapshot, some steps in threads.
 
         Raises
         ------
@@ -115,7 +120,7 @@ class Wanted:
         return NearestSearch(
             snapshot, family,
             top=self.top, threshold=self.level, recall=self.recall, limit=self.limit,
-            method=choose_method(self.verify, family.params),
+            method=choose_method(self.verify, family.params), workers=workers,
         )  # fmt: skip
 
     def bucket_searcher(self, snapshot: QuerySnapshot, family: Family) -> Searcher:
@@ -180,12 +185,18 @@ def query_index(
         key = check_key("key", key)
         with store.reading() as snapshot:
             return wanted.searcher(snapshot, family).search_document(snapshot.document(key))
-    points = query_points(family, [body])
+    contents = _contents(family, [body])
+    asks_at_once = store.database.answers_at_once
+    query = None if wanted.is_nearest or asks_at_once else family.sign_query(contents[0])
+    if query is not None:
+        with store.reading() as snapshot:
+            return wanted.bucket_searcher(snapshot, family).answer(query)
+    points = family.points(contents)
     if not family.size(points[0]):
         with store.reading() as snapshot:
             return wanted.searcher(snapshot, family).nothing()
     row = family.sign(points)
-    if wanted.is_nearest or not store.database.answers_at_once:
+    if wanted.is_nearest or not asks_at_once:
         with store.reading() as snapshot:
             return wanted.searcher(snapshot, family).search(row, points)[0]
     keys = bucket_keys(row, **family.params.cut).reshape(-1)
@@ -212,7 +223,9 @@ def similarity(store: Store, family: Family, left: Body, right: Body) -> float:
 
 def count_shingles(store: Store, family: Family, body: Body) -> int:
     """Return how many elements the point of a body has."""
-    return family.size(query_points(family, [body])[0])
+    contents = _contents(family, [body])
+    query = family.sign_query(contents[0])
+    return family.size(family.points(contents)[0]) if query is None else len(query.point) // 8
 
 
 def _contents(family: Family, bodies: Sequence[Any]) -> list[Any]:
@@ -263,7 +276,7 @@ class QueryAnswers(Listing[tuple[str, Hits]]):
         wanted = self._wanted if store is self._of else Wanted.of(store, *self._options)
         with store.reading() as snapshot:
             queries = map(_given_query, itertools.count(), callers_items(self._documents))
-            searcher = wanted.searcher(snapshot, family)
+            searcher = wanted.searcher(snapshot, family, workers=self._workers)
             yield from store.while_open(
                 search_documents(searcher, family, queries, workers=self._workers)
             )
@@ -356,12 +369,74 @@ class Searcher:
         self.snapshot = snapshot
         self._params = family.params
         self._cut = family.params.cut
-        self._is_distance = family.params.kind.is_distance
         self._family = family
         self._threshold = threshold
         self._top = top
         self._method = method
-        self._points = points_of(snapshot, family)
+        self._points: Points = points_of(snapshot, family)
+
+    def answer(self, query: SignedQuery, *, leave_out: int | None = None) -> Hits:
+        """Return what :meth:`search` returns for one query, in a fifth of the time.
+
+        Parameters
+        ----------
+        query : SignedQuery
+            With its point for method ``exact``.
+        leave_out : int, optional
+            As for :meth:`search`.
+        """
+        if not query.row:
+            return self.nothing()
+        snapshot, params = self.snapshot, self._params
+        if self._method == "none" or not snapshot.has_signatures:
+            row = np.frombuffer(query.row, np.uint32).reshape(1, -1)
+            point = np.sort(np.frombuffer(query.point, np.uint64))
+            return self.search(row, [point], leave_out=leave_out)[0]
+        agreeing = self._agreeing(query)
+        documents = snapshot.documents_of_signatures([one for one, _, _ in agreeing])
+        # A signature whose documents were all replaced has postings but no document.
+        there = [found for found in agreeing if found[0] in documents]
+        if self._method == "exact":
+            found = self._compared(query, [one for one, _, _ in there], documents)
+        else:
+            at_share = params.curve.at_share
+            found = ((one, at_share(equal / params.num_perm)) for one, equal, _ in there)
+        return self._answer(
+            [
+                (-level, key)
+                for one, level in found
+                for doc_id, key, _ in documents[one]
+                if doc_id != leave_out
+            ]
+        )
+
+    def _agreeing(self, query: SignedQuery) -> Agreeing:
+        """Return the candidates of a query that suffice by their equal slots."""
+        members = self.snapshot.members(query.keys)
+        rows = self.snapshot.signatures
+        least = least_equal(self._params, self._method, self._threshold)
+        source, offset, n_rows = rows.source(len(members) // 8)
+        try:
+            return self._family.agreeing(query, members, least, source, offset, n_rows)
+        except (OSError, ValueError):
+            rows[np.unique(np.frombuffer(members, np.int64))]  # says what is wrong with the file
+            raise
+
+    def _compared(
+        self, query: SignedQuery, ids: list[int], documents: Documents
+    ) -> Iterator[tuple[int, float]]:
+        """Yield (signature, exact level) of the signatures whose texts suffice."""
+        n_compared = 0
+        bodies = self.snapshot.bodies_of_signatures(ids, documents)
+        for group in grouped_bodies(bodies, most=_CHECKED):
+            levels = self._family.levels_with(query, [body for _, body in group])
+            n_compared += len(group)
+            for (one, _), level in zip(group, levels, strict=True):
+                if level >= self._threshold:
+                    yield one, level
+        if n_compared < len(ids):
+            there = {one for one, _ in self.snapshot.bodies_of_signatures(ids, documents)}
+            raise missing_text(min(set(ids) - there))
 
     def search(
         self,
@@ -390,39 +465,48 @@ class Searcher:
             keys = bucket_keys(signatures, **self._cut)
         found = list(self._estimated(signatures, keys))
         documents = self.snapshot.documents_of_signatures(_all_candidates(found))
-        if self._method == "exact":
-            self._points.prepare(list(documents))
+        if self._method == "exact" and len(documents) > 1:
+            self._points.prepare(list(documents), documents)
         answers = []
         for (candidates, estimates), query in zip(found, points, strict=True):
-            estimated = zip(candidates.tolist(), estimates.tolist(), strict=True)
             # A signature whose documents were all replaced has postings but no document.
-            there = [(one, level) for one, level in estimated if one in documents]
-            hits = [
-                Hit(key, level, self._method, 0.0 - level if self._is_distance else None)
-                for one, level in self._checked(there, query)
+            there = [one for one in zip(candidates, estimates, strict=True) if one[0] in documents]
+            ranked = [
+                (-level, key)
+                for one, level in self._checked(there, query, documents)
                 for doc_id, key, _ in documents[one]
                 if doc_id != leave_out
             ]
-            hits.sort(key=lambda hit: (-hit.similarity, hit.key))
-            kept = hits[: self._top]
-            answers.append(Hits(kept, truncated=len(hits) - len(kept)))
+            answers.append(self._answer(ranked))
         return answers
+
+    def _answer(self, found: list[tuple[float, str]]) -> Hits:
+        """Return the best of some documents, given by minus their level and by key."""
+        found.sort()
+        is_distance = self._params.kind.is_distance
+        hits = [
+            Hit(key, -negative, self._method, 0.0 + negative if is_distance else None)
+            for negative, key in found[: self._top]
+        ]
+        return Hits(hits, truncated=len(found) - len(hits))
 
     def _estimated(
         self, signatures: NDArray[np.uint32], keys: NDArray[np.int64]
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    ) -> Iterator[tuple[list[int], list[float]]]:
         """Yield for each query its promising candidates, with their levels by bands or slots."""
         for number, members in enumerate(self.snapshot.members_of(keys)):
             if not self.snapshot.has_signatures:
                 candidates, shared = np.unique(members, return_counts=True)
-                yield candidates, band_levels(shared, self._params)
+                yield candidates.tolist(), band_levels(shared, self._params).tolist()
                 continue
             candidates = distinct(members)
-            parts = [
-                self._worth_it(signatures, number, candidates[start : start + _CANDIDATES])
-                for start in range(0, len(candidates), _CANDIDATES)
-            ] or [(candidates, np.empty(0))]
-            yield np.concatenate([ids for ids, _ in parts]), np.concatenate([s for _, s in parts])
+            ids: list[int] = []
+            levels: list[float] = []
+            for start in range(0, len(candidates), _CANDIDATES):
+                some = self._worth_it(signatures, number, candidates[start : start + _CANDIDATES])
+                ids += some[0].tolist()
+                levels += some[1].tolist()
+            yield ids, levels
 
     def _worth_it(
         self, signatures: NDArray[np.uint32], number: int, candidates: NDArray[np.int64]
@@ -446,19 +530,19 @@ class Searcher:
         return candidates[keep], estimates[keep]
 
     def _checked(
-        self, candidates: list[tuple[int, float]], query: Point | None
-    ) -> Iterator[tuple[int, float]]:
-        """Yield (signature, level by the wanted method) of the candidates that suffice."""
+        self, candidates: list[tuple[int, float]], query: Point | None, documents: Documents
+    ) -> list[tuple[int, float]]:
+        """Return (signature, level by the wanted method) of the candidates that suffice."""
         if self._method != "exact" or query is None:
-            yield from candidates
-            return
+            return candidates
+        checked: list[tuple[int, float]] = []
         for start in range(0, len(candidates), _CHECKED):
             ids = [one for one, _ in candidates[start : start + _CHECKED]]
-            found = self._points.get(ids)
+            found = self._points.get(ids, documents)
             levels = self._family.levels([query] * len(ids), [found[one] for one in ids])
-            for one, level in zip(ids, levels.tolist(), strict=True):
-                if level >= self._threshold:
-                    yield one, level
+            pairs = zip(ids, levels.tolist(), strict=True)
+            checked += [(one, level) for one, level in pairs if level >= self._threshold]
+        return checked
 
     def nothing(self) -> Hits:
         """Return the answer to a query without elements."""
@@ -472,11 +556,28 @@ class Searcher:
         SignaturesElsewhereError
             Its signature is on another host, and there is no text to sign again.
         """
-        number = document.signature_id
+        number, doc_id = document.signature_id, document.doc_id
         if number is None:
             return Hits()
+        if self.snapshot.has_signatures and self._method != "none":
+            query = self._stored(number, document)
+            if query is not None:
+                return self.answer(query, leave_out=doc_id)
         point = self._points.get([number])[number] if self._method == "exact" else None
-        return self.search(self._row(number), [point], leave_out=document.doc_id)[0]
+        return self.search(self._row(number), [point], leave_out=doc_id)[0]
+
+    def _stored(self, number: int, document: StoredDocument) -> SignedQuery | None:
+        """Return the query of a document's row, and its text if that is compared."""
+        content = None
+        if self._method == "exact":
+            if not self._params.keeps_texts:
+                return None
+            documents = {number: [(document.doc_id, document.key, document.batch_id)]}
+            for _, body in self.snapshot.bodies_of_signatures([number], documents):
+                content = self._family.contents([body])[0]
+            if content is None:
+                return None
+        return self._family.query_of_row(self.snapshot.signatures.row(number), content)
 
     def _row(self, signature_id: int) -> NDArray[np.uint32]:
         if self.snapshot.has_signatures:
@@ -491,8 +592,8 @@ class Searcher:
         return signed_anew(self.snapshot, self._family, wanted)
 
 
-def _all_candidates(found: list[tuple[NDArray[np.int64], NDArray[np.float64]]]) -> list[int]:
+def _all_candidates(found: list[tuple[list[int], list[float]]]) -> list[int]:
     """Return the candidates of all queries, sorted, each once."""
-    every = [np.empty(0, dtype=np.int64), *(candidates for candidates, _ in found)]
-    together: list[int] = distinct(np.concatenate(every)).tolist()
-    return together
+    if len(found) == 1:
+        return found[0][0]
+    return sorted(set(itertools.chain.from_iterable(candidates for candidates, _ in found)))

@@ -10,11 +10,10 @@ been written, so a reader that fails gets the same pairs again: each at least on
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TypeAlias
 
-from lshdb.arguments import check_name
+from lshdb.arguments import check_moment, check_name, parse_moment
 from lshdb.errors import ParameterError
 from lshdb.search.handle import Listing
 from lshdb.signatures.family import Family
@@ -35,8 +34,6 @@ __all__ = [
 
 Since: TypeAlias = int | str | datetime | None
 
-_AGO = re.compile(r"(\d{1,6})([smhdw])")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _FORMS = (
     "a batch's number, 'last', @CURSOR, a date such as 2026-01-31 or 2026-01-31 06:00 (UTC), or a "
     "time ago such as 8h or 7d"
@@ -61,18 +58,19 @@ def first_new_batch(snapshot: Snapshot, since: Since) -> int | None:
     Raises
     ------
     ParameterError
-        There is no such batch or cursor, or the form is unknown.
+        There is no such batch or cursor, the form is unknown, or a moment is before the year 1.
     """
     if since is None:
         return None
     if isinstance(since, datetime):
-        return snapshot.batch_from(as_timestamp(since))
+        return snapshot.batch_from(as_timestamp(check_moment("since", since)))
     if isinstance(since, str):
         if since == "last":
             return snapshot.last_add()
         if since.startswith("@"):
             return _cursor(snapshot, since.removeprefix("@")).batch_id + 1
-        return snapshot.batch_from(as_timestamp(_moment(since)))
+        moment = parse_moment("since", since, _FORMS, now=datetime.now(UTC))
+        return snapshot.batch_from(as_timestamp(moment))
     newest = snapshot.newest_batch()
     if type(since) is not int or not 1 <= since <= newest:
         raise ParameterError(
@@ -92,16 +90,6 @@ def _cursor(snapshot: Snapshot, name: str) -> Cursor:
             f"index.advance({name!r}, 0)",
         )
     return cursors[name]
-
-
-def _moment(text: str) -> datetime:
-    ago = _AGO.fullmatch(text)
-    if ago is not None:
-        return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise ParameterError(f"since is {text!r:.80}; expected {_FORMS}") from None
 
 
 def list_cursors(store: Store, _: Family) -> list[Cursor]:

@@ -29,17 +29,16 @@ promises.
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, cast
 
 from lshdb.arguments import check_whole, plain_number
+from lshdb.arrays import np
 from lshdb.errors import (
     DamageError,
     ParameterError,
@@ -49,12 +48,14 @@ from lshdb.errors import (
     warn_caller,
 )
 from lshdb.params.index_params import IndexParams, check_threshold
-from lshdb.search.components import component_roots
 from lshdb.signatures.banding import Overlap
 from lshdb.signatures.family import Family, Point
 from lshdb.storage.store import Store
-from lshdb.storage.tables.edges import Edges
+from lshdb.storage.tables.records import Documents
 from lshdb.storage.transactions.snapshot import QuerySnapshot
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = [
     "MEMORY",
@@ -66,13 +67,15 @@ __all__ = [
     "VectorPoints",
     "asked_level",
     "band_levels",
-    "check_exactly",
     "check_limits",
     "choose_method",
     "estimate",
+    "grouped_bodies",
     "has_signatures",
+    "least_equal",
     "least_share",
     "level_of",
+    "missing_text",
     "points_of",
     "prefilter",
     "signed_anew",
@@ -249,6 +252,21 @@ def least_share(params: IndexParams, method: str, threshold: float) -> float:
     return prefilter(agreement, params.num_perm) if method == "exact" else agreement - 1e-7
 
 
+@functools.lru_cache(maxsize=64)
+def _least_count(num_perm: int, share: float) -> int:
+    """Return the smallest whole number of which the share of ``num_perm`` is no less."""
+    count = max(0, math.ceil(share * num_perm) - 1)
+    while count / num_perm < share:
+        count += 1
+    return count
+
+
+def least_equal(params: IndexParams, method: str, threshold: float) -> int:
+    """Return the fewest equal slots with which :func:`estimate` goes on with a pair of sets."""
+    share = threshold if method == "signature" else least_share(params, method, threshold)
+    return _least_count(params.num_perm, share)
+
+
 def band_levels(
     matched: NDArray[np.signedinteger[Any]], params: IndexParams
 ) -> NDArray[np.float64]:
@@ -319,22 +337,47 @@ _GROUP_CHARACTERS = 4 * 2**20
 class Points(ABC):
     """Points by signature id."""
 
-    def prepare(self, signature_ids: list[int]) -> None:
+    def prepare(self, signature_ids: list[int], documents: Documents | None = None) -> None:
         """Get some ready together if that is faster than one by one.
 
-        Give those that you will ask for first, first.
+        Parameters
+        ----------
+        signature_ids : list of int
+            Those that you will ask for first, first.
+        documents : dict, optional
+            Their documents, if you have looked them up.
         """
         return
 
     @abstractmethod
-    def get(self, signature_ids: list[int]) -> dict[int, Point]:
+    def get(self, signature_ids: list[int], documents: Documents | None = None) -> dict[int, Point]:
         """Return the points of some signatures, each of which a document has.
+
+        Parameters
+        ----------
+        signature_ids : list of int
+        documents : dict, optional
+            Their documents, if you have looked them up.
 
         Raises
         ------
         DamageError
             A text or a vector is missing, or is not what was written.
         """
+
+    def levels(
+        self, family: Family, point: Point, signature_ids: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return the exact levels of one point and some signatures, each of which a document has.
+
+        Raises
+        ------
+        DamageError
+            As for :meth:`get`.
+        """
+        ids = signature_ids.tolist()
+        found = self.get(ids)
+        return family.levels([point] * len(ids), [found[one] for one in ids])
 
 
 def points_of(snapshot: QuerySnapshot, family: Family, *, most_bytes: int = _CACHE_BYTES) -> Points:
@@ -360,10 +403,19 @@ class VectorPoints(Points):
     def __init__(self, snapshot: QuerySnapshot) -> None:
         self._snapshot = snapshot
 
-    def get(self, signature_ids: list[int]) -> dict[int, Point]:
+    def get(self, signature_ids: list[int], documents: Documents | None = None) -> dict[int, Point]:
         """Return rows by signature id."""
         rows = self._snapshot.vectors[np.array(signature_ids, dtype=np.int64)]
         return dict(zip(signature_ids, rows, strict=True))
+
+    def levels(
+        self, family: Family, point: Point, signature_ids: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return the exact levels of one vector and some rows, without an object for each."""
+        rows = self._snapshot.vectors[signature_ids]
+        # In C order, as the rows are: another order would round the sums in another way.
+        points = np.ascontiguousarray(np.broadcast_to(point, rows.shape))
+        return family.levels(cast("Any", points), cast("Any", rows))
 
 
 class TextPoints(Points):
@@ -391,14 +443,11 @@ class TextPoints(Points):
         self._bytes = 0
         self._points: OrderedDict[int, Point] = OrderedDict()
 
-    def prepare(self, signature_ids: list[int]) -> None:
-        """Get some ready together, which is faster than one by one, in at most half the memory.
-
-        Give those that you will ask for first, first.
-        """
+    def prepare(self, signature_ids: list[int], documents: Documents | None = None) -> None:
+        """Get some ready together, which is faster than one by one, in at most half the memory."""
         missing = [each for each in signature_ids[:_PREPARED] if each not in self._points]
         room = self._most_bytes // 2
-        for signature_id, point in self._read(missing):
+        for signature_id, point in self._read(missing, documents):
             self._points[signature_id] = point
             self._bytes += _memory(point)
             room -= _memory(point)
@@ -406,7 +455,7 @@ class TextPoints(Points):
                 break
         self._drop_oldest(len(signature_ids))
 
-    def get(self, signature_ids: list[int]) -> dict[int, Point]:
+    def get(self, signature_ids: list[int], documents: Documents | None = None) -> dict[int, Point]:
         """Return points by signature id; each miss reads and shingles one text.
 
         Raises
@@ -423,13 +472,13 @@ class TextPoints(Points):
             else:
                 self._points.move_to_end(signature_id)
                 found[signature_id] = point
-        for signature_id, point in self._read(missing):
+        for signature_id, point in self._read(missing, documents) if missing else ():
             found[signature_id] = self._points[signature_id] = point
             self._bytes += _memory(point)
         self._drop_oldest(len(signature_ids))
         if len(found) != len(set(signature_ids)):
             lost = min(set(signature_ids) - found.keys())
-            raise DamageError(f"the text of signature {lost} is missing", hint="run lshdb check")
+            raise missing_text(lost)
         return found
 
     def _drop_oldest(self, kept: int) -> None:
@@ -437,46 +486,38 @@ class TextPoints(Points):
             _, dropped = self._points.popitem(last=False)
             self._bytes -= _memory(dropped)
 
-    def _read(self, signature_ids: list[int]) -> Iterator[tuple[int, Point]]:
+    def _read(
+        self, signature_ids: list[int], documents: Documents | None = None
+    ) -> Iterator[tuple[int, Point]]:
         """Read texts and shingle them, a few megabytes of text at a time."""
-        group: dict[int, str | list[str] | frozenset[str]] = {}
-        room = _GROUP_CHARACTERS
-        for signature_id, body in self._snapshot.bodies_of_signatures(signature_ids):
-            group[signature_id] = body
-            room -= len(body) if isinstance(body, str) else sum(map(len, body))
-            if room <= 0:
-                yield from self._shingled(group)
-                group, room = {}, _GROUP_CHARACTERS
-        if group:
-            yield from self._shingled(group)
+        bodies = self._snapshot.bodies_of_signatures(signature_ids, documents)
+        for group in grouped_bodies(bodies):
+            points = self._family.points(self._family.contents([body for _, body in group]))
+            yield from zip((one for one, _ in group), points, strict=True)
 
-    def _shingled(self, bodies: dict[int, Any]) -> Iterator[tuple[int, Point]]:
-        points = self._family.points(self._family.contents(list(bodies.values())))
-        return zip(bodies, points, strict=True)
+
+def grouped_bodies(
+    bodies: Iterable[tuple[int, Any]], *, most: int | None = None
+) -> Iterator[list[tuple[int, Any]]]:
+    """Yield (signature_id, body) in lists of a few megabytes of text, or of ``most`` bodies."""
+    group: list[tuple[int, Any]] = []
+    room = _GROUP_CHARACTERS
+    for one in bodies:
+        group.append(one)
+        body = one[1]
+        room -= len(body) if isinstance(body, str) else sum(map(len, body))
+        if room <= 0 or len(group) == most:
+            yield group
+            group, room = [], _GROUP_CHARACTERS
+    if group:
+        yield group
+
+
+def missing_text(signature_id: int) -> DamageError:
+    """Return the error for a document without its text."""
+    return DamageError(f"the text of signature {signature_id} is missing", hint="run lshdb check")
 
 
 def _memory(point: Point) -> int:
     arrays = point if isinstance(point, tuple) else (point,)
     return sum(array.nbytes + _ARRAY_BYTES for array in arrays)
-
-
-_EXACT_PAIRS = 1024
-
-
-def check_exactly(
-    points: Points, family: Family, links: Edges, threshold: float
-) -> Iterator[Edges]:
-    """Yield the pairs that hold by their texts or vectors, group by group.
-
-    Each text is read once, if those of a group fit into the points' memory.
-    """
-    order = np.lexsort((links.right, links.left, component_roots(links.left, links.right)))
-    for start in range(0, len(order), _EXACT_PAIRS):
-        places = order[start : start + _EXACT_PAIRS]
-        left, right = links.left[places], links.right[places]
-        ids = np.stack([left, right], axis=1).reshape(-1).tolist()
-        found = points.get(list(dict.fromkeys(ids)))
-        levels = family.levels([found[one] for one in ids[0::2]], [found[one] for one in ids[1::2]])
-        keep = levels >= threshold
-        if keep.any():
-            yield Edges(left[keep], right[keep], levels[keep])

@@ -24,7 +24,7 @@ from itertools import chain, starmap
 from typing import Literal
 from unicodedata import category, combining, decomposition, normalize
 
-import numpy as np
+from lshdb.arrays import np
 
 __all__ = ["PIECE", "Form", "composing_seconds", "in_pieces", "is_boundary", "normal_form",
            "normal_pieces"]  # fmt: skip

@@ -48,8 +48,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from unicodedata import category, combining, is_normalized, normalize
 
-import numpy as np
-
+from lshdb.arrays import np
 from lshdb.errors import ParameterError
 from lshdb.shingling.composition import (
     PIECE,
@@ -78,6 +77,7 @@ __all__ = [
     "normalise",
     "normalise_segment",
     "parse_steps",
+    "point_kinds",
     "refuse_growth",
     "table_entries",
     "table_entry",
@@ -97,8 +97,8 @@ MOST_GROWTH = 33
 
 _CODE_POINTS = 0x110000
 _NO_STEP = "none"
-_DIGITS = re.compile(r"\d+")
-_MORE_DIGITS = re.compile(r"(?<=0)[.,]0")
+_DIGITS = r"\d+"
+_MORE_DIGITS = r"(?<=0)[.,]0"
 
 
 def parse_steps(name: str) -> tuple[str, ...]:
@@ -208,7 +208,7 @@ def _numbers_as_zero(text: str) -> str:
     parts: list[str] = []
     ended = False  # whether the parts so far end with digits
     for at in range(0, len(text), PIECE):
-        part = _DIGITS.sub("0", text[at : at + PIECE])
+        part = re.sub(_DIGITS, "0", text[at : at + PIECE])
         parts.append(part[1:] if ended and part[0] == "0" else part)
         ended = part[-1] == "0"
     text = "".join(parts)
@@ -217,7 +217,7 @@ def _numbers_as_zero(text: str) -> str:
         stop = start + PIECE
         stop += text[stop - 2 : stop] in ("0.", "0,")  # include the 0 that may follow
         before = text[start - 1 : start]
-        parts.append(_MORE_DIGITS.sub("", before + text[start:stop])[len(before) :])
+        parts.append(re.sub(_MORE_DIGITS, "", before + text[start:stop])[len(before) :])
         start = stop
     return "".join(parts)
 
@@ -352,6 +352,11 @@ def _count_in_piece(piece: str) -> int:
     if 4 * len(distinct) > len(piece):  # then checking each one costs no more
         return sum(category(character) == "Cn" for character in piece)
     return sum(piece.count(character) for character in distinct if category(character) == "Cn")
+
+
+def point_kinds(first: int, last: int) -> list[int]:
+    """Return for the code points first to last - 1: 1 if Unicode assigns them, else 2."""
+    return [1 + (category(chr(point)) == "Cn") for point in range(first, last)]
 
 
 UNKNOWN, SPACE, COMPLEX, APART, MARK = 0, 8, 9, 10, 16

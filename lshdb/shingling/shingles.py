@@ -31,6 +31,7 @@ because a Thai or Burmese vowel sign distinguishes words.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -40,16 +41,16 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import mmh3
-import numpy as np
-from numpy.typing import NDArray
 
-from lshdb.arrays import distinct
+from lshdb.arrays import distinct, np
 from lshdb.cancel import stop_if_told
 from lshdb.errors import ParameterError
 from lshdb.shingling.normalise import NORMALISATION, normalise
 from lshdb.shingling.url_shingles import url_content
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from lshdb.params.index_params import IndexParams
 
 __all__ = [
@@ -118,14 +119,22 @@ SPACELESS_RANGES: tuple[tuple[int, int], ...] = (
 )  # fmt: skip
 """First and last code point of each range in which every character is a word."""
 
-_SPACELESS = "".join(rf"{chr(first)}-{chr(last)}" for first, last in SPACELESS_RANGES)
-_WORD = re.compile(rf"[^\W{_SPACELESS}]+|[{_SPACELESS}]")
-_ASCII_WORD = re.compile(r"\w+", re.ASCII)
+
+@functools.cache
+def _word(*, is_ascii: bool) -> re.Pattern[str]:
+    """Return the pattern of a word, compiled at its first use: the kernel cuts most texts itself.
+
+    For other texts than ASCII this takes 3 ms, which a query would wait for.
+    """
+    if is_ascii:
+        return re.compile(r"\w+", re.ASCII)
+    spaceless = "".join(rf"{chr(first)}-{chr(last)}" for first, last in SPACELESS_RANGES)
+    return re.compile(rf"[^\W{spaceless}]+|[{spaceless}]")
 
 
 def split_words(text: str) -> list[str]:
     """Split a normalised text into words; O(n)."""
-    return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
+    return _word(is_ascii=text.isascii()).findall(text)
 
 
 Content = str | Sequence[str] | AbstractSet[str]

@@ -16,6 +16,7 @@ mirrored hosts on the WWW", 2000, section 3 (positional word bigrams; stop terms
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 from urllib.parse import unquote
@@ -41,8 +42,15 @@ DEFAULT_STOP_TOKENS = (
 )
 """Tokens that describe how a page is served and not which page it is."""
 
-_WITH_HOST = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?//([^/?#]*)(.*)", re.DOTALL)
-_BARE_HOST = re.compile(r"([^\s/?#@:]*\.[^\s/?#@:]*(?::[0-9]*)?)((?:[/?#].*)?)", re.DOTALL)
+
+@functools.cache
+def _with_host() -> re.Pattern[str]:
+    return re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?//([^/?#]*)(.*)", re.DOTALL)
+
+
+@functools.cache
+def _bare_host() -> re.Pattern[str]:
+    return re.compile(r"([^\s/?#@:]*\.[^\s/?#@:]*(?::[0-9]*)?)((?:[/?#].*)?)", re.DOTALL)
 
 
 def split_url(url: str) -> tuple[str, str | None, str]:
@@ -63,10 +71,10 @@ def split_url(url: str) -> tuple[str, str | None, str]:
     rest : str
         Path, query and fragment.
     """
-    found = _WITH_HOST.fullmatch(url)
+    found = _with_host().fullmatch(url)
     if found is not None:
         return (found[1] or "").lower(), found[2] or None, found[3]
-    found = _BARE_HOST.fullmatch(url)
+    found = _bare_host().fullmatch(url)
     if found is not None and any(map(str.isalnum, found[1].partition(":")[0])):
         return "", found[1], found[2]
     return "", None, url

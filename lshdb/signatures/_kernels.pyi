@@ -8,8 +8,50 @@ def use_level(name: str | None = None) -> str: ...
 def hear_with(asked: Callable[[], object] | None) -> None: ...
 def use_pieces(shingles: int = 0) -> None: ...
 def normalise(
-    texts: list[str], fold: bool, table: Buffer, fill: Callable[[int], None]
+    texts: list[str],
+    fold: bool,
+    table: Buffer,
+    fill: Callable[[int], None],
+    memo: Buffer,
+    segment: Callable[[str], str],
 ) -> list[str | None]: ...
+def hash_texts(
+    texts: list[str], person: bytes, headers: bytes | None, width: int, hashes: Buffer
+) -> tuple[list[bytes], list[int]] | None: ...
+def sign_texts(
+    texts: list[str],
+    fold: int,
+    table: Buffer,
+    fill: Callable[[int], None],
+    memo: Buffer,
+    segment: Callable[[str], str],
+    whole: Callable[[str], str],
+    kinds: Buffer,
+    learn: Callable[[int], None],
+    person: bytes,
+    unit: int,
+    k: int,
+    bag: bool,
+    scheme: int,
+    num_perm: int,
+    constants: Buffer,
+    hashes: Buffer,
+    unassigned: Buffer,
+    rows: Buffer,
+    counts: Buffer,
+) -> None: ...
+def scan_lines(
+    block: Buffer,
+    at: int,
+    number: int,
+    before: str,
+    key_field: str,
+    text_field: str,
+    longest: int,
+    keys: list[str],
+    texts: list[str],
+    sources: list[str],
+) -> tuple[int, int]: ...
 def sign_contents(
     contents: list[str | list[str]],
     unit: int,
@@ -22,6 +64,25 @@ def sign_contents(
     counts: Buffer,
 ) -> None: ...
 def shingle_text(text: str, unit: int, k: int, bag: bool) -> bytearray: ...
+def shingle_texts(texts: list[str], unit: int, k: int, bag: bool, counts: Buffer) -> bytearray: ...
+def agreeing_pairs(
+    bands: Buffer,
+    sizes: Buffer,
+    members: Buffer,
+    decided: Buffer | None,
+    source: Buffer | int,
+    offset: int,
+    n_rows: int,
+    words: int,
+    n_bands: int,
+    height: int,
+    is_bits: bool,
+    later: bool,
+    suffices: Buffer,
+) -> bytearray: ...
+def compare_sets(
+    parts: list[Buffer], sets: Buffer, left: Buffer, right: Buffer, common: Buffer
+) -> None: ...
 def sketch(
     hashes: Buffer, lengths: Buffer, scheme: int, num_perm: int, constants: Buffer, rows: Buffer
 ) -> None: ...
@@ -51,7 +112,42 @@ def compare_bits(
     matched: Buffer,
     first: Buffer,
 ) -> None: ...
+def count_in_rows(
+    queries: Buffer,
+    rows: Buffer,
+    words: int,
+    slot_bits: int,
+    width: int,
+    first: int,
+    counts: Buffer,
+) -> None: ...
+def rank_counts(counts: Buffer, least: int, best: Buffer) -> int: ...
 def compare_texts(left: str, right: str, unit: int, k: int, bag: bool) -> tuple[int, int, int]: ...
+def sign_query(
+    text: str,
+    unit: int,
+    k: int,
+    bag: bool,
+    scheme: int,
+    num_perm: int,
+    constants: Buffer,
+    bands: int,
+    height: int,
+) -> tuple[bytes, bytes, bytes]: ...
+def compare_found(
+    row: Buffer,
+    ids: Buffer,
+    least: int,
+    source: int | Buffer,
+    offset: int,
+    n_rows: int,
+    words: int,
+    bands: int,
+    height: int,
+) -> list[tuple[int, int, int]]: ...
+def share_with(
+    hashes: Buffer, texts: list[str], unit: int, k: int, bag: bool
+) -> list[tuple[int, int]]: ...
 def walsh_hadamard(rows: Buffer, size: int) -> None: ...
 def sample_weights(
     hashes: Buffer,
@@ -62,3 +158,8 @@ def sample_weights(
     keys: Buffer,
     rows: Buffer,
 ) -> None: ...
+def sort_orders(keys: Buffer, n_orders: int, planes: Buffer) -> None: ...
+def find_keys(
+    orders: list[tuple[Buffer | int, int, int, int]], keys: Buffer, limit: int, counts: Buffer
+) -> bytes: ...
+def row_checksums(columns: tuple[tuple[str | bytes | int | None, ...], ...]) -> list[int]: ...

@@ -17,13 +17,14 @@ exact copies (see ``docs/format.md``). That leaves 255 bands, 0 to 254.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from lshdb.arrays import count_bits
+from lshdb.arrays import count_bits, np
 from lshdb.signatures.kernels import compiled
 from lshdb.signatures.random_numbers import mix64
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = [
     "BUCKET_BITS",
@@ -35,6 +36,7 @@ __all__ = [
     "bucket_keys",
     "compare_rows",
     "content_keys",
+    "first_agreements",
     "key_ranges",
     "keys_of_bands",
     "matching_bands",
@@ -45,8 +47,7 @@ BUCKET_BITS = 56
 CONTENT_BAND = 255
 MAX_BANDS = CONTENT_BAND
 
-_BUCKET_MASK = np.uint64(2**BUCKET_BITS - 1)
-_BAND_SHIFT = np.uint64(BUCKET_BITS)
+_BUCKET_MASK = 2**BUCKET_BITS - 1
 
 
 def bucket_keys(
@@ -103,7 +104,7 @@ def keys_of_bands(words: NDArray[np.uint32], bands: NDArray[np.int64]) -> NDArra
     hashed = mix64(numbers + np.uint64(1))
     for word in words.T.astype(np.uint64):
         hashed = mix64(hashed ^ word)
-    return ((hashed & _BUCKET_MASK) | (numbers << _BAND_SHIFT)).view(np.int64)
+    return ((hashed & np.uint64(_BUCKET_MASK)) | (numbers << np.uint64(BUCKET_BITS))).view(np.int64)
 
 
 def band_words(signatures: NDArray[np.uint32], *, bands: int, rows: int) -> NDArray[np.uint32]:
@@ -138,7 +139,9 @@ def band_words(signatures: NDArray[np.uint32], *, bands: int, rows: int) -> NDAr
 def content_keys(content_hashes: list[bytes]) -> NDArray[np.int64]:
     """Return the content band's bucket keys for content hashes of 16 bytes (int64, shape (n,))."""
     first = np.frombuffer(b"".join(content_hashes), dtype=">u8")[0::2].astype(np.uint64)
-    key = (first >> np.uint64(64 - BUCKET_BITS)) | (np.uint64(CONTENT_BAND) << _BAND_SHIFT)
+    key = (first >> np.uint64(64 - BUCKET_BITS)) | (
+        np.uint64(CONTENT_BAND) << np.uint64(BUCKET_BITS)
+    )
     return key.view(np.int64)
 
 
@@ -241,6 +244,57 @@ def compare_rows(
         left_rows.shape[1], bands, rows, found.equal, found.matched, found.first,
     )  # fmt: skip
     return found
+
+
+def first_agreements(
+    buckets: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+    source: tuple[NDArray[np.uint32] | int, int, int],
+    row_words: int,
+    suffices: NDArray[np.bool_],
+    *,
+    later: bool,
+    decided: NDArray[np.uint64] | None,
+    bands: int,
+    rows: int,
+    slot_bits: int = 32,
+) -> NDArray[np.int64]:
+    """Find the pairs of members of buckets that agree first in the band of their bucket.
+
+    By the kernel alone; :func:`compare_rows` compares pairs one by one.
+
+    Parameters
+    ----------
+    buckets : tuple of ndarray of int64
+        Bands and sizes, shape (n,), and members, shape (sum(sizes),), one bucket after the other.
+    source : (rows or descriptor, offset, n_rows)
+        All rows in C order, or the file in which they lie from an offset on.
+    row_words : int
+    suffices : ndarray of bool, shape (slots + 1,)
+        Which numbers of equal slots are enough.
+    later : bool
+        Also find pairs that agree first in a band before that.
+    decided : ndarray of uint64, shape (a power of two,), optional
+        Pairs that were found last, which are skipped; several calls may share it.
+    bands, rows : int
+    slot_bits : {32, 1}
+
+    Returns
+    -------
+    ndarray of int64, shape (m, 6)
+        Left and right member, band, first agreeing band, equal slots and agreeing bands of each, in
+        the order of the buckets and of their members.
+
+    Raises
+    ------
+    IndexError
+        A member or a size is out of range.
+    OSError, ValueError
+        The file cannot be read, or is too short.
+    """
+    found = compiled().agreeing_pairs(
+        *buckets, decided, *source, row_words, bands, rows, slot_bits == 1, later, suffices
+    )
+    return np.frombuffer(found, dtype=np.int64).reshape(-1, 6)
 
 
 def reference_agreement(

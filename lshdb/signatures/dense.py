@@ -43,7 +43,9 @@ def blocks(n_rows: int, row_bytes: int) -> Iterator[tuple[int, int]]:
 
 
 def stack(rows: Sequence[Vector]) -> NDArray[Any]:
-    """Copy rows of one length and dtype into one array of two axes."""
+    """Copy rows of one length and dtype into one array of two axes; such an array is returned."""
+    if isinstance(rows, np.ndarray) and rows.ndim == 2:
+        return rows
     return np.concatenate(rows).reshape(len(rows), -1)
 
 

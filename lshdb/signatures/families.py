@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from lshdb.arguments import check_items
+from lshdb.arrays import np
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.params.options import CreateOptions

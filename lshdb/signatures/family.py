@@ -13,15 +13,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from lshdb.params.index_params import IndexParams
 
-__all__ = ["Alternatives", "Family", "Point"]
+from lshdb.arrays import np
+
+__all__ = ["Agreeing", "Alternatives", "Family", "Point", "SignedQuery", "SignedTexts"]
 
 Point = Any
 """An array, or a pair of arrays; each family has its own."""
@@ -47,6 +48,52 @@ class Alternatives:
     same: NDArray[np.float64]
     others: NDArray[np.float64]
     values: NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True)
+class SignedTexts:
+    """What :meth:`Family.sign_texts` makes of n texts, as columns.
+
+    Attributes
+    ----------
+    hashes : list of bytes
+        The BLAKE2b (16 bytes) of each canonical content in UTF-8.
+    n_unassigned : list of int
+        Characters of each that Unicode does not assign.
+    rows : ndarray of uint32, shape (n, row_words)
+        Zeros for a content without shingles.
+    counts : ndarray of int64, shape (n,)
+        Distinct shingles of each.
+    """
+
+    hashes: list[bytes]
+    n_unassigned: list[int]
+    rows: NDArray[np.uint32]
+    counts: NDArray[np.int64]
+
+
+class SignedQuery(NamedTuple):
+    """One text, signed by the kernel; see :meth:`Family.sign_query`.
+
+    Bytes, because making arrays takes longer than what a query does with them.
+
+    Attributes
+    ----------
+    point : bytes or bytearray
+        Its distinct shingle hashes, native uint64 in no order; empty if they are not needed.
+    row : bytes
+        Its signature row, native uint32; empty if it has no shingle.
+    keys : bytes or bytearray
+        Its bucket keys, native int64, one for each band.
+    """
+
+    point: bytes | bytearray
+    row: bytes
+    keys: bytes | bytearray
+
+
+Agreeing = list[tuple[int, int, int]]
+"""(signature id, equal slots, bands that agree) of some signatures, in order of their ids."""
 
 
 class Family(ABC):
@@ -119,6 +166,70 @@ class Family(ABC):
         if filled.any():
             rows[filled] = self.sign([point for point in points if self.size(point)])
         return rows, sizes
+
+    @property
+    def takes_texts(self) -> bool:
+        """Whether :meth:`sign_texts` may be called."""
+        return False
+
+    def sign_texts(self, texts: Sequence[str], person: bytes) -> SignedTexts:
+        """Normalise, hash and sign texts in one call; in most of it without the interpreter's lock.
+
+        The same bits as :meth:`contents`, the hash of each, :meth:`n_unassigned` and
+        :meth:`sign_contents`. May be called from several threads at once.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            Without lone surrogates.
+        person : bytes
+            Personalises the hashes.
+        """
+        raise NotImplementedError
+
+    def sign_query(self, content: Any) -> SignedQuery | None:
+        """Return a content signed in one step; None if it is signed step by step.
+
+        What can be done with it is done by :meth:`agreeing` and :meth:`levels_with`, which no
+        family has that returns None here.
+        """
+        return None
+
+    def query_of_row(self, row: bytes, content: Any = None) -> SignedQuery | None:
+        """Return the same for a row of the index, with the point of a content if it is given."""
+        return None
+
+    def agreeing(
+        self, query: SignedQuery, ids: Any, least: int, source: Any, offset: int, n: int
+    ) -> Agreeing:
+        """Return which rows agree with a query in a band and have as many equal slots.
+
+        Parameters
+        ----------
+        query : SignedQuery
+        ids : buffer of int64
+            Signatures, in any order, repeated or not.
+        least : int
+            Fewest equal slots.
+        source : buffer of uint32, or int
+            All rows, or the descriptor of a file with them.
+        offset : int
+            Where they begin in that file.
+        n : int
+            How many there are.
+
+        Raises
+        ------
+        IndexError
+            An id is n or more, or negative.
+        OSError, ValueError
+            The file cannot be read, or ends too early.
+        """
+        raise NotImplementedError
+
+    def levels_with(self, query: SignedQuery, bodies: Sequence[Any]) -> list[float]:
+        """Return the exact level of a query, signed with its point, and each of some bodies."""
+        raise NotImplementedError
 
     @abstractmethod
     def levels(self, left: Sequence[Point], right: Sequence[Point]) -> NDArray[np.float64]:

@@ -8,19 +8,26 @@ once.
 from __future__ import annotations
 
 import functools
+import mmap
+from array import array
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from lshdb.arrays import np
 from lshdb.cancel import stop_if_told
 from lshdb.errors import KernelWarning, warn_caller
-from lshdb.shingling.normalise import normalise_segment, table_entries
-from lshdb.signatures import minhash
-from lshdb.signatures.random_numbers import key_stream
+from lshdb.shingling.normalise import normalise_segment, point_kinds, table_entries
+from lshdb.signatures.random_numbers import key_list
 
-__all__ = ["compiled", "constants", "folding_table", "kernel_name"]
+__all__ = [
+    "compiled",
+    "constants",
+    "folding_table",
+    "give_memo",
+    "kernel_name",
+    "kinds_table",
+    "take_memo",
+]
 
 SCHEME_NUMBERS = {"fss": 0, "universal": 1}
 _TABLE_POINTS = 0x110000
@@ -46,31 +53,67 @@ def kernel_name() -> str:
 
 
 @functools.lru_cache(maxsize=8)
-def constants(scheme: str, num_perm: int, seed: int) -> NDArray[np.uint64]:
-    """Return the constants of a scheme's functions (uint64, shape (2 * num_perm,))."""
+def constants(scheme: str, num_perm: int, seed: int) -> memoryview:
+    """Return the constants of a scheme's functions: 2 * num_perm numbers (uint64)."""
     if scheme == "fss":
-        numbers = key_stream(seed, 0, 2 * num_perm)
-    else:
-        numbers = np.concatenate(minhash.coefficients(num_perm, seed))
-    numbers.flags.writeable = False
-    return numbers
+        return memoryview(array("Q", key_list(seed, 0, 2 * num_perm))).toreadonly()
+    from lshdb.signatures.minhash import coefficients
+
+    return np.concatenate(coefficients(num_perm, seed)).data.toreadonly()
+
+
+def _zeros(count: int) -> memoryview:
+    """Return so many bytes, which take memory as they are touched."""
+    return memoryview(mmap.mmap(-1, count))
 
 
 @functools.cache
 def folding_table(
     fold: bool,
-) -> tuple[NDArray[np.uint64], Callable[[int], None], NDArray[np.uint64], Callable[[str], str]]:
+) -> tuple[memoryview, Callable[[int], None], memoryview, Callable[[str], str]]:
     """Return the last four arguments of the kernel's ``normalise``.
 
     They are the table of normalised code points and the function that fills it, 256 code points at
     a time, then the memo of characters that need their neighbours and the function that normalises
     those. They take 9 and 1 MiB of addresses; only the parts that texts use are ever touched.
     """
-    table = np.zeros(_TABLE_POINTS, dtype=np.uint64)
-    memo = np.zeros(_MEMO_WORDS, dtype=np.uint64)
+    table = _zeros(8 * _TABLE_POINTS).cast("Q")
+    memo = _zeros(8 * _MEMO_WORDS).cast("Q")
 
     def fill(block: int) -> None:
         first = block * 256
-        table[first : first + 256] = table_entries(first, first + 256, fold=fold)
+        table[first : first + 256] = array("Q", table_entries(first, first + 256, fold=fold))
 
     return table, fill, memo, functools.partial(normalise_segment, fold=fold)
+
+
+_memos: dict[bool, list[memoryview]] = {False: [], True: []}
+
+
+def take_memo(*, fold: bool) -> memoryview:
+    """Return a memo for the kernel's ``sign_texts``, until :func:`give_memo` no other caller's.
+
+    It holds what calls before with the same ``fold`` put there. There are as many memos as there
+    were calls at a time.
+    """
+    try:
+        return _memos[fold].pop()
+    except IndexError:
+        return _zeros(8 * _MEMO_WORDS).cast("Q")
+
+
+def give_memo(memo: memoryview, *, fold: bool) -> None:
+    """Give a memo back."""
+    _memos[fold].append(memo)
+
+
+@functools.cache
+def kinds_table() -> tuple[memoryview, Callable[[int], None]]:
+    """Return the table of assigned code points, and the function that fills 256 of its entries."""
+    kinds = _zeros(_TABLE_POINTS)
+
+    def learn(block: int) -> None:
+        first = block * 256
+        kinds[first : first + 256] = bytes(point_kinds(first, first + 256))
+
+    return kinds, learn

@@ -24,11 +24,13 @@ is the upper 61 bits of a key; keys out of range are skipped.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
+from lshdb.arrays import np
 from lshdb.signatures.random_numbers import key_stream, mix64
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = [
     "PRIME",
@@ -38,9 +40,8 @@ __all__ = [
     "universal_sketch",
 ]
 
-_EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
-_LOW32 = np.uint64(0xFFFFFFFF)
-_32 = np.uint64(32)
+_EMPTY = 0xFFFFFFFFFFFFFFFF
+_LOW32 = 0xFFFFFFFF
 
 
 def fss_sketch(
@@ -70,32 +71,31 @@ def fss_sketch(
     """
     n = len(lengths)
     keys = key_stream(seed, 0, 2 * num_perm)
-    slots = np.full((n, num_perm), _EMPTY, dtype=np.uint64)
+    slots = np.full((n, num_perm), np.uint64(_EMPTY), dtype=np.uint64)
     flat = slots.reshape(-1)
     owners = np.repeat(np.arange(n, dtype=np.int64), lengths)
     open_sets = np.ones(n, dtype=bool)
     for number in range(2 * num_perm):
         mixed = mix64(hashes ^ keys[number])
         if number < num_perm:
-            slot = ((mixed >> _32) * np.uint64(num_perm) >> _32).astype(np.int64)
+            slot = mixed >> np.uint64(32)
+            slot = (slot * np.uint64(num_perm) >> np.uint64(32)).astype(np.int64)
         else:
             slot = np.full(len(mixed), number - num_perm, dtype=np.int64)
-        ranked = (mixed & _LOW32) | np.uint64(number << 32)
+        ranked = (mixed & np.uint64(_LOW32)) | np.uint64(number << 32)
         np.minimum.at(flat, owners * num_perm + slot, ranked)
-        open_sets[open_sets] = (slots[open_sets] == _EMPTY).any(axis=1)
+        open_sets[open_sets] = (slots[open_sets] == np.uint64(_EMPTY)).any(axis=1)
         if not open_sets.any():
             break
         still = open_sets[owners]
         if not still.all():
             hashes, owners = hashes[still], owners[still]
-    return (slots & _LOW32).astype(np.uint32)
+    return (slots & np.uint64(_LOW32)).astype(np.uint32)
 
 
 PRIME = 2**61 - 1
 
-_P = np.uint64(PRIME)
-_LOW29 = np.uint64(2**29 - 1)
-_3, _29, _61 = np.uint64(3), np.uint64(29), np.uint64(61)
+_LOW29 = 2**29 - 1
 _CHUNK = 2048
 
 
@@ -105,7 +105,7 @@ def coefficients(num_perm: int, seed: int) -> tuple[NDArray[np.uint64], NDArray[
     drawn: list[int] = []
     position = 0
     while len(drawn) < 2 * num_perm:
-        for key in (key_stream(seed, position, 2 * num_perm) >> _3).tolist():
+        for key in (key_stream(seed, position, 2 * num_perm) >> np.uint64(3)).tolist():
             is_a = len(drawn) % 2 == 0
             if len(drawn) < 2 * num_perm and key < PRIME and not (is_a and key == 0):
                 drawn.append(key)
@@ -117,7 +117,7 @@ def coefficients(num_perm: int, seed: int) -> tuple[NDArray[np.uint64], NDArray[
 
 def _fold(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Reduce values mod p, up to one p too many: 2^61 is 1 mod p, so add the upper bits below."""
-    return (values & _P) + (values >> _61)
+    return (values & np.uint64(PRIME)) + (values >> np.uint64(61))
 
 
 def _evaluate(
@@ -129,17 +129,17 @@ def _evaluate(
     a x = a1 x1 2^64 + (a1 x0 + a0 x1) 2^32 + a0 x0, where 2^64 = 8 mod p; the middle sum m is below
     2^62, and m 2^32 = (m >> 29) + (m mod 2^29) 2^32 mod p.
     """
-    a1, a0 = a >> _32, a & _LOW32
-    x1, x0 = x >> _32, x & _LOW32
+    a1, a0 = a >> np.uint64(32), a & np.uint64(_LOW32)
+    x1, x0 = x >> np.uint64(32), x & np.uint64(_LOW32)
     middle = a1 * x0 + a0 * x1
     total = (a1 * x1) * np.uint64(8)  # below 2^61
-    total += middle >> _29
-    total += (middle & _LOW29) << _32
+    total += middle >> np.uint64(29)
+    total += (middle & np.uint64(_LOW29)) << np.uint64(32)
     total = _fold(total)
     total += _fold(a0 * x0)
     total += b
     total = _fold(total)
-    return np.where(total >= _P, total - _P, total)
+    return np.where(total >= np.uint64(PRIME), total - np.uint64(PRIME), total)
 
 
 def universal_sketch(
@@ -154,12 +154,12 @@ def universal_sketch(
     """
     a, b = coefficients(num_perm, seed)
     reduced = _fold(hashes)
-    reduced = np.where(reduced >= _P, reduced - _P, reduced)
+    reduced = np.where(reduced >= np.uint64(PRIME), reduced - np.uint64(PRIME), reduced)
     result = np.full((len(lengths), num_perm), 0xFFFFFFFF, dtype=np.uint32)
     owners = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
     for start in range(0, len(reduced), _CHUNK):
         block = reduced[start : start + _CHUNK, None]
-        values = (_evaluate(a[None, :], b[None, :], block) & _LOW32).astype(np.uint32)
+        values = (_evaluate(a[None, :], b[None, :], block) & np.uint64(_LOW32)).astype(np.uint32)
         owner = owners[start : start + _CHUNK]
         firsts = np.flatnonzero(np.diff(owner, prepend=-1))
         smallest = np.minimum.reduceat(values, firsts, axis=0)

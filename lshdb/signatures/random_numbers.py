@@ -26,15 +26,19 @@ Uniform numbers and signs are exact on every machine. The others use ``log``, ``
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+from lshdb.arrays import np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = [
     "GOLDEN",
     "Purpose",
     "cauchy",
     "gaussian",
+    "key_list",
     "key_stream",
     "keys",
     "mix64",
@@ -47,19 +51,30 @@ __all__ = [
 
 GOLDEN = 0x9E3779B97F4A7C15
 
-_A = np.uint64(0xBF58476D1CE4E5B9)
-_B = np.uint64(0x94D049BB133111EB)
-_30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
+_A = 0xBF58476D1CE4E5B9
+_B = 0x94D049BB133111EB
+_MASK = 2**64 - 1
 
 
 def mix64(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Mix each 64-bit number of an array of any shape; return a new array."""
-    mixed = values ^ (values >> _30)
-    mixed *= _A
-    mixed ^= mixed >> _27
-    mixed *= _B
-    mixed ^= mixed >> _31
+    mixed = values ^ (values >> np.uint64(30))
+    mixed *= np.uint64(_A)
+    mixed ^= mixed >> np.uint64(27)
+    mixed *= np.uint64(_B)
+    mixed ^= mixed >> np.uint64(31)
     return mixed
+
+
+def key_list(seed: int, first: int, count: int) -> list[int]:
+    """Return the same as :func:`key_stream`, without NumPy: 0.5 us a key."""
+    keys = []
+    for number in range(first + 1, first + count + 1):
+        key = (seed + number * GOLDEN) & _MASK
+        key = (key ^ key >> 30) * _A & _MASK
+        key = (key ^ key >> 27) * _B & _MASK
+        keys.append(key ^ key >> 31)
+    return keys
 
 
 def key_stream(seed: int, first: int, count: int) -> NDArray[np.uint64]:
@@ -68,9 +83,7 @@ def key_stream(seed: int, first: int, count: int) -> NDArray[np.uint64]:
     return mix64(np.uint64(seed) + numbers * np.uint64(GOLDEN))
 
 
-Floats = NDArray[np.float64]
-
-_12, _63 = np.uint64(12), np.uint64(63)
+Floats: TypeAlias = "NDArray[np.float64]"
 
 
 class Purpose(IntEnum):
@@ -100,7 +113,7 @@ def keys(seed: int, purpose: Purpose, first: int, count: int) -> NDArray[np.uint
 
 def to_uniform(words: NDArray[np.uint64]) -> Floats:
     """Turn 64-bit numbers into doubles in (0, 1): their upper 52 bits and a half; any shape."""
-    return ((words >> _12).astype(np.float64) + 0.5) * 2.0**-52
+    return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
 def uniform(seed: int, purpose: Purpose, first: int, count: int) -> Floats:
@@ -110,7 +123,7 @@ def uniform(seed: int, purpose: Purpose, first: int, count: int) -> Floats:
 
 def signs(seed: int, purpose: Purpose, first: int, count: int) -> Floats:
     """Draw +1.0 and -1.0 with probability one half each; parameters as for :func:`keys`."""
-    return 1.0 - 2.0 * (keys(seed, purpose, first, count) >> _63).astype(np.float64)
+    return 1.0 - 2.0 * (keys(seed, purpose, first, count) >> np.uint64(63)).astype(np.float64)
 
 
 def cauchy(seed: int, purpose: Purpose, first: int, count: int) -> Floats:

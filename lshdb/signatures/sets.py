@@ -10,14 +10,13 @@ together: words, shingles, hashes, sketch. The reference, without a kernel, goes
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lshdb.arguments import validate_body
-from lshdb.arrays import distinct
+from lshdb.arrays import distinct, np
 from lshdb.shingling import (
     Content,
     Shingler,
@@ -28,30 +27,38 @@ from lshdb.shingling import (
     shingle_hashes,
     shingle_texts,
 )
-from lshdb.signatures.family import Family
+from lshdb.signatures.family import Agreeing, Family, SignedQuery, SignedTexts
 from lshdb.signatures.kernels import (
     SCHEME_NUMBERS,
     compiled,
     constants,
     folding_table,
+    give_memo,
+    kinds_table,
+    take_memo,
 )
 from lshdb.signatures.minhash import SCHEMES
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from lshdb.params.index_params import IndexParams
 
 __all__ = [
     "SetFamily",
     "canonical_contents",
     "compare_contents",
+    "compare_sets",
     "exact_similarity",
     "normalise_texts",
     "shingle_content",
+    "shingle_contents",
     "sign",
     "sign_contents",
+    "split_digests",
 ]
 
-Hashes = NDArray[np.uint64]
+Hashes: TypeAlias = "NDArray[np.uint64]"
 
 
 class SetFamily(Family):
@@ -68,6 +75,18 @@ class SetFamily(Family):
         super().__init__(params)
         self.shingler = shingler
         self.split = shingler.split
+
+    @property
+    def takes_texts(self) -> bool:
+        """Whether the kernel does all steps of a text."""
+        return self._fold is not None and compiled() is not None
+
+    @property
+    def _fold(self) -> bool | None:
+        """Whether the kernel folds case; None if it does not normalise these texts."""
+        shingler = self.shingler
+        is_cut = shingler.unit in ("url", "tokenizer")
+        return None if is_cut else _KERNEL_NORMALISATIONS.get(shingler.normalisation)
 
     def refusal(self, body: object) -> str | None:
         """Return why a body is not a text or tokens, or is too long once normalised."""
@@ -92,6 +111,11 @@ class SetFamily(Family):
             for content in contents
         ]
 
+    def sets(self, contents: Sequence[Any]) -> tuple[Hashes, NDArray[np.int64]]:
+        """Return the points of contents one after the other, and the size of each."""
+        shingler = self.shingler
+        return shingle_contents(contents, unit=shingler.unit, k=shingler.k, bag=shingler.bag)
+
     def sign(self, points: Sequence[Hashes]) -> NDArray[np.uint32]:
         """Return min-hash signatures of sets that are not empty."""
         params = self.params
@@ -108,6 +132,75 @@ class SetFamily(Family):
             contents, unit=shingler.unit, k=shingler.k, bag=shingler.bag,
             scheme=params.scheme, num_perm=params.num_perm, seed=params.seed, into=into,
         )  # fmt: skip
+
+    def sign_texts(self, texts: Sequence[str], person: bytes) -> SignedTexts:
+        """Normalise, hash and sign texts by the kernel."""
+        params, shingler, n, fold = self.params, self.shingler, len(texts), bool(self._fold)
+        hashes = bytearray(_DIGEST_BYTES * n)
+        unassigned, counts = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        rows = np.zeros((n, params.num_perm), dtype=np.uint32)
+        table, fill, _, segment = folding_table(fold)
+        unit, k = kernel_unit(shingler.unit, shingler.k)
+        memo = take_memo(fold=fold)
+        try:
+            compiled().sign_texts(
+                list(texts), fold, table, fill, memo, segment,
+                partial(normalise, steps=shingler.normalisation), *kinds_table(), person,
+                unit, k, shingler.bag, SCHEME_NUMBERS[params.scheme], params.num_perm,
+                constants(params.scheme, params.num_perm, params.seed),
+                hashes, unassigned, rows, counts,
+            )  # fmt: skip
+        finally:
+            give_memo(memo, fold=fold)
+        return SignedTexts(split_digests(hashes), unassigned.tolist(), rows, counts)
+
+    def sign_query(self, content: Any) -> SignedQuery | None:
+        """Shingle, sign and cut one text; None for tokens, and without a kernel."""
+        kernel = compiled()
+        if kernel is None or not isinstance(content, str) or sys.byteorder != "little":
+            return None
+        params, shingler = self.params, self.shingler
+        numbers = constants(params.scheme, params.num_perm, params.seed)
+        return SignedQuery(
+            *kernel.sign_query(
+                content, *kernel_unit(shingler.unit, shingler.k), shingler.bag,
+                SCHEME_NUMBERS[params.scheme], params.num_perm, numbers, params.bands, params.rows,
+            )
+        )  # fmt: skip
+
+    def query_of_row(self, row: bytes, content: Any = None) -> SignedQuery | None:
+        """Cut a row, and shingle a text; None for tokens, and without a kernel."""
+        kernel, shingler, params = compiled(), self.shingler, self.params
+        if kernel is None or not isinstance(content, str | None) or sys.byteorder != "little":
+            return None
+        keys = bytearray(8 * params.bands)
+        kernel.bucket_keys(row, params.num_perm, params.bands, params.rows, keys)
+        if content is None:
+            return SignedQuery(b"", row, keys)
+        unit = kernel_unit(shingler.unit, shingler.k)
+        return SignedQuery(kernel.shingle_text(content, *unit, shingler.bag), row, keys)
+
+    def agreeing(
+        self, query: SignedQuery, ids: Any, least: int, source: Any, offset: int, n: int
+    ) -> Agreeing:
+        """Compare rows in the kernel, in memory or as they are read."""
+        params = self.params
+        found: Agreeing = compiled().compare_found(
+            query.row, ids, least, source, offset, n, params.num_perm, params.bands, params.rows
+        )
+        return found
+
+    def levels_with(self, query: SignedQuery, bodies: Sequence[Any]) -> list[float]:
+        """Return Jaccard similarities; 0 for a body without shingles."""
+        contents, shingler = self.contents(bodies), self.shingler
+        if all(isinstance(one, str) and len(one) <= _LONG for one in contents):
+            size = len(query.point) // 8
+            unit = kernel_unit(shingler.unit, shingler.k)
+            shared = compiled().share_with(query.point, contents, *unit, shingler.bag)
+            return [common / (size + other - common) for common, other in shared]
+        point = np.sort(np.frombuffer(query.point, np.uint64))
+        levels: list[float] = self.levels([point] * len(contents), self.points(contents)).tolist()
+        return levels
 
     def levels(self, left: Sequence[Hashes], right: Sequence[Hashes]) -> NDArray[np.float64]:
         """Return Jaccard similarities |A n B| / |A u B|; 0 if both are empty."""
@@ -156,6 +249,13 @@ _UNIT_NUMBERS = {"word": 0, "char": 1, "byte": 2, "line": 3, "token": 4, "tokeni
 _BLOCK_ELEMENTS = 1 << 18
 _BLOCK_SETS = 1024
 _LONG = 2**21
+_DIGEST_BYTES = 16
+
+
+def split_digests(column: bytearray) -> list[bytes]:
+    """Return the digests of 16 bytes that lie one after the other."""
+    digests: list[bytes] = np.frombuffer(column, dtype=f"V{_DIGEST_BYTES}").tolist()
+    return digests
 
 
 def normalise_texts(texts: Sequence[str], *, fold: bool = True) -> list[str]:
@@ -200,6 +300,69 @@ def shingle_content(content: Content, *, unit: str, k: int, bag: bool) -> NDArra
     hashes = np.frombuffer(kernel.shingle_text(content, *kernel_unit(unit, k), bag), np.uint64)
     hashes.sort()
     return hashes
+
+
+def shingle_contents(
+    contents: Sequence[Content], *, unit: str, k: int, bag: bool
+) -> tuple[Hashes, NDArray[np.int64]]:
+    """Shingle canonical contents together, without the interpreter's lock where they are texts.
+
+    Parameters
+    ----------
+    contents : sequence of str, or of sequences or sets of str
+    unit, k, bag
+        As for :func:`lshdb.shingling.shingle_hashes`.
+
+    Returns
+    -------
+    hashes : ndarray of uint64, shape (counts.sum(),)
+        The sorted distinct hashes of each content, one content after the other.
+    counts : ndarray of int64, shape (len(contents),)
+    """
+    kernel = compiled()
+    counts = np.zeros(len(contents), dtype=np.int64)
+    if kernel is not None and all(
+        isinstance(content, str) and len(content) <= _LONG for content in contents
+    ):
+        hashes = kernel.shingle_texts(list(contents), *kernel_unit(unit, k), bag, counts)
+        return np.frombuffer(hashes, dtype=np.uint64), counts
+    points = [shingle_content(content, unit=unit, k=k, bag=bag) for content in contents]
+    counts[:] = [len(point) for point in points]
+    return np.concatenate([np.empty(0, dtype=np.uint64), *points]), counts
+
+
+def compare_sets(
+    parts: Sequence[Hashes],
+    sets: NDArray[np.int64],
+    left: NDArray[np.int64],
+    right: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """Return the Jaccard similarity of set left[i] and set right[i]; 0 if both are empty.
+
+    Parameters
+    ----------
+    parts : sequence of ndarray of uint64
+        What :func:`shingle_contents` returned.
+    sets : ndarray of int64, shape (m, 3)
+        For each set the number of its part, where it begins there, and its size.
+    left, right : ndarray of int64, shape (n,)
+        Numbers of sets.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+        O(sizes of the sets).
+    """
+    sizes = sets[left, 2] + sets[right, 2]
+    kernel = compiled()
+    if kernel is None:
+        values = [parts[part][begin : begin + size] for part, begin, size in sets.tolist()]
+        both = zip(left.tolist(), right.tolist(), strict=True)
+        return np.array([exact_similarity(values[one], values[other]) for one, other in both])
+    common = np.empty(len(left), dtype=np.int64)
+    kernel.compare_sets(list(parts), np.ascontiguousarray(sets), left, right, common)
+    similarities: NDArray[np.float64] = common / np.maximum(sizes - common, 1)
+    return similarities
 
 
 def compare_contents(
@@ -313,6 +476,9 @@ def sign(
     ndarray of uint32, shape (len(sets), num_perm)
         Row i is the signature of sets[i]; it does not depend on the other sets.
     """
+    if len(sets) == 1:  # a query
+        length = np.array([len(sets[0])], dtype=np.int64)
+        return sketch(sets[0], length, scheme=scheme, num_perm=num_perm, seed=seed)
     rows = np.empty((len(sets), num_perm), dtype=np.uint32)
     start = 0
     while start < len(sets):

@@ -5,6 +5,7 @@
       index.db          SQLite: everything that is SQL  (schema.py, posting_runs.py, snapshot.py)
       signatures.npy    signature rows                  (row_file.py, generations.py)
       vectors.npy       the vectors or bits that were signed
+      orders.*.npy      bucket keys, sorted             (orders/)
       lock              single-writer lock              (lock.py)
 
 ``creation.py`` creates it; ``writer.py`` holds the commit protocol. Each reading transaction has
@@ -18,11 +19,10 @@ import contextlib
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from lshdb.arrays import np
 from lshdb.errors import (
     DamageError,
     DatabaseError,
@@ -34,6 +34,9 @@ from lshdb.errors import (
 from lshdb.params.index_params import FORMAT, IndexParams
 from lshdb.storage.dialects import DatabasePlace, database_of
 from lshdb.storage.dialects.base import Database, Reader, Session
+from lshdb.storage.orders.freezing import clear_orders, freeze_rows
+from lshdb.storage.orders.frozen import OrderFolder
+from lshdb.storage.orders.order_file import Banding
 from lshdb.storage.place.consistency import agreed_params, state_is_sound
 from lshdb.storage.place.creation import Creation
 from lshdb.storage.place.directory import Description, IndexDirectory, utf8_path
@@ -50,8 +53,10 @@ from lshdb.storage.rowfiles.layouts import described_layouts
 from lshdb.storage.transactions.diagnosis import damage_behind
 from lshdb.storage.transactions.snapshot import QueryAnswer, QuerySnapshot, Snapshot
 
-__all__ = ["Readers", "Store"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
+__all__ = ["Readers", "Reading", "Store"]
 
 _FORKED: list[Any] = []
 """Connections of another process; only that process may close them."""
@@ -117,6 +122,30 @@ class Readers:
         self.close_idle()
 
 
+class Reading:
+    """A transaction of a store, for ``with``; see :meth:`Store.reading`.
+
+    A class, and no generator: a query spends 2 us less on it.
+    """
+
+    __slots__ = ("_reader", "_store")
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __enter__(self) -> Snapshot:
+        self._reader, snapshot = self._store.begin()
+        return snapshot
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._store.end(self._reader, error)
+
+
 _IN_THE_INDEX = DatabasePlace()
 _Item = TypeVar("_Item")
 
@@ -127,6 +156,8 @@ class Store:
     Attributes
     ----------
     is_closed : bool
+    orders : OrderFolder or None
+        Frozen orders of postings; None until :meth:`use_orders` says how rows are cut.
     process : int
         The one that opened it, and the only one that may use it.
     """
@@ -149,6 +180,7 @@ class Store:
         self.process = os.getpid()
         self._generation: Generation | None = None
         self._absent: Path | None = None
+        self.orders: OrderFolder | None = None
 
     # Making
 
@@ -250,6 +282,8 @@ class Store:
         self._generation = None
         creation.settle()
         self.directory = IndexDirectory(creation.path)
+        if self.orders is not None:
+            self.use_orders(self.orders.banding)
         self.database = self.database_of(self._place)
         self.creation = None
         return creation.lock
@@ -307,15 +341,62 @@ class Store:
             Description(FORMAT, self.uuid, self._place, params.items()), is_next=True
         )
 
-    def clear_leftovers(self, current: Generation) -> None:
+    def use_orders(self, banding: Banding) -> None:
+        """Look postings up in frozen orders where there are some.
+
+        Parameters
+        ----------
+        banding : Banding
+            How the rows of this index are cut.
+        """
+        self.orders = OrderFolder(self.directory.path, banding)
+
+    def freeze(self) -> bool:
+        """Sort the rows that no order covers yet; under the writer lock.
+
+        The rows are committed, and questions are answered without orders too. So what goes wrong
+        here is only logged.
+
+        Returns
+        -------
+        bool
+            Whether orders answer look-ups wherever this index is opened. They do not where the
+            database lies elsewhere: another host may open it without these files.
+        """
+        if self.orders is None:
+            return False
+        try:
+            with self.reading() as snapshot:
+                if not snapshot.has_signatures:
+                    return False
+                n, contents = snapshot.n_signatures, snapshot.content_hashes
+                freeze_rows(self.orders, snapshot.generation, n, contents)
+                is_covered = self.orders.cover(snapshot.generation, n) is not None
+            return is_covered and self.database.lies_in(self.directory.path)
+        except (OSError, LshdbError) as error:
+            import logging
+
+            logging.getLogger("lshdb").warning(
+                "the bucket keys of %s could not be sorted into a file: %s; questions take longer, "
+                "and the next add, or lshdb compact, tries again",
+                self.path,
+                error,
+            )
+            return False
+
+    def clear_leftovers(self, current: Generation, n_signatures: int) -> None:
         """Finish or undo what a killed writer left half done; under the writer lock.
 
         Parameters
         ----------
         current : Generation
             What the committed state refers to.
+        n_signatures : int
+            Committed rows.
         """
         clear_generations(current)
+        cut = None if self.orders is None else self.orders.banding.name
+        clear_orders(self.directory.path, current.number, cut, n_signatures)
         following = self.directory.read_next_description()
         if following is not None and following.parameters == self.params.items():
             self.directory.settle_description()
@@ -340,8 +421,8 @@ class Store:
             )
 
     def bytes_on_disk(self) -> int:
-        """Size of the row files and of the database, its log included."""
-        patterns = (f"{layout.kind}s*.npy" for layout in self._layouts)
+        """Size of the row files, of their orders and of the database, its log included."""
+        patterns = (*(f"{layout.kind}s*.npy" for layout in self._layouts), "orders.*.npy")
         paths = (path for one in patterns for path in self.directory.path.glob(one))
         return sum(path.stat().st_size for path in paths) + sum(self.database.sizes())
 
@@ -352,8 +433,7 @@ class Store:
 
     # Reading
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[Snapshot]:
+    def reading(self) -> Reading:
         """Open a transaction that sees one committed state, from its beginning to its end.
 
         Raises
@@ -365,16 +445,26 @@ class Store:
         DamageError
             Damage on disk made the block fail.
         """
+        return Reading(self)
+
+    def begin(self) -> tuple[Reader, Snapshot]:
+        """Begin such a transaction, for :class:`Reading`."""
         self.require_open()
         try:
-            reader, snapshot = self._readers.begin(self._begin)
-            try:
-                yield snapshot
-            finally:
-                self._readers.put_back(reader)
+            return self._readers.begin(self._begin)
         except Exception as error:
             self.diagnose(error)
             raise
+
+    def end(self, reader: Reader, error: BaseException | None) -> None:
+        """End it; raise a DamageError if damage is behind an error."""
+        try:
+            self._readers.put_back(reader)
+        except Exception as failure:
+            self.diagnose(failure)
+            raise
+        if isinstance(error, Exception):
+            self.diagnose(error)
 
     @contextlib.contextmanager
     def answering(self, keys: NDArray[np.int64], *, with_bodies: bool) -> Iterator[QuerySnapshot]:
@@ -468,7 +558,9 @@ class Store:
         """
         missing = self._absent
         while True:
-            snapshot = Snapshot(reader.begin(), self.generation, more=self.reading)
+            snapshot = Snapshot(
+                reader.begin(), self.generation, more=self.reading, orders=self.orders
+            )
             files = () if self._is_damaged else snapshot.generation.files
             try:
                 for file in files:

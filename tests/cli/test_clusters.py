@@ -209,7 +209,10 @@ def test_expire(run: Run, path: Path) -> None:
     for wrong, said in (
         (["--older-than", "90"], "expected an age such as 90d"),
         (["--older-than", "999999999w"], "before the year 1"),
+        (["--older-than", "2026-01-01"], "expected an age such as 90d"),
         (["--not-seen-since", "yesterday"], "expected a date"),
+        (["--not-seen-since", "90d"], "expected a date"),
+        (["--not-seen-since", "0001-01-01T00:00+05:00"], "not within the years 1 to 9999"),
         ([], "give either"),
         (["--older-than", "1d", "--not-seen-since", "2026-01-01"], "give either"),
     ):

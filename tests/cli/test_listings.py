@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 from lshdb import Index
 from lshdb.cli import _parquet
+from lshdb.documents.io.whole_files import whole_file
 from tests.cli.conftest import BASE, DOCUMENTS, NEAR_SIMILARITY, Run, jsonl
 
 ODD = 'tab\there\nline\\back\r\x1b[31mred\x9b\u202e"quote",comma'
@@ -276,10 +278,65 @@ def test_a_file_is_replaced_when_all_is_written(
 
 
 def test_a_file_that_cannot_be_written(run: Run, index_path: Path, tmp_path: Path) -> None:
-    missing = tmp_path / "no" / "a.csv"
+    (tmp_path / "link").symlink_to(tmp_path)
+    missing = tmp_path / "link" / "no" / "a.csv"
     refused = run("pairs", index_path, "--to", missing, code=1).stderr
     assert f"{missing}: No such file" in refused
+    assert (
+        f"{tmp_path}: Is a directory" in run("pairs", index_path, "--to", tmp_path, code=1).stderr
+    )
     assert "compressor" in run("pairs", index_path, "--to", "a.csv.gz", code=2).stderr
+
+
+def test_a_file_keeps_its_place_and_permissions(run: Run, index_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    real, link = tmp_path / "real" / "out.csv", tmp_path / "out.csv"
+    real.write_text("old")
+    real.chmod(0o640)
+    link.symlink_to(real)
+    run("pairs", index_path, "--to", link)
+    assert link.is_symlink() and real.read_text().startswith("key1,key2,")
+    assert real.stat().st_mode & 0o777 == 0o640
+    assert [one.name for one in real.parent.iterdir()] == ["out.csv"]
+
+
+def test_a_link_in_the_way_of_a_file_is_not_followed(
+    run: Run, index_path: Path, tmp_path: Path
+) -> None:
+    """In a folder of several users, somebody may have laid it there."""
+    victim, path = tmp_path / "victim", tmp_path / "out.csv"
+    victim.write_text("of another")
+    path.write_text("old")
+    for name in (f"out.csv.part-{os.getpid()}", ".out.csv.lshdb-part"):
+        (tmp_path / name).symlink_to(victim)
+    refused = run("pairs", index_path, "--to", path, code=1).stderr
+    assert f"{tmp_path}/.out.csv.lshdb-part: it is a symbolic link" in refused
+    assert (victim.read_text(), path.read_text()) == ("of another", "old")
+
+
+def test_two_processes_do_not_write_one_file(run: Run, index_path: Path, tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    with whole_file(str(path)) as file:
+        file.write(b"first")
+        refused = run("pairs", index_path, "--to", path, code=1).stderr
+        assert f"{path}: another process is writing this file" in refused
+    assert path.read_bytes() == b"first"
+
+
+def test_a_device_and_a_pipe_are_written_as_they_are(
+    run: Run, index_path: Path, tmp_path: Path
+) -> None:
+    run("pairs", index_path, "--to", os.devnull)
+    assert not os.path.isfile(os.devnull)
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        run("pairs", index_path, "--to", tmp_path / "pipe")
+        assert os.read(reader, 2**16) == run("pairs", index_path).stdout_bytes
+    finally:
+        os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()
+    assert {one.name for one in tmp_path.iterdir()} == {"news.lshdb", "pipe"}
 
 
 def test_add_gives_its_summary_as_a_record(run: Run, tmp_path: Path) -> None:

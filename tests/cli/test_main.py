@@ -103,7 +103,7 @@ def test_what_a_query_imports(index_path: Path) -> None:
     assert done.stdout.count(b"\n") == 3
     modules = json.loads(done.stderr)
     top = {name.partition(".")[0] for name in modules}
-    foreign = top - sys.stdlib_module_names - {"lshdb", "backports", "__mp_main__"}
+    foreign = top - sys.stdlib_module_names - {"lshdb", "zstandard", "__mp_main__"}
     assert {name for name in foreign if not name.startswith("_")} <= {
         "click", "mmh3", "numpy", "orjson",
     }  # fmt: skip
@@ -116,6 +116,32 @@ def test_what_a_query_imports(index_path: Path) -> None:
     commands = set(modules) & {f"lshdb.cli.{name}" for name in COMMANDS}
     assert commands == {"lshdb.cli.query"}
     assert not {"lshdb.cli._table", "lshdb.cli._long_work", "lshdb.ingest.add"} & set(modules)
+
+
+def test_a_query_compiles_no_pattern_of_texts(index_path: Path) -> None:
+    """That of words takes 3 ms, and the kernel cuts texts without it."""
+    program = (
+        "import re, sys\n"
+        "compile, compiling = re.compile, set()\n"
+        "def noted(*pattern, **flags):\n"
+        "    compiling.add(sys._getframe(1).f_globals['__name__'])\n"
+        "    return compile(*pattern, **flags)\n"
+        "re.compile = noted\n"
+        "from lshdb.cli._group import cli\n"
+        "try:\n"
+        "    cli(sys.argv[1:], prog_name='lshdb')\n"
+        "finally:\n"
+        "    print(*compiling, file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "query", index_path, "--text", "na\u00efve " + BASE],
+        env=environment(),
+        capture_output=True,
+        check=True,
+    )
+    compiling = done.stderr.decode().split()
+    assert "lshdb.cli._cells" in compiling, "what is noted"
+    assert [name for name in compiling if name.startswith("lshdb.shingling")] == []
 
 
 @pytest.mark.parametrize(
@@ -257,3 +283,21 @@ def test_standard_output_may_be_closed(index_path: Path) -> None:
     )
     assert done.returncode == 1
     assert done.stderr == b"error: standard output is closed\n"
+
+
+def test_a_query_for_one_text_or_key_imports_neither_numpy_nor_what_reads_files(
+    tmp_path: Path,
+) -> None:
+    path, text = tmp_path / "a.lshdb", "to be or not to be, that is the question"
+    with Index.create(path) as index:
+        index.add([("a", text), ("b", text + " he")])
+    for asked in (["--text", text], ["--key", "b"], ["--text", text, "--verify", "signature"]):
+        script = (
+            "import sys; from lshdb.cli._group import run; "
+            f"sys.argv = {['lshdb', 'query', str(path), *asked]!r}; run(); "
+            "print(*sys.modules, sep='\\n', file=sys.stderr)"
+        )
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        assert done.stdout.count("\n") >= 1, done.stderr
+        modules = set(done.stderr.split())
+        assert not {"numpy", "sqlalchemy", "lshdb.documents.read", "lshdb.search.nearest"} & modules

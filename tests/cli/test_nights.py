@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from lshdb import Index
+from lshdb.documents.io import whole_files
 from tests.brute import brute_pairs
 from tests.cli.conftest import ROOT, Run, environment
 
@@ -194,6 +195,30 @@ def test_a_reader_who_takes_the_first_lines_moves_nothing(run: Run, tmp_path: Pa
     with Index.open(index) as again:
         assert [cursor.batch_id for cursor in again.cursors()] == [0]
     assert len(run("pairs", index, "--since", "@press").stdout.splitlines()) == 300 * 299 / 2
+
+
+@pytest.mark.parametrize("what", ["sync_file", "sync_directory"])
+def test_a_cursor_waits_until_the_file_is_on_disk(
+    what: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its bytes and its name: a loss of power must not take what counts as read."""
+    index, path = tmp_path / "a.lshdb", tmp_path / "out.csv"
+    with Index.create(index, threshold=0.5) as made:
+        made.add([("a", "one two three four five six"), ("b", "one two three four five six")])
+    question = ("pairs", index, "--since", "@press", "--advance", "--to", path)
+
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(whole_files, what, fail)
+        assert "Input/output error" in run(*question, code=1).stderr
+    with Index.open(index) as again:
+        assert [cursor.batch_id for cursor in again.cursors()] == [0]
+    run(*question)
+    assert len(path.read_text().splitlines()) == 2
+    with Index.open(index) as again:
+        assert [cursor.batch_id for cursor in again.cursors()] == [1]
 
 
 @pytest.mark.parametrize(

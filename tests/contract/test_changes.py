@@ -32,6 +32,7 @@ def test_adds_and_removes(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replaced, skipped, refused, unchanged, copied and rejected documents, over many batches."""
     monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 7)
     monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 60)
+    monkeypatch.setattr("lshdb.storage.transactions.writer.RUNS_BESIDE_ORDERS", 0)
 
     def live(place: Place) -> Any:
         said: list[Any] = []

@@ -59,7 +59,7 @@ def test_an_add_of_one_batch_is_one_transaction(index: Index) -> None:
     with counting() as counts:
         assert index.add(CORPUS[5:]).added == len(CORPUS) - 10
     assert counts == {
-        "snapshots": 2 + has_hosts(index),
+        "snapshots": 3 + has_hosts(index),
         "writing": 1 + has_hosts(index),
         "commits": 1,
     }
@@ -68,6 +68,7 @@ def test_an_add_of_one_batch_is_one_transaction(index: Index) -> None:
 def test_with_a_merge_of_runs_it_is_two(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 1)
     monkeypatch.setattr("lshdb.storage.runs.posting_runs.LEVEL_ROWS", 100)
+    monkeypatch.setattr("lshdb.storage.transactions.writer.RUNS_BESIDE_ORDERS", 0)
     texts = ((f"k{number}", f"the text of number {number}") for number in range(40))
     with counting() as counts:
         merges = 0
@@ -139,7 +140,7 @@ def test_other_errors_are_looked_into(index: Index, monkeypatch: pytest.MonkeyPa
     def fail(*_: object, **__: object) -> None:
         raise KeyError("ours")
 
-    monkeypatch.setattr("lshdb.ingest.add.hash_contents", fail)
+    monkeypatch.setattr("lshdb.ingest.ahead.Ahead.contents", fail)
     with pytest.raises(Looked):
         index.add([("new", "a text")])
     monkeypatch.setattr(Snapshot, "members_of", fail)

@@ -403,6 +403,7 @@ def make_tiny(put: Callable[[Any, str, Any], None] = setattr) -> None:
     from lshdb.storage.dialects.sqlite import SqliteDatabase
     from lshdb.storage.rowfiles import layouts as blocks
     from lshdb.storage.runs import posting_runs as runs
+    from lshdb.storage.transactions import writer
 
     put(adding, "BATCH_DOCUMENTS", BATCH)
     put(merging, "BATCH_DOCUMENTS", BATCH)
@@ -410,6 +411,7 @@ def make_tiny(put: Callable[[Any, str, Any], None] = setattr) -> None:
     put(runs, "RUN_ROWS", 20)
     put(runs, "LEVEL_ROWS", 20)
     put(runs, "SEAL_ROWS", 60)
+    put(writer, "RUNS_BESIDE_ORDERS", 0)
     known = pipeline.WrittenKeys.__init__.__kwdefaults__
     put(pipeline.WrittenKeys.__init__, "__kwdefaults__", {**known, "bits": 12})  # 16 MiB: 50 ms
     open_engine = SqliteDatabase.open_engine

@@ -423,7 +423,7 @@ def test_two_threads_hold_the_signatures(tmp_path: Path) -> None:
         def _held(self, value: Any) -> None:
             self.__dict__["rows held"] = None if value is None else value[:1]
 
-    file = Overtaken(tmp_path / "signatures.npy", RowLayout("signature", np.dtype("<u4"), 4))
+    file = Overtaken(tmp_path / "signatures.npy", RowLayout("signature", "<u4", 4))
     file.create()
     file.append(0, np.arange(12, dtype=np.uint32).reshape(3, 4))
     file.n_taken = 3

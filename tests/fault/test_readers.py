@@ -32,6 +32,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lshdb.ingest.remove._DOCUMENTS_A_BATCH", SIZE)
     for name, size in (("RUN_ROWS", 20), ("LEVEL_ROWS", 20), ("SEAL_ROWS", 60)):
         monkeypatch.setattr(f"lshdb.storage.runs.posting_runs.{name}", size)
+    monkeypatch.setattr("lshdb.storage.transactions.writer.RUNS_BESIDE_ORDERS", 2)
 
 
 class Writer:

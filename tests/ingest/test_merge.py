@@ -35,8 +35,8 @@ def no_signing(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("a document was signed")
 
-    monkeypatch.setattr("lshdb.ingest.add.sign_in_threads", fail)
-    monkeypatch.setattr("lshdb.ingest.add.hash_contents", fail)
+    monkeypatch.setattr("lshdb.ingest.ahead.sign_in_threads", fail)
+    monkeypatch.setattr("lshdb.ingest.ahead.Ahead.begin", fail)
 
 
 @pytest.mark.parametrize("store_text", [True, False])

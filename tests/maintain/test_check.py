@@ -261,6 +261,7 @@ def test_a_cut_signature_file_is_refused_and_not_a_crash(path: Path) -> None:
         Index.open(path)
 
 
+@pytest.mark.usefixtures("no_orders")
 def test_a_posting_of_no_signature_is_not_answered_from(path: Path) -> None:
     change(path, f"UPDATE {run_table(path)} SET signature_id = 999 WHERE signature_id = 0")
     questions: list[Callable[[Index], object]] = [

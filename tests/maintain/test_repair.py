@@ -42,8 +42,9 @@ def contents(path: Path) -> dict[str, bytes]:
 
 
 def files(path: Path) -> set[str]:
-    """Names of the files of an index, without those of its database."""
-    return {file.name for file in path.iterdir() if not file.name.startswith("index.db")}
+    """Names of the files of an index, without those of its database; orders without their range."""
+    names = [file.name for file in path.iterdir() if not file.name.startswith("index.db")]
+    return {name[:8] if name.startswith("orders.") else name for name in names}
 
 
 def everything(path: Path) -> tuple[object, ...]:
@@ -138,7 +139,7 @@ def test_what_has_a_source_is_made_good(path: Path, damage: Callable[[Path], Non
     result = Index.repair(path)
     assert result.findings and (result.lost, result.quarantine) == ([], None)
     assert everything(path) == before
-    assert files(path) == {"index.toml", "lock", "signatures.1.npy"}
+    assert files(path) == {"index.toml", "lock", "orders.1", "signatures.1.npy"}
 
 
 @pytest.mark.parametrize(
@@ -337,7 +338,7 @@ def test_a_repair_that_is_killed_changes_nothing_or_all(
     with Index.open(path) as index:
         index.add([])  # a writer clears away what the killed one left
     assert everything(path)[:-1] == before[:-1]
-    assert files(path) - {"repair"} == {"index.toml", "lock", "signatures.1.npy"}
+    assert files(path) - {"repair"} == {"index.toml", "lock", "orders.1", "signatures.1.npy"}
     assert Index.repair(path).findings == []
 
 

@@ -47,7 +47,8 @@ def buckets(index: Index) -> dict[tuple[int, int], tuple[str, ...]]:
 
 def files(index: Index) -> set[str]:
     """Names of the files of an index, without those of its database."""
-    return {path.name for path in index.path.iterdir() if not path.name.startswith("index.db")}
+    names = [path.name for path in index.path.iterdir() if not path.name.startswith("index.db")]
+    return {name[:8] if name.startswith("orders.") else name for name in names}
 
 
 def test_a_compacted_index_answers_as_before_and_as_one_made_of_the_rest(
@@ -69,13 +70,14 @@ def test_a_compacted_index_answers_as_before_and_as_one_made_of_the_rest(
     assert result.dropped == stats.unused_signatures
     assert result.signatures == stats.signatures - stats.unused_signatures
     assert result.bytes_after < result.bytes_before
-    assert files(index) == {"index.toml", "lock", "signatures.1.npy"}
+    assert files(index) == {"index.toml", "lock", "orders.1", "signatures.1.npy"}
     assert answers(index) == before
     assert index.check() == []
     after = index.stats()
     assert (after.signatures, after.unused_signatures, after.runs) == (result.signatures, 0, 1)
     assert after.documents == stats.documents
-    assert result.bytes_after == after.signature_bytes + after.database_bytes + after.log_bytes
+    files_of_rows = after.signature_bytes + after.order_bytes
+    assert result.bytes_after == files_of_rows + after.database_bytes + after.log_bytes
     matrix = np.load(index.path / "signatures.1.npy", mmap_mode="r", allow_pickle=False)
     assert matrix.shape == (result.signatures, 128)
     # A life that goes on: a copy of what stayed, what was removed before, something new.
@@ -231,6 +233,7 @@ def test_killed_it_is_as_before_or_as_after(make_index: Make, where: str, kind: 
         assert files(again) == {
             "index.toml",
             "lock",
+            "orders.1" if is_done else "orders.0",
             "signatures.1.npy" if is_done else "signatures.npy",
         }
     with Index.open(index.path) as again:
@@ -257,7 +260,7 @@ def test_other_bands_are_those_of_an_index_made_with_them(make_index: Make) -> N
         index = Index.open(index.path)
         assert index.params == result.params != before
         assert index.check() == []
-        assert files(index) == {"index.toml", "lock", "signatures.1.npy"}
+        assert files(index) == {"index.toml", "lock", "orders.1", "signatures.1.npy"}
         keys = ("threshold", "bands", "rows")
         made = make_index(
             f"{'-'.join(given)}.lshdb",

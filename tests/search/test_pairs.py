@@ -69,14 +69,14 @@ def test_each_text_is_shingled_once(make_index: Make, monkeypatch: pytest.Monkey
 
     index = make_index(threshold=0.3)
     index.add(family_corpus(43))
-    plain = sets.shingle_content
+    plain = sets.shingle_contents
     shingled: list[object] = []
 
-    def counted(content, **how):  # type: ignore[no-untyped-def]
-        shingled.append(content)
-        return plain(content, **how)
+    def counted(contents, **how):  # type: ignore[no-untyped-def]
+        shingled.extend(contents)
+        return plain(contents, **how)
 
-    monkeypatch.setattr(sets, "shingle_content", counted)
+    monkeypatch.setattr(sets, "shingle_contents", counted)
     keys = {key for pair in pair_set(index) for key in pair[:2]}
     assert len(keys) < 2 * len(shingled)
     assert len(shingled) == len(set(map(str, shingled)))

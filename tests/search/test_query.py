@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import random
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lshdb import Index
+from lshdb import DamageError, Index
+from lshdb.signatures.sets import SetFamily
+from tests.conftest import edited, family_corpus
 
 
 @pytest.mark.fast
@@ -22,3 +27,93 @@ def test_an_answer_says_what_top_left_out(tmp_path: Path) -> None:
         answers = dict(index.query_many([("a", text), ("b", ""), ("c", "nothing")], top=1))
         assert [hits.truncated for hits in answers.values()] == [6, 0, 0]
         assert index.query(text, top=5, recall=0.9).truncated == 0
+
+
+_SCRIPTS = {
+    "words": lambda text: text,
+    "accents": lambda text: text.replace("e", "\u00c9").replace("a", "a\u0308"),
+    "han": lambda text: text.translate({ord(one): 0x4E00 + 7 * ord(one) for one in "abcdefgh12"}),
+    "tokens": lambda text: text.split(),
+    "sets": lambda text: frozenset(text.split()),
+}
+
+
+@pytest.mark.parametrize("script", _SCRIPTS)
+@pytest.mark.parametrize("options", [{}, {"k": 2, "bag": True, "scheme": "universal"}])
+def test_a_query_in_few_calls_answers_as_one_step_by_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, options: dict[str, Any]
+) -> None:
+    written, rng = _SCRIPTS[script], random.Random(5)
+    corpus = [(key, written(text)) for key, text in family_corpus(5)]
+    asked = [written(edited(rng, text, 1)) for _, text in family_corpus(5)[::3]]
+    asked += [written(""), written("one"), *(body for _, body in corpus[::7])]
+
+    def answers() -> list[Any]:
+        found: list[Any] = []
+        for verify in ("none", "signature", "exact"):
+            how = {"verify": verify, "threshold": 0.4}
+            for body in asked:
+                found += [index.query(body, top=top, **how) for top in (None, 1)]
+            found += [index.query(key=key, **how) for key, _ in corpus[1::10]]
+        return [(list(hits), hits.truncated) for hits in found]
+
+    with Index.create(tmp_path / "a.lshdb", threshold=0.4, **options) as index:
+        index.add(corpus)
+        index.remove([key for key, _ in corpus[::10]])
+        at_once = answers()
+        assert sum(bool(hits) for hits, _ in at_once) > 100
+        monkeypatch.setattr(SetFamily, "sign_query", lambda *_: None)
+        monkeypatch.setattr(SetFamily, "query_of_row", lambda *_: None)
+        assert answers() == at_once
+
+
+@pytest.mark.parametrize("top", [1, 10, None])
+def test_ties_are_in_order_of_key_and_at_a_threshold_count(tmp_path: Path, top: int | None) -> None:
+    text = " ".join(f"word{number}" for number in range(12))
+    others = [text.replace("word11", f"other{number}") for number in range(6)]
+    with Index.create(tmp_path / "a.lshdb", threshold=0.5, k=1) as index:
+        index.add([(f"k{9 - number}", other) for number, other in enumerate(others)])
+        for verify in ("signature", "exact"):
+            hits = index.query(others[0] + " more", verify=verify, top=None)
+            assert [hit.key for hit in hits] == sorted(
+                [hit.key for hit in hits], key=lambda key: (-dict(_levels(hits))[key], key)
+            )
+        level = 11 / 13
+        at = index.query(others[0], verify="exact", threshold=level, top=top)
+        assert [hit.key for hit in at] == ["k9", "k4", "k5", "k6", "k7", "k8"][:top]
+        above = index.query(others[0], verify="exact", threshold=level + 1e-12, top=top)
+        assert [hit.key for hit in above] == ["k9"]
+
+
+def _levels(hits: Any) -> list[tuple[str, float]]:
+    return [(hit.key, hit.similarity) for hit in hits]
+
+
+def _cut_rows(path: Path) -> None:
+    with open(path / "signatures.npy", "r+b") as file:
+        file.truncate(128 + 512 * 5)
+
+
+@pytest.mark.parametrize("verify", ["signature", "exact"])
+def test_a_row_file_that_is_cut_while_it_is_open(tmp_path: Path, verify: Any) -> None:
+    corpus = family_corpus(5)
+    with Index.create(tmp_path / "a.lshdb") as index:
+        index.add(corpus)
+        assert index.query(corpus[60][1], verify=verify)
+        _cut_rows(tmp_path / "a.lshdb")
+        with pytest.raises(DamageError, match=r"signatures\.npy"):
+            index.query(corpus[60][1], verify=verify)
+
+
+def test_a_candidate_without_its_text_is_damage(tmp_path: Path) -> None:
+    corpus = family_corpus(5)
+    with Index.create(tmp_path / "a.lshdb") as index:
+        index.add(corpus)
+        with sqlite3.connect(tmp_path / "a.lshdb" / "index.db") as database:
+            database.execute(
+                "DELETE FROM content WHERE doc_id = (SELECT doc_id FROM document WHERE key = ?)",
+                (corpus[1][0],),
+            )
+        assert index.query(corpus[0][1], verify="signature")
+        with pytest.raises(DamageError, match="the text of signature 1 is missing"):
+            index.query(corpus[0][1], verify="exact")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from lshdb import DamageError, Document, Index, ParameterError
 pytestmark = pytest.mark.fast
 
 Make = Callable[..., Index]
+EAST = timezone(timedelta(hours=5))
 TEXT = "one two three four five six seven eight nine ten eleven twelve number {}"
 
 
@@ -135,6 +136,12 @@ def test_moments(index: Index) -> None:
     assert keys(index, now + timedelta(hours=1)) == keys(index, "2100-01-01 06:00") == set()
     third = index.batches()[2].started_at
     assert keys(index, third) == {"c", "d", "e"}
+    first = datetime.fromisoformat(index.batches()[0].started_at)
+    assert keys(index, (first.replace(tzinfo=UTC) - timedelta(hours=1)).astimezone(EAST)) == {
+        "b", "c", "d", "e",
+    }  # fmt: skip
+    assert keys(index, "0001-01-01") == keys(index, "999999h") == {"b", "c", "d", "e"}
+    assert keys(index, "9999-12-31T23:00+05:00") == set()
 
 
 @pytest.mark.parametrize(
@@ -143,6 +150,12 @@ def test_moments(index: Index) -> None:
         ("@nobody", "there is no cursor 'nobody'; there are press"),
         ("yesterday", "expected a batch's number"),
         ("8 h", "expected a batch's number"),
+        ("1000000000w", "expected a batch's number"),
+        ("999999w", "since is 999999w, which is before the year 1"),
+        ("999999999w", "before the year 1"),
+        ("0001-01-01T00:00+05:00", "not within the years 1 to 9999 of UTC"),
+        ("9999-12-31T23:00-05:00", "not within the years 1 to 9999 of UTC"),
+        (datetime.min.replace(tzinfo=EAST), "not within the years 1 to 9999 of UTC"),
         (0, "there is no batch 0"),
         (6, "there is no batch 6; the index has 5"),
         (True, "there is no batch True"),

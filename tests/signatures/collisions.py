@@ -38,14 +38,32 @@ def words_of_hash(value: int, n: int, *, seed: int = 0) -> list[str]:
     rng = np.random.default_rng(value % 2**32)
     found: list[str] = []
     while len(found) < n:
-        half = rng.integers(0, 2**64, 1 << 18, dtype=np.uint64)
-        blocks = np.stack(_undo(np.uint64(value) - half, half, seed), axis=1)
-        ascii_only = (blocks & np.uint64(0x8080808080808080) == 0).all(axis=1)
-        for word in blocks[ascii_only].astype("<u8").view(np.uint8):
-            if not np.isin(word, (10, 32)).any():
-                found.append(word.tobytes().decode())
+        found += _words(rng, np.uint64(value), seed)
     assert all(mmh3.hash64(word, seed, signed=False)[0] == value for word in found)
     return found[:n]
+
+
+@lru_cache(maxsize=16)
+def words_that_begin_alike(n: int) -> list[str]:
+    """Words like those of :func:`words_of_hash` whose hashes share their first 12 bits."""
+    rng = np.random.default_rng(n)
+    found: list[str] = []
+    while len(found) < n:
+        hashes = rng.integers(0, 2**52, 1 << 18, dtype=np.uint64)
+        found += _words(rng, hashes | np.uint64(0xABC << 52), 0)
+    assert all(mmh3.hash64(word, 0, signed=False)[0] >> 52 == 0xABC for word in found)
+    return found[:n]
+
+
+def _words(rng: np.random.Generator, hashes: Words | np.uint64, seed: int) -> list[str]:
+    half = rng.integers(0, 2**64, 1 << 18, dtype=np.uint64)
+    blocks = np.stack(_undo(hashes - half, half, seed), axis=1)
+    ascii_only = (blocks & np.uint64(0x8080808080808080) == 0).all(axis=1)
+    return [
+        word.tobytes().decode()
+        for word in blocks[ascii_only].astype("<u8").view(np.uint8)
+        if not np.isin(word, (10, 32)).any()
+    ]
 
 
 def _undo(first: Words, second: Words, seed: int) -> tuple[Words, Words]:

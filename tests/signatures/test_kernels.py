@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +20,21 @@ from hypothesis import strategies as st
 from lshdb.cancel import stop_if_told
 from lshdb.shingling import NORMALISATION, normalise, shingle_hashes
 from lshdb.signatures import SCHEMES, kernels, sign_contents
-from lshdb.signatures.banding import bucket_keys, compare_rows, reference_agreement, reference_keys
-from lshdb.signatures.sets import compare_contents, shingle_content
+from lshdb.signatures.banding import (
+    bucket_keys,
+    compare_rows,
+    first_agreements,
+    reference_agreement,
+    reference_keys,
+)
+from lshdb.signatures.sets import (
+    compare_contents,
+    compare_sets,
+    exact_similarity,
+    shingle_content,
+    shingle_contents,
+)
+from tests.signatures.collisions import words_that_begin_alike
 
 ROOT = Path(__file__).parents[2]
 kernel = kernels.compiled()
@@ -363,6 +377,150 @@ def test_bucket_keys_equal_the_reference() -> None:
         assert np.array_equal(bucket_keys(rows[::2], bands=bands, rows=height), expected[::2])
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    texts=st.lists(st.lists(st.sampled_from("abcdeé中"), max_size=40).map(" ".join), max_size=9),
+    more=st.lists(st.lists(st.text(max_size=3), max_size=9), max_size=2),
+    bag=st.booleans(),
+    unit=st.sampled_from(["word", "char"]),
+)
+def test_sets_of_many_texts_are_those_of_each(
+    texts: list[str], more: list[list[str]], bag: bool, unit: str
+) -> None:
+    options = {"unit": unit, "k": 2, "bag": bag}
+    parts, sets, points = [], [], []
+    for part, contents in enumerate((texts, [], [*texts[:2], *more])):
+        hashes, counts = shingle_contents(contents, **options)
+        of_part = [shingle_hashes(content, **options) for content in contents]
+        assert counts.tolist() == list(map(len, of_part))
+        assert np.array_equal(hashes, np.concatenate([np.empty(0, np.uint64), *of_part]))
+        ends = np.cumsum(counts)
+        sets += [(part, *row) for row in zip(ends - counts, counts, strict=True)]
+        parts.append(hashes)
+        points += of_part
+    m = len(points)
+    left, right = np.repeat(np.arange(m), m), np.tile(np.arange(m), m)
+    expected = [exact_similarity(one, other) for one in points for other in points]
+    found = compare_sets(parts, np.array(sets, np.int64).reshape(-1, 3), left, right)
+    assert found.tolist() == expected
+
+
+def test_sets_outside_their_parts_are_refused() -> None:
+    part, common = np.arange(10, dtype=np.uint64), np.zeros(1, dtype=np.int64)
+    outside = [(1, 0, 3), (-1, 0, 3), (0, -1, 3), (0, 0, -1), (0, 0, 11), (0, 8, 3), (0, 11, 0),
+               (2**62, 0, 1), (0, 2**63 - 1, 1), (0, 1, 2**63 - 1)]  # fmt: skip
+    for one in [*outside, (0, 7, 3)]:
+        sets = np.array([one, (0, 0, 10)], dtype=np.int64)
+        for pair in (np.array([0, 1]), np.array([1, 0])):
+            if one in outside:
+                with pytest.raises(IndexError, match="outside"):
+                    kernel.compare_sets([part], sets, pair[:1], pair[1:], common)
+            else:
+                kernel.compare_sets([part], sets, pair[:1], pair[1:], common)
+                assert common == 3
+    for number in (-1, 2, 2**62, -(2**63)):
+        with pytest.raises(IndexError, match="outside"):
+            kernel.compare_sets([part], sets, np.array([0]), np.array([number]), common)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 100, 5000, 16_384, 16_385, 20_000])
+def test_hashes_of_any_number_are_sorted(n: int) -> None:
+    check_sorted([f"w{number}" for number in range(n)])
+
+
+@pytest.mark.parametrize("n", [2, 30, 300])
+def test_hashes_that_begin_alike_are_sorted(n: int) -> None:
+    """As only chosen words have them: by their first bits alone they stay as they come."""
+    check_sorted(words_that_begin_alike(300)[:n])
+    check_sorted([*words_that_begin_alike(300)[:n], *(f"w{number}" for number in range(900))])
+
+
+def check_sorted(words: list[str]) -> None:
+    text, counts = " ".join(words), np.zeros(1, dtype=np.int64)
+    found = np.frombuffer(kernel.shingle_texts([text], 4, 1, False, counts), np.uint64)
+    assert counts == len(words)
+    assert np.array_equal(found, shingle_hashes(text, unit="tokenizer", k=1, bag=False))
+
+
+def bucket_case(slot_bits: int) -> tuple[Any, ...]:
+    """Rows of few values, so that many bands agree, and buckets of all sizes."""
+    rng = np.random.default_rng(slot_bits)
+    bands, height, words = (6, 3, 20) if slot_bits == 32 else (7, 9, 2)
+    rows = (rng.random((40, words)) < 0.2).astype(np.uint32)
+    if slot_bits == 1:
+        rows = rng.integers(0, 2**32, (40, words), dtype=np.uint32)
+        rows &= rng.integers(0, 2**32, (40, words), dtype=np.uint32)
+        rows &= rng.integers(0, 2**32, (40, words), dtype=np.uint32)
+    sizes = np.array([0, 1, 2, 3, 9, 17, 2, 2], dtype=np.int64)
+    of_band = rng.integers(0, bands + 1, len(sizes))
+    members = np.concatenate([rng.permutation(40)[:size] for size in sizes])
+    return rows, of_band, sizes, members, {"bands": bands, "rows": height, "slot_bits": slot_bits}
+
+
+@pytest.mark.parametrize("slot_bits", [32, 1])
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("is_file", [False, True])
+def test_pairs_of_buckets_are_compared_as_one_by_one(
+    slot_bits: int, later: bool, is_file: bool, tmp_path: Path
+) -> None:
+    rows, of_band, sizes, members, cut = bucket_case(slot_bits)
+    slots = rows.shape[1] * (32 // slot_bits if slot_bits == 1 else 1)
+    suffices = np.arange(slots + 1) >= slots * 0.55
+    ends = np.cumsum(sizes)
+    pairs = [
+        (one, other, band)
+        for end, size, band in zip(ends, sizes, of_band, strict=True)
+        for place, one in enumerate(members[end - size : end])
+        for other in members[end - size + place + 1 : end]
+    ]
+    left, right, bands = np.array(pairs).T
+    found = reference_agreement(rows[left], rows[right], **cut)
+    keep = (found.first == bands) | (later & (found.first >= 0) & (found.first < bands))
+    keep &= suffices[found.equal]
+    columns = (left, right, bands, found.first, found.equal, found.matched)
+    expected = np.stack(columns, axis=1)[keep]
+    assert 5 < len(expected) < len(pairs)
+    path = tmp_path / "rows"
+    path.write_bytes(b"head" + rows.tobytes())
+    with path.open("rb") as file:
+        source = (file.fileno(), 4, len(rows)) if is_file else (rows, 0, len(rows))
+        buckets, words = (of_band, sizes, members), rows.shape[1]
+        how = {**cut, "later": later}
+        for decided in (None, np.zeros(2, np.uint64), np.zeros(2**12, np.uint64)):
+            got = first_agreements(buckets, source, words, suffices, decided=decided, **how)
+            if decided is None:
+                assert got.tolist() == expected.tolist()
+                continue
+            firsts = expected[expected[:, 2] == expected[:, 3], :2]
+            wanted = set(map(tuple, expected.tolist()))
+            assert {tuple(row) for row in got.tolist()} <= wanted
+            assert {tuple(pair) for pair in got[:, :2].tolist()} == {row[:2] for row in wanted}
+            if len(decided) > 2:
+                again = first_agreements(buckets, source, words, suffices, decided=decided, **how)
+                assert len(again) <= len(expected) - len(firsts)
+
+
+def test_members_and_rows_that_are_not_there() -> None:
+    rows, of_band, sizes, members, cut = bucket_case(32)
+    suffices, how = np.ones(21, dtype=bool), {**cut, "later": False, "decided": None}
+    for place, wrong in ((3, 40), (3, -1), (30, 2**62), (30, -(2**63))):
+        spoilt = members.copy()
+        spoilt[place] = wrong
+        with pytest.raises(IndexError, match="outside"):
+            first_agreements((of_band, sizes, spoilt), (rows, 0, 40), 20, suffices, **how)
+    for wrong in (-1, 18, 2**62):
+        spoilt = sizes.copy()
+        spoilt[5] = wrong
+        with pytest.raises(IndexError, match="outside"):
+            first_agreements((of_band, spoilt, members), (rows, 0, 40), 20, suffices, **how)
+    with open("/dev/null", "rb") as file:
+        source = (file.fileno(), 0, 40)
+        with pytest.raises(ValueError, match="ends before a row"):
+            first_agreements((of_band, sizes, members), source, 20, suffices, **how)
+    with pytest.raises(OSError):
+        first_agreements((of_band, sizes, members), (10**6, 0, 40), 20, suffices, **how)
+
+
 def test_common_values() -> None:
     rng = np.random.default_rng(3)
     for n, m in ((0, 0), (0, 5), (1, 1), (100, 3), (5000, 5000)):
@@ -389,7 +547,8 @@ def test_the_interpreter_goes_on_while_the_kernel_works() -> None:
 
 NUMBERS = np.zeros(256, dtype=np.uint64)
 ROW, COUNT = np.zeros((1, 128), dtype=np.uint32), np.zeros(1, dtype=np.int64)
-SMALL = np.zeros(1, dtype=np.int32)
+SMALL, COUNTS = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.uint16)
+YES = np.ones(129, dtype=bool)
 TABLE, MEMO = np.zeros(0x110000, dtype=np.uint64), np.zeros(0x20000, dtype=np.uint64)
 
 
@@ -406,6 +565,40 @@ TABLE, MEMO = np.zeros(0x110000, dtype=np.uint64), np.zeros(0x20000, dtype=np.ui
         ("sign_contents", (["\ud800"], 0, 5, False, 0, 128, NUMBERS, ROW, COUNT)),
         ("shingle_text", ("\udfff", 0, 5, False)),
         ("shingle_text", ("x", 0, -5, False)),
+        ("shingle_texts", (["x", "\udfff"], 0, 5, False, np.zeros(2, dtype=np.int64))),
+        ("shingle_texts", (["x", b"x"], 0, 5, False, np.zeros(2, dtype=np.int64))),
+        ("shingle_texts", (["x"], 5, 5, False, COUNT)),
+        ("shingle_texts", (["x"], 0, 0, False, COUNT)),
+        ("shingle_texts", (["x"], 0, 5, False, SMALL)),
+        ("shingle_texts", ("x", 0, 5, False, COUNT)),
+        (
+            "agreeing_pairs",
+            (COUNT, COUNT, COUNT, NUMBERS[:3], ROW, 0, 1, 128, 2, 6, False, False, YES),
+        ),
+        (
+            "agreeing_pairs",
+            (COUNT, COUNT, COUNT, NUMBERS[:1], ROW, 0, 1, 128, 2, 6, False, False, YES),
+        ),
+        ("agreeing_pairs", (COUNT, SMALL, COUNT, None, ROW, 0, 1, 128, 2, 6, False, False, YES)),
+        ("agreeing_pairs", (COUNT, COUNT, COUNT, None, ROW, 0, 2, 128, 2, 6, False, False, YES)),
+        ("agreeing_pairs", (COUNT, COUNT, COUNT, None, ROW, -1, 1, 128, 2, 6, False, False, YES)),
+        ("agreeing_pairs", (COUNT, COUNT, COUNT, None, -1, 0, 1, 128, 2, 6, False, False, YES)),
+        ("agreeing_pairs", (COUNT, COUNT, COUNT, None, ROW, 0, 1, 128, 2, 65, False, False, YES)),
+        (
+            "agreeing_pairs",
+            (COUNT, COUNT, COUNT, None, ROW, 0, 1, 128, 2, 6, False, False, YES[1:]),
+        ),
+        (
+            "agreeing_pairs",
+            (COUNT, COUNT, COUNT, bytes(16), ROW, 0, 1, 128, 2, 6, False, False, YES),
+        ),
+        ("compare_sets", ((NUMBERS,), np.zeros((1, 3), np.int64), COUNT, COUNT, COUNT)),
+        ("compare_sets", ([NUMBERS, "x"], np.zeros((1, 3), np.int64), COUNT, COUNT, COUNT)),
+        ("compare_sets", ([bytes(9)], np.zeros((1, 3), np.int64), COUNT, COUNT, COUNT)),
+        ("compare_sets", ([NUMBERS], np.zeros(4, np.int64), COUNT, COUNT, COUNT)),
+        ("compare_sets", ([NUMBERS], np.zeros((1, 3), np.int64), COUNT, SMALL, COUNT)),
+        ("compare_sets", ([NUMBERS], np.zeros((1, 3), np.int64), COUNT, COUNT, SMALL)),
+        ("compare_sets", ([NUMBERS], np.zeros((1, 3), np.int64), COUNT, COUNT, bytes(8))),
         ("sketch", (NUMBERS, np.array([257]), 0, 128, NUMBERS, ROW)),
         ("sketch", (NUMBERS, np.array([0]), 0, 128, NUMBERS, ROW)),
         ("sketch", (NUMBERS, np.array([-1]), 0, 128, NUMBERS, ROW)),
@@ -424,6 +617,17 @@ TABLE, MEMO = np.zeros(0x110000, dtype=np.uint64), np.zeros(0x20000, dtype=np.ui
         ("compare_rows", (ROW, SMALL, ROW, COUNT, 128, 2, 6, SMALL, SMALL, SMALL)),
         ("count_common", (memoryview(bytes(17))[1:], bytes(8))),
         ("sketch", (NUMBERS, np.array([256]), 0, 128, memoryview(bytes(2049))[1:], ROW)),
+        ("count_in_rows", (ROW, ROW, 0, 32, 1, 0, COUNTS)),
+        ("count_in_rows", (ROW, ROW, 4097, 32, 1, 0, COUNTS)),
+        ("count_in_rows", (ROW[:0], ROW[:0], 2048, 1, 0, 0, COUNTS[:0])),
+        ("count_in_rows", (ROW, ROW, 128, 2, 1, 0, COUNTS)),
+        ("count_in_rows", (ROW, ROW, 128, 32, 1, 1, COUNTS)),
+        ("count_in_rows", (ROW, ROW, 128, 32, 1, -1, COUNTS)),
+        ("count_in_rows", (ROW, ROW, 128, 32, 2**62, 0, COUNTS)),
+        ("count_in_rows", (ROW, np.zeros((2, 128), np.uint32), 128, 32, 1, 0, COUNTS)),
+        ("rank_counts", (COUNTS, -1, COUNT)),
+        ("rank_counts", (COUNTS, 2**16, COUNT)),
+        ("rank_counts", (COUNTS, 0, SMALL)),
         ("compare_texts", ("x", "\ud800", 0, 5, False)),
         ("compare_texts", ("x", "y", 7, 5, False)),
         ("normalise", ([b"x"], True, TABLE, int, MEMO, str)),
@@ -436,7 +640,7 @@ TABLE, MEMO = np.zeros(0x110000, dtype=np.uint64), np.zeros(0x20000, dtype=np.ui
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(name: str, arguments: tuple[object, ...]) -> None:
-    with pytest.raises((ValueError, TypeError)):
+    with pytest.raises((ValueError, TypeError, BufferError)):
         getattr(kernel, name)(*arguments)
 
 
@@ -461,7 +665,7 @@ def work_for_long(name: str) -> Callable[[], object]:
     pairs = rng.integers(0, 256, (2, n))
     rows = rng.integers(0, 2, (256, num_perm)).astype(np.uint32)
     equal = [np.zeros(n, np.int32) for _ in range(3)]
-    some = hashes[:n].copy()
+    some, many = hashes[:n].copy(), np.zeros(200, np.int64)
 
     def sign(content: object, *, unit: int, bag: bool) -> object:
         return kernel.sign_contents([content], unit, 5, bag, 1, num_perm, numbers, row, one)
@@ -483,6 +687,14 @@ def work_for_long(name: str) -> Callable[[], object]:
             np.zeros((20_000, num_perm), np.uint32), num_perm, 255, 16,
             np.zeros((20_000, 255), np.int64),
         ),
+        "texts": lambda: kernel.shingle_texts([text[:100_000]] * 200, 1, 9, False, many),
+        "sets": lambda: kernel.compare_sets(
+            [hashes], np.array([[0, 0, len(hashes)]]), *np.zeros((3, 200), np.int64)
+        ),
+        "all rows": lambda: kernel.count_in_rows(
+            rows, np.tile(rows, (40, 1)), num_perm, 32, 40 * 256, 0,
+            np.zeros((256, 40 * 256), np.uint16),
+        ),
         "two texts": lambda: kernel.compare_texts(text * 2, text[::-1] * 2, 1, 9, True),
     }  # fmt: skip
     return calls[name]
@@ -494,7 +706,8 @@ class Told(BaseException):
 
 @pytest.mark.parametrize(
     "name",
-    ["a text", "a long text", "a bag", "tokens", "a sketch", "weights", "rows", "keys", "two texts"]
+    ["a text", "a long text", "a bag", "tokens", "a sketch", "weights", "rows", "keys", "two texts",
+     "texts", "sets", "all rows"]
 )  # fmt: skip
 def test_long_work_asks_whether_to_stop(name: str) -> None:
     """In the thread that works, about ten times a second; and a signal is looked for as often."""

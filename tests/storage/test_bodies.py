@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import orjson
 import pytest
@@ -11,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lshdb.errors import DamageError
-from lshdb.storage.tables.bodies import _RAW_UP_TO, pack_body, raw_body, unpack_body
+from lshdb.storage.tables.bodies import (
+    _RAW_UP_TO,
+    _contexts,
+    pack_bodies,
+    pack_body,
+    raw_body,
+    unpack_body,
+)
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -76,3 +85,34 @@ def test_a_flipped_bit_in_a_compressed_frame_is_damage(data: st.DataObject) -> N
     packed[bit // 8] ^= 1 << bit % 8
     with contextlib.suppress(DamageError):  # what a frame leaves open may change, and no text
         assert unpack_body("text", bytes(packed)) == text
+
+
+def test_bodies_packed_together_are_those_packed_one_by_one() -> None:
+    raws = [b"ab" * size for size in [*LENGTHS, *LENGTHS[:3]]]
+    assert pack_bodies(raws) == [pack_body(raw) for raw in raws]
+    assert pack_bodies(raws[:9]) == [pack_body(raw) for raw in raws[:9]]
+    assert pack_bodies([]) == []
+
+
+def test_every_thread_has_contexts_of_its_own() -> None:
+    """A context that two threads use at once mixes their texts."""
+    barrier = Barrier(2)
+
+    def mine() -> tuple[object, object]:
+        contexts = _contexts()
+        barrier.wait(60)
+        return contexts.compressor, contexts.decompressor
+
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.submit(mine), pool.submit(mine)
+        assert not set(one.result()) & set(other.result())
+
+
+def test_a_frame_that_lies_about_its_size_is_damage() -> None:
+    """The size in the header of a frame decides how much is made at once."""
+    packed = bytearray(pack_body(b"some words " * 40))
+    assert zstd.get_frame_info(bytes(packed)).decompressed_size == 440
+    for said in (256, 439, 441, 65_791):
+        packed[5:7] = (said - 256).to_bytes(2, "little")
+        with pytest.raises(DamageError):
+            unpack_body("text", bytes(packed))

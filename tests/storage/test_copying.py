@@ -190,6 +190,8 @@ def test_killed_before_the_end_there_is_none(make_index: Make, tmp_path: Path) -
     index.copy(tmp_path / "copy")
     assert sorted(os.listdir(tmp_path)) == ["a", "copy"]
     files = {name for name in os.listdir(tmp_path / "copy") if not name.startswith("index.db")}
-    assert files == {"index.toml", "lock", "signatures.npy"}
+    assert {name for name in files if not name.startswith("orders.0.")} == {
+        "index.toml", "lock", "signatures.npy",
+    }  # fmt: skip
     with Index.open(tmp_path / "copy") as copy:
         assert answers(copy) == answers(index)

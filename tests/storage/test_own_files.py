@@ -296,8 +296,8 @@ def test_a_link_where_a_file_is_written_anew_is_not_written_through(
         plain = Store.clear_leftovers
         patch = pytest.MonkeyPatch()
 
-        def planted(store: Store, current: object) -> None:
-            plain(store, current)  # type: ignore[arg-type]
+        def planted(store: Store, *current: object) -> None:
+            plain(store, *current)  # type: ignore[arg-type]
             (tmp_path / "x" / name).symlink_to(victim)
 
         patch.setattr(Store, "clear_leftovers", planted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import zlib
 from pathlib import Path
@@ -10,12 +11,12 @@ import numpy as np
 import pytest
 
 from lshdb.errors import DamageError
-from lshdb.storage.rowfiles.layouts import HEADER_BYTES, RowLayout
+from lshdb.storage.rowfiles.layouts import HEADER_BYTES, RowLayout, npy_header
 from lshdb.storage.rowfiles.row_file import RowFile
 
 pytestmark = pytest.mark.fast
 
-LAYOUT = RowLayout("signature", np.dtype("<u4"), 8)
+LAYOUT = RowLayout("signature", "<u4", 8)
 
 
 def rows(first: int, count: int, num_perm: int = 8) -> np.ndarray:
@@ -48,7 +49,9 @@ def test_grows_in_place_and_numpy_opens_it(file: RowFile) -> None:
 @pytest.mark.parametrize("dtype", ["<f4", "<f8", "<f2", "|u1"])
 def test_vectors_of_any_type_and_width(tmp_path: Path, dtype: str) -> None:
     for n_columns in (1, 2**20):
-        file = RowFile(tmp_path / "vectors.npy", RowLayout("vector", np.dtype(dtype), n_columns))
+        file = RowFile(
+            tmp_path / "vectors.npy", RowLayout("vector", np.dtype(dtype).str, n_columns)
+        )
         file.write(0, [])
         vectors = (np.arange(3 * n_columns) % 200).reshape(3, n_columns).astype(dtype)
         file.append(0, vectors)
@@ -203,3 +206,12 @@ def test_less_is_read_than_was_asked_for(file: RowFile, monkeypatch: pytest.Monk
     monkeypatch.setattr(os, "pread", lambda fd, size, offset: pread(fd, (size + 1) // 2, offset))
     assert np.array_equal(file.take(np.array([3, 999])), rows(0, 1000)[[3, 999]])
     assert np.array_equal(file.take_between(3, 1000), rows(3, 997))
+
+
+@pytest.mark.parametrize("type_", ["<u4", "|u1", "<f2", "<f4", "<f8"])
+def test_a_header_is_the_one_that_numpy_writes(type_: str) -> None:
+    for shape in ((0, 1), (1, 128), (10**9, 4096), (10**17, 1), (3, 17, 10**6), (3, 256, 2**32)):
+        buffer = io.BytesIO()
+        about = {"descr": type_, "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(buffer, about)
+        assert npy_header(type_, shape) == buffer.getvalue()

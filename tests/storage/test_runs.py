@@ -13,9 +13,13 @@ from lshdb.storage.runs import posting_runs as runs_module
 from lshdb.storage.runs.posting_runs import FAN_IN, PostingRuns, level_of
 from lshdb.storage.transactions.writer import Writer
 
+BESIDE = "lshdb.storage.transactions.writer.RUNS_BESIDE_ORDERS"
+
 
 @pytest.fixture
-def writer(tmp_path: Path):  # type: ignore[no-untyped-def]
+def writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    """A writer that merges runs as where there are no orders."""
+    monkeypatch.setattr(BESIDE, -1)
     index = Index.create(tmp_path / "x.lshdb")
     with Writer(index._store, lock_timeout=1.0) as writer:
         yield writer
@@ -94,6 +98,22 @@ def test_random_loads_lose_and_double_nothing(
     assert most_runs <= 1 + (FAN_IN - 1) * 5
 
 
+@pytest.mark.parametrize(
+    "pieces", [[3, -1, 200, 0], [3, 3], [3, 5, 3], [0] * 3, list(range(-128, 128))]
+)
+def test_postings_are_sorted_whatever_order_their_bands_have(pieces: list[int]) -> None:
+    rng = np.random.default_rng(3)
+    parts = [
+        np.array(band % 256, dtype=np.uint64) << np.uint64(56)
+        | rng.integers(0, 50, 40).astype(np.uint64)
+        for band in pieces
+    ]
+    keys = np.concatenate(parts).view(np.int64)
+    order = runs_module._order(keys)
+    assert sorted(order.tolist()) == list(range(len(keys)))
+    assert keys[order].tolist() == sorted(keys.tolist())
+
+
 def test_merging_many_runs_at_once(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs_module, "RUN_ROWS", 1)
     rng = np.random.default_rng(2)
@@ -143,3 +163,31 @@ def test_a_failed_merge_leaves_the_runs_as_they_were(
         writer.tidy()
     with writer.transaction() as transaction:
         assert (transaction.runs.runs(), all_postings(transaction.runs)) == before
+
+
+@pytest.mark.parametrize("why", ["", "no kernel's order", "no room", "elsewhere"])
+def test_runs_beside_orders_are_merged_once_they_are_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    monkeypatch.setattr(runs_module, "RUN_ROWS", 1)
+    monkeypatch.setattr(BESIDE, 6)
+    if why == "no room":
+
+        def fail(*_arguments: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("lshdb.storage.store.freeze_rows", fail)
+    database = f"sqlite:///{tmp_path / 'elsewhere.db'}" if why == "elsewhere" else None
+    index = Index.create(tmp_path / "x.lshdb", database=database)
+    if why == "no kernel's order":
+        index._store.orders = None
+    runs = []
+    for number in range(9):
+        index.add([(f"k{number}", f"a text of a few words with the number {number}")])
+        runs.append(index.stats().runs)
+        assert index.check() == []
+    index.close()
+    if why:
+        assert runs == [1, 2, 3, 1, 2, 3, 1, 2, 3]
+    else:
+        assert runs == [1, 2, 3, 4, 5, 6, 1, 2, 3]

@@ -15,8 +15,8 @@ import importlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from lshdb.documents.document import BrokenSourceError, Document, Rejected, printable
-from lshdb.documents.formats.columns import ArrowRows, small_batches
+from lshdb.documents.document import Document, Rejected
+from lshdb.documents.formats.columns import ArrowRows, small_batches, unreadable
 from lshdb.documents.formats.objects import row_prefix
 from lshdb.documents.formats.rows import side_keys
 from lshdb.documents.io.streams import OpenFile, load_arrow
@@ -60,9 +60,7 @@ def read_arrow(file: OpenFile) -> Iterator[Document | Rejected]:
         batches = small_batches(read_batches(open_ipc(ipc, content, wanted)))
         yield from rows.documents(batches, beside)
     except (arrow.ArrowException, OSError, ValueError, OverflowError) as error:
-        reason = printable(str(error).partition("\n")[0])[:200]
-        where = f", after row {rows.row:,}" if rows is not None else ""
-        raise BrokenSourceError(f"cannot be read as Arrow: {reason}{where}") from error
+        raise unreadable("Arrow", error, rows) from error
 
 
 def is_ipc_file(content: BinaryIO) -> bool:

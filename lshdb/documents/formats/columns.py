@@ -28,13 +28,14 @@ from lshdb.documents.document import (
     Rejected,
     SeenFields,
     missing_fields,
+    printable,
     validate_body,
     validate_key,
 )
 from lshdb.documents.formats.objects import absent, joined
 from lshdb.documents.formats.rows import NO_KEY, RowKey
 
-__all__ = ["ArrowRows", "small_batches"]
+__all__ = ["ArrowRows", "small_batches", "unreadable"]
 
 _BATCH_BYTES = 8 * 2**20
 _BATCH_ROWS = 8_192
@@ -169,6 +170,22 @@ def small_batches(batches: Iterable[Any]) -> Iterator[Any]:
         step = min(max(_BATCH_BYTES // row_bytes, 1), _BATCH_ROWS)
         for start in range(0, batch.num_rows, step):
             yield batch.slice(start, step)
+
+
+def unreadable(form: str, error: Exception, rows: ArrowRows | None) -> BrokenSourceError:
+    """Return an error of pyarrow as one of the file: its first line, and the row before it.
+
+    Parameters
+    ----------
+    form : str
+        What the file should be, in words.
+    error : Exception
+    rows : ArrowRows or None
+        What the rows were read with; None if the schema could not be read.
+    """
+    reason = printable(str(error).partition("\n")[0])[:200]
+    where = f", after row {rows.row:,}" if rows is not None else ""
+    return BrokenSourceError(f"cannot be read as {form}: {reason}{where}")
 
 
 def _check_body(arrow: Any, name: str, kind: Any, *, is_joined: bool) -> None:

@@ -6,6 +6,9 @@ Decided: every line is independent. A bad line is rejected, and the next one is 
 Blank lines are skipped. If a field occurs twice in an object, the last one counts, which is the
 parser's rule. ``objects.py`` says what an object must hold.
 
+Plain lines are read by the compiled kernel (``lines.c``), many at once, and come in blocks. It
+takes only what is plainly fine; every other line, valid or not, goes to the parser here.
+
 :func:`read_raw_lines` is for passing lines on unchanged. It rejects nothing: a line without an
 object has ``record`` None, and the caller decides what to do with it. A line over the limit is
 yielded in pieces as it is read, so that it is neither held nor lost.
@@ -27,11 +30,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from lshdb.documents.blocks import Block, Item
 from lshdb.documents.document import BrokenSourceError, Document, Rejected, json_kind
 from lshdb.documents.formats.json_arrays import beginning, not_json, read_array
 from lshdb.documents.formats.objects import NoDocumentError, Records
 from lshdb.documents.io.sources import open_single
-from lshdb.documents.io.streams import OpenFile, TooLong, split_lines
+from lshdb.documents.io.streams import OpenFile, TooLong, split_lines, whole_lines
 
 __all__ = [
     "RawLine",
@@ -43,13 +47,14 @@ __all__ = [
 ]
 
 
-def read_jsonl(file: OpenFile) -> Iterator[Document | Rejected]:
+def read_jsonl(file: OpenFile) -> Iterator[Item]:
     """Read JSON Lines.
 
     Yields
     ------
-    Document or Rejected
-        One for each line that is not blank, in order.
+    Document, Rejected or Block
+        One document or rejection for each line that is not blank, in order; documents of plain
+        lines come in blocks.
 
     Raises
     ------
@@ -60,8 +65,12 @@ def read_jsonl(file: OpenFile) -> Iterator[Document | Rejected]:
     if start == b"[{":
         file.say("a JSON array")
         yield from read_array(file, chunks)
-    else:
+        return
+    scan = _scanner(file)
+    if scan is None:
         yield from _read_lines(file, split_lines(chunks, file.limit))
+    else:
+        yield from _read_blocks(file, chunks, scan)
 
 
 def read_json(file: OpenFile) -> Iterator[Document | Rejected]:
@@ -110,26 +119,98 @@ def _is_record(line: bytes | TooLong) -> bool:
 
 
 def _read_lines(file: OpenFile, lines: Iterable[bytes | TooLong]) -> Iterator[Document | Rejected]:
-    name, limit = file.name, file.limit
-    document = Records(file).document
+    parser = _Parser(file)
     for number, line in enumerate(lines, start=1):
-        source = f"{name}:{number}"
+        item = parser.item(line, number)
+        if item is not None:
+            yield item
+
+
+class _Parser:
+    """Makes a document, or a rejection, of one line."""
+
+    def __init__(self, file: OpenFile) -> None:
+        self._file = file
+        self._document = Records(file).document
+
+    def item(self, line: bytes | TooLong, number: int) -> Document | Rejected | None:
+        """Return what is in a line; None if it is blank."""
+        source = f"{self._file.name}:{number}"
         if isinstance(line, TooLong):
+            limit = self._file.limit
             reason = f"the line has {line.size:,} bytes, more than the limit of {limit:,}"
-            yield Rejected(source, reason)
-            continue
+            return Rejected(source, reason)
         line = line.rstrip(b" \t\r")
         if not line:
-            continue
+            return None
         try:
             record = orjson.loads(line)
             if not isinstance(record, dict):
                 raise NoDocumentError(f"the line is {json_kind(record)}, expected an object")
-            yield document(record, number, source)
+            return self._document(record, number, source)
         except orjson.JSONDecodeError as error:
-            yield Rejected(source, not_json(line, error, file.encoding, "line"))
+            return Rejected(source, not_json(line, error, self._file.encoding, "line"))
         except NoDocumentError as error:
-            yield Rejected(source, str(error))
+            return Rejected(source, str(error))
+
+
+_LONGEST = 2**20
+"""Longer lines (bytes) are left to the parser."""
+
+_ODD_LINES = 8
+"""After so many lines for the parser without one for the kernel in between, the whole of a block is
+left to the parser: a file whose texts are arrays has no other lines."""
+
+
+def _read_blocks(file: OpenFile, chunks: Iterable[bytes], scan: Any) -> Iterator[Item]:
+    """Read lines by the kernel's ``scan_lines``; every line that it leaves goes to the parser."""
+    parser = _Parser(file)
+    longest = min(file.limit, _LONGEST)
+    before, key_field, (text_field, *_) = f"{file.name}:", file.fields.key_name, file.fields.bodies
+    number = 0
+    for block in whole_lines(chunks, file.limit):
+        if isinstance(block, TooLong):
+            number += 1
+            item = parser.item(block, number)
+            if item is not None:
+                yield item
+            continue
+        at = n_odd = 0
+        while at < len(block):
+            keys: list[str] = []
+            texts: list[str] = []
+            sources: list[str] = []
+            if n_odd < _ODD_LINES:
+                at, number = scan(
+                    block, at, number, before, key_field, text_field, longest, keys, texts, sources
+                )
+            if keys:
+                n_odd = 0
+                yield Block(keys, texts, sources, file.is_regular)
+            if at < len(block):
+                end = block.find(b"\n", at)
+                end = len(block) if end < 0 else end
+                number, n_odd = number + 1, n_odd + 1
+                line = block[at:end]
+                too_long = TooLong(len(line), line.count(b'"'))
+                item = parser.item(line if len(line) <= file.limit else too_long, number)
+                at = end + 1
+                if item is not None:
+                    yield item
+
+
+def _scanner(file: OpenFile) -> Any:
+    """Return the kernel's function for plain records; None if the file needs more, or without one.
+
+    It takes one text from one field, and the key from another.
+    """
+    fields = file.fields
+    if not fields.is_text or fields.is_joined or fields.keep or fields.row_keys:
+        return None
+    from lshdb.signatures.kernels import compiled  # brings NumPy
+
+    kernel = compiled()
+    return None if kernel is None else kernel.scan_lines
 
 
 _LINES_TRIED = 100

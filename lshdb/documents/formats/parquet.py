@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from lshdb.documents.document import BrokenSourceError, Document, Rejected, printable
-from lshdb.documents.formats.columns import ArrowRows
+from lshdb.documents.document import Document, Rejected
+from lshdb.documents.formats.columns import ArrowRows, unreadable
 from lshdb.documents.formats.objects import row_prefix
 from lshdb.documents.formats.rows import side_keys
 from lshdb.documents.io.streams import OpenFile, load_arrow
@@ -55,9 +55,7 @@ def read_parquet(file: OpenFile) -> Iterator[Document | Rejected]:
             batches = table.iter_batches(batch_size=size, columns=rows.columns)
             yield from rows.documents(batches, beside)
     except (arrow.ArrowException, OSError, ValueError, OverflowError) as error:
-        reason = printable(str(error).partition("\n")[0])[:200]
-        where = f", after row {rows.row:,}" if rows is not None else ""
-        raise BrokenSourceError(f"cannot be read as Parquet: {reason}{where}") from error
+        raise unreadable("Parquet", error, rows) from error
 
 
 def batch_rows(metadata: Any) -> int:

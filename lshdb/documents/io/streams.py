@@ -63,6 +63,7 @@ __all__ = [
     "load_decompressor",
     "open_source",
     "split_lines",
+    "whole_lines",
     "without_bom",
 ]
 
@@ -377,6 +378,8 @@ class OpenFile:
         Notes which fields to be kept there are.
     encoding : str or None
         That of the file, if it is not UTF-8. The chunks are in UTF-8 nevertheless.
+    is_regular : bool
+        Whether it is a regular file, which is read without waiting for anybody.
     say : callable
         Says what the file is, if a reader finds it to be something other than its name says.
     """
@@ -393,6 +396,7 @@ class OpenFile:
     seen: SeenFields
     encoding: str | None
     say: Callable[[str], None]
+    is_regular: bool = False
 
     def in_any_order(self) -> BinaryIO:
         """Return the file, to be read at any place; bytes that are read count as progress."""
@@ -523,6 +527,53 @@ def split_lines(chunks: Iterable[bytes], limit: int) -> Iterator[bytes | TooLong
                     yield piece
             if rest:
                 held.add(rest)
+    except BrokenSourceError as error:
+        error.line = n_ended + 1
+        raise
+    if held.size:
+        yield held.take()
+
+
+def whole_lines(chunks: Iterable[bytes], limit: int) -> Iterator[bytes | TooLong]:
+    """Cut at the last line feed of each chunk, so that lines stay together and none is cut.
+
+    Parameters
+    ----------
+    chunks, limit
+        As for :func:`split_lines`.
+
+    Yields
+    ------
+    bytes or TooLong
+        Lines with their line feeds, one or many; one that comes alone may have none. A line over
+        the limit comes alone, unless one chunk holds all of it: then it is among the others.
+
+    Raises
+    ------
+    BrokenSourceError
+        As :func:`split_lines`.
+    """
+    n_ended = 0
+    held = _Held(limit)
+    try:
+        for chunk in without_bom(chunks):
+            start = 0
+            if held.size:
+                start = chunk.find(b"\n") + 1
+                held.add(chunk[: start - 1] if start else chunk)
+                if not start:
+                    continue
+                n_ended += 1
+                line = held.take()
+                if isinstance(line, bytes) and len(line) < CHUNK:
+                    line += b"\n"
+                yield line
+            end = chunk.rfind(b"\n") + 1
+            if end > start:
+                n_ended += chunk.count(b"\n", start, end)
+                yield chunk[start:end] if start or end < len(chunk) else chunk
+            if end < len(chunk):
+                held.add(chunk[max(start, end) :])
     except BrokenSourceError as error:
         error.line = n_ended + 1
         raise

@@ -26,7 +26,7 @@ from lshdb.disksort.descriptors import sync_file
 from lshdb.documents.document import printable
 from lshdb.errors import LshdbError
 from lshdb.storage.place.directory import sync_directory
-from lshdb.storage.place.own_files import open_file, refuse_unfit
+from lshdb.storage.place.own_files import UnfitFileError, open_file, refuse_unfit
 
 __all__ = ["check_target", "whole_file"]
 
@@ -73,7 +73,8 @@ def whole_file(path: str, *, compression: str = "", overwrite: bool = False) -> 
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
     aside = os.path.join(folder, f".{name}.lshdb-part")
-    descriptor = _open_alone(aside, path)
+    with _named(path, aside):
+        descriptor = _open_alone(aside, path)
     try:
         with (
             open(descriptor, "wb", buffering=_BUFFER_BYTES, closefd=False) as file,
@@ -81,7 +82,8 @@ def whole_file(path: str, *, compression: str = "", overwrite: bool = False) -> 
         ):
             yield packed
         sync_file(descriptor)
-        _move(aside, target, path, overwrite=overwrite)
+        with _named(path, aside):
+            _move(aside, target, path, overwrite=overwrite)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(aside)
@@ -89,6 +91,19 @@ def whole_file(path: str, *, compression: str = "", overwrite: bool = False) -> 
     finally:
         os.close(descriptor)
     sync_directory(Path(folder))
+
+
+@contextlib.contextmanager
+def _named(path: str, aside: str) -> Iterator[None]:
+    """Have errors about the file aside name the user's path, unless something else lies there."""
+    try:
+        yield
+    except UnfitFileError:
+        raise
+    except OSError as error:
+        if error.filename == aside:
+            error.filename = path
+        raise
 
 
 def _open_alone(aside: str, path: str) -> int:

@@ -5,7 +5,7 @@ Checked:
 * the database's own structure;
 * header and length of the signature file and the vector file, and the CRC-32 of each block;
 * every run has the postings that it counts; every posting is the one its signature has in that
-  band, and none is missing;
+  band, and none is missing; so it is with frozen orders;
 * every document has its signature and text, its text or vector has the hash it came with, and every
   text has a document;
 * rows have their checksums, batches count what there is, bucket sizes match the runs;
@@ -36,6 +36,7 @@ from lshdb.maintain.check.signature_checks import (
     bucket_findings,
     cluster_findings,
     edge_findings,
+    order_findings,
     posting_findings,
     release_findings,
     run_findings,
@@ -88,6 +89,7 @@ def check_index(
             ("signatures", block_findings(snapshot)),
             ("run", run_findings(snapshot)),
             ("posting", posting_findings(snapshot, params)),
+            ("order", order_findings(snapshot)),
             ("document", row_findings(snapshot)),
             ("text", document_findings(snapshot, params)),
             ("vectors", vector_findings(snapshot, params)),

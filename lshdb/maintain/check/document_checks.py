@@ -12,7 +12,8 @@ the database.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -43,26 +44,25 @@ def integrity_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 def row_findings(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield rows of the large tables whose checksum is not that of their values."""
-    for row in snapshot.stream("SELECT * FROM document"):
-        found = row_checksum(row[:-1])
-        if found != row[-1]:
-            what = f"CRC-32 of its values is {found:08x}; expected {row[-1]:08x}"
-            yield Finding("document", f"table document, row {row[0]}", what, f"document {row[1]}")
-    for row in snapshot.stream("SELECT * FROM edge"):
-        found = row_checksum(row[:-1])
-        if found != row[-1]:
-            what = f"CRC-32 of its values is {found:08x}; expected {row[-1]:08x}"
-            yield Finding("edge", f"table edge, row {row[0]} to {row[1]}", what, "1 edge")
-    for row in snapshot.stream("SELECT * FROM kept_field"):
-        found = row_checksum(row[:-1])
-        if found != row[-1]:
-            what = f"CRC-32 of its values is {found:08x}; expected {row[-1]:08x}"
-            where = f"table kept_field, row {row[0]}"
-            yield Finding("kept_field", where, what, "the fields of 1 document")
+    for row, what in _changed(snapshot.stream("SELECT * FROM document")):
+        yield Finding("document", f"table document, row {row[0]}", what, f"document {row[1]}")
+    for row, what in _changed(snapshot.stream("SELECT * FROM edge")):
+        yield Finding("edge", f"table edge, row {row[0]} to {row[1]}", what, "1 edge")
+    for row, what in _changed(snapshot.stream("SELECT * FROM kept_field")):
+        where = f"table kept_field, row {row[0]}"
+        yield Finding("kept_field", where, what, "the fields of 1 document")
     orphans = "NOT EXISTS (SELECT 1 FROM document WHERE document.doc_id = kept_field.doc_id)"
     for (doc_id,) in snapshot.stream(f"SELECT doc_id FROM kept_field WHERE {orphans}"):
         where = f"table kept_field, doc_id {doc_id}"
         yield Finding("kept_field", where, "the fields have no document", "1 row of fields")
+
+
+def _changed(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Sequence[Any], str]]:
+    """Yield the rows whose checksum, the last column, is not that of their values, and say so."""
+    for row in rows:
+        found = row_checksum(row[:-1])
+        if found != row[-1]:
+            yield row, f"CRC-32 of its values is {found:08x}; expected {row[-1]:08x}"
 
 
 def document_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
@@ -216,11 +216,8 @@ def _run_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
 
 def _small_rows(snapshot: Snapshot) -> Iterator[Finding]:
     for table, kind in _SMALL_TABLES.items():
-        for row in snapshot.execute(f"SELECT * FROM {table}"):
-            found = row_checksum(row[:-1])
-            if found != row[-1]:
-                what = f"CRC-32 of its values is {found:08x}; expected {row[-1]:08x}"
-                yield Finding(kind, f"table {table}, row {row[0]}", what, f"row {row[0]}")
+        for row, what in _changed(snapshot.execute(f"SELECT * FROM {table}")):
+            yield Finding(kind, f"table {table}, row {row[0]}", what, f"row {row[0]}")
 
 
 def _unfinished_adds(snapshot: Snapshot) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lshdb.errors import LshdbError
+from lshdb.storage.orders.frozen import MOST_SORTED
 from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot
 
@@ -26,6 +27,7 @@ _ADVICE = {
     "vectors": f"{_REPAIR}; documents whose vector cannot be proved are moved into a file",
     "document": f"{_REPAIR}; documents that cannot be proved are moved into a file",
     "text": f"{_REPAIR}; documents without their text are moved into a file",
+    "order": "run lshdb check --repair, which writes the file again, or remove the file",
     "edge": f"{_REPAIR}; edges are found again when you ask for clusters",
     "cluster": f"{_REPAIR}; clusters are found again when you ask for them",
 }
@@ -40,8 +42,9 @@ class Finding:
     ----------
     kind : str
         What is damaged: ``database``, ``header`` (of a row file), ``signatures``, ``vectors``,
-        ``block`` (checksums of rows), ``run``, ``posting``, ``bucket size``, ``document``,
-        ``text``, ``batch``, ``state``, ``release``, ``edge``, ``cluster`` or ``count``.
+        ``block`` (checksums of rows), ``run``, ``posting``, ``bucket size``, ``order`` (of bucket
+        keys), ``document``, ``text``, ``batch``, ``state``, ``release``, ``edge``, ``cluster`` or
+        ``count``.
     where : str
         File with rows and bytes, or table with the row.
     what : str
@@ -108,6 +111,17 @@ def notes(store: Store, snapshot: Snapshot, *, quick: bool = False) -> Iterator[
     own = {store.directory.description.name, store.directory.lock.name}
     own |= {file.path.name for file in snapshot.generation.files}
     own |= set(store.database.file_names)
+    if snapshot.orders is not None and snapshot.has_signatures:
+        files = snapshot.order_files()
+        own |= {file.path.name for file in files}
+        yield from dict.fromkeys(snapshot.orders.faults)
+        n_covered = files[-1].name.last if files else 0
+        if n_covered + MOST_SORTED < snapshot.n_signatures:
+            yield (
+                f"no frozen order covers the signatures from {n_covered} to "
+                f"{snapshot.n_signatures - 1}: answers are the same, and take longer; the next "
+                "add, or lshdb compact, makes it"
+            )
     for entry in sorted(store.directory.path.iterdir()):
         if entry.name not in own:
             yield f"{entry} is not a file of the index; nothing reads it"

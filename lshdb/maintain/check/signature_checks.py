@@ -17,6 +17,7 @@ from lshdb.maintain.check.findings import Finding, counted, documents_affected
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.banding import CONTENT_BAND, bucket_keys, content_keys
 from lshdb.storage.dialects.base import NOT_CONTENT_SQL, run_table
+from lshdb.storage.orders.freezing import wrong_order
 from lshdb.storage.rowfiles.layouts import HEADER_BYTES
 from lshdb.storage.rowfiles.row_file import RowFile
 from lshdb.storage.transactions.snapshot import Snapshot
@@ -26,6 +27,7 @@ __all__ = [
     "bucket_findings",
     "cluster_findings",
     "edge_findings",
+    "order_findings",
     "posting_findings",
     "release_findings",
     "run_findings",
@@ -116,6 +118,43 @@ def posting_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Findin
             f"has {counts[one]} postings; expected {params.bands + 1}",
             documents_affected(snapshot, "signature_id = ?", (one,)),
         )
+
+
+def order_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield files of frozen orders that are not as they were written, or not of the rows.
+
+    A file may be younger than the state that is read. It then lacks the contents of documents that
+    were removed in between, so contents are compared only while nobody has committed anything.
+    """
+    orders = snapshot.orders
+    if orders is None:
+        return
+    for file in snapshot.order_files():
+        last = min(file.name.last, snapshot.n_signatures)
+        crc = file.crc32()
+        if crc != file.name.crc:
+            what = f"CRC-32 is {crc:08x}; expected {file.name.crc:08x}"
+        else:
+            try:
+                number = wrong_order(
+                    file, orders.banding, snapshot.generation, last, snapshot.content_hashes
+                )
+            except ValueError as error:
+                what = str(error)
+            else:
+                if number is None or (number == file.n_orders - 1 and _is_past(snapshot)):
+                    continue
+                what = f"order {number} is not that of the rows"
+        affected = documents_affected(
+            snapshot, "signature_id BETWEEN ? AND ?", (file.name.first, last - 1)
+        )
+        yield Finding("order", file.path.name, what, affected)
+
+
+def _is_past(snapshot: Snapshot) -> bool:
+    """Return whether something was committed since the snapshot was opened."""
+    with snapshot.twins(1) as present:
+        return not present
 
 
 def _place(table: str, key: int, signature_id: int) -> str:

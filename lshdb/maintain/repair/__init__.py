@@ -30,8 +30,10 @@ from typing import Any
 
 from lshdb.errors import DamageError, DatabaseError, LshdbError
 from lshdb.maintain.check import Finding, check_index
+from lshdb.maintain.check.signature_checks import order_findings
 from lshdb.maintain.repair.evidence import find_generation
 from lshdb.maintain.repair.rebuild import Quarantine, Rebuild
+from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.families import family_of
 from lshdb.signatures.family import Family
 from lshdb.storage.place.consistency import state_is_sound
@@ -116,6 +118,8 @@ def _repaired(store: Store, family: Family, *, lock_timeout: float, workers: int
             result = RepairResult(list(check_index(snapshot, store.params)))
             if result.findings:
                 _repair(store, snapshot, family, workers, result, lock_timeout)
+        if not result.findings:
+            _repair_orders(store, result)
     finally:
         lock.release()
     return result
@@ -143,12 +147,31 @@ def _repair(
             _prove(aside)
             quarantine.keep()
             _publish(store, made, old, lock_timeout)
+            _repair_orders(store, RepairResult())
         finally:
             with contextlib.suppress(OSError, LshdbError):
                 _remove_rebuilt(aside, store.uuid)
     result.documents, result.signed = rebuild.documents, rebuild.evidence.signed
     result.vouched, result.batches = rebuild.evidence.vouched, rebuild.history.rebuilt
     result.lost, result.quarantine = quarantine.keys, quarantine.path
+
+
+def _repair_orders(store: Store, result: RepairResult) -> None:
+    """Write frozen orders again that are not those of the rows, or are missing.
+
+    Everything that they follow from has been proved.
+    """
+    with contextlib.closing(Store.open(store.path)) as sound:
+        sound.use_orders(BandOrders(store.params.cut))
+        with sound.reading() as snapshot:
+            result.findings = list(order_findings(snapshot))
+            if result.findings:
+                result.documents = sum(1 for _ in snapshot.document_keys())
+        for finding in result.findings:
+            with contextlib.suppress(OSError):
+                (store.directory.path / finding.where).unlink()
+        sound.use_orders(BandOrders(store.params.cut))
+        sound.freeze()
 
 
 def _remove_rebuilt(aside: Path, uuid: str) -> None:

@@ -302,18 +302,19 @@ _FARTHEST = 2**62
 
 def proved_rows(session: Session, table: str, *columns: str) -> list[tuple[Any, ...]]:
     """Return the rows of a small table that have their checksum; none if it cannot be read."""
-    try:
-        rows = session.execute(f"SELECT {', '.join(columns)}, checksum FROM {table}").fetchall()
-    except LshdbError:
-        return []
-    return [row[:-1] for row in map(tuple, rows) if row_checksum(row[:-1]) == row[-1]]
+    return _proved(session, f"SELECT {', '.join(columns)}, checksum FROM {table}")
 
 
 def proved_fields(session: Session, doc_ids: Sequence[int]) -> list[tuple[int, str]]:
     """Return (doc_id, kept fields) of some documents, where the row has its checksum."""
     query = f"SELECT doc_id, fields, checksum FROM kept_field WHERE {session.in_list('doc_id')}"
+    return _proved(session, query, session.encode_list(doc_ids))
+
+
+def _proved(session: Session, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    """Return the rows of an answer whose last column is their checksum, without it."""
     try:
-        rows = session.execute(query, (session.encode_list(doc_ids),)).fetchall()
+        rows = session.execute(query, parameters).fetchall()
     except LshdbError:
         return []
     return [row[:-1] for row in map(tuple, rows) if row_checksum(row[:-1]) == row[-1]]

@@ -40,6 +40,7 @@ from lshdb.storage.tables.records import (
     row_checksum,
     timestamp,
     timestamp_after,
+    with_checksums,
 )
 from lshdb.storage.transactions.changes import WriteTransaction, load_batches
 from lshdb.storage.transactions.snapshot import Snapshot
@@ -280,12 +281,19 @@ class Rebuild:
         if self._params.store_text:
             documents = [one for one in documents if self._has_text(one, texts)]
         documents = self._with_signatures(transaction, documents, texts)
-        transaction.insert_documents(
-            [(one.doc_id, one.key, self._new_id(one), *one.values()[3:]) for one in documents]
-        )
-        if self._params.keeps_texts:
+        if documents:
+            kept_rows = (
+                (one.doc_id, one.key, self._new_id(one), *one.values()[3:]) for one in documents
+            )
+            transaction.insert_documents(list(zip(*with_checksums(kept_rows), strict=True)))
+        if documents and self._params.keeps_texts:
+            proved = [texts[one.doc_id] for one in documents]
             transaction.put_bodies(
-                (one.doc_id, texts[one.doc_id].form, texts[one.doc_id].packed) for one in documents
+                (
+                    [one.doc_id for one in documents],
+                    [text.form for text in proved],
+                    [text.packed for text in proved],
+                )
             )
         kept = {one.doc_id for one in documents}
         fields = proved_fields(self._snapshot.session, [row[0] for row in rows])

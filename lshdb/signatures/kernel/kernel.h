@@ -6,9 +6,25 @@
        long_texts.c the same for texts of megabytes, in little memory, up to the signature row
        sketches.c   hashes -> signature row
        families.c   elements with weights -> signature row; the Walsh-Hadamard transform
+       signing.c    the two together
+       texts.c      code points -> UTF-8; unassigned characters
+       blake2b.c    bodies and contents -> their hashes
        compare.c    rows -> bucket keys; two sets -> their common values
+       orders.c     bucket keys -> frozen orders, and look-ups in them
+       scan.c       all rows of a block against some queries; the best of their counts
        levels.c     the inner loops (lanes.h) for each width of vector, and the choice of one
-       module.c     the Python interface: checks every length, releases the interpreter's lock
+       lines.c      lines of JSON -> where key and text are
+       bind_lines.c its Python interface
+       row_sums.c   rows of SQL -> their checksums
+       bind_rows.c  the Python interface of row_sums.c
+       bind_sets.c  the Python interface of many sets at a time
+       bind_pairs.c the same of candidate pairs
+       bind_texts.c the Python interface of whole texts: normalise, hash, sign
+       bind_queries.c  the same of one query at a time
+       binding.h    what the files of the Python interface share
+       bind_orders.c  the Python interface of orders.c
+       bind_scan.c  the Python interface of scan.c
+       module.c     the rest of the Python interface: checks every length, releases the interpreter's lock
 
    Everything has a reference in Python that gives the same bits. docs/format.md has the definitions;
    these files only compute them. */
@@ -47,6 +63,10 @@ typedef struct {
                       uint32_t *row);
     uint32_t (*count_equal)(const uint32_t *left, const uint32_t *right, size_t num_perm);
     uint32_t (*count_differing)(const uint32_t *left, const uint32_t *right, size_t words);
+    void (*count_slots_of)(const uint32_t *query, const uint32_t *rows, size_t n, size_t words,
+                           uint16_t *counts);
+    void (*count_bits_of)(const uint32_t *query, const uint32_t *rows, size_t n, size_t words,
+                          uint16_t *counts);
 } Level;
 
 const Level *find_level(const char *name);
@@ -104,6 +124,9 @@ ptrdiff_t shingle_tokens(Workspace *work, size_t tokens, size_t gap, size_t k, i
 /* Hash the first `count` shingles into work->hashes. */
 int hash_slices(Workspace *work, size_t count, size_t width, size_t gap);
 
+/* Sort the first n of work->hashes. Returns WORK_DONE, WORK_MEMORY or WORK_STOPPED. */
+int sort_hashes(Workspace *work, size_t n);
+
 /* Count the hashes that two workspaces share, perhaps reordering them; below 0 as in shingle(). */
 ptrdiff_t count_shared(Workspace *left, size_t n_left, Workspace *right, size_t n_right);
 
@@ -123,6 +146,18 @@ void compare_rows(const Level *level, const uint32_t *left, const uint32_t *righ
 void compare_bits(const Level *level, const uint32_t *left, const uint32_t *right, size_t words,
                   size_t bands, size_t height, int32_t *equal, int32_t *matched, int32_t *first);
 
+/* Equal slots of each query with each row: line i of `counts`, of `width` numbers, is query i's. The words
+   have 65,535 slots at most. Returns WORK_DONE or WORK_STOPPED. */
+enum { SCANNED_AT_ONCE = 1 << 22 };
+int count_in_rows(const Level *level, const uint32_t *queries, size_t n_queries,
+                  const uint32_t *rows, size_t n_rows, size_t words, int slot_bits,
+                  uint16_t *counts, size_t width, const Listener *listener);
+
+/* The places of the highest counts of at least `least`, equal ones in order, while there is room; `found`
+   is their number without that limit. Returns WORK_DONE or WORK_MEMORY. */
+int rank_counts(const uint16_t *counts, size_t n, uint16_t least, int64_t *best, size_t room,
+                size_t *found);
+
 /* Count the values that two sorted arrays share; NOT_COUNTED if the work was stopped. */
 #define NOT_COUNTED SIZE_MAX
 size_t count_common(const uint64_t *left, size_t n_left, const uint64_t *right, size_t n_right,
@@ -136,6 +171,21 @@ void walsh_hadamard(double *row, size_t size);
 int sample_weights(const uint64_t *hashes, const double *weights, const double *logs, size_t n,
                    uint32_t num_perm, const uint64_t *keys, uint32_t *row,
                    const Listener *listener);
+
+/* How contents are signed, and where the results go: for content number i a row of num_perm words, and the
+   number of its distinct shingles. A row without shingles stays unchanged. */
+typedef struct {
+    int unit, bag, scheme;
+    ptrdiff_t k, num_perm;
+    const uint64_t *constants;
+    uint32_t *rows;
+    int64_t *counts;
+} Signing;
+
+/* Sign the hashes in the workspace, or a text, as content number i (signing.c). */
+int sign_found(Workspace *work, const Signing *job, size_t i, ptrdiff_t found);
+int sign_text(Workspace *work, const Signing *job, size_t i, const uint8_t *text, size_t length,
+              const Listener *listener);
 
 /* Texts of more than a megabyte (long_texts.c). */
 int is_long(size_t length, const Listener *listener);

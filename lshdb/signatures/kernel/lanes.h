@@ -148,6 +148,14 @@ TARGET static uint32_t LEVEL(count_differing)(const uint32_t *left, const uint32
     return j < words ? differing + (uint32_t)__builtin_popcount(left[j] ^ right[j]) : differing;
 }
 
+/* The equal slots of a query and each of n rows. */
+TARGET static void LEVEL(count_slots_of)(const uint32_t *query, const uint32_t *rows, size_t n,
+                                         size_t words, uint16_t *counts)
+{
+    for (size_t i = 0; i < n; i++, rows += words)
+        counts[i] = (uint16_t)LEVEL(count_equal)(query, rows, words);
+}
+
 #undef lanes
 #undef signed_lanes
 #undef LOW_HALF

@@ -2,135 +2,11 @@
    Functions that work long release the interpreter's lock. What use_level(), use_pieces() and
    hear_with() set belongs to one module object, of one interpreter, and a call reads it once. */
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <time.h>
+#include "binding.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 
-#include "kernel.h"
-#include "normalise.h"
-
-/* A buffer that is let go of, with the lock, wherever its block ends; {0} is none. */
-#define HELD __attribute__((cleanup(PyBuffer_Release)))
-
-typedef struct {
-    _Atomic(const Level *) level;
-    _Atomic size_t piece; /* shingles of a long text hashed at a time */
-    PyObject *asked;      /* by hear_with() */
-} State;
-
-static const Level *level_of(PyObject *module)
-{
-    return atomic_load(&((State *)PyModule_GetState(module))->level);
-}
-
-/* n times m, or -1 if that is not a valid size. */
-static Py_ssize_t times(Py_ssize_t n, Py_ssize_t m)
-{
-    Py_ssize_t product;
-    return n < 0 || m < 0 || __builtin_mul_overflow(n, m, &product) ? -1 : product;
-}
-
-/* Whether a buffer holds `count` numbers of `width` bytes and is aligned for them. */
-static int is_length(const Py_buffer *buffer, Py_ssize_t count, size_t width, const char *name)
-{
-    if (count >= 0 && buffer->len == times(count, (Py_ssize_t)width)) {
-        if (!buffer->len || (uintptr_t)buffer->buf % width == 0)
-            return 1;
-        PyErr_Format(PyExc_ValueError, "%s must begin at a multiple of %zu", name, width);
-        return 0;
-    }
-    PyErr_Format(PyExc_ValueError, "%s has %zd bytes, expected %zd times %zu", name, buffer->len,
-                 count, width);
-    return 0;
-}
-
-/* Check the options of a scheme against its constants. */
-static int is_scheme(int scheme, Py_ssize_t num_perm, const Py_buffer *constants)
-{
-    if (scheme < 0 || scheme >= N_SCHEMES || num_perm < 1 || num_perm > MAX_NUM_PERM) {
-        PyErr_SetString(PyExc_ValueError, "scheme or num_perm is out of range");
-        return 0;
-    }
-    return is_length(constants, 2 * num_perm, 8, "constants");
-}
-
-static int is_shingling(int unit, Py_ssize_t k)
-{
-    if (unit >= 0 && unit < N_UNITS && k >= 1)
-        return 1;
-    PyErr_SetString(PyExc_ValueError, "unit or k is out of range");
-    return 0;
-}
-
-static int is_banding(Py_ssize_t words, Py_ssize_t slots_a_word, Py_ssize_t bands,
-                      Py_ssize_t height)
-{
-    if (words >= 1 && words <= MAX_NUM_PERM && bands >= 1 && bands <= 255 && height >= 1
-        && height <= words * slots_a_word / bands)
-        return 1;
-    PyErr_SetString(PyExc_ValueError, "num_perm, bands or rows is out of range");
-    return 0;
-}
-
-/* Long work without the lock takes it now and then to check for signals, and to call the function given to
-   hear_with(), which raises in a thread whose result is no longer needed. */
-typedef struct {
-    State *state;
-    PyThreadState *released;
-    struct timespec last;
-} Hearing;
-
-static int is_time(Hearing *hearing)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    if ((now.tv_sec - hearing->last.tv_sec) * 10 + (now.tv_nsec - hearing->last.tv_nsec) / 100000000
-        < 1)
-        return 0;
-    hearing->last = now;
-    return 1;
-}
-
-/* With the lock: 0, or -1 with an exception set. */
-static int look(Hearing *hearing)
-{
-    if (PyErr_CheckSignals())
-        return -1;
-    if (!hearing->state->asked)
-        return 0;
-    PyObject *asked = Py_NewRef(hearing->state->asked), *answer = PyObject_CallNoArgs(asked);
-    Py_DECREF(asked);
-    Py_XDECREF(answer);
-    return answer ? 0 : -1;
-}
-
-static int hear_with_lock(Hearing *hearing) { return is_time(hearing) ? look(hearing) : 0; }
-
-static int hear_signals(void *context)
-{
-    Hearing *hearing = context;
-    if (!is_time(hearing))
-        return 0;
-    PyEval_RestoreThread(hearing->released);
-    int failed = look(hearing);
-    hearing->released = PyEval_SaveThread();
-    return failed;
-}
-
-static Listener listen_with(Hearing *hearing, PyObject *module)
-{
-    State *state = PyModule_GetState(module);
-    *hearing = (Hearing){.state = state};
-    clock_gettime(CLOCK_MONOTONIC, &hearing->last);
-    uint64_t secret = (uint64_t)hearing->last.tv_nsec << 32 ^ (uint64_t)(uintptr_t)hearing;
-    return (Listener){hear_signals, hearing, secret, atomic_load(&state->piece)};
-}
-
-/* Set the exception of work that was not done, unless it has set one itself. Returns NULL. */
-static PyObject *say_why(int undone) { return undone == WORK_STOPPED ? NULL : PyErr_NoMemory(); }
+#include "row_sums.h"
 
 /* Copy the tokens of a list or tuple into the workspace. Returns their number, or -1 with an exception. */
 static Py_ssize_t take_tokens(Workspace *work, PyObject *tokens, Hearing *hearing)
@@ -168,38 +44,6 @@ static Py_ssize_t take_tokens(Workspace *work, PyObject *tokens, Hearing *hearin
     return n;
 }
 
-/* The results of a list of contents. */
-typedef struct {
-    int unit, bag, scheme;
-    Py_ssize_t k, num_perm;
-    const uint64_t *constants;
-    uint32_t *rows;
-    int64_t *counts;
-} Signing;
-
-/* Sign the contents of the workspace as content number i. */
-static int sign_found(Workspace *work, const Signing *job, Py_ssize_t i, ptrdiff_t found)
-{
-    job->counts[i] = found;
-    if (found <= 0)
-        return (int)found;
-    return sketch(work, job->scheme, work->hashes, (size_t)found, (uint32_t)job->num_perm,
-                  job->constants, job->rows + i * job->num_perm);
-}
-
-/* Sign a text. */
-static int sign_string(Workspace *work, const Signing *job, Py_ssize_t i, const uint8_t *text,
-                       size_t length, const Listener *listener)
-{
-    if (is_long(length, listener) && !job->bag)
-        return sign_long(work, text, length, job->unit, (size_t)job->k, job->scheme,
-                         (uint32_t)job->num_perm, job->constants, job->rows + i * job->num_perm,
-                         job->counts + i, listener);
-    int failed =
-        sign_found(work, job, i, shingle(work, text, length, job->unit, (size_t)job->k, job->bag));
-    return failed ? failed : is_stopped(listener) ? WORK_STOPPED : WORK_DONE;
-}
-
 /* Sign the texts among the contents, all without the lock; 0, or -1 with an exception set. */
 static int sign_strings(Workspace *work, const Signing *job, PyObject *contents, Hearing *hearing)
 {
@@ -225,8 +69,8 @@ static int sign_strings(Workspace *work, const Signing *job, PyObject *contents,
         hearing->released = PyEval_SaveThread();
         for (Py_ssize_t i = 0; i < n && !failed; i++)
             if (texts[i])
-                failed = sign_string(work, job, i, (const uint8_t *)texts[i], (size_t)lengths[i],
-                                     work->listener);
+                failed = sign_text(work, job, (size_t)i, (const uint8_t *)texts[i],
+                                   (size_t)lengths[i], work->listener);
         PyEval_RestoreThread(hearing->released);
         if (failed)
             say_why(failed);
@@ -251,8 +95,9 @@ static int sign_lists(Workspace *work, const Signing *job, PyObject *contents, H
         if (n < 0)
             return -1;
         hearing->released = PyEval_SaveThread();
-        int failed = sign_found(
-            work, job, i, n ? shingle_tokens(work, (size_t)n, 1, (size_t)job->k, job->bag) : 0);
+        int failed =
+            sign_found(work, job, (size_t)i,
+                       n ? shingle_tokens(work, (size_t)n, 1, (size_t)job->k, job->bag) : 0);
         if (!failed && is_stopped(work->listener))
             failed = WORK_STOPPED;
         PyEval_RestoreThread(hearing->released);
@@ -285,7 +130,7 @@ static PyObject *py_sign_contents(PyObject *module, PyObject *args)
     PyObject *kept = PyList_AsTuple(contents);
     Py_ssize_t n = kept ? PyTuple_GET_SIZE(kept) : 0;
     if (kept && is_shingling(job.unit, job.k) && is_scheme(job.scheme, job.num_perm, &constants)
-        && is_length(&rows, times(n, job.num_perm), 4, "rows")
+        && is_length(&rows, multiply(n, job.num_perm), 4, "rows")
         && is_length(&counts, n, 8, "counts")) {
         Hearing hearing;
         Listener listener = listen_with(&hearing, module);
@@ -355,7 +200,7 @@ static PyObject *py_sketch(PyObject *module, PyObject *args)
     Py_ssize_t n = lengths.len / 8, total = 0, most = hashes.len / 8;
     const int64_t *counts = lengths.buf;
     if (!is_scheme(scheme, num_perm, &constants) || !is_length(&lengths, n, 8, "lengths")
-        || !is_length(&rows, times(n, num_perm), 4, "rows"))
+        || !is_length(&rows, multiply(n, num_perm), 4, "rows"))
         return NULL;
     for (Py_ssize_t i = 0; i < n; i++) {
         if (counts[i] < 1 || counts[i] > most - total) {
@@ -412,8 +257,8 @@ static PyObject *py_bucket_keys(PyObject *module, PyObject *args)
     if (!is_banding(num_perm, 1, bands, height))
         return NULL;
     Py_ssize_t n = rows.len / (4 * num_perm);
-    if (!is_length(&rows, times(n, num_perm), 4, "rows")
-        || !is_length(&keys, times(n, bands), 8, "keys"))
+    if (!is_length(&rows, multiply(n, num_perm), 4, "rows")
+        || !is_length(&keys, multiply(n, bands), 8, "keys"))
         return NULL;
     Hearing hearing;
     Listener listener = listen_with(&hearing, module);
@@ -551,149 +396,6 @@ static PyObject *py_compare_texts(PyObject *module, PyObject *args)
     return Py_BuildValue("nnn", (Py_ssize_t)common, (Py_ssize_t)found[0], (Py_ssize_t)found[1]);
 }
 
-PyDoc_STRVAR(normalise_doc,
-"normalise(texts, fold, table, fill, memo, segment)\n--\n\n"
-"Apply NFKC to each text, fold case if fold, and collapse white space. Returns a list, with None for\n"
-"each text that is better normalised as a whole. table (1114112 of uint64) holds the result of each\n"
-"code point; fill(block) fills 256 of its entries on first use. segment(text) normalises characters\n"
-"that need their neighbours, and memo (131072 of uint64) keeps its results.");
-
-static PyObject *normalise_ascii(Normaliser *work, PyObject *text, int fold)
-{
-    size_t length = (size_t)PyUnicode_GET_LENGTH(text);
-    if (work->room < length + PADDING) {
-        uint8_t *bytes = realloc(work->bytes, length + length / 4 + PADDING);
-        if (!bytes)
-            return PyErr_NoMemory();
-        work->bytes = bytes;
-        work->room = length + length / 4 + PADDING;
-    }
-    size_t written = work->level->collapse(work->bytes, PyUnicode_DATA(text), length, fold);
-    if (written == length && !memcmp(work->bytes, PyUnicode_DATA(text), length))
-        return Py_NewRef(text);
-    PyObject *result = PyUnicode_New((Py_ssize_t)written, 127);
-    if (result)
-        memcpy(PyUnicode_DATA(result), work->bytes, written);
-    return result;
-}
-
-/* The table and functions with Python's results for the code points of the texts. */
-typedef struct {
-    uint64_t *table;
-    PyObject *fill;
-    void *memo;
-    PyObject *segment;
-} Folding;
-
-static int fill_block(const Folding *folding, int block, int *asked)
-{
-    if (block == *asked) {
-        PyErr_Format(PyExc_ValueError, "fill did not fill block %d of the table", block);
-        return 0;
-    }
-    PyObject *filled = PyObject_CallFunction(folding->fill, "i", block);
-    Py_XDECREF(filled);
-    *asked = block;
-    return filled != NULL;
-}
-
-static int fold_segment(const Folding *folding, Normaliser *work, PyObject *text)
-{
-    PyObject *folded = NULL,
-             *part = PyUnicode_Substring(text, (Py_ssize_t)work->start, (Py_ssize_t)work->end);
-    Py_ssize_t size;
-    const char *bytes = NULL;
-    if (part)
-        folded = PyObject_CallOneArg(folding->segment, part);
-    if (folded && !PyUnicode_Check(folded))
-        PyErr_Format(PyExc_TypeError, "segment returned %.100s, expected str",
-                     Py_TYPE(folded)->tp_name);
-    else if (folded)
-        bytes = PyUnicode_AsUTF8AndSize(folded, &size);
-    if (bytes
-        && !normalise_segment(work, PyUnicode_DATA(text), PyUnicode_KIND(text),
-                              (size_t)PyUnicode_GET_LENGTH(text), folding->memo,
-                              (const uint8_t *)bytes, (size_t)size)) {
-        PyErr_NoMemory();
-        bytes = NULL;
-    }
-    Py_XDECREF(folded);
-    Py_XDECREF(part);
-    return bytes != NULL;
-}
-
-static PyObject *normalise_wide(Normaliser *work, PyObject *text, int fold, const Folding *folding)
-{
-    const void *points = PyUnicode_DATA(text);
-    int width = PyUnicode_KIND(text), stopped, asked = -1;
-    size_t length = (size_t)PyUnicode_GET_LENGTH(text);
-    work->place = (Place){0};
-    work->misses = 0;
-    while ((stopped =
-                normalise_points(work, points, width, length, fold, folding->table, folding->memo))
-           != NORMALISE_DONE) {
-        if (stopped == NORMALISE_MEMORY)
-            return PyErr_NoMemory();
-        if (stopped == NORMALISE_COMPLEX)
-            return Py_NewRef(Py_None);
-        if (stopped == NORMALISE_FILL
-                ? !fill_block(folding, (int)(PyUnicode_READ(width, points, work->unknown) >> 8),
-                              &asked)
-                : !fold_segment(folding, work, text))
-            return NULL;
-    }
-    return PyUnicode_DecodeUTF8((const char *)work->bytes, (Py_ssize_t)work->place.written, NULL);
-}
-
-static PyObject *py_normalise(PyObject *module, PyObject *args)
-{
-    PyObject *texts, *kept, **done, *result = NULL;
-    int fold;
-    HELD Py_buffer table = {0}, memo = {0};
-    Folding folding;
-    if (!PyArg_ParseTuple(args, "O!pw*Ow*O", &PyList_Type, &texts, &fold, &table, &folding.fill,
-                          &memo, &folding.segment))
-        return NULL;
-    folding.table = table.buf;
-    folding.memo = memo.buf;
-    kept = PyList_AsTuple(texts); /* fill may run other threads */
-    Py_ssize_t n = kept ? PyTuple_GET_SIZE(kept) : 0, i = 0;
-    /* Results stay invisible until they are complete: fill runs Python code, which may ask the garbage
-       collector for every list, and a list with empty places ends the process. */
-    done = PyMem_Calloc((size_t)n + 1, sizeof *done);
-    if (!done)
-        PyErr_NoMemory();
-    if (kept && done && is_length(&table, TABLE_POINTS, 8, "table")
-        && is_length(&memo, MEMO_WORDS, 8, "memo")) {
-        Normaliser work = {.level = level_of(module)};
-        Hearing hearing;
-        listen_with(&hearing, module);
-        for (; i < n && !hear_with_lock(&hearing); i++) {
-            PyObject *text = PyTuple_GET_ITEM(kept, i);
-            if (!PyUnicode_Check(text))
-                PyErr_Format(PyExc_TypeError, "text %zd is %.100s, expected str", i,
-                             Py_TYPE(text)->tp_name);
-            else if (PyUnicode_IS_ASCII(text))
-                done[i] = normalise_ascii(&work, text, fold);
-            else
-                done[i] = normalise_wide(&work, text, fold, &folding);
-            if (!done[i])
-                break;
-        }
-        free(work.bytes);
-        if (i == n)
-            result = PyList_New(n);
-    }
-    for (Py_ssize_t j = 0; j < i; j++)
-        if (result)
-            PyList_SET_ITEM(result, j, done[j]);
-        else
-            Py_DECREF(done[j]);
-    PyMem_Free(done);
-    Py_XDECREF(kept);
-    return result;
-}
-
 PyDoc_STRVAR(walsh_hadamard_doc,
 "walsh_hadamard(rows, size)\n--\n\n"
 "Apply the Walsh-Hadamard transform to each row (float64, shape (n, size)) in place; size is a power\n"
@@ -745,7 +447,7 @@ static PyObject *py_sample_weights(PyObject *module, PyObject *args)
     if (!is_length(&hashes, total, 8, "hashes") || !is_length(&weights, total, 8, "weights")
         || !is_length(&logs, total, 8, "logs") || !is_length(&lengths, n, 8, "lengths")
         || !is_length(&keys, 3 * num_perm, 8, "keys")
-        || !is_length(&rows, times(n, num_perm), 4, "rows"))
+        || !is_length(&rows, multiply(n, num_perm), 4, "rows"))
         return NULL;
     Py_ssize_t rest = total;
     for (Py_ssize_t i = 0; i < n && rest >= 0; i++)
@@ -839,7 +541,6 @@ static PyMethodDef methods[] = {
     {"use_level", py_use_level, METH_VARARGS, use_level_doc},
     {"walsh_hadamard", py_walsh_hadamard, METH_VARARGS, walsh_hadamard_doc},
     {"sample_weights", py_sample_weights, METH_VARARGS, sample_weights_doc},
-    {"normalise", py_normalise, METH_VARARGS, normalise_doc},
     {"sign_contents", py_sign_contents, METH_VARARGS, sign_contents_doc},
     {"shingle_text", py_shingle_text, METH_VARARGS, shingle_text_doc},
     {"sketch", py_sketch, METH_VARARGS, sketch_doc},
@@ -857,6 +558,7 @@ static void fill_tables(void)
 {
     fill_classes();
     fill_shuffles();
+    fill_sums();
 }
 
 static int run_module(PyObject *module)
@@ -866,6 +568,11 @@ static int run_module(PyObject *module)
     State *state = PyModule_GetState(module);
     atomic_init(&state->level, find_level(NULL));
     atomic_init(&state->piece, PIECE);
+    PyMethodDef *const others[] = {line_methods, order_methods, pair_methods, query_methods,
+                                   row_methods,  scan_methods,  set_methods,  text_methods};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (PyModule_AddFunctions(module, others[i]))
+            return -1;
     return 0;
 }
 

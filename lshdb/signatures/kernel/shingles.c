@@ -187,6 +187,50 @@ static ptrdiff_t sort_distinct(Workspace *work, size_t n)
     return (ptrdiff_t)found;
 }
 
+/* Most hashes that are sorted by their leading bits, and the most places that one moves afterwards, on
+   average. */
+#define SORTED_BY_BITS 16384
+#define MOVES 16
+
+int sort_hashes(Workspace *work, size_t n)
+{
+    uint64_t *hashes = work->hashes;
+    int bits = 1;
+    if (n < 2)
+        return WORK_DONE;
+    if (reserve(&work->table, &work->table_size, n, sizeof *work->table))
+        return WORK_MEMORY;
+    if (n > SORTED_BY_BITS)
+        return sort_items(work, hashes, work->table, n, 1);
+    while (bits < 12 && (size_t)1 << bits < n)
+        bits++;
+    uint16_t ends[1 << 12] = {0};
+    uint64_t *to = work->table;
+    for (size_t i = 0; i < n; i++)
+        ends[hashes[i] >> (64 - bits)]++;
+    for (size_t place = 0, sum = 0; place < (size_t)1 << bits; place++) {
+        size_t many = ends[place];
+        ends[place] = (uint16_t)sum;
+        sum += many;
+    }
+    for (size_t i = 0; i < n; i++)
+        to[ends[hashes[i] >> (64 - bits)]++] = hashes[i];
+    /* Random hashes are nearly in order now. Hashes that were chosen to lie close together would move far. */
+    size_t moves = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t hash = to[i];
+        size_t place = i;
+        for (; place && hashes[place - 1] > hash; place--)
+            hashes[place] = hashes[place - 1];
+        hashes[place] = hash;
+        if ((moves += i - place) > MOVES * n) {
+            memcpy(hashes + i + 1, to + i + 1, (n - i - 1) * sizeof *hashes);
+            return sort_items(work, hashes, to, n, 1);
+        }
+    }
+    return WORK_DONE;
+}
+
 ptrdiff_t shingle(Workspace *work, const uint8_t *text, size_t length, int unit, size_t k, int bag)
 {
     ptrdiff_t tokens = split(work, text, length, unit);

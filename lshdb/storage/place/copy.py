@@ -137,6 +137,9 @@ def copy_index(store: Store, path: Path, *, place: DatabasePlace) -> None:
             snapshot.require_signatures()
             for file in snapshot.generation.files:
                 file.copy_to(creation.aside / file.path.name, snapshot.n_signatures)
+            for order in snapshot.order_files():
+                if order.name.last <= snapshot.n_signatures:
+                    order.copy_to(creation.aside)
             if not snapshot.session.copy_whole(database):
                 _copy_rows(snapshot.session, database, identity)
         creation.settle()

@@ -22,7 +22,6 @@ import re
 import stat
 import time
 import unicodedata
-import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -386,13 +385,15 @@ def _fill(
     database: Database,
     given: Mapping[str, Any],
 ) -> None:
+    from uuid import uuid4
+
     from lshdb.storage.tables.migrations import upgrade
     from lshdb.storage.tables.schema import parameter, state
 
     row = {
         "state_id": 1,
         "format": FORMAT,
-        "uuid": str(uuid.uuid4()),
+        "uuid": str(uuid4()),
         "created_at": timestamp(),
         "library_version": __version__,
         "unicode_version": unicodedata.unidata_version,

@@ -42,6 +42,7 @@ _KINDS = {
 _OWN_NAMES = re.compile(
     r"lock|index(\.next)?\.toml|index\.db(-wal|-shm|-journal)?"
     r"|(signatures|vectors)(\.\d{1,18})?\.npy"
+    r"|orders\.(next|\d{1,18}\.[0-9a-z]{1,32}\.\d{1,18}-\d{1,18}\.[0-9a-f]{8})\.npy"
     # of an export
     r"|index\.json|(documents|batches|releases|edges|clusters)\.(jsonl|parquet)"
     r"|(fields|nights|cursors|postings)\.(jsonl|parquet)"

@@ -23,15 +23,16 @@ import contextlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
-
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from lshdb.errors import DamageError, SignaturesElsewhereError, TextNotStoredError
 from lshdb.storage.dialects.base import Database
 from lshdb.storage.place.directory import sync_directory
 from lshdb.storage.rowfiles.layouts import Block, RowLayout, StoredBlock, block_rows, extend_blocks
 from lshdb.storage.rowfiles.row_file import RowFile
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = [
     "FIRST_NAME",
@@ -101,6 +102,12 @@ class Generation:
         self.is_recognised = False
 
     @property
+    def number(self) -> int:
+        """The number in the name: 0 for ``signatures.npy``."""
+        found = _NAME.fullmatch(self.name)
+        return int(found[2] or 0) if found else 0
+
+    @property
     def vector_file(self) -> RowFile:
         """The vector file.
 
@@ -122,9 +129,7 @@ class Generation:
 
     def following(self) -> Generation:
         """Return the generation after this one, which does not exist yet."""
-        found = _NAME.fullmatch(self.name)
-        number = int(found[2] or 0) + 1 if found else 1
-        return Generation(self._directory, f"signatures.{number}.npy", self._layouts)
+        return Generation(self._directory, f"signatures.{self.number + 1}.npy", self._layouts)
 
     def create(self) -> None:
         """Make empty files; they must not exist."""

@@ -6,17 +6,17 @@ start at multiples of ``BLOCK_ROWS``.
 
 from __future__ import annotations
 
-import io
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from lshdb.arrays import np
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = [
     "BLOCK_ROWS",
@@ -28,11 +28,31 @@ __all__ = [
     "cover",
     "described_layouts",
     "extend_blocks",
+    "npy_header",
     "row_layouts",
 ]
 
 
 HEADER_BYTES = 128
+_TYPES = {"float16": "<f2", "float32": "<f4", "float64": "<f8", "uint8": "|u1", "bits": "|u1"}
+
+
+def npy_header(type_: str, shape: tuple[int, ...]) -> bytes:
+    """Return the header of an ``.npy`` file, version 1.0, as ``numpy.lib.format`` writes it.
+
+    It leaves room for more digits of the first number of the shape.
+
+    Parameters
+    ----------
+    type_ : str
+        As NumPy writes it: ``<u4``.
+    shape : tuple of int
+        At least two numbers.
+    """
+    about = f"{{'descr': {type_!r}, 'fortran_order': False, 'shape': {shape}, }}"
+    about += " " * (21 - len(str(shape[0])))
+    about += " " * (-(len(about) + 11) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(about).to_bytes(2, "little") + about.encode("ascii")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +62,25 @@ class RowLayout:
     Attributes
     ----------
     kind : {"signature", "vector"}
-    dtype : dtype
-        Type of their numbers, little-endian.
+    type : str
+        Type of their numbers, little-endian, as NumPy writes it: ``<u4``.
     n_columns : int
         Numbers per row.
     """
 
     kind: str
-    dtype: np.dtype[Any]
+    type: str
     n_columns: int
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type as NumPy has it."""
+        return np.dtype(self.type)
 
     @property
     def row_bytes(self) -> int:
         """Bytes of a row."""
-        return self.n_columns * self.dtype.itemsize
+        return self.n_columns * int(self.type[2:])
 
     @property
     def checksum(self) -> str:
@@ -64,12 +89,7 @@ class RowLayout:
 
     def header(self, n_rows: int) -> bytes:
         """Return the header of a file with this many rows."""
-        shape = (n_rows, self.n_columns)
-        buffer = io.BytesIO()
-        np.lib.format.write_array_header_1_0(
-            buffer, {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
-        )
-        return buffer.getvalue()
+        return npy_header(self.type, (n_rows, self.n_columns))
 
     def data(self, rows: NDArray[Any]) -> memoryview:
         """Return the bytes of rows as they are stored."""
@@ -78,11 +98,10 @@ class RowLayout:
 
 def row_layouts(params: IndexParams) -> tuple[RowLayout, ...]:
     """Return the layouts of the signature file and, if there is one, the vector file."""
-    signatures = RowLayout("signature", np.dtype("<u4"), params.row_words)
+    signatures = RowLayout("signature", "<u4", params.row_words)
     if not params.keeps_vectors:
         return (signatures,)
-    dtype = np.dtype("uint8" if params.dtype == "bits" else params.dtype).newbyteorder("<")
-    return signatures, RowLayout("vector", dtype, params.vector_columns)
+    return signatures, RowLayout("vector", _TYPES[params.dtype], params.vector_columns)
 
 
 def described_layouts(parameters: Mapping[str, Any]) -> tuple[RowLayout, ...]:
@@ -94,7 +113,7 @@ def described_layouts(parameters: Mapping[str, Any]) -> tuple[RowLayout, ...]:
     try:
         return row_layouts(IndexParams(**parameters))
     except (ParameterError, TypeError):
-        return (RowLayout("signature", np.dtype("<u4"), 1),)
+        return (RowLayout("signature", "<u4", 1),)
 
 
 BLOCK_ROWS = 1024

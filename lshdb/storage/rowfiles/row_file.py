@@ -24,16 +24,16 @@ import weakref
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from lshdb.arrays import distinct
+from lshdb.arrays import distinct, np
 from lshdb.disksort.descriptors import copy_range, read_at, sync_file, write_at
 from lshdb.errors import DamageError, LshdbError, system_hint
 from lshdb.storage.place.own_files import open_file
 from lshdb.storage.rowfiles.layouts import HEADER_BYTES, RowLayout
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["RowFile", "Rows"]
 
@@ -184,8 +184,11 @@ class RowFile:
         DamageError
             They differ.
         """
-        for _ in self.checked(first_row, n_rows, crc32):
-            pass
+        found = self.block_crc(first_row, n_rows)
+        if found != crc32:
+            raise self._differing(first_row, n_rows, found, crc32)
+        if self._size() < HEADER_BYTES + (first_row + n_rows) * self.row_bytes:
+            raise self._ended()
 
     def checked(self, first_row: int, n_rows: int, crc32: int | None) -> Iterator[NDArray[Any]]:
         """Yield some rows, compared with the CRC-32 that was written for them.
@@ -204,13 +207,18 @@ class RowFile:
                 left -= len(last) // self.row_bytes
             found, last = zlib.crc32(data, found), data
         if found != crc32:
-            written = "none" if crc32 is None else f"{crc32:08x}"
-            raise DamageError(
-                f"rows {first_row} to {first_row + n_rows - 1} of the {self.what} {self.path} "
-                f"have CRC-32 {found:08x}; expected {written}",
-                hint="the file is damaged or belongs to another index; run lshdb check",
-            )
+            raise self._differing(first_row, n_rows, found, crc32)
         yield self._as_rows(last, left)
+
+    def _differing(
+        self, first_row: int, n_rows: int, found: int, written: int | None
+    ) -> DamageError:
+        expected = "none" if written is None else f"{written:08x}"
+        return DamageError(
+            f"rows {first_row} to {first_row + n_rows - 1} of the {self.what} {self.path} "
+            f"have CRC-32 {found:08x}; expected {expected}",
+            hint="the file is damaged or belongs to another index; run lshdb check",
+        )
 
     def block_crc(self, first_row: int, n_rows: int) -> int:
         """Return the CRC-32 of some rows, or of those that exist if the file is shorter."""
@@ -250,6 +258,19 @@ class RowFile:
                 f"{n_committed} rows need {needed}",
                 hint="the file was cut; restore the index from a copy",
             )
+
+    def row(self, signature_id: int) -> bytes:
+        """Return the bytes of one committed row.
+
+        Raises
+        ------
+        DamageError
+            The file ends before it does, or cannot be read.
+        """
+        data = self._read(self.row_bytes, HEADER_BYTES + self.row_bytes * signature_id)
+        if len(data) != self.row_bytes:
+            raise self._ended()
+        return data
 
     def take(self, signature_ids: NDArray[np.int64]) -> NDArray[Any]:
         """Return copies of some committed rows: 1 us a row.
@@ -305,11 +326,14 @@ class RowFile:
 
     def _as_rows(self, data: bytes, n_rows: int) -> NDArray[Any]:
         if len(data) != n_rows * self.row_bytes:
-            raise DamageError(
-                f"the {self.what} {self.path} ends before a committed row",
-                hint="the file was cut; restore the index from a copy",
-            )
+            raise self._ended()
         return np.frombuffer(data, dtype=self.layout.dtype).reshape(n_rows, self.layout.n_columns)
+
+    def _ended(self) -> DamageError:
+        return DamageError(
+            f"the {self.what} {self.path} ends before a committed row",
+            hint="the file was cut; restore the index from a copy",
+        )
 
     def all_rows(self, n_committed: int) -> NDArray[Any] | None:
         """Return all committed rows, read once and kept; None if that does not pay.
@@ -458,6 +482,21 @@ class Rows:
         held = self._file.all_rows(len(self))
         return self._file.take(wanted) if held is None else held[wanted]
 
+    def whole(self) -> NDArray[Any] | None:
+        """Return all rows if they are held in memory; the caller who gets None reads them.
+
+        A small file is held from the second call on.
+
+        Raises
+        ------
+        DamageError
+            The file ends before a row does, or cannot be read.
+        """
+        held = self._file.all_rows(len(self))
+        if held is None:
+            self._file.n_taken += len(self)
+        return held
+
     def among(self, signature_ids: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return rows that include some signatures, and the place of each signature among them.
 
@@ -475,6 +514,38 @@ class Rows:
             return held, signature_ids
         ids = distinct(signature_ids)
         return self._file.take(ids), np.searchsorted(ids, signature_ids)
+
+    def row(self, signature_id: int) -> bytes:
+        """Return the bytes of one row.
+
+        Raises
+        ------
+        IndexError, DamageError
+            As for indexing.
+        """
+        if not 0 <= signature_id < len(self):
+            raise IndexError(f"there is no signature {signature_id}; there are {len(self)}")
+        return self._file.row(signature_id)
+
+    def source(self, n_wanted: int) -> tuple[NDArray[Any] | int, int, int]:
+        """Return where the rows can be read, by somebody who wants so many of them one by one.
+
+        Returns
+        -------
+        tuple
+            All rows if they are held, else the descriptor of the file; the offset of row 0 in that
+            file; and the number of rows. The descriptor is valid as long as the index is open.
+
+        Raises
+        ------
+        DamageError
+            The file cannot be opened, or ends too early.
+        """
+        held = self._file.all_rows(len(self))
+        if held is not None:
+            return held, 0, len(self)
+        self._file.n_taken += n_wanted
+        return self._file.open(), HEADER_BYTES, len(self)
 
     def of_documents(self, signature_ids: Sequence[int | None]) -> NDArray[Any]:
         """Return the vectors of some documents, by their signatures (shape (n, n_columns)).

@@ -17,13 +17,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from lshdb.arrays import np
 from lshdb.storage.dialects.base import Session
 from lshdb.storage.tables.records import verified_row, with_checksum, with_checksums
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["EdgeState", "EdgeTables", "Edges", "Holders"]
 
@@ -32,7 +33,7 @@ _LIST = 50_000
 _NO_CAP = 2**63 - 1
 """Written for buckets of any size: no bucket is larger, so older versions understand it."""
 
-Ids = NDArray[np.int64]
+Ids: TypeAlias = "NDArray[np.int64]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,12 @@ from lshdb.storage.runs.posting_runs import PostingRuns
 from lshdb.storage.store import Store
 from lshdb.storage.tables.bodies import pack_body
 from lshdb.storage.tables.edges import Edges, EdgeState, EdgeTables
-from lshdb.storage.tables.records import StoredDocument, row_checksum, verified_row, with_checksums
+from lshdb.storage.tables.records import (
+    StoredDocument,
+    row_checksum,
+    verified_row,
+    with_checksums,
+)
 from lshdb.storage.transactions.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -39,9 +44,6 @@ __all__ = [
     "load_releases",
 ]
 
-MANY_DOCUMENTS = 5_000
-"""A batch with this many rows is worth preparing large statements for."""
-
 
 class WriteTransaction:
     """The open transaction of one batch; made by :meth:`Writer.transaction`."""
@@ -50,7 +52,7 @@ class WriteTransaction:
         self._connection = connection
         self.session = store.database.session(connection)
         self.execute = self.session.execute
-        self.snapshot = Snapshot(self.session, store.generation)
+        self.snapshot = Snapshot(self.session, store.generation, orders=store.orders)
         self.runs = PostingRuns(self.session)
         self.edges = EdgeTables(self.session)
         # A commit gives the row a new checksum, which must not make damage good.
@@ -128,31 +130,32 @@ class WriteTransaction:
         names = ("first_row", "n_rows", "crc32", "vector_crc32")
         self.session.insert_rows("signature_block", names, blocks)
 
-    def insert_documents(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Insert rows of ``document``, values in the order of its columns but the checksum.
+    def insert_documents(self, columns: Sequence[Sequence[Any]]) -> None:
+        """Insert rows of ``document``.
 
-        Their doc_ids begin at ``snapshot.next_doc_id``.
+        Parameters
+        ----------
+        columns : sequence of sequences
+            The columns of the table in order, with a value a row. The doc_ids begin at
+            ``snapshot.next_doc_id``.
         """
         from lshdb.storage.tables.schema import document
 
-        if rows:
-            large = len(rows) >= MANY_DOCUMENTS
-            names = document.columns.keys()
-            whole = with_checksums(rows)
-            self.session.insert_rows(document.name, names, whole, large=large)
-            self.execute(
-                "UPDATE state SET next_doc_id = ?", (self.snapshot.next_doc_id + len(rows),)
-            )
+        if len(columns[0]):
+            self.session.insert_columns(document.name, document.columns.keys(), columns)
+            following = self.snapshot.next_doc_id + len(columns[0])
+            self.execute("UPDATE state SET next_doc_id = ?", (following,))
 
-    def replace_documents(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Update rows of ``document`` by ``doc_id``; values as for :meth:`insert_documents`."""
+    def replace_documents(self, columns: Sequence[Sequence[Any]]) -> None:
+        """Update rows of ``document`` by ``doc_id``; columns as for :meth:`insert_documents`."""
         from lshdb.storage.tables.schema import document
 
-        if rows:
-            columns = ", ".join(f"{name} = ?" for name in document.columns.keys()[1:])
+        if len(columns[0]):
+            assignments = ", ".join(f"{name} = ?" for name in document.columns.keys()[1:])
+            doc_ids, *others = columns
             self.session.execute_many(
-                f"UPDATE document SET {columns} WHERE doc_id = ?",
-                [(*values, doc_id) for doc_id, *values in with_checksums(rows)],
+                f"UPDATE document SET {assignments} WHERE doc_id = ?",
+                list(zip(*others, doc_ids, strict=True)),
             )
 
     def move_documents(self, rows: Sequence[tuple[int, int, int]]) -> None:
@@ -221,10 +224,8 @@ class WriteTransaction:
             (add_id,),
         )
 
-    def put_bodies(
-        self, rows: Iterable[tuple[int, str, bytes]], *, replaced: Sequence[int] = ()
-    ) -> None:
-        """Insert rows of ``content`` (doc_id, form, body); those of ``replaced`` go first."""
+    def put_bodies(self, columns: Sequence[Sequence[Any]], *, replaced: Sequence[int] = ()) -> None:
+        """Insert columns of ``content`` (doc_id, form, body); rows of ``replaced`` go first."""
         from lshdb.storage.tables.schema import content
 
         if replaced:
@@ -232,7 +233,7 @@ class WriteTransaction:
                 f"DELETE FROM content WHERE {self.session.in_list('doc_id')}",
                 (self.session.encode_list(replaced),),
             )
-        self.session.insert_rows(content.name, content.columns.keys(), rows)
+        self.session.insert_columns(content.name, content.columns.keys(), columns)
 
     def put_fields(self, rows: Sequence[tuple[int, str]], *, replaced: Sequence[int] = ()) -> None:
         """Insert rows of ``kept_field`` (doc_id, JSON object); those of ``replaced`` go first."""
@@ -322,8 +323,11 @@ def load_documents(
     bodies: Iterable[tuple[int, str, bytes]],
 ) -> None:
     """Insert rows of ``document``, all but the checksum, and (doc_id, form, raw body)."""
-    transaction.insert_documents(rows)
-    transaction.put_bodies((doc_id, form, pack_body(raw)) for doc_id, form, raw in bodies)
+    if rows:
+        transaction.insert_documents(list(zip(*with_checksums(rows), strict=True)))
+    packed = [(doc_id, form, pack_body(raw)) for doc_id, form, raw in bodies]
+    if packed:
+        transaction.put_bodies(list(zip(*packed, strict=True)))
 
 
 def load_releases(transaction: WriteTransaction, rows: Iterable[tuple[Any, ...]]) -> None:

@@ -19,24 +19,27 @@ import functools
 import itertools
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
-from lshdb.arrays import distinct
+from lshdb.arrays import distinct, np
 from lshdb.errors import DamageError
 from lshdb.storage.dialects.base import Answer, Session, run_table
+from lshdb.storage.orders.frozen import Cover, OrderFolder
+from lshdb.storage.orders.order_file import OrderFile
 from lshdb.storage.rowfiles.generations import Generation
 from lshdb.storage.rowfiles.row_file import RowFile, Rows
 from lshdb.storage.runs.posting_runs import Postings, check_ids
 from lshdb.storage.tables.bodies import unpack_body
-from lshdb.storage.tables.edges import EdgeTables
-from lshdb.storage.tables.records import CHUNK, RowReader, chunks, is_utf8
+from lshdb.storage.tables.records import CHUNK, Documents, RowReader, chunks, is_utf8
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lshdb.storage.tables.edges import EdgeTables
 
 __all__ = ["QueryAnswer", "QuerySnapshot", "Snapshot", "verified_rows"]
 
-Ids = NDArray[np.int64]
+Ids: TypeAlias = "NDArray[np.int64]"
 StoredText = str | list[str] | frozenset[str]
 
 _NEW_SIGNATURES = (
@@ -55,6 +58,8 @@ class Snapshot(RowReader):
         Row files by the name of the signature file.
     more : callable, optional
         Opens another snapshot, which may be of a later state; see :meth:`twins`.
+    orders : OrderFolder, optional
+        Frozen orders of the index.
 
     Attributes
     ----------
@@ -66,6 +71,7 @@ class Snapshot(RowReader):
         Rows of the vector file, if vectors are stored.
     banding : str
         The parameters that can change during the life of an index, as stored.
+    orders : OrderFolder or None
     """
 
     def __init__(
@@ -74,9 +80,11 @@ class Snapshot(RowReader):
         generation: Callable[[str], Generation],
         *,
         more: Callable[[], AbstractContextManager[Snapshot]] | None = None,
+        orders: OrderFolder | None = None,
     ) -> None:
         super().__init__(session)
         self._more = more
+        self.orders = orders
         state = session.state()
         if state is None:
             raise DamageError(
@@ -84,6 +92,8 @@ class Snapshot(RowReader):
                 hint="restore the index from a copy",
             )
         self._open_generation = generation
+        self._generation: Generation | None = None
+        self._has_signatures: bool | None = None
         self._file_name, self.n_signatures, self.next_doc_id, tables, self.banding = state
         self._run_names = tables.split(",") if tables else []
 
@@ -98,20 +108,43 @@ class Snapshot(RowReader):
         """
         return [run_table(name) for name in self._run_names]
 
-    @property
+    @functools.cached_property
     def postings(self) -> Postings:
         """Which signature lies in which bucket."""
-        return Postings(self.session.run_tables, self.run_tables, self.n_signatures)
+        orders = self.orders
+        return Postings(
+            self.session.run_tables,
+            self.run_tables,
+            self.n_signatures,
+            cover=self._cover(),
+            on_failure=None if orders is None else orders.refuse,
+        )
+
+    def order_files(self) -> list[OrderFile]:
+        """Return the files of frozen orders that cover rows of this state."""
+        if self.orders is None or not self.has_signatures:
+            return []
+        return self.orders.files(self.generation, self.n_signatures)
+
+    def _cover(self) -> Cover | None:
+        """Return the frozen orders of this state, if there are some."""
+        if self.orders is None or not self.has_signatures:
+            return None
+        return self.orders.cover(self.generation, self.n_signatures)
 
     @property
     def edges(self) -> EdgeTables:
         """Verified edges and clusters."""
+        from lshdb.storage.tables.edges import EdgeTables
+
         return EdgeTables(self.session)
 
-    @functools.cached_property
+    @property
     def generation(self) -> Generation:
         """The row files of this state."""
-        return self._open_generation(self._file_name)
+        if self._generation is None:  # before Python 3.12, cached_property takes a lock
+            self._generation = self._open_generation(self._file_name)
+        return self._generation
 
     @property
     def signature_file(self) -> RowFile:
@@ -159,10 +192,12 @@ class Snapshot(RowReader):
         self._recognise()
         return file.rows(self.n_signatures)
 
-    @functools.cached_property
+    @property
     def has_signatures(self) -> bool:
         """Whether the row files are on this host; see ``generations.py``."""
-        return self.generation.is_here()
+        if self._has_signatures is None:
+            self._has_signatures = self.generation.is_here()
+        return self._has_signatures
 
     def require_signatures(self) -> None:
         """Raise SignaturesElsewhereError if the signature rows are on another host."""
@@ -226,6 +261,32 @@ class Snapshot(RowReader):
         ).fetchone()
         return tuple(found)
 
+    def members(self, keys: bytes | bytearray) -> bytes:
+        """Return the signatures in the buckets of one query, once per bucket.
+
+        Parameters
+        ----------
+        keys : bytes or bytearray
+            Its distinct bucket keys, native int64.
+
+        Returns
+        -------
+        bytes
+            Native int64, in no order.
+
+        Raises
+        ------
+        DamageError
+            A posting names a signature that does not exist.
+        """
+        orders, cover = self.orders, self._cover()
+        if cover is not None and orders is not None:
+            try:
+                return cover.members(keys)
+            except (OSError, ValueError) as error:
+                orders.refuse(cover, error)
+        return self.postings.members(np.frombuffer(keys, np.int64)).tobytes()
+
     def members_of(self, keys: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Return for each query the signatures in its buckets, unordered, once per bucket.
 
@@ -265,21 +326,25 @@ class Snapshot(RowReader):
             )
         }
 
-    def documents_of_signatures(
-        self, signature_ids: Iterable[int]
-    ) -> dict[int, list[tuple[int, str, int]]]:
+    def documents_of_signatures(self, signature_ids: Iterable[int]) -> Documents:
         """Return (doc_id, key, batch_id) of each document with one of the signatures, by signature.
 
         A signature that no document has any longer is absent.
         """
-        found: dict[int, list[tuple[int, str, int]]] = {}
+        if isinstance(signature_ids, list) and len(signature_ids) == 1:  # as in most queries
+            rows: list[Any] = self.session.fetch(
+                "SELECT doc_id, key, batch_id FROM document WHERE signature_id = ? ORDER BY doc_id",
+                signature_ids,
+            )
+            return {signature_ids[0]: rows} if rows else {}
+        found: Documents = {}
         for chunk in chunks(signature_ids):
             condition, parameters = self.session.is_one_of("signature_id", chunk)
-            for signature_id, doc_id, key, batch_id in self.execute(
+            for signature_id, doc_id, key, batch_id in self.session.fetch(
                 "SELECT signature_id, doc_id, key, batch_id FROM document "
                 f"WHERE {condition} ORDER BY signature_id, doc_id",
                 parameters,
-            ).fetchall():
+            ):
                 found.setdefault(signature_id, []).append((doc_id, key, batch_id))
         return found
 
@@ -296,6 +361,7 @@ class Snapshot(RowReader):
         keys: NDArray[np.int64],
         *,
         runs: Sequence[str] | None = None,
+        below: int | None = None,
     ) -> dict[bytes, tuple[int, int]]:
         """Return (signature_id, n_shingles) by content hash, for contents that a document has.
 
@@ -307,13 +373,19 @@ class Snapshot(RowReader):
             Their bucket keys in the content band.
         runs : sequence of str, optional
             Search only these runs.
+        below : int, optional
+            Those runs hold the signatures below this number, and perhaps others.
         """
         found: dict[bytes, tuple[int, int]] = {}
         if not self.run_tables:
             return found
         keys = np.unique(keys)
         for start in range(0, len(keys), CHUNK * 10):
-            _, candidates = self.postings.of(keys[start : start + CHUNK * 10], runs=runs)
+            candidates = self.postings.of_contents(
+                keys[start : start + CHUNK * 10],
+                below=self.n_signatures if below is None else below,
+                runs=self.run_tables if runs is None else runs,
+            )
             for chunk in chunks(np.unique(candidates).tolist()):
                 # All documents of a signature have one content: the first of them says which, and
                 # only its row is read, however many copies there are.
@@ -327,6 +399,17 @@ class Snapshot(RowReader):
                     if content_hash in hashes:
                         found[content_hash] = (signature_id, n_shingles)
         return found
+
+    def content_hashes(self, first: int, last: int) -> dict[int, bytes]:
+        """Return content hashes by signature, from first to last (left out).
+
+        A signature that no document has any longer is absent.
+        """
+        rows = self.execute(
+            "SELECT signature_id, content_hash FROM document WHERE signature_id BETWEEN ? AND ?",
+            (first, last - 1),
+        )
+        return dict(iter(rows))
 
     def copies(self, since: int | None = None) -> Iterator[tuple[int, int, str, int]]:
         """Yield (signature_id, doc_id, key, batch_id) of documents that share signatures, sorted.
@@ -477,6 +560,9 @@ class QuerySnapshot(Protocol):
     def vectors(self) -> Rows:
         """The committed rows of the vector file, where vectors are kept."""
 
+    def members(self, keys: bytes | bytearray) -> bytes:
+        """Return the same as :meth:`members_of` for one query, native int64 as bytes."""
+
     def members_of(self, keys: Ids) -> Iterator[Ids]:
         """Return for each query the signatures in its buckets, unordered, once per bucket.
 
@@ -486,15 +572,20 @@ class QuerySnapshot(Protocol):
             The bucket keys of a query in each row.
         """
 
-    def documents_of_signatures(
-        self, signature_ids: Iterable[int]
-    ) -> dict[int, list[tuple[int, str, int]]]:
+    def documents_of_signatures(self, signature_ids: Iterable[int]) -> Documents:
         """(doc_id, key, batch_id) of every document with one of the signatures, by signature."""
 
     def bodies_of_signatures(
-        self, signature_ids: Sequence[int]
+        self, signature_ids: Sequence[int], documents: Documents | None = None
     ) -> Iterator[tuple[int, StoredText]]:
-        """One body for each signature that a document has: (signature_id, body)."""
+        """One body for each signature that a document has: (signature_id, body).
+
+        Parameters
+        ----------
+        signature_ids : sequence of int
+        documents : dict, optional
+            Their documents, if they have been looked up.
+        """
 
 
 class QueryAnswer:
@@ -528,6 +619,10 @@ class QueryAnswer:
         """The committed rows of the vector file; TextNotStoredError if vectors are not stored."""
         return self._generation.vector_file.rows(self._n_signatures)
 
+    def members(self, keys: bytes | bytearray) -> bytes:
+        """Return the candidates, as :meth:`members_of` does."""
+        return next(self.members_of(np.frombuffer(keys, np.int64))).tobytes()
+
     def members_of(self, keys: Ids) -> Iterator[Ids]:
         """Return the candidates, once per bucket; the keys must be those of the answer."""
         found = self._answer.postings
@@ -538,15 +633,13 @@ class QueryAnswer:
         check_ids(members, self._n_signatures)
         yield members
 
-    def documents_of_signatures(
-        self, signature_ids: Iterable[int]
-    ) -> dict[int, list[tuple[int, str, int]]]:
+    def documents_of_signatures(self, signature_ids: Iterable[int]) -> Documents:
         """Return (doc_id, key, batch_id) of every document with one of the candidates."""
         found = self._answer.documents
         return {one: found[one] for one in signature_ids if found[one]}
 
     def bodies_of_signatures(
-        self, signature_ids: Sequence[int]
+        self, signature_ids: Sequence[int], documents: Documents | None = None
     ) -> Iterator[tuple[int, StoredText]]:
         """Yield (signature_id, body) for each candidate that a document has."""
         bodies = self._answer.bodies

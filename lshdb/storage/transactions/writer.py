@@ -27,7 +27,14 @@ from typing import TypeVar
 from lshdb.errors import DatabaseError, LockedError, LshdbError, system_hint
 from lshdb.storage.dialects.base import Fate
 from lshdb.storage.place.lock import WriterLock
-from lshdb.storage.runs.posting_runs import FAN_IN, MOST_RUNS, PostingRuns, Run, due_runs
+from lshdb.storage.runs.posting_runs import (
+    FAN_IN,
+    MOST_RUNS,
+    RUNS_BESIDE_ORDERS,
+    PostingRuns,
+    Run,
+    due_runs,
+)
 from lshdb.storage.store import Store
 from lshdb.storage.tables.migrations import check_revision
 from lshdb.storage.transactions.changes import WriteTransaction
@@ -57,6 +64,11 @@ class Writer:
     on_wait : callable, optional
         Called before waiting for another writer, with the error of a wait that is too long.
 
+    Attributes
+    ----------
+    began_empty : bool
+        Whether the index had no signature on entering.
+
     Raises
     ------
     SignaturesElsewhereError
@@ -84,6 +96,7 @@ class Writer:
         )
         self._exits = contextlib.ExitStack()
         self._usable = False
+        self.began_empty = False
         self._runs: list[Run] | None = None
         self._process = os.getpid()
 
@@ -120,8 +133,9 @@ class Writer:
             check_revision(revision[0] if revision else None, store.directory.path)
             if self._needs_signatures or snapshot.has_signatures:
                 snapshot.check_row_files(is_writer=True)
+        self.began_empty = snapshot.n_signatures == 0
         if snapshot.has_signatures:
-            store.clear_leftovers(snapshot.generation)
+            store.clear_leftovers(snapshot.generation, snapshot.n_signatures)
 
     def __exit__(
         self,
@@ -323,10 +337,14 @@ class Writer:
         return self._store.database.errors(SQLAlchemyError, *others)
 
     def tidy(self) -> None:
-        """Merge the posting runs that are due, each merge in a transaction of its own.
+        """Sort new rows into frozen orders, and merge the posting runs that are due.
 
-        If the last transaction saw none that are due, no transaction is begun.
+        Where orders answer look-ups, runs are merged only once there are many of them. Each merge
+        is a transaction of its own. If the last transaction saw none that are due, no transaction
+        is begun.
         """
+        if self._store.freeze() and len(self._known_runs()) <= RUNS_BESIDE_ORDERS:
+            return
         while self._merge_due(most=FAN_IN):
             pass
 
@@ -353,11 +371,15 @@ class Writer:
                 "then run lshdb compact again",
             ) from error
 
-    def _merge_due(self, *, most: int) -> bool:
+    def _known_runs(self) -> list[Run]:
+        """Return the runs that the last transaction saw; reads them if it had no need of them."""
         if self._runs is None:
             with self._store.reading() as snapshot:
                 self._runs = PostingRuns(snapshot.session).runs()
-        if not due_runs(self._runs, most=most):
+        return self._runs
+
+    def _merge_due(self, *, most: int) -> bool:
+        if not due_runs(self._known_runs(), most=most):
             return False
 
         def work(transaction: WriteTransaction) -> bool:

@@ -121,7 +121,6 @@ class PostgresSession(Session):
         rows: Iterable[Sequence[Any]],
         *,
         or_ignore: bool = False,
-        large: bool = False,
     ) -> None:
         """Insert rows by COPY, or by arrays of their columns if some may exist already."""
         types = _types(table, columns)
@@ -135,6 +134,12 @@ class PostgresSession(Session):
             copy.set_types(types)
             for row in rows:
                 copy.write_row(row)
+
+    def insert_columns(
+        self, table: str, names: Sequence[str], columns: Sequence[Sequence[Any]]
+    ) -> None:
+        """Insert rows by COPY."""
+        self.insert_rows(table, names, zip(*columns, strict=True))
 
     def _insert_new(
         self, table: str, names: str, types: list[str], rows: Iterable[Sequence[Any]]

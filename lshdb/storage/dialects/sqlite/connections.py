@@ -87,6 +87,10 @@ class Connection(sqlite3.Connection):
     is_idle : bool
         It is not in use, so a forked process may close it.
     is_closed : bool
+    version : int
+        What :func:`begin_reading` saw: two transactions with one version read the same state.
+    kept : tuple of int and Any, or None
+        Something that was read, with the version that it was read at, for later transactions.
 
     Raises
     ------
@@ -98,6 +102,8 @@ class Connection(sqlite3.Connection):
         self.path = _path_of(database)
         self.is_idle = False
         self.is_closed = False
+        self.version = 0
+        self.kept: tuple[int, Any] | None = None
         self._process = os.getpid()
         self._identity: tuple[int, int] | None = None
         _part_from_parent(self.path)
@@ -122,8 +128,9 @@ class Connection(sqlite3.Connection):
 
     def rollback(self) -> None:
         """End the transaction."""
-        if not self.is_foreign:
-            super().rollback()
+        if not self.is_foreign and self.in_transaction:
+            # Prepared once; the driver's own rollback() prepares it each time.
+            super().execute("ROLLBACK")
 
     def close(self) -> None:
         """Close the connection."""
@@ -318,12 +325,13 @@ def begin_reading(connection: Connection, reopen: Callable[[], Connection]) -> C
     ------
     sqlite3.Error, LshdbError
     """
-    end = time.monotonic() + _BUSY_SECONDS
+    end = None
     while True:
         try:
             _begin(connection)
             return connection
         except sqlite3.OperationalError as error:
+            end = end or time.monotonic() + _BUSY_SECONDS
             if not _is_unfilled(error) or time.monotonic() > end:
                 raise
         connection.close()
@@ -331,10 +339,15 @@ def begin_reading(connection: Connection, reopen: Callable[[], Connection]) -> C
 
 
 def _begin(connection: Connection) -> None:
+    """Begin a transaction; the first statement fixes its state.
+
+    That statement asks for the number that SQLite raises when it drops its cached pages, because
+    another connection has committed. So its cache and what is kept here go stale together.
+    """
     connection.is_idle = False
     connection.execute("BEGIN")
     try:
-        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+        (connection.version,) = connection.execute("PRAGMA data_version").fetchone()
     except BaseException:
         connection.rollback()
         raise

@@ -1,0 +1,230 @@
+"""Hash, pack and sign the documents of a batch, a part at a time, while the batch is being read.
+
+Decided: whether a document is new is known only when its batch is complete and its keys are looked
+up. While most documents of the batch before were new, a part is hashed, packed and signed at once,
+in threads. Else only its body is hashed, and the rest is done for those documents that prove new:
+a feed that comes in again as it was costs no signature.
+
+Texts that the kernel takes as they are go through it in columns. Other bodies take the way of the
+reference, one by one, when they are asked for: ready tokens, texts cut by Python, and texts of more
+than 1 Mi characters, of which one at a time is held in several forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.ingest.batch import (
+    PERSON_OF_TEXTS,
+    Batch,
+    Contents,
+    HashedBodies,
+    hash_bodies,
+    hash_contents,
+    hash_texts,
+    sign_in_threads,
+)
+from lshdb.signatures.family import Family, SignedTexts
+from lshdb.storage.tables.bodies import pack_bodies, raw_body
+from lshdb.threads import Task, Workers
+
+__all__ = ["PART_CHARACTERS", "PART_DOCUMENTS", "Ahead", "Part"]
+
+PART_DOCUMENTS = 1024
+"""A part that has so many documents is complete."""
+
+PART_CHARACTERS = 2**20
+"""And so is one that has so many characters."""
+
+_LONG = 2**20
+"""Longer texts (characters) are signed by the calling thread, one after the other."""
+
+
+class Part(NamedTuple):
+    """Neighbouring documents of a batch that are worked on together.
+
+    Attributes
+    ----------
+    n : int
+    task : Task
+        Its result is their bodies' hashes and forms, packed or not, and their signatures, or None.
+    """
+
+    n: int
+    task: Task[Any, tuple[HashedBodies, SignedTexts | None]]
+
+
+class Ahead:
+    """Works on the documents of batches; a context manager, as its threads are.
+
+    Parameters
+    ----------
+    family : Family
+    workers : int
+        Threads that work at a time, the caller's included; the results do not depend on it.
+    expects_new : bool
+        Whether most documents of the first batch are probably new.
+
+    Attributes
+    ----------
+    takes_texts : bool
+        Whether the kernel does all steps of a text, so that it needs no look by itself.
+    has_threads : bool
+        Whether work goes on while the calling thread does something else.
+    """
+
+    def __init__(self, family: Family, *, workers: int, expects_new: bool) -> None:
+        self._family = family
+        self._workers = workers
+        self._expects_new = expects_new
+        self.has_threads = workers > 1
+        self._threads = Workers(workers - 1)
+        self._packs = family.params.keeps_texts
+        self.takes_texts = family.takes_texts
+        self._signed: SignedTexts | None = None
+
+    def __enter__(self) -> Ahead:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._threads.__exit__(*error)
+
+    def begin(self, bodies: list[Any], *, are_of_blocks: bool) -> Part:
+        """Begin to work on the bodies of some documents; those of blocks need no look."""
+        is_plain = are_of_blocks or all(map(self._is_plain, bodies))
+        work: Callable[[list[Any]], tuple[HashedBodies, SignedTexts | None]]
+        if self._expects_new:
+            work = self._sign if is_plain else self._pack
+        else:
+            work = _hash_texts if is_plain else _hash
+        return Part(len(bodies), self._threads.submit(work, bodies))
+
+    def complete(self, batch: Batch, parts: list[Part]) -> None:
+        """Fill the columns of a batch that follow from its bodies, all of which are in parts.
+
+        Bodies are let go of where nothing more is needed of them; so are the parts.
+        """
+        known: list[tuple[int, SignedTexts]] = []
+        parts.reverse()
+        while parts:
+            part = parts.pop()
+            bodies, texts = part.task.result(helps=True)
+            if texts is not None:
+                known.append((len(batch.forms), texts))
+            batch.forms += bodies.forms
+            batch.body_hashes += bodies.hashes
+            batch.packed += bodies.packed or repeat(b"", part.n)
+        n = len(batch.forms)
+        if sum(len(texts.hashes) for _, texts in known) == n:
+            signed = _joined([texts for _, texts in known])
+            batch.contents = Contents(range(n), signed.hashes, signed.n_unassigned, signed)
+            batch.bodies = [None] * n  # as large as all the rest, and needed no more
+            return
+        batch.contents = Contents([None] * n, [b""] * n, [0] * n)
+        for start, texts in known:
+            _put(batch.contents, range(start, start + len(texts.hashes)), texts)
+
+    def contents(self, batch: Batch, places: Sequence[int]) -> Contents:
+        """Return the contents of some documents of a complete batch; pack their bodies.
+
+        Raises
+        ------
+        TokenizerError
+            Names the document whose text the tokenizer fails on.
+        """
+        self._expects_new = 2 * len(places) > len(batch.keys)
+        contents = batch.contents or Contents([], [], [])
+        left: list[int] = []
+        if not isinstance(contents.values, range):
+            left = [place for place in places if contents.values[place] is None]
+        plain = [place for place in left if self._is_plain(batch.bodies[place])]
+        if plain:
+            self._sign_late(batch, contents, plain)
+        if len(left) > len(plain):
+            others = [place for place in left if contents.values[place] is None]
+            found = hash_contents(self._family, batch, others)
+            for place, value, digest, n_unassigned in zip(
+                others, found.values, found.hashes, found.n_unassigned, strict=True
+            ):
+                contents.put(place, value, digest, n_unassigned)
+        if self._packs:
+            unpacked = [place for place in places if not batch.packed[place]]
+            raws = [raw_body(batch.bodies[place])[1] for place in unpacked]
+            for place, packed in zip(unpacked, pack_bodies(raws), strict=True):
+                batch.packed[place] = packed
+        self._signed = contents.signed
+        return contents.at(places)
+
+    def sign(self, values: list[Any]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Return signature rows and numbers of shingles of some that :meth:`contents` gave last."""
+        numbers = np.array(
+            [value if type(value) is int else -1 for value in values], dtype=np.int64
+        )
+        known, signed = numbers >= 0, self._signed
+        if signed is not None and known.all():
+            if np.array_equal(numbers, np.arange(len(signed.rows))):
+                return signed.rows, signed.counts
+            return signed.rows[numbers], signed.counts[numbers]
+        rows = np.zeros((len(values), self._family.params.row_words), dtype=np.uint32)
+        counts = np.zeros(len(values), dtype=np.int64)
+        if signed is not None:
+            rows[known], counts[known] = signed.rows[numbers[known]], signed.counts[numbers[known]]
+        others = [value for value in values if type(value) is not int]
+        rows[~known], counts[~known] = sign_in_threads(others, self._family, workers=self._workers)
+        return rows, counts
+
+    def _is_plain(self, body: Any) -> bool:
+        return self.takes_texts and type(body) is str and len(body) <= _LONG
+
+    def _sign(self, texts: list[str]) -> tuple[HashedBodies, SignedTexts]:
+        hashed = hash_texts(texts, packs=self._packs)
+        return hashed, self._family.sign_texts(texts, PERSON_OF_TEXTS)
+
+    def _pack(self, bodies: list[Any]) -> tuple[HashedBodies, None]:
+        return hash_bodies(bodies, packs=self._packs), None
+
+    def _sign_late(self, batch: Batch, contents: Contents, places: Sequence[int]) -> None:
+        """Sign, and pack, texts whose bodies alone were hashed."""
+        texts = [batch.bodies[place] for place in places]
+        chunks = [texts[at : at + PART_DOCUMENTS] for at in range(0, len(texts), PART_DOCUMENTS)]
+        tasks = [self._threads.submit(self._sign, some) for some in chunks]
+        done = [task.result(helps=True) for task in tasks]
+        _put(contents, places, _joined([signed for _, signed in done]))
+        if self._packs:
+            packed = chain.from_iterable(hashed.packed for hashed, _ in done)
+            for place, one in zip(places, packed, strict=True):
+                batch.packed[place] = one
+
+
+def _hash_texts(texts: list[str]) -> tuple[HashedBodies, None]:
+    return hash_texts(texts, packs=False), None
+
+
+def _hash(bodies: list[Any]) -> tuple[HashedBodies, None]:
+    return hash_bodies(bodies, packs=False), None
+
+
+def _put(contents: Contents, places: Iterable[int], texts: SignedTexts) -> None:
+    """Note texts as the contents of some places."""
+    before = [] if contents.signed is None else [contents.signed]
+    first = len(before[0].hashes) if before else 0
+    contents.signed = _joined([*before, texts])
+    columns = (texts.hashes, texts.n_unassigned)
+    for number, (place, digest, n) in enumerate(zip(places, *columns, strict=True), first):
+        contents.put(place, number, digest, n)
+
+
+def _joined(parts: list[SignedTexts]) -> SignedTexts:
+    if len(parts) == 1:
+        return parts[0]
+    return SignedTexts(
+        list(chain.from_iterable(part.hashes for part in parts)),
+        list(chain.from_iterable(part.n_unassigned for part in parts)),
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate([part.counts for part in parts]),
+    )

@@ -1,0 +1,316 @@
+"""Exact levels of many pairs of stored texts or vectors, block by block, on several threads.
+
+A text is read by SQL in the thread that asks, because a connection has one thread at a time. What
+follows is done ahead in other threads, a group of texts at a time: it is decompressed, normalised
+and cut into shingles, whose sorted hashes stay in one array for the group. The pairs of a block are
+compared as soon as its last group is there, in one call of the kernel. So each text is shingled
+once, as long as its group stays in memory; the group that was needed longest ago is dropped first.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.arrays import distinct
+from lshdb.errors import DamageError
+from lshdb.search.components import component_roots
+from lshdb.search.verification import points_of
+from lshdb.signatures.family import Family
+from lshdb.signatures.sets import SetFamily, compare_sets
+from lshdb.storage.tables.bodies import size_of_body, unpack_bodies, unpack_body
+from lshdb.storage.tables.edges import Edges
+from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.threads import work_ahead
+
+__all__ = ["ExactLevels", "check_exactly", "levels_between"]
+
+Ids = NDArray[np.int64]
+Block: TypeAlias = tuple[Ids, Ids]
+"""Pairs of signatures: left ids and right ids."""
+
+_BLOCK_PAIRS = 1024
+_MOST_PAIRS = 16_384
+"""Pairs of the first block and of the largest."""
+_GROUP_TEXTS = 512
+_GROUP_BYTES = 2**20
+"""Texts, and bytes of them, that are shingled together."""
+
+
+def check_exactly(levels: ExactLevels, links: Edges, threshold: float) -> Iterator[Edges]:
+    """Yield the pairs that hold by their texts or vectors, block by block.
+
+    Each text is read once, if those of a component fit into the memory.
+    """
+    order = np.lexsort((links.right, links.left, component_roots(links.left, links.right)))
+
+    def blocks() -> Iterator[Block]:
+        start = 0
+        while start < len(order):
+            places = order[start : start + levels.block_pairs]
+            yield links.left[places], links.right[places]
+            start += len(places)
+
+    for (left, right), found in levels.of(blocks()):
+        keep = found >= threshold
+        if keep.any():
+            yield Edges(left[keep], right[keep], found[keep])
+
+
+class ExactLevels(ABC):
+    """Compares the texts or vectors of pairs of signatures.
+
+    Attributes
+    ----------
+    block_pairs : int
+        How many pairs the next block should have.
+    """
+
+    block_pairs = _BLOCK_PAIRS
+
+    @abstractmethod
+    def of(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, NDArray[np.float64]]]:
+        """Yield each block and its levels, in order.
+
+        Raises
+        ------
+        DamageError
+            A text or a vector is missing, or is not what was written.
+        """
+
+
+def levels_between(
+    snapshot: Snapshot, family: Family, *, most_bytes: int, workers: int = 1
+) -> ExactLevels:
+    """Return how the pairs of an index are compared.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        Its texts, or vectors, are stored.
+    family : Family
+        Of the same parameters.
+    most_bytes : int
+        Memory for what is kept.
+    workers : int
+        Threads for sets of shingles; other points are made in the caller's.
+    """
+    if isinstance(family, SetFamily):
+        return _SetLevels(snapshot, family, most_bytes, workers)
+    return _PointLevels(snapshot, family, most_bytes)
+
+
+class _PointLevels(ExactLevels):
+    """Levels of points of any family."""
+
+    def __init__(self, snapshot: Snapshot, family: Family, most_bytes: int) -> None:
+        self._points = points_of(snapshot, family, most_bytes=most_bytes)
+        self._family = family
+
+    def of(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, NDArray[np.float64]]]:
+        for left, right in blocks:
+            ids = np.stack([left, right], axis=1).reshape(-1).tolist()
+            found = self._points.get(list(dict.fromkeys(ids)))
+            ones, others = [found[one] for one in ids[0::2]], [found[one] for one in ids[1::2]]
+            yield (left, right), self._family.levels(ones, others)
+
+
+@dataclass(slots=True)
+class _Group:
+    """Texts that are shingled together.
+
+    Attributes
+    ----------
+    slot : int
+        Their place in the memory of a :class:`_Sets`.
+    rows : list of (signature_id, doc_id, form, packed)
+        The texts as they are stored.
+    body : object
+        Instead, one long body.
+    block : Block or None
+        What can be compared when these sets are there.
+    """
+
+    slot: int
+    rows: list[tuple[int, int, str, bytes]]
+    body: Any = None
+    block: Block | None = None
+
+
+class _Sets:
+    """Sets of shingles by signature, in groups that are dropped as wholes.
+
+    A group has a slot from the time when its texts are read, before its sets are there.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._bytes = self._bytes_filled = self._n_filled = 0
+        self._numbers: dict[int, int] = {}
+        self._ids: list[list[int]] = []
+        self._parts: list[NDArray[np.uint64]] = []
+        self._needed: list[int] = []
+        self._free: list[int] = []
+        self._sets = np.zeros((0, 3), dtype=np.int64)
+
+    def missing(self, ids: Iterable[int], block: int) -> list[int]:
+        """Return which signatures have no place yet; the others stay until this block is done."""
+        missing = []
+        for one in ids:
+            number = self._numbers.get(one)
+            if number is None:
+                missing.append(one)
+            else:
+                self._needed[number // _GROUP_TEXTS] = block
+        return missing
+
+    def group(self, rows: list[tuple[int, int, str, bytes]], block: int) -> _Group:
+        """Return a new group, with a place for each text; it stays until this block is done."""
+        if not self._free:
+            self._free.append(len(self._parts))
+            self._parts.append(np.empty(0, dtype=np.uint64))
+            self._ids.append([])
+            self._needed.append(block)
+            if len(self._parts) * _GROUP_TEXTS > len(self._sets):
+                more = np.zeros((len(self._sets) + 64 * _GROUP_TEXTS, 3), dtype=np.int64)
+                self._sets = np.concatenate([self._sets, more])
+        slot = self._free.pop()
+        first, ids = slot * _GROUP_TEXTS, [row[0] for row in rows]
+        self._needed[slot], self._ids[slot] = block, ids
+        self._numbers.update(zip(ids, range(first, first + len(ids)), strict=True))
+        return _Group(slot, rows)
+
+    def fill(self, group: _Group, hashes: NDArray[np.uint64], counts: Ids) -> None:
+        """Put the sets of a group where they belong; an empty group gives its slot back."""
+        if not len(counts):
+            self._free.append(group.slot)
+            return
+        first = group.slot * _GROUP_TEXTS
+        places = self._sets[first : first + len(counts)]
+        places[:, 0], places[:, 1], places[:, 2] = group.slot, np.cumsum(counts) - counts, counts
+        self._parts[group.slot] = hashes
+        self._bytes += hashes.nbytes
+        self._n_filled += len(counts)
+        self._bytes_filled += hashes.nbytes
+
+    def fitting(self, n_bytes: int) -> int:
+        """Return how many sets as large as those so far take so many bytes."""
+        return n_bytes * self._n_filled // max(1, self._bytes_filled)
+
+    def compare(self, left: Ids, right: Ids) -> NDArray[np.float64]:
+        """Return the similarities of pairs whose sets are there."""
+        one, other = (
+            np.fromiter(map(self._numbers.__getitem__, ids.tolist()), np.int64, len(ids))
+            for ids in (left, right)
+        )
+        return compare_sets(self._parts, self._sets, one, other)
+
+    def drop_oldest(self, block: int) -> None:
+        """Drop groups until the memory suffices, but none that a later block needs."""
+        while self._bytes > self._most_bytes:
+            full = [slot for slot, part in enumerate(self._parts) if len(part)]
+            slot = min(full, key=self._needed.__getitem__)
+            if self._needed[slot] > block:
+                return
+            self._bytes -= self._parts[slot].nbytes
+            self._parts[slot] = np.empty(0, dtype=np.uint64)
+            for one in self._ids[slot]:
+                del self._numbers[one]
+            self._ids[slot] = []
+            self._free.append(slot)
+
+
+class _SetLevels(ExactLevels):
+    """Jaccard similarities of stored texts."""
+
+    def __init__(
+        self, snapshot: Snapshot, family: SetFamily, most_bytes: int, workers: int
+    ) -> None:
+        self._snapshot = snapshot
+        self._family = family
+        self._most_bytes = most_bytes
+        # The user's own function may not be called by several threads.
+        self._workers = workers if family.split is None else 1
+        self._sets = _Sets(most_bytes)
+        self._begun = self._done = 0
+
+    def of(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, NDArray[np.float64]]]:
+        try:
+            with closing(
+                work_ahead(self._shingled, self._read(blocks), workers=self._workers)
+            ) as shingled:
+                for group, hashes, counts in shingled:
+                    self._sets.fill(group, hashes, counts)
+                    if group.block is not None:
+                        yield group.block, self._sets.compare(*group.block)
+                        self._done += 1
+                        self._sets.drop_oldest(self._done)
+                        self._choose_block()
+        except BaseException:  # places without their sets
+            self._sets = _Sets(self._most_bytes)
+            raise
+
+    def _choose_block(self) -> None:
+        """Let blocks grow, as their sets take a quarter of the memory at most.
+
+        The more texts are sorted before they are read, the fewer pages of the database are visited.
+        """
+        most = min(self._sets.fitting(self._most_bytes // 4) // 2, 2 * self.block_pairs)
+        self.block_pairs = min(max(most, _BLOCK_PAIRS), _MOST_PAIRS)
+
+    def _read(self, blocks: Iterable[Block]) -> Iterator[_Group]:
+        """Read the texts that are not in memory; the last group of a block says so."""
+        for block in blocks:
+            self._begun += 1
+            wanted = distinct(np.concatenate(block)).tolist()
+            last = None
+            for group in self._groups(self._sets.missing(wanted, self._begun)):
+                if last is not None:
+                    yield last
+                last = group
+            last = last or self._sets.group([], self._begun)
+            last.block = block
+            yield last
+
+    def _groups(self, missing: list[int]) -> Iterator[_Group]:
+        """Read some texts, in groups."""
+        sets, block, n_found = self._sets, self._begun, 0
+        held: list[tuple[int, int, str, bytes]] = []
+        room = _GROUP_BYTES
+        for rows in self._snapshot.packed_bodies_of_signatures(missing, n_bytes=_GROUP_BYTES // 4):
+            n_found += len(rows)
+            for row in rows:
+                size = size_of_body(row[3])
+                if held and (size is None or size > room or len(held) == _GROUP_TEXTS):
+                    yield sets.group(held, block)
+                    held, room = [], _GROUP_BYTES
+                held.append(row)
+                if size is not None:
+                    room -= size
+                    continue
+                _, doc_id, form, packed = row
+                length = partial(self._snapshot.n_chars_of, doc_id)
+                group = sets.group(held, block)
+                group.body = unpack_body(form, packed, n_chars=length, doc_id=doc_id)
+                yield group
+                held, room = [], _GROUP_BYTES
+        if held:
+            yield sets.group(held, block)
+        if n_found < len(missing):
+            message = f"the text of signature {min(sets.missing(missing, block))} is missing"
+            raise DamageError(message, hint="run lshdb check")
+
+    def _shingled(self, group: _Group) -> tuple[_Group, NDArray[np.uint64], Ids]:
+        rows = [row[1:] for row in group.rows]
+        bodies = unpack_bodies(rows) if group.body is None else [group.body]
+        group.rows, group.body = [], None
+        family = self._family
+        hashes, counts = family.sets(family.contents(bodies))
+        return group, hashes, counts

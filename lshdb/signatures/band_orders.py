@@ -1,0 +1,230 @@
+"""Frozen orders: bucket keys of rows, sorted band by band, and look-ups in them.
+
+An order is made once from rows that never change, and is searched in place, in memory or in a
+file. It has three planes (uint32, shape (3, bands + 1, n)): for each band the n buckets in order,
+as their upper 32 bits and their lower 24, and beside each the row that it is of. Equal buckets are
+in order of row. The last of the orders is the content band's (``docs/format.md``).
+
+Buckets are hashes, so a bucket's place follows from its value nearly: interpolation finds it with
+three or four reads of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from lshdb.arrays import np
+from lshdb.params.index_params import Cut
+from lshdb.signatures.banding import (
+    BUCKET_BITS,
+    CONTENT_BAND,
+    bands_of,
+    bucket_keys,
+    content_keys,
+)
+from lshdb.signatures.kernels import compiled
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["BandOrders", "reference_find", "reference_sort"]
+
+Planes: TypeAlias = "NDArray[np.uint32]"
+Place = tuple[Any, int, int, int]
+"""Planes, or the descriptor of a file with them; rows; orders; and the signature of row 0."""
+
+_LOWER_BITS = 24
+_BUCKET_MASK = 2**BUCKET_BITS - 1
+_NO_CONTENT = CONTENT_BAND << BUCKET_BITS | _BUCKET_MASK
+
+
+class BandOrders:
+    """The orders of one way to cut rows into bands.
+
+    Parameters
+    ----------
+    cut : Cut
+
+    Attributes
+    ----------
+    name : str
+        Tells this cut from others of the same rows.
+    n_orders : int
+        One for each band, and one for contents.
+    """
+
+    def __init__(self, cut: Cut) -> None:
+        self._cut = cut
+        self.name = f"{cut['bands']}x{cut['rows']}"
+        self.n_orders = cut["bands"] + 1
+
+    @property
+    def reads_files(self) -> bool:
+        """Whether :meth:`find` can search a file without having it in memory."""
+        return compiled() is not None
+
+    def keys(
+        self, rows: NDArray[np.uint32], contents: dict[int, bytes] | None = None
+    ) -> NDArray[np.int64]:
+        """Return the bucket keys of rows, the content band's last.
+
+        Parameters
+        ----------
+        rows : ndarray of uint32, shape (n, row_words)
+        contents : dict of int to bytes, optional
+            Content hashes by the number of the row; a row without one gets the last key that there
+            is.
+
+        Returns
+        -------
+        ndarray of int64, shape (n, n_orders)
+        """
+        keys = np.empty((len(rows), self.n_orders), dtype=np.int64)
+        keys[:, :-1] = bucket_keys(rows, **self._cut)
+        keys[:, -1] = np.array([_NO_CONTENT], dtype=np.uint64).view(np.int64)
+        if contents:
+            keys[list(contents), -1] = content_keys(list(contents.values()))
+        return keys
+
+    def keys_of_row(self, row: bytes) -> bytes | bytearray:
+        """Return the bucket keys of one row, without the content band's.
+
+        Parameters
+        ----------
+        row : bytes
+            Its words, uint32.
+
+        Returns
+        -------
+        bytes or bytearray
+            Native int64.
+        """
+        kernel, cut = compiled(), self._cut
+        if kernel is None or cut["slot_bits"] == 1:
+            rows = np.frombuffer(row, dtype="<u4").reshape(1, -1)
+            return bucket_keys(rows, **cut).tobytes()
+        keys = bytearray(8 * cut["bands"])
+        kernel.bucket_keys(row, len(row) // 4, cut["bands"], cut["rows"], keys)
+        return keys
+
+    def sort(self, keys: NDArray[np.int64]) -> Planes:
+        """Sort each column of bucket keys.
+
+        Parameters
+        ----------
+        keys : ndarray of int64, shape (n, n_orders)
+
+        Returns
+        -------
+        ndarray of uint32, shape (3, n_orders, n)
+            O(n n_orders), and 32 bytes a row besides.
+        """
+        kernel = compiled()
+        if kernel is None:
+            return reference_sort(keys)
+        planes = np.empty((3, keys.shape[1], len(keys)), dtype="<u4")
+        kernel.sort_orders(np.ascontiguousarray(keys), keys.shape[1], planes)
+        return planes
+
+    def find(
+        self, places: Sequence[Place], keys: NDArray[np.int64], limit: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Find the signatures below a limit in some buckets.
+
+        Parameters
+        ----------
+        places : sequence of (source, n, n_orders, first)
+            Orders: their planes, the number of rows, of orders, and the signature of row 0. A
+            source may be the descriptor of a file where :attr:`reads_files` says so.
+        keys : ndarray of int64, shape (m,)
+        limit : int
+
+        Returns
+        -------
+        counts : ndarray of int64, shape (m,)
+            How many there are for each key.
+        signature_ids : ndarray of int64, shape (sum(counts),)
+            One bucket after the other; in a bucket by order, and in an order sorted.
+
+        Raises
+        ------
+        OSError
+            A file cannot be read.
+        ValueError
+            It ends too early, or an order names a row that it does not have.
+        """
+        kernel = compiled()
+        if kernel is None:
+            return reference_find(places, keys, limit)
+        counts = np.empty(len(keys), dtype=np.int64)
+        found = kernel.find_keys(
+            list(places), np.ascontiguousarray(keys, dtype=np.int64), limit, counts
+        )
+        return counts, np.frombuffer(found, dtype=np.int64)
+
+    def members(self, places: list[Place], keys: bytes | bytearray, limit: int) -> bytes:
+        """Find the signatures below a limit in some buckets, as :meth:`find` does.
+
+        Parameters
+        ----------
+        places : list
+            As for :meth:`find`.
+        keys : bytes or bytearray
+            Native int64.
+        limit : int
+
+        Returns
+        -------
+        bytes
+            Native int64.
+
+        Raises
+        ------
+        OSError, ValueError
+            As :meth:`find` does.
+        """
+        kernel = compiled()
+        if kernel is None:
+            return reference_find(places, np.frombuffer(keys, np.int64), limit)[1].tobytes()
+        found: bytes = kernel.find_keys(places, keys, limit, bytearray(len(keys)))
+        return found
+
+
+def reference_sort(keys: NDArray[np.int64]) -> Planes:
+    """Sort by NumPy alone; what :meth:`BandOrders.sort` must equal."""
+    planes = np.empty((3, keys.shape[1], len(keys)), dtype="<u4")
+    for number, column in enumerate((keys & _BUCKET_MASK).T):
+        order = np.argsort(column, kind="stable")
+        planes[0, number] = column[order] >> _LOWER_BITS
+        planes[1, number] = column[order] & (2**_LOWER_BITS - 1)
+        planes[2, number] = order
+    return planes
+
+
+def reference_find(
+    places: Sequence[Place], keys: NDArray[np.int64], limit: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find by NumPy alone; what :meth:`BandOrders.find` must equal."""
+    numbers, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for source, n, n_orders, first in places:
+        planes = np.frombuffer(source, dtype="<u4").reshape(3, n_orders, n)
+        bands = bands_of(keys)
+        bands = np.where(bands == CONTENT_BAND, n_orders - 1, bands)
+        bands[(bands_of(keys) != CONTENT_BAND) & (bands >= n_orders - 1)] = -1
+        for band in range(n_orders):
+            of_band = np.flatnonzero(bands == band)
+            buckets = keys[of_band] & _BUCKET_MASK
+            upper = (buckets >> _LOWER_BITS).astype("<u4")
+            starts = np.searchsorted(planes[0, band], upper, "left")
+            sizes = np.searchsorted(planes[0, band], upper, "right") - starts
+            at = np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+            same = planes[1, band, at] == np.repeat(buckets & (2**_LOWER_BITS - 1), sizes)
+            rows = planes[2, band, at[same]].astype(np.int64)
+            if len(rows) and rows.max() >= n:
+                raise ValueError("an order ends too early, or names a row it does not have")
+            numbers.append(np.repeat(of_band, sizes)[same][first + rows < limit])
+            found.append(first + rows[first + rows < limit])
+    number = np.concatenate(numbers)
+    order = np.argsort(number, kind="stable")
+    return np.bincount(number, minlength=len(keys)), np.concatenate(found)[order]

@@ -1,0 +1,270 @@
+/* The Python interface of candidate pairs: the pairs of buckets' members that agree first in the band of
+   their bucket.
+
+   Near-duplicates share most of their buckets, so a pair comes again and again. The pairs that were found
+   last are remembered, each in the one place that its hash gives it, and skipped. A pair that was
+   overwritten meanwhile is compared again, with the same answer. */
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "binding.h"
+#include "rows.h"
+
+/* Pairs between two checks for signals. */
+#define PAIRS_AT_ONCE 65536
+
+/* Spreads consecutive numbers: 2^64 over the golden ratio. */
+#define SPREAD UINT64_C(0x9E3779B97F4A7C15)
+
+/* A pair of members, the band of their bucket, and how far their rows agree. */
+typedef struct {
+    int64_t left, right, band, first, equal, matched;
+} Agreeing;
+
+/* Rows that were read, by an open table of their numbers; 0 is an empty place. */
+typedef struct {
+    Rows source;
+    uint32_t *words;
+    uint64_t *numbers; /* of a row, plus 1 */
+    uint32_t *slots;
+    size_t places, n, most;
+} Cache;
+
+typedef struct {
+    const Level *level;
+    Cache cache;
+    size_t bands, height;
+    int is_bits, keeps_later;
+    const uint8_t *suffices;   /* by the number of equal slots */
+    _Atomic uint64_t *decided; /* 0 or the name of a pair; other calls may use it at once */
+    int shift;                 /* of a pair's hash, to its place there */
+} Asked;
+
+typedef struct {
+    Agreeing *pairs;
+    size_t n, room;
+} Answer;
+
+enum { ROW_OUTSIDE = 1 };
+
+static int begin_cache(Cache *cache, size_t most)
+{
+    if (cache->source.words)
+        return WORK_DONE;
+    for (cache->places = 64; cache->places < 2 * most;)
+        cache->places *= 2;
+    cache->most = most;
+    cache->words = calloc(most + 1, cache->source.row_words * sizeof *cache->words);
+    cache->numbers = calloc(cache->places, sizeof *cache->numbers);
+    cache->slots = malloc(cache->places * sizeof *cache->slots);
+    return cache->words && cache->numbers && cache->slots ? WORK_DONE : WORK_MEMORY;
+}
+
+static void end_cache(Cache *cache)
+{
+    free(cache->words);
+    free(cache->numbers);
+    free(cache->slots);
+}
+
+/* The row of a member; NULL with a failure. There are at most `most` different members. */
+static const uint32_t *cached_row(Cache *cache, int64_t id, int *failure)
+{
+    const Rows *source = &cache->source;
+    if (id < 0 || id >= source->n) {
+        *failure = ROW_OUTSIDE;
+        return NULL;
+    }
+    if (source->words)
+        return source->words + (size_t)id * source->row_words;
+    uint64_t number = (uint64_t)id + 1;
+    size_t place = (size_t)((number * SPREAD) >> 20) & (cache->places - 1);
+    while (cache->numbers[place] && cache->numbers[place] != number)
+        place = (place + 1) & (cache->places - 1);
+    if (cache->numbers[place])
+        return cache->words + (size_t)cache->slots[place] * source->row_words;
+    if (cache->n == cache->most) { /* the members have changed meanwhile */
+        *failure = ROW_OUTSIDE;
+        return NULL;
+    }
+    const uint32_t *row = row_at(source, id, cache->words + cache->n * source->row_words, failure);
+    if (*failure)
+        return NULL;
+    cache->numbers[place] = number;
+    cache->slots[place] = (uint32_t)cache->n++;
+    return row;
+}
+
+/* Whether two rows agree in a band before this one, or not in this one; for slots of words. */
+static int is_elsewhere(const Asked *asked, const uint32_t *one, const uint32_t *other, size_t band)
+{
+    size_t height = asked->height, size = height * sizeof *one;
+    for (size_t before = 0; before < band && before < asked->bands; before++)
+        if (one[before * height] == other[before * height]
+            && !memcmp(one + before * height, other + before * height, size))
+            return 1;
+    return band >= asked->bands || memcmp(one + band * height, other + band * height, size) != 0;
+}
+
+static int take_pair(Asked *asked, Answer *answer, int64_t left, int64_t right, int64_t band)
+{
+    uint64_t name = (uint64_t)left << 32 | (uint32_t)right;
+    _Atomic uint64_t *decided = NULL;
+    if (asked->decided && (uint64_t)left <= UINT32_MAX && (uint64_t)right <= UINT32_MAX) {
+        decided = asked->decided + (name * SPREAD >> asked->shift);
+        if (name && atomic_load_explicit(decided, memory_order_relaxed) == name)
+            return WORK_DONE;
+    }
+    int failure = 0;
+    const uint32_t *one = cached_row(&asked->cache, left, &failure);
+    const uint32_t *other = one ? cached_row(&asked->cache, right, &failure) : NULL;
+    if (!other)
+        return failure;
+    if (!asked->is_bits && !asked->keeps_later && is_elsewhere(asked, one, other, (size_t)band))
+        return WORK_DONE;
+    int32_t equal, matched, first;
+    (asked->is_bits ? compare_bits : compare_rows)(asked->level, one, other,
+                                                   asked->cache.source.row_words, asked->bands,
+                                                   asked->height, &equal, &matched, &first);
+    if (first == band && decided)
+        atomic_store_explicit(decided, name, memory_order_relaxed);
+    int is_kept = first == band || (asked->keeps_later && first >= 0 && first < band);
+    if (!is_kept || !asked->suffices[equal])
+        return WORK_DONE;
+    if (answer->n == answer->room) {
+        size_t room = 2 * answer->room + 1024;
+        Agreeing *moved = realloc(answer->pairs, room * sizeof *moved);
+        if (!moved)
+            return WORK_MEMORY;
+        answer->pairs = moved;
+        answer->room = room;
+    }
+    answer->pairs[answer->n++] = (Agreeing){left, right, band, first, equal, matched};
+    return WORK_DONE;
+}
+
+/* Buckets one after the other: their bands, sizes and members. */
+typedef struct {
+    const volatile int64_t *bands, *sizes, *members;
+    size_t n, n_members;
+} Buckets;
+
+/* Every number is read once before it is used: another thread may change it. */
+static int take_buckets(Asked *asked, const Buckets *buckets, Answer *answer,
+                        const Listener *listener)
+{
+    size_t begin = 0, unheard = 0;
+    for (size_t i = 0; i < buckets->n; i++) {
+        int64_t size = buckets->sizes[i], band = buckets->bands[i];
+        if (size < 0 || (uint64_t)size > buckets->n_members - begin || band < 0)
+            return ROW_OUTSIDE;
+        size_t end = begin + (size_t)size;
+        for (size_t one = begin; one < end; one++) {
+            int64_t left = buckets->members[one];
+            for (size_t other = one + 1; other < end; other++) {
+                int done = take_pair(asked, answer, left, buckets->members[other], band);
+                if (done != WORK_DONE)
+                    return done;
+            }
+            unheard += end - one;
+            if (unheard >= PAIRS_AT_ONCE) {
+                unheard = 0;
+                if (is_stopped(listener))
+                    return WORK_STOPPED;
+            }
+        }
+        begin = end;
+    }
+    return WORK_DONE;
+}
+
+PyDoc_STRVAR(agreeing_pairs_doc,
+"agreeing_pairs(bands, sizes, members, decided, source, offset, n_rows, words, n_bands, height, is_bits,\n"
+"    later, suffices)\n"
+"--\n\n"
+"Compare each two members of each bucket: bands and sizes (n of int64), then members (int64), one bucket\n"
+"after the other. Returns, in order, the pairs whose first agreeing band is that of the bucket, or is before\n"
+"it if `later`, and for whose number of equal slots suffices (one byte for each number) is not 0: a\n"
+"bytearray of left, right, band, first agreeing band, equal slots and agreeing bands (int64). Pairs in\n"
+"decided (a power of two of uint64, or none) are skipped; those that agree first in their band get there.\n"
+"The rows are a buffer, or lie in the file of a descriptor from `offset` on. Raises IndexError for a member\n"
+"outside the n_rows rows, OSError if the file cannot be read, ValueError if it is too short.");
+
+static int power_of(const Py_buffer *decided)
+{
+    Py_ssize_t n = decided->len / 8;
+    if (!is_length(decided, n, 8, "decided"))
+        return -1;
+    if (n < 2 || n & (n - 1)) {
+        PyErr_SetString(PyExc_ValueError, "decided is not a power of two of places");
+        return -1;
+    }
+    return __builtin_ctzll((unsigned long long)n);
+}
+
+static PyObject *py_agreeing_pairs(PyObject *module, PyObject *args)
+{
+    Py_ssize_t words, n_bands, height;
+    long long offset, n_rows;
+    int is_bits, later;
+    PyObject *source, *table;
+    HELD Py_buffer bands = {0}, sizes = {0}, members = {0}, decided = {0}, held = {0};
+    HELD Py_buffer suffices = {0};
+    if (!PyArg_ParseTuple(args, "y*y*y*OOLLnnnppy*", &bands, &sizes, &members, &table, &source,
+                          &offset, &n_rows, &words, &n_bands, &height, &is_bits, &later, &suffices)
+        || !is_banding(words, is_bits ? 32 : 1, n_bands, height))
+        return NULL;
+    Py_ssize_t n = sizes.len / 8, m = members.len / 8;
+    if (!is_length(&bands, n, 8, "bands") || !is_length(&sizes, n, 8, "sizes")
+        || !is_length(&members, m, 8, "members")
+        || !is_length(&suffices, words * (is_bits ? 32 : 1) + 1, 1, "suffices"))
+        return NULL;
+    Asked asked = {.level = level_of(module),
+                   .cache.source = {NULL, -1, offset, n_rows, (size_t)words},
+                   .bands = (size_t)n_bands,
+                   .height = (size_t)height,
+                   .is_bits = is_bits,
+                   .keeps_later = later,
+                   .suffices = suffices.buf};
+    if (table != Py_None) {
+        if (PyObject_GetBuffer(table, &decided, PyBUF_WRITABLE))
+            return NULL;
+        int power = power_of(&decided);
+        if (power < 0)
+            return NULL;
+        asked.decided = decided.buf;
+        asked.shift = 64 - power;
+    }
+    if (!take_source(source, &asked.cache.source, &held))
+        return NULL;
+    Buckets buckets = {bands.buf, sizes.buf, members.buf, (size_t)n, (size_t)m};
+    Answer answer = {0};
+    Hearing hearing;
+    Listener listener = listen_with(&hearing, module);
+    hearing.released = PyEval_SaveThread();
+    int done = begin_cache(&asked.cache, (size_t)m);
+    if (done == WORK_DONE)
+        done = take_buckets(&asked, &buckets, &answer, &listener);
+    int reason = errno;
+    end_cache(&asked.cache);
+    PyEval_RestoreThread(hearing.released);
+    PyObject *result = NULL;
+    if (done == ROW_OUTSIDE)
+        PyErr_SetString(PyExc_IndexError,
+                        "a bucket is outside its members, or a member outside the rows");
+    else if (done != WORK_DONE)
+        say_row(done, reason);
+    else
+        result = PyByteArray_FromStringAndSize((const char *)answer.pairs,
+                                               (Py_ssize_t)(answer.n * sizeof *answer.pairs));
+    free(answer.pairs);
+    return result;
+}
+
+PyMethodDef pair_methods[] = {
+    {"agreeing_pairs", py_agreeing_pairs, METH_VARARGS, agreeing_pairs_doc},
+    {NULL, NULL, 0, NULL},
+};

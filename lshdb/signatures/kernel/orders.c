@@ -1,0 +1,265 @@
+/* Sorting bucket keys into frozen orders, and searching those; see orders.h.
+
+   Buckets are hashes and so spread evenly: the place of one follows from its value up to some square root
+   of n. Two steps of interpolation come within a few places of it; doubling steps and halving find it from
+   there, whatever the numbers are. */
+
+#define _XOPEN_SOURCE 700 /* pread */
+#define _FILE_OFFSET_BITS 64
+
+#include "orders.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BUCKET_MASK ((UINT64_C(1) << 56) - 1)
+#define CONTENT_BAND 255
+
+enum { WINDOW = 1024 };
+
+/* A row of a plane, and a window of it where it lies in a file. */
+typedef struct {
+    const Order *order;
+    size_t row;
+    size_t begin, end;
+    int failure;
+    uint32_t held[WINDOW];
+} Row;
+
+static uint32_t little_endian(uint32_t word)
+{
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    return __builtin_bswap32(word);
+#else
+    return word;
+#endif
+}
+
+static void open_row(Row *row, const Order *order, int plane, size_t number)
+{
+    row->order = order;
+    row->row = (size_t)plane * order->n_orders + number;
+    row->begin = row->end = 0;
+    row->failure = 0;
+}
+
+static int read_window(Row *row, size_t place)
+{
+    size_t n = row->order->n, length = n < WINDOW ? n : WINDOW;
+    size_t begin = place < length / 2 ? 0 : place - length / 2;
+    begin = begin < n - length ? begin : n - length;
+    size_t done = 0, size = length * sizeof(uint32_t);
+    off_t offset = (off_t)(ORDER_HEADER + (row->row * n + begin) * sizeof(uint32_t));
+    while (done < size) {
+        ssize_t got = pread(row->order->descriptor, (char *)row->held + done, size - done,
+                            offset + (off_t)done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return got < 0 ? ORDER_UNREADABLE : ORDER_DAMAGED;
+        done += (size_t)got;
+    }
+    row->begin = begin;
+    row->end = begin + length;
+    return 0;
+}
+
+/* The number at a place; 0 once the file cannot be read. */
+static inline uint32_t at(Row *row, size_t place)
+{
+    if (row->order->words)
+        return little_endian(row->order->words[row->row * row->order->n + place]);
+    if ((place < row->begin || place >= row->end) && !row->failure)
+        row->failure = read_window(row, place);
+    return row->failure ? 0 : little_endian(row->held[place - row->begin]);
+}
+
+/* The first place whose number is not below `value`. */
+static size_t lower_bound(Row *row, uint32_t value)
+{
+    size_t n = row->order->n, place = (size_t)(((unsigned __int128)value * n) >> 32);
+    uint32_t there = at(row, place);
+    for (int step = 0; step < 2; step++) {
+        __int128 moved = (__int128)place + ((((__int128)value - there) * (__int128)n) >> 32);
+        place = moved < 0 ? 0 : moved >= (__int128)n ? n - 1 : (size_t)moved;
+        there = at(row, place);
+    }
+    size_t low, high; /* numbers below low are smaller; the one at high is not, or there is none */
+    if (there < value) {
+        size_t step = 1;
+        low = place + 1;
+        while (n - low >= step && at(row, low + step - 1) < value) {
+            low += step;
+            step *= 2;
+        }
+        high = n - low >= step ? low + step - 1 : n;
+    } else {
+        size_t step = 1;
+        high = place;
+        while (high >= step && at(row, high - step) >= value) {
+            high -= step;
+            step *= 2;
+        }
+        low = high >= step ? high - step + 1 : 0;
+    }
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (at(row, middle) < value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int append(Found *found, int64_t id)
+{
+    if (found->n == found->room) {
+        size_t room = found->room ? 2 * found->room : 64;
+        int64_t *more = realloc(found->ids, room * sizeof *more);
+        if (!more)
+            return WORK_MEMORY;
+        found->ids = more;
+        found->room = room;
+    }
+    found->ids[found->n++] = id;
+    return 0;
+}
+
+int find_key(const Order *order, int64_t key, int64_t limit, Found *found)
+{
+    size_t band = (uint64_t)key >> 56;
+    uint64_t bucket = (uint64_t)key & BUCKET_MASK;
+    uint32_t upper = (uint32_t)(bucket >> 24), lower = (uint32_t)(bucket & 0xFFFFFF);
+    if (band == CONTENT_BAND)
+        band = order->n_orders - 1;
+    else if (band >= order->n_orders - 1)
+        return 0;
+    if (!order->n)
+        return 0;
+    Row uppers;
+    open_row(&uppers, order, UPPER, band);
+    size_t place = lower_bound(&uppers, upper);
+    if (uppers.failure)
+        return uppers.failure;
+    if (place == order->n || at(&uppers, place) != upper)
+        return uppers.failure;
+    Row lowers, places;
+    open_row(&lowers, order, LOWER, band);
+    open_row(&places, order, PLACE, band);
+    for (; place < order->n && at(&uppers, place) == upper; place++) {
+        uint32_t there = at(&lowers, place);
+        if (there > lower)
+            break;
+        if (there < lower)
+            continue;
+        uint32_t local = at(&places, place);
+        if (uppers.failure || lowers.failure || places.failure)
+            break;
+        if (local >= order->n)
+            return ORDER_DAMAGED;
+        if (order->first + (int64_t)local < limit && append(found, order->first + (int64_t)local))
+            return WORK_MEMORY;
+    }
+    return uppers.failure ? uppers.failure : lowers.failure ? lowers.failure : places.failure;
+}
+
+enum { DIGIT_BITS = 11, DIGIT = 1 << DIGIT_BITS, UPPER_DIGITS = 3, LOWER_DIGITS = 3, FEW = 16 };
+
+/* A number to sort by in the upper half, a place in the lower. */
+typedef uint64_t Entry;
+
+/* One pass of a radix sort, which keeps equal digits as they are; 0 if all are equal. */
+static int sort_digit(const Entry *entries, Entry *sorted, size_t n, unsigned shift)
+{
+    size_t starts[DIGIT] = {0}, sum = 0;
+    for (size_t i = 0; i < n; i++)
+        starts[entries[i] >> shift & (DIGIT - 1)]++;
+    if (starts[entries[0] >> shift & (DIGIT - 1)] == n)
+        return 0;
+    for (size_t i = 0; i < DIGIT; i++) {
+        size_t count = starts[i];
+        starts[i] = sum;
+        sum += count;
+    }
+    for (size_t i = 0; i < n; i++)
+        sorted[starts[entries[i] >> shift & (DIGIT - 1)]++] = entries[i];
+    return 1;
+}
+
+/* Sort by the upper half, digit by digit from the lowest; where they are afterwards. */
+static Entry *sort_entries(Entry *entries, Entry *other, size_t n, unsigned digits)
+{
+    for (unsigned digit = 0; digit < digits; digit++)
+        if (sort_digit(entries, other, n, 32 + digit * DIGIT_BITS)) {
+            Entry *swapped = entries;
+            entries = other;
+            other = swapped;
+        }
+    return entries;
+}
+
+/* Sort places with one upper half by the lower bits of their buckets. */
+static void sort_lower(Entry *entries, Entry *other, size_t n, const uint64_t *buckets)
+{
+    int is_sorted = 1;
+    for (size_t i = 0; i < n; i++) {
+        entries[i] = (buckets[(uint32_t)entries[i]] & 0xFFFFFF) << 32 | (uint32_t)entries[i];
+        is_sorted &= !i || entries[i - 1] < entries[i];
+    }
+    if (is_sorted)
+        return;
+    if (n > FEW) {
+        Entry *sorted = sort_entries(entries, other, n, LOWER_DIGITS);
+        if (sorted != entries)
+            memcpy(entries, sorted, n * sizeof *entries);
+        return;
+    }
+    for (size_t i = 1; i < n; i++) {
+        Entry moved = entries[i];
+        size_t j = i;
+        for (; j > 0 && entries[j - 1] > moved; j--)
+            entries[j] = entries[j - 1];
+        entries[j] = moved;
+    }
+}
+
+int sort_orders(const int64_t *keys, size_t n, size_t n_orders, uint32_t *planes,
+                const Listener *listener)
+{
+    if (!n)
+        return WORK_DONE;
+    uint64_t *buckets = malloc(n * sizeof *buckets);
+    Entry *entries = malloc(2 * n * sizeof *entries);
+    int result = buckets && entries ? WORK_DONE : WORK_MEMORY;
+    for (size_t number = 0; number < n_orders && result == WORK_DONE; number++) {
+        for (size_t i = 0; i < n; i++) {
+            buckets[i] = (uint64_t)keys[i * n_orders + number] & BUCKET_MASK;
+            entries[i] = buckets[i] >> 24 << 32 | i;
+        }
+        Entry *sorted = sort_entries(entries, entries + n, n, UPPER_DIGITS);
+        Entry *other = sorted == entries ? entries + n : entries;
+        uint32_t *upper = planes + number * n, *lower = upper + n_orders * n,
+                 *place = lower + n_orders * n;
+        for (size_t begin = 0, end; begin < n; begin = end) {
+            uint64_t of_all = sorted[begin] >> 32;
+            for (end = begin + 1; end < n && sorted[end] >> 32 == of_all; end++)
+                ;
+            if (end > begin + 1)
+                sort_lower(sorted + begin, other, end - begin, buckets);
+            for (size_t i = begin; i < end; i++) {
+                uint32_t at = (uint32_t)sorted[i];
+                upper[i] = little_endian((uint32_t)of_all);
+                lower[i] = little_endian((uint32_t)(buckets[at] & 0xFFFFFF));
+                place[i] = little_endian(at);
+            }
+        }
+        if (is_stopped(listener))
+            result = WORK_STOPPED;
+    }
+    free(entries);
+    free(buckets);
+    return result;
+}

@@ -1,0 +1,37 @@
+/* Frozen orders: sorted bucket keys with the signatures in them, as they lie in a file (orders.c). */
+
+#ifndef LSHDB_ORDERS_H
+#define LSHDB_ORDERS_H
+
+#include "kernel.h"
+
+/* Three planes, each of n_orders rows of n numbers: upper 32 bits of a bucket, lower 24 bits, and the
+   signature's place among those of the file. Each row is in order of bucket, then of place. */
+enum { UPPER, LOWER, PLACE, N_PLANES };
+#define ORDER_HEADER 128
+
+/* The numbers are in memory, or else at ORDER_HEADER of an open file. */
+typedef struct {
+    const uint32_t *words;
+    int descriptor;
+    size_t n, n_orders;
+    int64_t first; /* the signature of place 0 */
+} Order;
+
+typedef struct {
+    int64_t *ids;
+    size_t n, room;
+} Found;
+
+/* What a search ends with, besides the WORK_ values: errno says why a file cannot be read; a file that
+   ends too early or names a place that it does not have is damaged. */
+enum { ORDER_UNREADABLE = -3, ORDER_DAMAGED = -4 };
+
+/* Append the signatures below `limit` that are in a bucket of a file. */
+int find_key(const Order *order, int64_t key, int64_t limit, Found *found);
+
+/* Sort each of n_orders columns of n rows of bucket keys into the planes of an order. */
+int sort_orders(const int64_t *keys, size_t n, size_t n_orders, uint32_t *planes,
+                const Listener *listener);
+
+#endif

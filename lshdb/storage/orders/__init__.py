@@ -1,0 +1,1 @@
+"""Frozen orders: sorted bucket keys in files, for look-ups without SQL."""

@@ -1,0 +1,309 @@
+"""Writing frozen orders: for new rows, and merged so that there are few files.
+
+After an add, the rows that no file covers are sorted into a new one. It takes in the files before
+it that are not more than ``RATIO`` times as large, so a row is rewritten a few times in the life of
+an index, and there are about log(n) / log(``RATIO``) files. Rows that fit into the memory of a step
+are sorted at once; more are sorted in parts, which are merged order by order.
+
+The writer does this under its lock, and commits nothing: readers take the new file when they see
+it, and files that it replaces stay readable to those who have opened them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Protocol, TypeAlias
+
+from lshdb.arrays import np
+from lshdb.disksort.descriptors import read_at, write_at
+from lshdb.storage.orders.frozen import OrderFolder, covering
+from lshdb.storage.orders.order_file import (
+    HEADER_BYTES,
+    LOWER,
+    LOWER_BITS,
+    NEXT_NAME,
+    PLACE,
+    UPPER,
+    Banding,
+    OrderFile,
+    OrderName,
+    is_order,
+    order_names,
+    write_orders,
+)
+from lshdb.storage.rowfiles.generations import Generation
+from lshdb.storage.rowfiles.row_file import RowFile
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["clear_orders", "freeze_rows", "wrong_order"]
+
+RATIO = 4
+_SORTED_BYTES = 48 * 2**20
+"""Memory for keys and planes of rows that are sorted at once."""
+_READ_BYTES = 16 * 2**20
+"""Rows that are read at once."""
+_MERGED_BYTES = 16 * 2**20
+"""Entries that are read from all parts at once."""
+_ENTRY_BYTES = 40
+"""A bucket, a signature, their sorted copies and the order."""
+
+Ids: TypeAlias = "NDArray[np.int64]"
+Contents = Callable[[int, int], dict[int, bytes]]
+"""First and last signature (left out) -> content hashes by signature, of those with a document."""
+
+
+class Part(Protocol):
+    """A sorted range of rows that is merged with others."""
+
+    n: int
+
+    def part(self, order: int, start: int, stop: int) -> tuple[Ids, Ids]:
+        """Return buckets and signatures from one place of an order to another."""
+
+
+def _scratch_file(directory: Path) -> IO[bytes]:
+    return tempfile.TemporaryFile(dir=directory, buffering=0)
+
+
+class _Scratch:
+    """Sorted rows in a file without a name."""
+
+    def __init__(self, descriptor: int, first: int, planes: NDArray[np.uint32]) -> None:
+        _, self.n_orders, self.n = planes.shape
+        self._first = first
+        self._descriptor = descriptor
+        write_at(descriptor, _data(planes), 0)
+
+    def part(self, order: int, start: int, stop: int) -> tuple[Ids, Ids]:
+        columns = []
+        for plane in (UPPER, LOWER, PLACE):
+            begin = (plane * self.n_orders + order) * self.n + start
+            data = read_at(self._descriptor, 4 * (stop - start), 4 * begin)
+            columns.append(np.frombuffer(data, dtype="<u4").astype(np.int64))
+        upper, lower, places = columns
+        return upper << LOWER_BITS | lower, places + self._first
+
+
+def freeze_rows(
+    folder: OrderFolder, generation: Generation, n_signatures: int, contents: Contents
+) -> OrderName | None:
+    """Sort the rows that no file covers into a new file; None if there are none.
+
+    Parameters
+    ----------
+    folder : OrderFolder
+    generation : Generation
+        Its rows are committed.
+    n_signatures : int
+    contents : callable
+
+    Raises
+    ------
+    OSError
+        The disk is full or failed; nothing is left of what was begun.
+    DamageError
+        The rows cannot be read.
+    """
+    files = folder.files(generation, n_signatures)
+    chain = [file for file in files if file.name.last <= n_signatures]
+    covered = chain[-1].name.last if chain else 0
+    if covered == n_signatures:
+        clear_orders(folder.directory, generation.number, folder.banding.name, n_signatures)
+        return None
+    first = covered
+    absorbed: list[OrderFile] = []
+    while chain and chain[-1].n <= RATIO * (n_signatures - first):
+        absorbed.insert(0, chain.pop())
+        first = absorbed[0].name.first
+    banding, rows = folder.banding, generation.signatures
+    step = max(1, _SORTED_BYTES // (20 * banding.n_orders))
+
+    def sort(begin: int, end: int) -> NDArray[np.uint32]:
+        return banding.sort(_keys(banding, rows, begin, end, contents))
+
+    def fill(descriptor: int) -> None:
+        if n_signatures - first <= step:
+            planes = sort(first, n_signatures)
+            write_at(descriptor, _data(planes), HEADER_BYTES)
+            return
+        for file in absorbed:  # what is written anew must not make damage good
+            if file.crc32() != file.name.crc:
+                raise ValueError(f"{file.path} is not what was written")
+        parts: list[Part] = list(absorbed)
+        with contextlib.ExitStack() as opened:
+            for begin in range(covered, n_signatures, step):
+                scratch = opened.enter_context(_scratch_file(folder.directory))
+                end = min(begin + step, n_signatures)
+                parts.append(_Scratch(scratch.fileno(), begin, sort(begin, end)))
+            _merge(descriptor, parts, banding.n_orders, n_signatures - first, first)
+
+    try:
+        name = write_orders(
+            folder.directory,
+            generation=generation.number,
+            cut=banding.name,
+            first=first,
+            last=n_signatures,
+            n_orders=banding.n_orders,
+            fill=fill,
+        )
+    except ValueError as error:
+        if not absorbed:
+            raise
+        folder.distrust(absorbed, str(error))  # their rows are sorted again
+        return freeze_rows(folder, generation, n_signatures, contents)
+    clear_orders(folder.directory, generation.number, banding.name, n_signatures)
+    return name
+
+
+def wrong_order(
+    file: OrderFile, banding: Banding, generation: Generation, last: int, contents: Contents
+) -> int | None:
+    """Return the number of an order of a file that is not that of its rows; None if all are.
+
+    Parameters
+    ----------
+    file : OrderFile
+    banding : Banding
+    generation : Generation
+    last : int
+        The rows from here on are not committed, or not seen.
+    contents : callable
+        A signature without a document may have any content.
+
+    Raises
+    ------
+    OSError, ValueError
+        The file cannot be read, or ends too early.
+    DamageError
+        The rows cannot be read.
+    """
+    first, n_orders = file.name.first, banding.n_orders
+    step = max(1, _SORTED_BYTES // (20 * n_orders))
+    for begin in range(0, last - first, step):
+        end = min(begin + step, last - first)
+        keys = _keys(banding, generation.signatures, first + begin, first + end, contents)
+        planes = banding.sort(keys)
+        is_there = np.zeros(end - begin, dtype=bool)
+        is_there[[one - first - begin for one in contents(first + begin, first + end)]] = True
+        for order in range(n_orders):
+            places = file.row(PLACE, order, 0, file.n)
+            inside = np.flatnonzero((places >= begin) & (places < end))
+            found = np.stack([file.row(one, order, 0, file.n)[inside] for one in range(3)])
+            found[PLACE] -= begin
+            expected = planes[:, order]
+            if order == n_orders - 1:
+                found = found[:, is_there[found[PLACE]]]
+                expected = expected[:, is_there[expected[PLACE]]]
+            if not np.array_equal(found, expected):
+                return order
+    return None
+
+
+def _data(words: NDArray[np.uint32]) -> memoryview:
+    return words.reshape(-1).view(np.uint8).data
+
+
+def _keys(banding: Banding, rows: RowFile, begin: int, end: int, contents: Contents) -> Ids:
+    """Return the keys of some rows, which are read some at a time."""
+    keys = np.empty((end - begin, banding.n_orders), dtype=np.int64)
+    step = max(1, _READ_BYTES // rows.row_bytes)
+    for start in range(begin, end, step):
+        stop = min(start + step, end)
+        hashes = {one - start: found for one, found in contents(start, stop).items()}
+        keys[start - begin : stop - begin] = banding.keys(rows.take_between(start, stop), hashes)
+    return keys
+
+
+def _merge(descriptor: int, parts: list[Part], n_orders: int, n: int, first: int) -> None:
+    """Write the orders of all parts together behind the header of a file."""
+    for order in range(n_orders):
+        written = 0
+        for buckets, ids in _merged(parts, order):
+            columns = (buckets >> LOWER_BITS, buckets & (2**LOWER_BITS - 1), ids - first)
+            for plane, column in zip((UPPER, LOWER, PLACE), columns, strict=True):
+                at = HEADER_BYTES + 4 * ((plane * n_orders + order) * n + written)
+                write_at(descriptor, _data(column.astype("<u4")), at)
+            written += len(buckets)
+
+
+def _merged(parts: list[Part], order: int) -> Iterator[tuple[Ids, Ids]]:
+    """Yield the entries of an order of all parts, sorted, in blocks."""
+    block = max(1, _MERGED_BYTES // _ENTRY_BYTES // len(parts))
+    done = [0] * len(parts)
+    held = [(np.empty(0, np.int64), np.empty(0, np.int64))] * len(parts)
+    while True:
+        for number, part in enumerate(parts):
+            if not len(held[number][0]) and done[number] < part.n:
+                stop = min(done[number] + block, part.n)
+                held[number] = part.part(order, done[number], stop)
+                done[number] = stop
+        # Everything up to the least of the last buckets that were read can be written; where a part
+        # is at its end, it sets no limit.
+        ends = [
+            int(buckets[-1])
+            for number, (buckets, _) in enumerate(held)
+            if len(buckets) and done[number] < parts[number].n
+        ]
+        taken = []
+        for number, (buckets, ids) in enumerate(held):
+            end = int(np.searchsorted(buckets, min(ends), "left")) if ends else len(buckets)
+            taken.append((buckets[:end], ids[:end]))
+            held[number] = buckets[end:], ids[end:]
+        keys, ids = (np.concatenate(columns) for columns in zip(*taken, strict=True))
+        if len(keys):
+            sorting = np.argsort(keys, kind="stable")  # of sorted parts, in the order of their ids
+            yield keys[sorting], ids[sorting]
+        elif not ends:
+            return
+        else:  # a bucket as large as a block: take more of it
+            for number, part in enumerate(parts):
+                if len(held[number][0]) and done[number] < part.n:
+                    stop = min(done[number] + block, part.n)
+                    more = part.part(order, done[number], stop)
+                    held[number] = (
+                        np.concatenate([held[number][0], more[0]]),
+                        np.concatenate([held[number][1], more[1]]),
+                    )
+                    done[number] = stop
+
+
+def clear_orders(directory: Path, generation: int, cut: str | None, n_signatures: int) -> None:
+    """Remove files that are not needed; under the writer's lock.
+
+    Those are files of other generations or cuts, of rows that are not committed, within the range
+    of another file, and what a killed writer left half written. A file that does not begin as an
+    order does is not one, whatever its name, and stays.
+
+    Parameters
+    ----------
+    directory : Path
+    generation : int
+    cut : str or None
+        The cut whose files stay; None for all of them.
+    n_signatures : int
+    """
+    try:
+        (directory / NEXT_NAME).unlink(missing_ok=True)
+        names = order_names(directory)
+    except OSError:
+        return
+    own = [
+        name
+        for name in names
+        if name.generation == generation and name.last <= n_signatures and cut in (None, name.cut)
+    ]
+    wanted: set[OrderName] = set()
+    for each in {name.cut for name in own}:
+        wanted.update(covering([name for name in own if name.cut == each]))
+    for name in names:
+        if name not in wanted:
+            with contextlib.suppress(OSError):
+                if is_order(directory / str(name)):
+                    os.unlink(directory / str(name))

@@ -1,0 +1,298 @@
+"""What the frozen orders of an index answer: which signatures lie in which buckets.
+
+:class:`OrderFolder` finds the files that cover the rows of a state, without a gap from row 0, and
+keeps them open. Rows past them were committed by a writer that has not come to sort them, or that
+was killed. Some thousand such rows are sorted in memory; with more, SQL answers.
+
+Whether a file belongs to the rows is not only a matter of names: an index may have been restored
+from a copy around it. So the last of its rows that counts is looked up in it before it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from lshdb.arrays import np
+from lshdb.storage.dialects.base import BUCKET_BITS
+from lshdb.storage.orders.order_file import (
+    LOWER,
+    LOWER_BITS,
+    PLACE,
+    UPPER,
+    Banding,
+    OrderFile,
+    OrderName,
+    Planes,
+    order_names,
+)
+from lshdb.storage.rowfiles.generations import Generation
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Cover", "OrderFolder", "covering"]
+
+MOST_SORTED = 2_048
+"""Rows that no file covers and that are sorted in memory, once for a state."""
+_BUCKETS = 2**BUCKET_BITS
+
+Ids: TypeAlias = "NDArray[np.int64]"
+
+
+def covering(names: list[OrderName]) -> list[OrderName]:
+    """Return the files that cover rows from 0 on without a gap; of several, the longest."""
+    chain: list[OrderName] = []
+    end = 0
+    for name in names:  # in order of their first rows
+        if name.first == end:
+            chain.append(name)
+        elif chain and name.first == chain[-1].first:
+            chain[-1] = max(chain[-1], name)
+        else:
+            continue
+        end = chain[-1].last
+    return chain
+
+
+class Cover:
+    """The orders of one state.
+
+    Parameters
+    ----------
+    banding : Banding
+    files : list of OrderFile
+        Without a gap from row 0.
+    n_signatures : int
+        Rows that count.
+    tail : ndarray of uint32, optional
+        The orders of the rows that no file covers, sorted in memory.
+
+    Attributes
+    ----------
+    n_covered : int
+        Rows in files.
+    """
+
+    def __init__(
+        self,
+        banding: Banding,
+        files: list[OrderFile],
+        n_signatures: int,
+        tail: Planes | None = None,
+    ) -> None:
+        self._banding = banding
+        self._files = files
+        self._n_signatures = n_signatures
+        self._tail = tail
+        self.n_covered = files[-1].name.last if files else 0
+        self._places: list[tuple[Any, int, int, int]] = [file.place for file in files]
+        if tail is not None:
+            n = tail.shape[2]
+            self._places.append((tail.reshape(-1), n, banding.n_orders, self.n_covered))
+
+    def find(self, keys: Ids) -> tuple[Ids, Ids]:
+        """Find the signatures in some buckets.
+
+        Parameters
+        ----------
+        keys : ndarray of int64, shape (n,)
+
+        Returns
+        -------
+        counts, signature_ids : ndarray of int64, shape (n,) and (sum(counts),)
+            One bucket after the other, each sorted.
+
+        Raises
+        ------
+        OSError, ValueError
+            A file cannot be read, or is not what was written.
+        """
+        return self._banding.find(self._places, keys, self._n_signatures)
+
+    def members(self, keys: bytes | bytearray) -> bytes:
+        """Find the signatures in the buckets of one query, as :meth:`find` does.
+
+        Keys and signatures are native int64 as bytes: making arrays takes longer than the search.
+        """
+        return self._banding.members(self._places, keys, self._n_signatures)
+
+    def between(self, first: int, last: int) -> tuple[Ids, Ids]:
+        """Return the postings with keys from first to last (inclusive), sorted.
+
+        Parameters
+        ----------
+        first, last : int
+            Bucket keys; not of contents.
+
+        Returns
+        -------
+        bucket_keys, signature_ids : ndarray of int64, shape (n,)
+
+        Raises
+        ------
+        OSError, ValueError
+            A file cannot be read, or is not what was written.
+        """
+        found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
+        for number in range(first >> BUCKET_BITS, (last >> BUCKET_BITS) + 1):
+            base = number << BUCKET_BITS
+            low, high = max(first - base, 0), min(last - base, _BUCKETS - 1)
+            found += [self._of_band(number & 255, base, low, high)]
+        return _joined(found)
+
+    def ranges(self, n: int) -> Iterator[tuple[int, int]]:
+        """Yield ranges of keys (first, last) of all bands, in order, with about n postings each."""
+        parts = 1 + self._n_signatures // n
+        step = -(-_BUCKETS // parts)
+        bands = np.arange(self._banding.n_orders - 1, dtype=np.uint8).view(np.int8)
+        for band in np.sort(bands).tolist():
+            base = band << BUCKET_BITS
+            for first in range(0, _BUCKETS, step):
+                yield base + first, base + min(first + step, _BUCKETS) - 1
+
+    def _of_band(self, band: int, base: int, low: int, high: int) -> tuple[Ids, Ids]:
+        parts = [(np.empty(0, np.int64), np.empty(0, np.int64))]
+        if band >= self._banding.n_orders - 1:
+            return parts[0]
+        for file in self._files:
+            parts.append(file.part(band, *file.span(band, low, high)))
+        if self._tail is not None:
+            upper, lower = (self._tail[one, band].astype(np.int64) for one in (UPPER, LOWER))
+            places = self._tail[PLACE, band].astype(np.int64)
+            parts.append((upper << LOWER_BITS | lower, places + self.n_covered))
+        buckets, ids = _joined(parts)
+        inside = (buckets >= low) & (buckets <= high) & (ids < self._n_signatures)
+        if not inside.all():
+            buckets, ids = buckets[inside], ids[inside]
+        if len(parts) > 2:
+            order = np.argsort(buckets, kind="stable")  # parts are sorted, and in order of ids
+            buckets, ids = buckets[order], ids[order]
+        return buckets + base, ids
+
+
+def _joined(parts: list[tuple[Ids, Ids]]) -> tuple[Ids, Ids]:
+    if len(parts) == 2:
+        return parts[1]
+    keys, ids = zip(*parts, strict=True)
+    return np.concatenate(keys), np.concatenate(ids)
+
+
+class OrderFolder:
+    """The orders of an open index.
+
+    Parameters
+    ----------
+    directory : Path
+    banding : Banding
+
+    Attributes
+    ----------
+    directory : Path
+    banding : Banding
+    faults : list of str
+        Files that are not used, and why.
+    """
+
+    def __init__(self, directory: Path, banding: Banding) -> None:
+        self.directory = directory
+        self.banding = banding
+        self.faults: list[str] = []
+        self._kept: tuple[str, int, Cover | None] | None = None
+        self._files: dict[OrderName, OrderFile] = {}
+        self._refused: set[OrderName] = set()
+
+    def cover(self, generation: Generation, n_signatures: int) -> Cover | None:
+        """Return the orders of a state; None where SQL must answer.
+
+        Parameters
+        ----------
+        generation : Generation
+            Its row files, which are here.
+        n_signatures : int
+        """
+        kept = self._kept
+        if kept is not None and kept[:2] == (generation.name, n_signatures):
+            return kept[2]
+        cover = self._found(generation, n_signatures)
+        if cover is not None:
+            self._kept = (generation.name, n_signatures, cover)
+        return cover
+
+    def refuse(self, cover: Cover, error: Exception) -> None:
+        """Do without a cover that has failed."""
+        self.faults.append(str(error))
+        kept = self._kept
+        if kept is not None and kept[2] is cover:
+            self._kept = (*kept[:2], None)
+
+    def distrust(self, files: list[OrderFile], why: str) -> None:
+        """Do without some files."""
+        self._refused.update(file.name for file in files)
+        self.faults.append(why)
+
+    def files(self, generation: Generation, n_signatures: int) -> list[OrderFile]:
+        """Return the files that cover rows from 0 on without a gap.
+
+        A file that cannot be used ends the chain, and is noted.
+
+        Parameters
+        ----------
+        generation : Generation
+        n_signatures : int
+            Rows that are committed; a file may cover more.
+        """
+        opened: list[OrderFile] = []
+        try:
+            names = order_names(self.directory)
+        except OSError as error:
+            self.faults.append(str(error))
+            return opened
+        wanted = (generation.number, self.banding.name)
+        usable = [name for name in names if (name.generation, name.cut) == wanted]
+        for name in covering([name for name in usable if name not in self._refused]):
+            try:
+                file = self._files.get(name) or self._open(name, generation, n_signatures)
+            except FileNotFoundError:  # merged into another since it was listed
+                break
+            except (OSError, ValueError) as error:
+                self._refused.add(name)
+                self.faults.append(str(error))
+                break
+            opened.append(file)
+        self._files = {file.name: file for file in opened}
+        return opened
+
+    def _open(self, name: OrderName, generation: Generation, n_signatures: int) -> OrderFile:
+        """Open a file, and look the last of its rows up in it.
+
+        Raises
+        ------
+        OSError, ValueError
+            It cannot be used.
+        """
+        banding = self.banding
+        file = OrderFile(self.directory, name, banding.n_orders)
+        if file.words is None and not banding.reads_files:
+            raise ValueError(f"{file.path} belongs to another user, and cannot be mapped")
+        last = min(name.last, n_signatures) - 1
+        if last < name.first:
+            raise ValueError(f"{file.path} covers rows that are not committed")
+        keys = banding.keys_of_row(generation.signatures.row(last))
+        ids = memoryview(banding.members([file.place], keys, n_signatures)).cast("q")
+        if ids.tolist().count(last) != len(keys) // 8:
+            raise ValueError(f"{file.path} is not of the rows that its name says")
+        return file
+
+    def _found(self, generation: Generation, n_signatures: int) -> Cover | None:
+        files = self.files(generation, n_signatures)
+        rows = generation.signatures
+        n_covered = files[-1].name.last if files else 0
+        left = n_signatures - n_covered
+        if left <= 0:
+            return Cover(self.banding, files, n_signatures)
+        if left > MOST_SORTED:
+            return None
+        tail = self.banding.sort(self.banding.keys(rows.take_between(n_covered, n_signatures)))
+        return Cover(self.banding, files, n_signatures, tail)

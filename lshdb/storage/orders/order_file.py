@@ -1,0 +1,353 @@
+"""One file of frozen orders: bucket keys of a range of signatures, sorted band by band.
+
+    orders.GENERATION.CUT.FIRST-LAST.CRC.npy
+
+It is a plain ``.npy`` of uint32, shape (3, n_orders, n): for each band, and for the contents, the
+n buckets in order as their upper 32 and lower 24 bits, and beside each the signature's number,
+counted from FIRST. Committed rows never change, so neither does what the file says: it is written
+once, under a temporary name, and removed one day. Its name says which rows it covers, by which cut,
+and the CRC-32 of all its bytes.
+
+It is derived: without it, or where it is not as it should be, SQL gives the same answers.
+
+A file that is cut while it is mapped ends the process. So only a file that nobody but its reader,
+or root, may change is mapped; any other is read by ``pread``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import re
+import stat
+import weakref
+import zlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from lshdb.arrays import np
+from lshdb.disksort.descriptors import copy_range, read_at, sync_file
+from lshdb.storage.place.directory import sync_directory
+from lshdb.storage.place.own_files import open_file
+from lshdb.storage.rowfiles.layouts import npy_header
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "LOWER_BITS",
+    "NEXT_NAME",
+    "Banding",
+    "OrderFile",
+    "OrderName",
+    "is_order",
+    "order_names",
+    "write_orders",
+]
+
+HEADER_BYTES = 128
+LOWER_BITS = 24
+UPPER, LOWER, PLACE = range(3)
+NEXT_NAME = "orders.next.npy"
+"""The file that is being written."""
+
+_NAME = re.compile(
+    r"orders\.(\d{1,18})\.([0-9a-z]{1,32})\.(\d{1,18})-(\d{1,18})\.([0-9a-f]{8})\.npy"
+)
+_READ_BYTES = 2**20
+_COPY_BYTES = 2**30
+
+Planes: TypeAlias = "NDArray[np.uint32]"
+Ids: TypeAlias = "NDArray[np.int64]"
+
+
+class Banding(Protocol):
+    """How rows become bucket keys, and how these are sorted and found.
+
+    Made by who knows what a row means; see ``signatures/band_orders.py``.
+    """
+
+    @property
+    def name(self) -> str:
+        """Tells this way from others for the same rows; small letters and digits."""
+
+    @property
+    def n_orders(self) -> int:
+        """One for each band, and one for contents."""
+
+    @property
+    def reads_files(self) -> bool:
+        """Whether :meth:`find` takes the descriptor of a file."""
+
+    def keys(self, rows: NDArray[Any], contents: dict[int, bytes] | None = None) -> Ids:
+        """Return bucket keys (int64, shape (n, n_orders)), the content band's last.
+
+        ``contents`` has content hashes by the number of the row.
+        """
+
+    def sort(self, keys: Ids) -> Planes:
+        """Return the columns of keys, sorted: uint32, shape (3, n_orders, n)."""
+
+    def find(
+        self, places: Sequence[tuple[Any, int, int, int]], keys: Ids, limit: int
+    ) -> tuple[Ids, Ids]:
+        """Return numbers of signatures below a limit for each key, and the signatures."""
+
+    def keys_of_row(self, row: bytes) -> bytes | bytearray:
+        """Return the bucket keys of one row, native int64, without the content band's."""
+
+    def members(
+        self, places: list[tuple[Any, int, int, int]], keys: bytes | bytearray, limit: int
+    ) -> bytes:
+        """Return the signatures alone, native int64 as bytes."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OrderName:
+    """What the name of a file says.
+
+    Attributes
+    ----------
+    first, last : int
+        The signatures that it covers; the last is left out.
+    generation : int
+        Number of the generation of the row files.
+    cut : str
+        Name of the banding.
+    crc : int
+        CRC-32 of the file.
+    """
+
+    first: int
+    last: int
+    generation: int
+    cut: str
+    crc: int
+
+    @classmethod
+    def of(cls, name: str) -> OrderName | None:
+        """Take a name apart; None if it is not that of an order."""
+        found = _NAME.fullmatch(name)
+        if found is None:
+            return None
+        generation, first, last = int(found[1]), int(found[3]), int(found[4])
+        if not first < last <= first + 2**32:
+            return None
+        return cls(first, last, generation, found[2], int(found[5], 16))
+
+    def __str__(self) -> str:
+        """Return the name of the file."""
+        crc = f"{self.crc:08x}"
+        return f"orders.{self.generation}.{self.cut}.{self.first}-{self.last}.{crc}.npy"
+
+
+def order_names(directory: Path) -> list[OrderName]:
+    """Return the names of the orders in a directory, sorted by what they cover."""
+    found = (OrderName.of(name) for name in os.listdir(directory) if name.startswith("orders."))
+    return sorted(name for name in found if name is not None)
+
+
+def is_order(path: Path) -> bool:
+    """Return whether a file begins as orders do, or ends too early to tell.
+
+    Raises
+    ------
+    OSError
+        It cannot be opened, or is not a regular file.
+    """
+    descriptor = open_file(path, os.O_RDONLY)
+    try:
+        found = read_at(descriptor, len(_BEGINNING), 0)
+    finally:
+        os.close(descriptor)
+    return _BEGINNING.startswith(found)
+
+
+def _header(n_orders: int, n: int) -> bytes:
+    return npy_header("<u4", (3, n_orders, n))
+
+
+_BEGINNING = _header(1, 1).partition(b"1, 1)")[0]
+
+
+class OrderFile:
+    """An open file of orders.
+
+    Parameters
+    ----------
+    directory : Path
+    name : OrderName
+    n_orders : int
+        How many it must have.
+
+    Attributes
+    ----------
+    name : OrderName
+    n : int
+        Signatures in it.
+    words : memoryview or None
+        All planes, if the file is mapped.
+    descriptor : int
+
+    Raises
+    ------
+    OSError
+        It is not there, cannot be opened, or is not a regular file.
+    ValueError
+        It is not what its name says, or has another number of orders.
+    """
+
+    def __init__(self, directory: Path, name: OrderName, n_orders: int) -> None:
+        self.name = name
+        self.n = name.last - name.first
+        self.n_orders = n_orders
+        self.path = directory / str(name)
+        self.descriptor = open_file(self.path, os.O_RDONLY)
+        weakref.finalize(self, os.close, self.descriptor)
+        there = os.fstat(self.descriptor)
+        size = HEADER_BYTES + 12 * n_orders * self.n
+        header = _header(n_orders, self.n)
+        if there.st_size != size or read_at(self.descriptor, HEADER_BYTES, 0) != header:
+            raise ValueError(f"the header or the length of {self.path} is not that of its name")
+        is_own = there.st_uid in (os.geteuid(), 0) and not there.st_mode & (
+            stat.S_IWGRP | stat.S_IWOTH
+        )
+        self.words: memoryview | None = None
+        if is_own:
+            held = mmap.mmap(self.descriptor, size, access=mmap.ACCESS_READ)
+            self.words = memoryview(held)[HEADER_BYTES:]
+
+    @property
+    def place(self) -> tuple[Any, int, int, int]:
+        """The file as :meth:`Banding.find` takes it."""
+        source = self.descriptor if self.words is None else self.words
+        return source, self.n, self.n_orders, self.name.first
+
+    def row(self, plane: int, order: int, start: int, stop: int) -> Planes:
+        """Return some numbers of a plane, in place if the file is mapped.
+
+        Raises
+        ------
+        OSError
+            The file cannot be read.
+        ValueError
+            It ends too early.
+        """
+        begin = (plane * self.n_orders + order) * self.n
+        if self.words is not None:
+            return np.frombuffer(self.words[4 * (begin + start) : 4 * (begin + stop)], dtype="<u4")
+        size = 4 * (stop - start)
+        data = read_at(self.descriptor, size, HEADER_BYTES + 4 * (begin + start))
+        if len(data) != size:
+            raise ValueError(f"{self.path} ends too early")
+        return np.frombuffer(data, dtype="<u4")
+
+    def span(self, order: int, first: int, last: int) -> tuple[int, int]:
+        """Return where the buckets from first to last (inclusive) lie, or begin too early.
+
+        Buckets with the upper bits of either end are within.
+        """
+
+        def upper(place: int) -> int:
+            return int(self.row(UPPER, order, place, place + 1)[0])
+
+        places = range(self.n)
+        return (
+            bisect_left(places, first >> LOWER_BITS, key=upper),
+            bisect_right(places, last >> LOWER_BITS, key=upper),
+        )
+
+    def part(self, order: int, start: int, stop: int) -> tuple[Ids, Ids]:
+        """Return buckets (56 bits) from one place to another, and their signatures.
+
+        Raises
+        ------
+        OSError, ValueError
+            As for :meth:`row`; or a signature is not among those of the file.
+        """
+        buckets = self.row(UPPER, order, start, stop).astype(np.int64) << LOWER_BITS
+        buckets |= self.row(LOWER, order, start, stop)
+        places = self.row(PLACE, order, start, stop).astype(np.int64)
+        if len(places) and places.max() >= self.n:
+            raise ValueError(f"{self.path} names a signature that it does not have")
+        return buckets, places + self.name.first
+
+    def copy_to(self, directory: Path) -> None:
+        """Copy the file into another directory, where it must not exist, and sync it.
+
+        Raises
+        ------
+        OSError
+            This file cannot be read, or the other not written.
+        """
+        with open(directory / self.path.name, "xb", buffering=0) as copy:
+            offset = 0
+            while copied := copy_range(self.descriptor, copy.fileno(), offset, _COPY_BYTES):
+                offset += copied
+            sync_file(copy.fileno())
+
+    def crc32(self) -> int:
+        """Return the CRC-32 of all its bytes."""
+        return _crc32(self.descriptor)
+
+
+def _crc32(descriptor: int) -> int:
+    found = offset = 0
+    while data := os.pread(descriptor, _READ_BYTES, offset):
+        found, offset = zlib.crc32(data, found), offset + len(data)
+    return found
+
+
+@contextlib.contextmanager
+def _next_file(directory: Path) -> Iterator[int]:
+    """Make the file that is being written; it is gone after the block if it has no name then."""
+    path = directory / NEXT_NAME
+    path.unlink(missing_ok=True)  # a killed writer's, or a link: removed, not written through
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def write_orders(
+    directory: Path,
+    *,
+    generation: int,
+    cut: str,
+    first: int,
+    last: int,
+    n_orders: int,
+    fill: Callable[[int], None],
+) -> OrderName:
+    """Write a file of orders, sync it, and bring it to its place.
+
+    Parameters
+    ----------
+    directory : Path
+    generation : int
+    cut : str
+    first, last : int
+    n_orders : int
+    fill : callable
+        Given a descriptor, it writes the planes behind the header.
+
+    Raises
+    ------
+    OSError
+        The disk is full or failed; there is no such file then.
+    """
+    with _next_file(directory) as descriptor:
+        os.pwrite(descriptor, _header(n_orders, last - first), 0)
+        fill(descriptor)
+        sync_file(descriptor, data_only=True)
+        name = OrderName(first, last, generation, cut, _crc32(descriptor))
+        os.rename(directory / NEXT_NAME, directory / str(name))
+    sync_directory(directory)
+    return name

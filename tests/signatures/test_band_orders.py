@@ -1,0 +1,152 @@
+"""Frozen orders in arrays: the kernel against the reference, and against brute force."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from lshdb.signatures import kernels
+from lshdb.signatures.band_orders import BandOrders, reference_find, reference_sort
+
+HEADER = 128
+kernel = kernels.compiled()
+needs_kernel = pytest.mark.skipif(kernel is None, reason="there is no compiled kernel")
+pytestmark = pytest.mark.fast
+
+
+def some_keys(seed: int, n: int, bands: int, kinds: int) -> NDArray[np.int64]:
+    """Keys of n rows: few kinds of buckets, some of which differ in their lower bits alone."""
+    rng = np.random.default_rng(seed)
+    pool = rng.integers(0, 2**56, size=kinds, dtype=np.int64)
+    pool = np.concatenate([pool, pool ^ 1, pool ^ 2**24, [0, 2**56 - 1]])
+    buckets = rng.choice(pool, size=(n, bands + 1))
+    numbers = np.array([*range(bands), 255], dtype=np.uint64) << np.uint64(56)
+    return (buckets.view(np.uint64) | numbers).view(np.int64)
+
+
+def brute(
+    parts: list[NDArray[np.int64]], asked: NDArray[np.int64], limit: int
+) -> tuple[list[int], list[int]]:
+    rows = np.concatenate(parts)[:limit]
+    found = [np.flatnonzero((rows == key).any(axis=1)).tolist() for key in asked.tolist()]
+    return [len(one) for one in found], [one for some in found for one in some]
+
+
+@needs_kernel
+@settings(deadline=None, max_examples=40)
+@given(
+    seed=st.integers(0, 2**32),
+    sizes=st.lists(st.integers(1, 300), min_size=1, max_size=4),
+    bands=st.sampled_from([1, 3, 16, 254, 255]),
+    kinds=st.integers(1, 500),
+)
+def test_kernel_and_reference_find_what_brute_force_finds(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, sizes: list[int], bands: int, kinds: int
+) -> None:
+    orders = BandOrders({"bands": bands, "rows": 1, "slot_bits": 32})
+    keys = some_keys(seed, sum(sizes), bands, kinds)
+    parts = np.split(keys, np.cumsum(sizes)[:-1])
+    rng = np.random.default_rng(seed)
+    asked = np.unique(rng.choice(keys.reshape(-1), size=50))
+    asked = rng.permutation(np.unique(np.concatenate([asked, asked ^ 1, asked ^ 2**55])))
+    limit = int(rng.integers(1, len(keys) + 1))
+    places: list[tuple[Any, int, int, int]] = []
+    files: list[tuple[Any, int, int, int]] = []
+    path = tmp_path_factory.mktemp("orders") / "planes"
+    first = 0
+    try:
+        for part in parts:
+            planes = orders.sort(part)
+            assert (planes == reference_sort(part)).all()
+            places.append((planes.reshape(-1), len(part), bands + 1, first))
+            path.write_bytes(bytes(HEADER) + planes.tobytes())
+            files.append((os.open(path, os.O_RDONLY), *places[-1][1:]))
+            path.unlink()
+            first += len(part)
+        expected = brute(parts, asked, limit)
+        for found in (
+            orders.find(places, asked, limit),
+            orders.find(files, asked, limit),
+            reference_find(places, asked, limit),
+        ):
+            assert (found[0].tolist(), found[1].tolist()) == expected
+    finally:
+        for file in files:
+            os.close(file[0])
+
+
+def test_a_row_that_does_not_exist_is_an_error() -> None:
+    orders = BandOrders({"bands": 2, "rows": 1, "slot_bits": 32})
+    keys = some_keys(1, 10, 2, 5)
+    planes = orders.sort(keys)
+    planes[2, 0] = 10
+    for find in (orders.find, reference_find):
+        with pytest.raises(ValueError, match="names a row"):
+            find([(planes.reshape(-1), 10, 3, 0)], keys[:, 0], 100)
+
+
+@needs_kernel
+def test_a_file_that_ends_too_early_or_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    orders = BandOrders({"bands": 2, "rows": 1, "slot_bits": 32})
+    keys = some_keys(1, 5000, 2, 5000)
+    data = bytes(HEADER) + orders.sort(keys).tobytes()
+    path = tmp_path / "planes"
+    path.write_bytes(data[: len(data) // 2])
+    with open(path, "rb") as file, pytest.raises(ValueError, match="ends too early"):
+        orders.find([(file.fileno(), 5000, 3, 0)], keys[:, 1], 5000)
+    path.write_bytes(data)
+    with open(path, "ab") as file, pytest.raises(OSError, match="Bad file descriptor"):
+        orders.find([(file.fileno(), 5000, 3, 0)], keys[:, 0], 5000)
+
+
+@needs_kernel
+@given(seed=st.integers(0, 2**32), n=st.integers(1, 3000), wild=st.sampled_from([0, 7, 2**32 - 1]))
+def test_any_numbers_may_lie_in_an_order(seed: int, n: int, wild: int) -> None:
+    """Planes of somebody else: nothing is read outside them, and each id lies in the range."""
+    rng = np.random.default_rng(seed)
+    planes = rng.integers(0, 2**32, size=(3, 3, n), dtype=np.uint64).astype("<u4")
+    planes[2] %= n
+    planes[0, 1] = wild
+    keys = rng.integers(0, 2**56, size=200, dtype=np.int64) | (
+        rng.integers(0, 2, size=200, dtype=np.int64) << 56
+    )
+    keys[0], keys[1] = (1 << 56) | (wild << 24), int(planes[0, 0, n // 2]) << 24
+    orders = BandOrders({"bands": 2, "rows": 1, "slot_bits": 32})
+    counts, ids = orders.find([(planes.reshape(-1), n, 3, 5)], keys, 2**40)
+    assert counts.sum() == len(ids) and ((ids >= 5) & (ids < n + 5)).all()
+
+
+@needs_kernel
+@pytest.mark.parametrize(
+    "order",
+    [
+        (np.zeros(17, "<u4"), 2, 3, 0), (np.zeros(18, "<u4"), 2, 1, 0), (-1, 2, 3, 0),
+        (np.zeros(18, "<u4"), 2**33, 3, 0), (np.zeros(18, "<u4"), 2, 3, -1), (2**40, 2, 3, 0),
+        (np.zeros(18, "<u4"), 2, 3, 2**63 - 1), (np.zeros(18, "<u4"), -2, 3, 0),
+    ],
+    ids=["short", "one", "descriptor", "rows", "first", "large", "last", "below"],
+)  # fmt: skip
+def test_an_order_that_cannot_be_is_refused(order: tuple[Any, int, int, int]) -> None:
+    keys, counts = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    with pytest.raises(ValueError):
+        kernel.find_keys([order], keys, 10, counts)
+
+
+@needs_kernel
+def test_lengths_are_checked() -> None:
+    keys, planes = np.zeros((4, 3), np.int64), np.zeros((3, 3, 4), "<u4")
+    for n_orders, out in ((0, planes), (3, planes[:, :, :3].copy()), (257, planes), (5, planes)):
+        with pytest.raises(ValueError):
+            kernel.sort_orders(keys, n_orders, out)
+    with pytest.raises(ValueError):
+        kernel.find_keys([], keys.reshape(-1), 10, np.zeros(11, np.int64))
+    with pytest.raises(TypeError):
+        kernel.find_keys((), keys.reshape(-1), 10, np.zeros(12, np.int64))
+    assert kernel.find_keys([], keys.reshape(-1), 10, np.ones(12, np.int64)) == b""

@@ -1,0 +1,515 @@
+"""Frozen orders: the same postings as by SQL, whatever happened to the files."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lshdb import Index
+from lshdb.signatures.banding import bucket_keys, content_keys
+from lshdb.storage.orders import freezing, frozen
+from lshdb.storage.orders.order_file import OrderName, order_names
+from lshdb.storage.runs.posting_runs import Buckets, Postings
+from lshdb.storage.transactions.snapshot import Snapshot
+from tests.children.databases import child_path
+
+WORDS = [f"{a}{b}" for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "u")]
+
+
+def texts(rng: random.Random, n: int, first: int = 0) -> list[tuple[str, str]]:
+    """Texts of which many are near-duplicates of others, and some are copies."""
+    found: list[tuple[str, str]] = []
+    for number in range(first, first + n):
+        words = rng.choices(WORDS, k=30)
+        if found and rng.random() < 0.5:
+            words = rng.choice(found)[1].split()
+            if rng.random() < 0.7:
+                words[rng.randrange(len(words))] = rng.choice(WORDS)
+        found.append((f"key{number}", " ".join(words)))
+    return found
+
+
+@contextmanager
+def snapshot_of(path: Path) -> Iterator[tuple[Snapshot, Any]]:
+    with Index.open(path) as index, index._store.reading() as snapshot:
+        yield snapshot, index._store.params
+
+
+def by_sql(snapshot: Snapshot) -> Postings:
+    return Postings(snapshot.session.run_tables, snapshot.run_tables, snapshot.n_signatures)
+
+
+def assert_equal(left: Buckets, right: Buckets) -> None:
+    for one, other in zip(
+        (left.keys, left.sizes, left.members), (right.keys, right.sizes, right.members), strict=True
+    ):
+        assert one.tolist() == other.tolist()
+
+
+def joined(blocks: list[Buckets]) -> Buckets:
+    empty = np.empty(0, dtype=np.int64)
+    return Buckets(
+        *(
+            np.concatenate([empty, *(getattr(block, name) for block in blocks)])
+            for name in ("keys", "sizes", "members")
+        )
+    )
+
+
+def assert_same_postings(path: Path, *, covered: bool = True) -> None:
+    """Every question to the orders has the answer that SQL gives."""
+    with snapshot_of(path) as (snapshot, params):
+        found, expected = snapshot.postings, by_sql(snapshot)
+        assert (found._cover is not None) == covered
+        n, bands = snapshot.n_signatures, params.bands
+        rng = np.random.default_rng(n)
+        some = rng.integers(0, n, size=min(n, 40))
+        keys = bucket_keys(snapshot.signatures[some], **params.cut).reshape(-1)
+        keys = rng.permutation(np.unique(np.concatenate([keys, keys ^ 1, keys ^ 2**40])))
+        assert sorted(zip(*map(np.ndarray.tolist, found.of(keys)), strict=True)) == sorted(
+            zip(*map(np.ndarray.tolist, expected.of(keys)), strict=True)
+        )
+        assert sorted(found.members(keys).tolist()) == sorted(expected.members(keys).tolist())
+        assert_equal(found.shared_of(keys), expected.shared_of(keys))
+        assert_equal(found.grouped_of(keys), expected.grouped_of(keys))
+        assert_equal(joined(list(found.in_order())), joined(list(expected.in_order())))
+        ends = np.sort(keys[keys >= 0])
+        for first, last, above in [
+            (0, min(bands, 127) << 56, 1), (int(ends[0]), int(ends[-1]), 1), (1, 2**50, 0),
+            (int(ends[1]), int(ends[1]), 0), (3 << 56, (4 << 56) - 1, 3), (0, -1, 1),
+        ]:  # fmt: skip
+            assert_equal(
+                found.shared(first, last, above=above), expected.shared(first, last, above=above)
+            )
+        assert found._cover is not None or not covered  # none was given up
+        assert_contents(snapshot)
+
+
+def assert_contents(snapshot: Snapshot) -> None:
+    rows = snapshot.execute(
+        "SELECT content_hash FROM document WHERE signature_id IS NOT NULL"
+    ).fetchall()
+    hashes = [bytes(row[0]) for row in rows] + [bytes(16)]
+    keys = content_keys(hashes)
+    found = snapshot.signatures_of_contents(set(hashes), keys)
+    snapshot.postings._cover = None
+    assert found == snapshot.signatures_of_contents(set(hashes), keys)
+
+
+def names(path: Path) -> list[OrderName]:
+    return order_names(path)
+
+
+@contextmanager
+def small_steps() -> Iterator[None]:
+    """Sort some rows at a time, so that small indexes are merged from parts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(freezing, "_SORTED_BYTES", 20 * 17 * 50)
+        patch.setattr(freezing, "_MERGED_BYTES", 40 * 64)
+        patch.setattr(freezing, "_READ_BYTES", 512 * 16)
+        yield
+
+
+METRICS: dict[str, dict[str, Any]] = {
+    "words": {},
+    "chars": {"unit": "char", "k": 3, "threshold": 0.6},
+    "one row": {"bands": 200, "rows": 1, "num_perm": 256},
+    "cosine": {"metric": "cosine", "dim": 8, "threshold": 0.9},
+    "hamming": {"metric": "hamming", "dim": 64, "dtype": "bits", "threshold": 6},
+    "l2": {"metric": "l2", "dim": 8, "threshold": 0.5, "width": 2.0},
+}
+
+
+def bodies(kind: str, rng: random.Random, n: int, first: int = 0) -> list[tuple[str, Any]]:
+    if kind in ("words", "chars", "one row"):
+        return list(texts(rng, n, first))
+    numbers = np.random.default_rng(rng.randrange(2**32))
+    if kind == "hamming":
+        few = numbers.integers(0, 256, size=(3, 8), dtype=np.uint8)
+        many = few[numbers.integers(0, 3, size=n)]
+        many[:, 0] ^= numbers.integers(0, 8, size=n, dtype=np.uint8)
+    else:
+        few = numbers.normal(size=(5, 8)).astype(np.float32)
+        noise = numbers.normal(size=(n, 8), scale=0.05).astype(np.float32)
+        many = few[numbers.integers(0, 5, size=n)] + noise
+    return [(f"key{first + number}", body) for number, body in enumerate(many)]
+
+
+@pytest.mark.parametrize("kind", METRICS)
+def test_every_metric_has_the_postings_of_sql(tmp_path: Path, kind: str) -> None:
+    rng = random.Random(kind)
+    path = tmp_path / "x"
+    with Index.create(path, **METRICS[kind]) as index:
+        for first in (0, 120, 150):
+            index.add(bodies(kind, rng, 60, first))
+    assert_same_postings(path)
+    with Index.open(path) as index:
+        assert index.check() == []
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_orders_follow_a_life(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Adds, removals, rewriting, lost and foreign files: never another answer than SQL's."""
+    with small_steps():
+        live(tmp_path_factory.mktemp("life") / "x", data)
+
+
+def live(path: Path, data: st.DataObject) -> None:
+    rng = random.Random(data.draw(st.integers(0, 2**32)))
+    with Index.create(path) as index:
+        index.add(texts(rng, 40))
+    steps = ("add", "replace", "remove", "compact", "reband", "lose", "cut", "foreign")
+    for step in data.draw(st.lists(st.sampled_from(steps), max_size=5)):
+        there = names(path)
+        if step in ("add", "replace", "remove"):
+            with Index.open(path) as index:
+                n = len(index)
+                if step == "remove":
+                    index.remove(list(index)[: rng.randrange(n)])
+                else:
+                    first = 0 if step == "replace" else 1000 + rng.randrange(10**6)
+                    index.add(texts(rng, rng.randrange(1, 130), first))
+        elif step == "compact":
+            with Index.open(path) as index:
+                index.compact()
+        elif step == "reband":
+            Index.reband(path, threshold=rng.choice([0.6, 0.7, 0.8]))
+        elif there:
+            file = path / str(rng.choice(there))
+            if step == "lose":
+                file.unlink()
+            elif step == "cut":
+                os.truncate(file, rng.randrange(file.stat().st_size))
+            else:
+                size = file.stat().st_size
+                file.write_bytes(file.read_bytes()[:128] + rng.randbytes(size - 128))
+        with Index.open(path) as index:
+            if not index._store.params.bands or not len(index):
+                continue
+            with index._store.reading() as snapshot:
+                if not snapshot.n_signatures:
+                    continue
+                covered = snapshot.postings._cover is not None
+        assert_same_postings(path, covered=covered)
+    with Index.open(path) as index:
+        index.add([("last", "one more text that nothing else is like")])
+        assert_same_postings(path)
+        assert index.check() == []
+        assert len(names(path)) <= 4
+
+
+def test_an_add_takes_in_the_files_before_it_as_they_grow(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    rng = random.Random(5)
+    ends = []
+    with Index.create(path) as index:
+        for first, n in ((0, 500), (500, 20), (520, 1), (521, 10), (531, 200)):
+            index.add(
+                [(f"k{i}", " ".join(rng.choices(WORDS, k=20))) for i in range(first, first + n)]
+            )
+            ends.append([name.last for name in names(path)])
+    assert ends == [[500], [500, 520], [500, 520, 521], [500, 531], [731]]
+    assert_same_postings(path)
+
+
+def test_rows_of_a_killed_writer_are_sorted_in_memory_or_left_to_sql(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x"
+    rng = random.Random(6)
+    with Index.create(path) as index:
+        index.add(texts(rng, 80))
+    monkeypatch.setattr("lshdb.storage.store.freeze_rows", lambda *given: None)
+    with Index.open(path) as index:
+        index.add(texts(rng, 50, 80))
+    assert_same_postings_but_contents(path)
+    monkeypatch.setattr(frozen, "MOST_SORTED", 3)
+    with snapshot_of(path) as (snapshot, _):
+        assert snapshot.postings._cover is None
+    monkeypatch.undo()
+    with Index.open(path) as index:
+        index.add(texts(rng, 1, 500))
+    assert_same_postings(path)
+
+
+def assert_same_postings_but_contents(path: Path) -> None:
+    with snapshot_of(path) as (snapshot, _):
+        cover = snapshot.postings._cover
+        assert cover is not None and cover.n_covered < snapshot.n_signatures
+    assert_same_postings(path)
+
+
+def test_a_file_of_other_rows_is_not_used(tmp_path: Path) -> None:
+    """Restored around it: the same range, the same cut, other documents."""
+    rng = random.Random(7)
+    for name in ("a", "b"):
+        with Index.create(tmp_path / name) as index:
+            index.add([(f"k{i}", " ".join(rng.choices(WORDS, k=20))) for i in range(100)])
+    (there,), (other,) = names(tmp_path / "a"), names(tmp_path / "b")
+    assert (there.first, there.last) == (other.first, other.last)
+    (tmp_path / "a" / str(there)).unlink()
+    (tmp_path / "b" / str(other)).rename(tmp_path / "a" / str(other))
+    with Index.open(tmp_path / "a") as index:
+        found = index._store.orders
+        with index._store.reading() as snapshot:
+            assert snapshot.postings._cover is not None and not snapshot.postings._cover.n_covered
+        assert "not of the rows" in found.faults[0]
+        notes: list[str] = []
+        assert index.check(on_note=notes.append) == []
+        assert any("not of the rows" in note for note in notes)
+        assert not any("no frozen order covers" in note for note in notes)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("lshdb.maintain.check.findings.MOST_SORTED", 3)
+            assert index.check(on_note=notes.append) == []
+        assert "no frozen order covers the signatures from 0 to 99" in " ".join(notes)
+        index.add([("more", "a text that is not there yet")])
+    assert_same_postings(tmp_path / "a")
+    assert [name.last for name in names(tmp_path / "a")] == [101]
+
+
+@pytest.mark.parametrize("what", ["link", "pipe", "directory", "short", "long", "header"])
+def test_what_is_no_order_is_not_read(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "x"
+    with Index.create(path) as index:
+        index.add(texts(random.Random(8), 60))
+    (name,) = names(path)
+    file = path / str(name)
+    data = file.read_bytes()
+    if what in ("link", "pipe", "directory"):
+        file.rename(tmp_path / "kept")
+        if what == "link":
+            file.symlink_to(tmp_path / "kept")
+        elif what == "pipe":
+            os.mkfifo(file)
+        else:
+            file.mkdir()
+    elif what == "header":
+        file.write_bytes(data[:60] + b"9" + data[61:])
+    else:
+        file.write_bytes(data[:-4] if what == "short" else data + bytes(4))
+    with Index.open(path) as index:
+        assert index.query(texts(random.Random(8), 1)[0][1])
+        with index._store.reading() as snapshot:
+            assert not snapshot.postings._cover.n_covered  # type: ignore[union-attr]
+        index.add(texts(random.Random(9), 10, 100))
+        assert (tmp_path / "kept").exists() or what not in ("link", "pipe", "directory")
+    assert_same_postings(path)
+
+
+def test_an_add_whose_orders_cannot_be_written_is_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "x"
+
+    def full(*given: object, **named: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(freezing, "write_at", full)
+    with Index.create(path) as index:
+        assert index.add(texts(random.Random(10), 60)).added == 60
+    assert "could not be sorted" in caplog.text and "No space left" in caplog.text
+    assert not names(path) and not (path / "orders.next.npy").exists()
+    with Index.open(path) as index:
+        assert index.check() == []
+        monkeypatch.undo()
+        index.compact()
+    assert [name.last for name in names(path)] and not list(path.glob("orders.next*"))
+    assert_same_postings(path)
+
+
+def test_a_file_of_somebody_else_is_read_and_not_mapped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x"
+    with Index.create(path) as index:
+        index.add(texts(random.Random(11), 300))
+    (name,) = names(path)
+    (path / str(name)).chmod(0o666)
+    with Index.open(path) as index:
+        (file,) = index._store.orders.files(*_state(index))
+        assert file.words is None
+        assert_same_postings(path)
+        with index._store.reading() as snapshot:
+            postings = snapshot.postings
+            os.truncate(path / str(name), 200)
+            assert_equal(postings.shared(0, 2**62), by_sql(snapshot).shared(0, 2**62))
+            assert postings._cover is None
+        assert "ends too early" in index._store.orders.faults[-1]
+
+
+def rename_by_crc(path: Path, data: bytes, name: OrderName) -> None:
+    """Put a file in the place of another, under the name of its own checksum."""
+    (path / str(name)).unlink()
+    (path / str(replace(name, crc=zlib.crc32(data)))).write_bytes(data)
+
+
+@pytest.mark.parametrize("what", ["bytes", "a bucket", "a place", "contents"])
+def test_a_check_finds_an_order_that_is_not_of_the_rows_and_a_repair_mends_it(
+    tmp_path: Path, what: str
+) -> None:
+    path = tmp_path / "x"
+    with Index.create(path) as index:
+        index.add(texts(random.Random(14), 200))
+        index.remove([f"key{number}" for number in range(0, 200, 3)])
+        assert index.check() == []
+    (name,) = names(path)
+    good = (path / str(name)).read_bytes()
+    n = name.last
+    planes = np.frombuffer(good, "<u4", offset=128).reshape(3, 17, n).copy()
+    if what == "a bucket":
+        planes[1, 7, n // 2] ^= 1
+    elif what == "a place":
+        planes[2, 3, :2] = planes[2, 3, 1::-1]
+    elif what == "contents":
+        planes[2, 16, :2] = planes[2, 16, 1::-1]
+    else:
+        planes[0, 2, 5] ^= 2**30
+    data = good[:128] + planes.tobytes()
+    if what == "bytes":
+        (path / str(name)).write_bytes(data)
+    else:
+        rename_by_crc(path, data, name)
+    with Index.open(path) as index:
+        (finding,) = index.check()
+        assert finding.kind == "order" and finding.where.startswith("orders.0.16x6.0-")
+        assert ("CRC-32" in finding.what) == (what == "bytes")
+        assert index.check(quick=True) == []
+    result = Index.repair(path)
+    assert [one.kind for one in result.findings] == ["order"] and not result.lost
+    with Index.open(path) as index:
+        assert index.check() == [] and result.documents == len(index)
+    assert_same_postings(path)
+    assert not Index.repair(path).findings
+
+
+def test_a_damaged_order_is_not_merged_into_another(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    with Index.create(path) as index:
+        index.add(texts(random.Random(17), 200))
+    (name,) = names(path)
+    data = bytearray((path / str(name)).read_bytes())
+    data[128 + 4 * 60] ^= 1
+    (path / str(name)).write_bytes(data)
+    with Index.open(path) as index, small_steps():
+        index.add(texts(random.Random(18), 100, 500))
+        assert index.check() == []
+    (merged,) = names(path)
+    assert merged.first == 0 and merged.last > name.last
+    assert_same_postings(path)
+
+
+def _state(index: Index) -> tuple[Any, int]:
+    with index._store.reading() as snapshot:
+        return snapshot.generation, snapshot.n_signatures
+
+
+def test_a_reader_of_an_earlier_state_sees_that_state(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    rng = random.Random(12)
+    with Index.create(path) as index:
+        index.add(texts(rng, 50))
+    with Index.open(path) as reader, reader._store.reading() as snapshot:
+        n = snapshot.n_signatures
+        with Index.open(path) as index:
+            index.add(texts(rng, 100, 50))
+        found = snapshot.postings
+        assert found._cover is not None and found._cover.n_covered > n
+        assert_equal(found.shared(0, 2**62, above=0), by_sql(snapshot).shared(0, 2**62, above=0))
+        with Index.open(path) as index:
+            index.remove([f"key{number}" for number in range(20)])
+            index.compact()
+        assert_equal(found.shared(0, 2**62), by_sql(snapshot).shared(0, 2**62))
+
+
+KILLED = """
+import os, signal, sys
+import lshdb.storage.{module} as module
+from lshdb import Index
+plain = module.{name}
+def killed(*given, **named):
+    if {after}:
+        plain(*given, **named)
+    os.kill(os.getpid(), signal.SIGKILL)
+module.{name} = killed
+with Index.open(sys.argv[1]) as index:
+    index.add([(f"new{{n}}", f"a text of {{n}} and some words besides {{n}}") for n in range(90)])
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "after"),
+    [
+        ("store", "freeze_rows", False), ("orders.freezing", "write_orders", False),
+        ("orders.freezing", "write_at", True), ("orders.order_file", "sync_file", False),
+        ("orders.order_file", "_crc32", True), ("orders.freezing", "clear_orders", False),
+    ],
+)  # fmt: skip
+def test_a_writer_killed_at_any_step_has_added_and_leaves_nothing_wrong(
+    tmp_path: Path, module: str, name: str, after: bool
+) -> None:
+    path = tmp_path / "x"
+    with Index.create(path) as index:
+        index.add(texts(random.Random(16), 60))
+        n = len(index)
+    script = KILLED.format(module=module, name=name, after=after)
+    environment = {**os.environ, "PYTHONPATH": child_path()}
+    done = subprocess.run([sys.executable, "-c", script, path], env=environment, check=False)
+    assert done.returncode == -9
+    with Index.open(path) as index:
+        assert len(index) == n + 90 and index.check() == []
+    assert_same_postings(path)
+    with Index.open(path) as index:
+        index.add([("last", "and then one more of the texts")])
+        assert index.check() == []
+        assert names(path)[-1].last == index.stats().signatures
+    assert not list(path.glob("orders.next*"))
+    assert_same_postings(path)
+
+
+def test_a_copy_has_the_orders_of_its_state(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "x") as index:
+        index.add(texts(random.Random(15), 150))
+        index.copy(tmp_path / "y")
+        assert names(tmp_path / "y") == names(tmp_path / "x")
+    (name,) = names(tmp_path / "y")
+    assert (tmp_path / "y" / str(name)).read_bytes() == (tmp_path / "x" / str(name)).read_bytes()
+    assert_same_postings(tmp_path / "y")
+
+
+def test_a_name_is_read_as_it_is_written() -> None:
+    name = OrderName(5, 9, 3, "16x6", 0xBEEF)
+    assert str(name) == "orders.3.16x6.5-9.0000beef.npy"
+    assert OrderName.of(str(name)) == name
+    for bad in ("orders.3.16x6.9-9.0000beef.npy", "orders.next.npy", "orders.3.16x6.5-9.beef.npy",
+                "orders.3.16x6.9-5.0000beef.npy", "orders.3.../x.5-9.0000beef.npy"):  # fmt: skip
+        assert OrderName.of(bad) is None
+
+
+def test_a_file_is_a_plain_array(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "x") as index:
+        index.add(texts(random.Random(13), 60))
+        signatures = np.array(index.signatures)
+    (name,) = names(tmp_path / "x")
+    planes = np.load(tmp_path / "x" / str(name), mmap_mode="r", allow_pickle=False)
+    assert planes.dtype == "<u4" and planes.shape == (3, 17, len(signatures))
+    keys = bucket_keys(signatures, bands=16, rows=int(name.cut.split("x")[1]))
+    buckets = (planes[0, :16].astype(np.int64) << 24) | planes[1, :16]
+    for band in range(16):
+        assert (buckets[band] == keys[planes[2, band], band] - (band << 56)).all()
+        assert (np.diff(buckets[band]) >= 0).all()

@@ -1,0 +1,59 @@
+"""What a reader keeps between two questions, and when it looks again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lshdb import Index
+from tests.conftest import family_corpus
+
+CORPUS = family_corpus(11)
+
+
+def statements(index: Index, question: Any) -> list[str]:
+    """What an open index asks SQLite meanwhile."""
+    (reader,) = index._store._readers._idle
+    asked: list[str] = []
+    reader._connection.set_trace_callback(asked.append)  # type: ignore[attr-defined]
+    question()
+    reader._connection.set_trace_callback(None)  # type: ignore[attr-defined]
+    return asked
+
+
+@pytest.mark.fast
+def test_the_state_is_read_once_for_each_commit(tmp_path: Path) -> None:
+    path = tmp_path / "a.lshdb"
+    with Index.create(path) as index, Index.open(path) as other:
+        index.add(CORPUS)
+        key, body = CORPUS[3]
+        for _ in range(2):
+            assert key in [hit.key for hit in index.query(body, verify="exact")]
+        warm = statements(index, lambda: index.query(body, verify="exact"))
+        assert not any("FROM state" in one for one in warm)
+        assert [one for one in warm if one.startswith("PRAGMA")] == ["PRAGMA data_version"]
+        assert len(warm) == 5  # BEGIN, version, documents, texts, ROLLBACK
+        other.remove([key])
+        asked = statements(index, lambda: index.query(body, verify="exact"))
+        assert sum("FROM state" in one for one in asked) == 1
+        assert key not in [hit.key for hit in index.query(body, verify="exact")]
+        index.add([(key, body)])  # by the same index, through its writer's connection
+        assert key in [hit.key for hit in index.query(body, verify="exact")]
+        assert not any("FROM state" in one for one in statements(index, lambda: index.query(body)))
+
+
+def test_a_commit_of_another_process_is_seen_by_the_next_question(tmp_path: Path) -> None:
+    path = tmp_path / "a.lshdb"
+    with Index.create(path) as index:
+        index.add(CORPUS)
+        assert not index.query("a text of other words for the next question to find")
+        for round_ in range(3):
+            text = f"a text of other words for the next question to find, {round_}"
+            added = f"lshdb.Index.open({str(path)!r}).add([({text!r}, {text!r})])"
+            subprocess.run([sys.executable, "-c", f"import lshdb; {added}"], check=True)
+            assert text in [hit.key for hit in index.query(text)]
+            assert text in [hit.key for hit in index.query(text, verify="signature")]
