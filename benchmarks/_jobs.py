@@ -161,7 +161,8 @@ def _add(job: Job) -> Result:
             "peak": peak_memory(),
             "documents": documents,
             "disk": sum(path.stat().st_size for path in files),
-            "signatures": sum(p.stat().st_size for p in files if p.suffix == ".npy"),
+            "signatures": sum(p.stat().st_size for p in files if p.name == "signatures.npy"),
+            "orders": sum(p.stat().st_size for p in files if p.name.startswith("orders.")),
         }
 
 

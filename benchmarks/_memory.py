@@ -1,4 +1,4 @@
-"""The most memory that this process has held."""
+"""The most memory that this process has held, or one of its children."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import resource
 import sys
 from pathlib import Path
 
-__all__ = ["peak_memory"]
+__all__ = ["peak_memory", "peak_memory_of_children"]
 
 
 def peak_memory() -> int:
@@ -17,3 +17,9 @@ def peak_memory() -> int:
     except (OSError, IndexError):
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
+
+
+def peak_memory_of_children() -> int:
+    """Bytes of the largest child that was waited for; 0 without one."""
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

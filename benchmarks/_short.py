@@ -12,10 +12,12 @@ __all__ = ["WORDS", "short_corpus", "split"]
 WORDS = 25
 
 
-def short_corpus(folder: Path, documents: int, words: int = WORDS) -> tuple[Corpus, Path]:
+def short_corpus(
+    folder: Path, documents: int, words: int = WORDS, *, scanned: bool = False
+) -> tuple[Corpus, Path]:
     """The corpus, and the file of its planted pairs."""
     corpus, pairs = folder / "generated", folder / "planted.tsv"
-    write(corpus, pairs, documents, words)
+    write(corpus, pairs, documents, words, scanned=scanned)
     made = from_file(corpus, folder, "text")
     corpus.unlink()
     return made, pairs

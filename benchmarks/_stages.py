@@ -142,32 +142,34 @@ def watched(stages: Stages) -> Iterator[None]:
     from lshdb import Index
     from lshdb.documents.formats import objects
     from lshdb.ingest import add as adding
+    from lshdb.ingest.ahead import Ahead
     from lshdb.ingest.pipeline import Run
-    from lshdb.signatures.sets import SetFamily
     from lshdb.storage.dialects.sqlite import SqliteDatabase
     from lshdb.storage.dialects.sqlite.sqlite_session import SqliteRunTables
     from lshdb.storage.rowfiles.row_file import RowFile
     from lshdb.storage.runs.posting_runs import PostingRuns
+    from lshdb.storage.store import Store
     from lshdb.storage.transactions.changes import WriteTransaction
     from lshdb.storage.transactions.snapshot import Snapshot
     from lshdb.storage.transactions.writer import Writer
 
     checking = "validation, cutting into batches"
-    classifying = "hashing bodies, known keys"
+    classifying = "known keys"
+    signing = "hashing, compressing and signing texts"
     knowing = "known contents"
     banding = "bucket keys and sorting"
     synced = "signature file: CRC-32, write, sync"
     documents = "document rows"
     functions: list[tuple[Any, str, str]] = [
         (objects, "validate_key", checking),
-        (adding, "hash_bodies", classifying),
         (Run, "_classify", classifying),
         (Snapshot, "documents_of_keys", classifying),
-        (SetFamily, "contents", "normalising"),
-        (adding, "hash_contents", "hashing contents"),
+        (Ahead, "begin", signing),
+        (Ahead, "complete", signing),
+        (Ahead, "contents", signing),
         (Run, "_share", knowing),
         (Snapshot, "signatures_of_contents", knowing),
-        (adding, "sign_in_threads", "signing"),
+        (Ahead, "sign", signing),
         (Run, "_write_signatures", banding),
         (PostingRuns, "add", banding),
         (WriteTransaction, "append_signatures", synced),
@@ -176,14 +178,13 @@ def watched(stages: Stages) -> Iterator[None]:
         (Run, "_write_documents", documents),
         (WriteTransaction, "insert_documents", documents),
         (WriteTransaction, "put_bodies", "content rows"),
-        (adding, "pack_body", "compressing texts"),
     ]
     wholes: list[tuple[Any, str, str]] = [
         (Index, "create", "making the empty index"),
         (Writer, "__enter__", "opening the database, locking"),
         (RootTransaction, "commit", "commit, with checkpoints on the way"),
-        (Writer, "limit_runs", "merging runs"),
-        (Writer, "tidy", "merging runs"),
+        (Writer, "_merge_due", "merging runs"),
+        (Store, "freeze", "frozen orders: sort, write, sync"),
         (SqliteDatabase, "rest", "checkpoint at the end"),
     ]
     generators: list[tuple[Any, str, str]] = [
@@ -207,4 +208,12 @@ def watched(stages: Stages) -> Iterator[None]:
 def _iterating(
     stages: Stages, stage: str, function: Callable[..., Iterable[Any]]
 ) -> Callable[..., Iterator[Any]]:
-    return lambda *arguments, **named: stages.iterated(stage, function(*arguments, **named))
+    from lshdb.documents import DocumentStream
+
+    def iterating(*arguments: Any, **named: Any) -> Iterator[Any]:
+        items = function(*arguments, **named)
+        if isinstance(items, DocumentStream):
+            return DocumentStream(stages.iterated(stage, items.by_blocks()))
+        return stages.iterated(stage, items)
+
+    return iterating

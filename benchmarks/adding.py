@@ -122,10 +122,11 @@ def _line(
 
 
 def _on_disk(corpus: Corpus, result: Result) -> str:
-    total, signatures = result["disk"], result["signatures"]
+    total, signatures, orders = result["disk"], result["signatures"], result["orders"]
     return (
-        f"On disk {total:,.0f} bytes: signatures {signatures:,.0f}, database and the rest "
-        f"{total - signatures:,.0f}; {total / corpus.documents:,.0f} a document, "
+        f"On disk {total:,.0f} bytes: signatures {signatures:,.0f}, frozen orders {orders:,.0f}, "
+        f"database and the rest {total - signatures - orders:,.0f}; "
+        f"{total / corpus.documents:,.0f} a document, "
         f"{total / corpus.text_bytes:.2f} times the text."
     )
 

@@ -1,6 +1,6 @@
 """Make a corpus of short documents in which the near-duplicates are known.
 
-    python make_corpus.py CORPUS.jsonl PAIRS.tsv [--documents 5000000] [--words 25] [--seed 1]
+    python make_corpus.py CORPUS.jsonl PAIRS.tsv [--documents 5000000] [--words 25] [--scanned]
 
 Needs Python's standard library and nothing else; the same arguments give the same files. Documents
 go to the first file, one JSON object a line, pairs to the second: key, key, exact Jaccard
@@ -13,12 +13,18 @@ words in a row, but for a few. Three in ten documents belong to a family of two 
 and copies of it with words at both ends, and now and then one inside, replaced, so many that
 similarities from 0.5 to 1 are about equally frequent. Members of a family are up to some 100,000
 documents apart, in which case memory is that of so many documents.
+
+With ``--scanned``, texts look as if a scanner had read them: lines of some 70 characters with
+several kinds of ends, ligatures, curly quotes, signs between words that nobody typed, and soft
+hyphens. All of it falls away between words, or is another way to write a letter, so the
+similarities are the same.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -42,9 +48,10 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=25, help="words a document, about")
     parser.add_argument("--floor", type=float, default=0.5, help="lowest similarity that is noted")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--scanned", action="store_true", help="texts as a scanner reads them")
     options = parser.parse_args()
     write(options.corpus, options.pairs, options.documents, options.words, options.floor,
-          options.seed)  # fmt: skip
+          options.seed, scanned=options.scanned)  # fmt: skip
 
 
 def write(
@@ -54,11 +61,16 @@ def write(
     words: int = 25,
     floor: float = 0.5,
     seed: int = 1,
+    *,
+    scanned: bool = False,
 ) -> None:
     """Make both files."""
-    with corpus.open("w", encoding="ascii") as lines, pairs.open("w", encoding="ascii") as planted:
+    noise = random.Random(seed + 2)
+    with corpus.open("w", encoding="utf-8") as lines, pairs.open("w", encoding="ascii") as planted:
         made = mixed(families(documents, words, random.Random(seed)), floor, seed)
         for (key, text), near in made:
+            if scanned:
+                text = json.dumps(as_scanned(text, noise), ensure_ascii=False)[1:-1]
             lines.write(f'{{"id": "{key}", "text": "{text}"}}\n')
             planted.writelines(f"{a}\t{b}\t{similarity:.6f}\n" for a, b, similarity in near)
 
@@ -95,6 +107,26 @@ def _edited(words: list[str], draw: Callable[[int], list[str]], rng: random.Rand
     copy[:head] = draw(head)
     copy[len(copy) - (lost - head) :] = draw(lost - head)
     return copy
+
+
+_LIGATURES = {"ffi": "\ufb03", "ffl": "\ufb04", "ff": "\ufb00", "fi": "\ufb01", "fl": "\ufb02"}
+_ENDS = ("\n", "\n", "\n", "\r\n", "\u00ad\n", " -\n", "\n\x0c")
+_SIGNS = ("", "", "", "", "", "\u2019", "\u201d", "\ue000", "\ufffd", "\u00ac", "\u2022", "\u00a7")
+_LINE = 70
+
+
+def as_scanned(text: str, rng: random.Random) -> str:
+    """The same words, as a scanner reads them; two in five texts stay ASCII but for their lines."""
+    is_plain = rng.random() < 0.4
+    lines = []
+    while len(text) > _LINE and (at := text.find(" ", _LINE)) > 0:
+        lines.append(text[:at] + ("\n" if is_plain else rng.choice(_SIGNS) + rng.choice(_ENDS)))
+        text = text[at + 1 :]
+    whole = "".join([*lines, text])
+    if not is_plain:
+        for letters, sign in _LIGATURES.items():
+            whole = whole.replace(letters, sign)
+    return whole
 
 
 def _vocabulary(rng: random.Random) -> list[str]:

@@ -49,7 +49,9 @@ def main(arguments: Sequence[str] | None = None, run: Run = run_in_fresh_process
                 corpus = from_file(path, folder, options.text_field, options.documents)
                 gold = options.gold[number] if options.gold else None
             else:
-                corpus, gold = short_corpus(folder, options.generated, options.words)
+                corpus, gold = short_corpus(
+                    folder, options.generated, options.words, scanned=options.scanned
+                )
             truth = gold and Truth.read(gold, THRESHOLD)
             _report(corpus, truth, folder, options, run)
 
@@ -62,6 +64,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--generated", type=int, default=0, help="a corpus of so many documents")
     parser.add_argument("--grow", type=int, default=0, help="documents before growing tenfold")
     parser.add_argument("--words", type=int, default=WORDS, help="words a generated document")
+    parser.add_argument("--scanned", action="store_true", help="generated ones as from a scanner")
     parser.add_argument(
         "--gold",
         type=Path,

@@ -1,8 +1,9 @@
 """How many of the ten nearest vectors are found, how fast, and what for?
 
-    python -m benchmarks.vectors FOLDER [--queries 500] [--repeats 3] [--vectors N] [--markdown]
+    python -m benchmarks.vectors FOLDER [--queries 500] [--vectors N] [--made] [--markdown]
 
-The vectors are GloVe's, fetched into FOLDER if they are not there (``fetch_glove.py``); similarity
+The vectors are GloVe's, fetched into FOLDER if they are not there (``fetch_glove.py``), or with
+``--made`` such as are like them (``make_vectors.py``); similarity
 is the cosine. Queries are vectors of the collection, which are left out of their answers. Recall is
 that of the ten nearest by brute force in float64. Every contestant works in a fresh process, on one
 thread, in turn: it is built, asked for all queries one by one, and then for ``--timed`` of them
@@ -25,6 +26,7 @@ from benchmarks._nearest_truth import Nearest
 from benchmarks._tables import disk, facts, table
 from benchmarks._vector_jobs import run_in_fresh_process
 from benchmarks.fetch_glove import fetch
+from benchmarks.make_vectors import make
 from benchmarks.peers._searching import SEARCHERS, SearchContestant
 
 HEAD = [
@@ -41,7 +43,7 @@ def main(
     with tempfile.TemporaryDirectory() as name:
         print(facts(SEARCHERS))
         print(disk(Path(name)))
-        vectors, _ = fetch(options.folder)
+        vectors = make(options.folder) if options.made else fetch(options.folder)[0]
         rows = np.load(vectors, mmap_mode="r")[: options.vectors]
         if options.vectors is not None:
             vectors = Path(name, "vectors.npy")
@@ -73,6 +75,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--timed", type=int, default=100, help="of the queries, the first")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--vectors", type=int, metavar="N", help="only so many, the first")
+    parser.add_argument("--made", action="store_true", help="vectors made like GloVe's")
     parser.add_argument("--only", default="", help="contestants whose names begin so: a,b")
     parser.add_argument("--markdown", action="store_true")
     return parser.parse_args(arguments)

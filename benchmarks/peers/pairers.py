@@ -39,6 +39,9 @@ class PairContestant(Contestant):
 
 PAIRERS = [
     PairContestant("lshdb", "lshdb", "pairs_lshdb", "exact", bands="16 x 6*", check="exact"),
+    PairContestant(
+        "lshdb, two commands", "lshdb", "pairs_lshdb", "commands", bands="16 x 6*", check="exact"
+    ),
     PairContestant("lshdb, no texts", "lshdb", "pairs_lshdb", "signature", bands="16 x 6*"),
     PairContestant("SQLite by hand", "rensa", "pairs_sqlite", ""),
     PairContestant("DuckDB by hand", "duckdb", "pairs_duckdb", "", beside="rensa"),
@@ -48,6 +51,7 @@ PAIRERS = [
         "datasketch", "datasketch", "pairs_datasketch", "own", bands="9 x 13*", check="none"
     ),
     PairContestant("datasketch, 16 bands", "datasketch", "pairs_datasketch", "wide"),
-    PairContestant("gaoya", "gaoya", "pairs_gaoya", "", bands="21 x 6*", saves=False),
+    PairContestant("gaoya", "gaoya", "pairs_gaoya", "own", bands="21 x 6*", saves=False),
+    PairContestant("gaoya, 9 bands", "gaoya", "pairs_gaoya", "few", bands="9 x 13", saves=False),
 ]
 """The first is what the others are compared with."""

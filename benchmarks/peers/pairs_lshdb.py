@@ -1,10 +1,14 @@
 """lshdb: ``Index.create``, ``add(read_documents([path]))``, ``pairs()``, each as it comes.
 
-The variant ``signature`` stores no texts and checks candidates on their signatures.
+The variant ``signature`` stores no texts and checks candidates on their signatures. ``commands`` is
+``lshdb add`` and ``lshdb pairs``, each a process that starts inside the clock.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 from benchmarks.peers._contract import NUM_PERM, THRESHOLD, WORDS_A_SHINGLE, Source
@@ -14,6 +18,8 @@ from lshdb import AllRejectedError, Index, read_documents
 
 def pairer(variant: str, threads: int, folder: Path) -> Pairer:
     path = folder / "index.lshdb"
+    if variant == "commands":
+        return _commands(path)
     since: str | None = None
     index: Index
 
@@ -47,3 +53,32 @@ def pairer(variant: str, threads: int, folder: Path) -> Pairer:
         write_pairs(output, ((pair.key1, pair.key2, pair.similarity) for pair in found))
 
     return Pairer(fill, add, pairs, lambda: index.close())
+
+
+def _commands(path: Path) -> Pairer:
+    made = [f"--threshold={THRESHOLD}", f"--num-perm={NUM_PERM}", f"--k={WORDS_A_SHINGLE}"]
+    since: list[str] = []
+
+    def run(*arguments: str | Path, output: Path) -> bool:
+        command = [sys.executable, "-m", "lshdb", "-q", *map(str, arguments)]
+        with output.open("wb") as file:
+            return not subprocess.run(command, stdout=file).returncode
+
+    def take(source: Source, *options: str) -> int:
+        fields = f"--key-field={source.key_field}", f"--text-field={source.text_field}"
+        if not run("add", path, source.path, *fields, *options, output=Path(os.devnull)):
+            return 0  # the benchmark says what may be the matter
+        with source.path.open("rb") as lines:
+            return sum(1 for _ in lines)
+
+    def fill(source: Source) -> int:
+        return take(source, *made)
+
+    def add(older: Source, newer: Source) -> None:
+        since.append("--since=last")
+        take(newer)
+
+    def pairs(output: Path) -> None:
+        run("pairs", path, *since, output=output)
+
+    return Pairer(fill, add, pairs)
