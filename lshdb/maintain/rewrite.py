@@ -25,7 +25,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,9 +47,13 @@ from lshdb.storage.transactions.changes import WriteTransaction
 from lshdb.storage.transactions.snapshot import verified_rows
 from lshdb.storage.transactions.writer import Writer
 
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
 __all__ = [
     "RewriteResult",
     "compact_store",
+    "migrating",
     "reband_index",
     "upgrade_index",
 ]
@@ -242,6 +246,29 @@ def upgrade_index(path: Path, *, lock_timeout: float) -> tuple[str | None, str]:
         Revision before, revision after.
     """
     from sqlalchemy import text
+
+    with migrating(path, lock_timeout=lock_timeout) as connection:
+        row = connection.execute(text("SELECT version_num FROM alembic_version")).fetchone()
+        before = None if row is None else str(row[0])
+        if before is None or before > SCHEMA_REVISION:
+            check_revision(before, path)
+        if before != SCHEMA_REVISION:
+            upgrade(connection)
+    return before, SCHEMA_REVISION
+
+
+@contextlib.contextmanager
+def migrating(path: Path, *, lock_timeout: float) -> Iterator[Connection]:
+    """Open a transaction on the database of an index of any schema, as its only writer.
+
+    Alembic's command line has it from ``migrations/env.py``.
+
+    Raises
+    ------
+    LshdbError
+        There is no index, another process writes to it, or the database failed; the transaction
+        is undone.
+    """
     from sqlalchemy.exc import SQLAlchemyError
 
     directory = IndexDirectory(path)
@@ -254,12 +281,7 @@ def upgrade_index(path: Path, *, lock_timeout: float) -> tuple[str | None, str]:
     try:
         with engine.begin() as connection:
             database.lock(connection, description.uuid, timeout=lock_timeout, known_as=str(path))
-            row = connection.execute(text("SELECT version_num FROM alembic_version")).fetchone()
-            before = None if row is None else str(row[0])
-            if before is None or before > SCHEMA_REVISION:
-                check_revision(before, path)
-            if before != SCHEMA_REVISION:
-                upgrade(connection)
+            yield connection
     except database.errors(SQLAlchemyError) as error:
         raise DatabaseError(
             f"upgrading {database} failed: {database.said(error)}; the schema is as it was",
@@ -268,4 +290,3 @@ def upgrade_index(path: Path, *, lock_timeout: float) -> tuple[str | None, str]:
     finally:
         engine.dispose()
         lock.release()
-    return before, SCHEMA_REVISION

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tarfile
+from argparse import Namespace
 from collections.abc import Callable, Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +13,13 @@ import pytest
 
 from lshdb import FormatError, Index, IndexNotFoundError
 from lshdb.storage.dialects import Database, DatabasePlace, database_of
-from lshdb.storage.tables import migrations
+from lshdb.storage.dialects.sqlite.trust import words_of
+from lshdb.storage.tables import migrations, run_tables
 from tests.conftest import family_corpus
 from tests.postgres import PostgresUrl, fresh_schema
 
 Make = Callable[[], Path]
+CHECKOUT = Path(__file__).parents[2]
 
 
 @pytest.fixture(
@@ -243,3 +248,69 @@ def swap(path: Path, made: Path, place: dict[str, str], older: dict[str, str]) -
         return
     execute(path, place, f'DROP SCHEMA "{place["schema"]}" CASCADE')
     execute(made, older, f'ALTER SCHEMA "{older["schema"]}" RENAME TO "{place["schema"]}"')
+
+
+def alembic_config(path: Path) -> Any:
+    """What `alembic -x index=PATH` reads from a checkout."""
+    from alembic.config import Config
+
+    return Config(
+        CHECKOUT / "alembic.ini", cmd_opts=Namespace(x=[f"index={path}"]), stdout=StringIO()
+    )
+
+
+def test_alembic_works_from_a_checkout(tmp_path: Path, place: dict[str, str]) -> None:
+    from alembic import command
+    from alembic.util.exc import CommandError
+
+    path = tmp_path / "x.lshdb"
+    with Index.create(path, **place) as index:
+        index.add(family_corpus(3)[:20])
+    command.check(alembic_config(path))
+    config = alembic_config(path)
+    command.current(config)
+    assert "0006 (head)" in config.stdout.getvalue()
+    execute(path, place, "CREATE TABLE extra (x INTEGER)")
+    with pytest.raises(CommandError, match="extra"):
+        command.check(alembic_config(path))
+    execute(path, place, "DROP TABLE extra")
+    command.upgrade(alembic_config(path), "head")
+    with Index.open(path) as index:
+        assert index.check() == []
+
+
+def test_alembic_upgrades_an_older_index_as_its_only_writer(tmp_path: Path) -> None:
+    from alembic import command
+    from alembic.util.exc import CommandError
+
+    path = tmp_path / "x.lshdb"
+    with tarfile.open(CHECKOUT / "tests/golden/indexes/0005.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    (tmp_path / "golden.lshdb").rename(path)
+    command.upgrade(alembic_config(path), "head")
+    assert revision(path, {}) == migrations.SCHEMA_REVISION
+    Index.open(path).close()
+    for argument, message in (("index=/nowhere", "no index at /nowhere"), ("", "-x index=PATH")):
+        config = alembic_config(path)
+        config.cmd_opts = Namespace(x=[argument] if argument else [])
+        with pytest.raises(CommandError, match=message):
+            command.upgrade(config, "head")
+
+
+def test_runs_are_made_as_they_always_were(tmp_path: Path) -> None:
+    """Word by word, as an index on somebody's disk has them."""
+    names = ["posting_run_1", "posting_run_7"]
+    drop, view = run_tables.sqlite_view(names)
+    arms = [
+        "SELECT CAST(bucket_key >> 56 & 255 AS INTEGER) AS band, "
+        "CAST(bucket_key & 72057594037927935 AS INTEGER) AS bucket, bucket_key, signature_id "
+        f"FROM {name} WHERE bucket_key NOT BETWEEN -72057594037927936 AND -1"
+        for name in names
+    ]
+    arms.insert(0, "SELECT band, bucket, bucket_key, signature_id FROM no_posting")
+    assert words_of(drop) == "DROP VIEW IF EXISTS posting"
+    assert words_of(view) == words_of("CREATE VIEW posting AS " + " UNION ALL ".join(arms))
+    assert words_of(run_tables.sqlite_run("posting_run_7")) == words_of(
+        "CREATE TABLE posting_run_7 (bucket_key INTEGER NOT NULL, signature_id INTEGER NOT NULL, "
+        "PRIMARY KEY (bucket_key, signature_id)) WITHOUT ROWID"
+    )

@@ -1,7 +1,7 @@
 """The SQL tables of an index, as SQLAlchemy metadata; ``docs/format.md`` explains each column.
 
 The migrations make these tables; a test compares the two. The posting runs are tables too, made and
-dropped as the index grows (``posting_runs.py``), so they are listed in the table ``run`` and not
+dropped as the index grows (``run_tables.py``), so they are listed in the table ``run`` and not
 here. Importing this module imports SQLAlchemy, so only writing code does.
 """
 

@@ -91,12 +91,9 @@ class PostgresRunTables(RunTables):
 
     def create(self, run_id: int, table: str, *, is_active: bool) -> None:
         """Make the table of a run; an active one is attached at once, with its key."""
-        # Rows that are loaded frozen and never change leave nothing to vacuum.
-        vacuum = "" if is_active else " WITH (autovacuum_enabled = off)"
-        self._session.execute(
-            f"CREATE TABLE {table} (run_id int8 NOT NULL, bucket_key int8 NOT NULL, signature_id "
-            f"int8 NOT NULL, CONSTRAINT ck_{table} CHECK (run_id = {run_id:d})){vacuum}"
-        )
+        from lshdb.storage.tables.run_tables import postgres_run
+
+        self._session.execute(postgres_run(table, run_id, is_active=is_active))
         self._bare.add(table)
         if is_active:
             self.complete(run_id, table)
@@ -128,10 +125,12 @@ class PostgresRunTables(RunTables):
 
     def complete(self, run_id: int, table: str) -> None:
         """Index a run, and attach it."""
+        from lshdb.storage.tables.run_tables import postgres_run_key
+
         execute = self._session.execute
         execute(f"SET LOCAL maintenance_work_mem = '{_MAINTENANCE_MEMORY}'")
         execute("SET LOCAL max_parallel_maintenance_workers = 0")
-        execute(f"ALTER TABLE {table} ADD CONSTRAINT pk_{table} PRIMARY KEY ({_COLUMNS})")
+        execute(postgres_run_key(table, run_id))
         execute(f"ALTER TABLE stored_posting ATTACH PARTITION {table} FOR VALUES IN ({run_id:d})")
         # Keys are nearly distinct, which a few rows show: 6 ms for a million.
         execute("SET LOCAL default_statistics_target = 1")

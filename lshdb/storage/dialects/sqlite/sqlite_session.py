@@ -32,7 +32,6 @@ from lshdb.storage.dialects.base import (
     band_ranges,
 )
 from lshdb.storage.dialects.sqlite.connections import Connection, copy_database
-from lshdb.storage.dialects.sqlite.trust import POSTING_TYPES, TYPED_COLUMNS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -234,10 +233,9 @@ class SqliteRunTables(RunTables):
 
     def create(self, run_id: int, table: str, *, is_active: bool) -> None:
         """Make a table that is a B-tree in key order and nothing else."""
-        self._session.execute(
-            f"CREATE TABLE {table} (bucket_key INTEGER NOT NULL, signature_id INTEGER NOT NULL, "
-            "PRIMARY KEY (bucket_key, signature_id)) WITHOUT ROWID"
-        )
+        from lshdb.storage.tables.run_tables import sqlite_run
+
+        self._session.execute(sqlite_run(table))
 
     def insert(self, run_id: int, table: str, keys: Ids, signature_ids: Ids) -> None:
         """Insert sorted postings."""
@@ -256,16 +254,17 @@ class SqliteRunTables(RunTables):
 
     def publish(self, tables: Sequence[str]) -> None:
         """Make the view ``posting`` again over these runs."""
-        arms = [POSTING_TYPES]
-        arms += [f"SELECT {TYPED_COLUMNS} FROM {table} WHERE {NOT_CONTENT_SQL}" for table in tables]
-        body = " UNION ALL ".join(arms)
-        self._session.execute("DROP VIEW IF EXISTS posting")
-        self._session.execute(f"CREATE VIEW posting AS {body}")
+        from lshdb.storage.tables.run_tables import sqlite_view
+
+        for statement in sqlite_view(tables):
+            self._session.execute(statement)
 
     def retire(self, tables: Sequence[str]) -> None:
         """Drop tables; readers that began before still see them."""
+        from lshdb.storage.tables.run_tables import sqlite_drop_run
+
         for table in tables:
-            self._session.execute(f"DROP TABLE {table}")
+            self._session.execute(sqlite_drop_run(table))
 
     def bucket_sizes(self, table: str) -> list[tuple[int, int, int]]:
         """Count shared buckets by size; the rest of a band's postings are alone in theirs.

@@ -26,7 +26,6 @@ from lshdb.storage.dialects.base import BAND_SQL, BUCKET_SQL, NOT_CONTENT_SQL
 from lshdb.storage.dialects.sqlite.frozen_schemas import FROZEN
 
 __all__ = [
-    "POSTING_TYPES",
     "REVISION_TABLE",
     "Objects",
     "foreign_object",
@@ -53,20 +52,19 @@ _RUN = re.compile(
     r"( , PRIMARY KEY \( bucket_key , signature_id \))? \)( WITHOUT ROWID)?"
 )
 """Two columns, and nothing computed; ``check`` finds what else keeps a table from being a run."""
-POSTING_TYPES = "SELECT band, bucket, bucket_key, signature_id FROM no_posting"
+_POSTING_TYPES = "SELECT band, bucket, bucket_key, signature_id FROM no_posting"
 """The first part of the view ``posting``: an empty table, whose columns have types."""
-TYPED_COLUMNS = (
+_TYPED_COLUMNS = (
     f"CAST({BAND_SQL} AS INTEGER) AS band, CAST({BUCKET_SQL} AS INTEGER) AS bucket, "
     "bucket_key, signature_id"
 )
-"""The columns of the other parts. Without the casts their affinities would differ from those of
-the first part, and SQLite would not look into the parts for a condition."""
+"""The columns of the other parts; ``storage/tables/run_tables.py`` makes them."""
 _NO_POSTING = words_of(
     "CREATE VIEW posting AS SELECT 0 AS band, 0 AS bucket, 0 AS bucket_key, 0 AS signature_id "
     "WHERE 0"
 )
 _ARM = words_of(f"SELECT {BAND_SQL} AS band, {BUCKET_SQL} AS bucket, bucket_key, signature_id FROM")
-_TYPED_ARM = words_of(f"SELECT {TYPED_COLUMNS} FROM")
+_TYPED_ARM = words_of(f"SELECT {_TYPED_COLUMNS} FROM")
 _CONDITION = words_of(f"WHERE {NOT_CONTENT_SQL}")
 _ONE_ARM = re.compile(
     rf"({re.escape(_ARM)}|{re.escape(_TYPED_ARM)}) (posting_run_\d+) {re.escape(_CONDITION)}"
@@ -155,7 +153,7 @@ def _is_posting(words: str, there: dict[str, tuple[str, str | None]]) -> bool:
     if not words.startswith(_VIEW):
         return False
     arms = words.removeprefix(_VIEW).split(" UNION ALL ")
-    if arms[0] == words_of(POSTING_TYPES):  # from schema 0006 on
+    if arms[0] == words_of(_POSTING_TYPES):  # from schema 0006 on
         del arms[0]
     found = [_ONE_ARM.fullmatch(arm) for arm in arms]
     return all(one is not None and one[2] in there for one in found)
