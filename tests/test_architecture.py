@@ -167,7 +167,7 @@ def test_pure_stages_import_nothing_that_touches_the_world() -> None:
             node.func.id
             for node in ast.walk(tree)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        }
+    }  # fmt: skip
         assert not calls & {"open", "print", "input"}, name
         assert "np.random" not in ast.unparse(tree), name
 
@@ -213,7 +213,10 @@ def test_only_one_module_prints() -> None:
 
 def test_heavy_imports_wait_until_they_are_needed() -> None:
     """Only modules that write, which are imported late themselves, may import them at the top."""
-    late = {"storage/tables/schema.py", "cli/_table.py", "cli/_parquet.py"}
+    late = {
+        "storage/tables/schema.py", "storage/tables/run_tables.py", "cli/_table.py",
+        "cli/_parquet.py",
+    }  # fmt: skip
     for name, tree in modules():
         if name not in late:
             for imported in imports(tree, at_import_time=True):

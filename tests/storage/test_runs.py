@@ -165,6 +165,7 @@ def test_a_failed_merge_leaves_the_runs_as_they_were(
         assert (transaction.runs.runs(), all_postings(transaction.runs)) == before
 
 
+@pytest.mark.sqlite("Postgres keeps to the old rule")
 @pytest.mark.parametrize("why", ["", "no kernel's order", "no room", "elsewhere"])
 def test_runs_beside_orders_are_merged_once_they_are_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
