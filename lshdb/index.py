@@ -572,6 +572,7 @@ class Index:
         verify: Verify | None = None,
         recall: float | None = None,
         probe_limit: int | bool = False,
+        below: float | None = None,
     ) -> Hits:
         """Return the documents most similar to a text, to ready tokens, or to a stored document.
 
@@ -596,6 +597,9 @@ class Index:
         probe_limit : int or bool
             Compare at most this many candidates, far ones included; True means twice the number of
             bands.
+        below : float, optional
+            Only documents less similar than this, or for a distance farther: near, but no copies.
+            Others are left out before ``top`` counts. Not with ``verify="none"``.
 
         Returns
         -------
@@ -613,7 +617,7 @@ class Index:
         """
         return self._handle.ask_in_turn(
             query_index, body, key=key, top=top, threshold=threshold, verify=verify, recall=recall,
-            probe_limit=probe_limit,
+            probe_limit=probe_limit, below=below,
         )  # fmt: skip
 
     def query_many(
@@ -625,6 +629,7 @@ class Index:
         verify: Verify | None = None,
         recall: float | None = None,
         probe_limit: int | bool = False,
+        below: float | None = None,
         workers: int | None = 1,
     ) -> QueryAnswers:
         """Answer many queries on one state of the index; stream (query key, answer) for each.
@@ -635,7 +640,7 @@ class Index:
             As for :meth:`add`; the keys only name the queries. Or bodies alone: their keys are
             then their positions, ``"0"``, ``"1"`` and so on. A tuple is always a key and a body,
             and so is a list of two items if the first is a string.
-        top, threshold, verify, recall, probe_limit
+        top, threshold, verify, recall, probe_limit, below
             As for :meth:`query`.
         workers : int or None
             Threads; None means one per core. One thread answers each query before it reads the
@@ -653,7 +658,7 @@ class Index:
         """
         return self._handle.ask(
             QueryAnswers, self._handle, documents, top=top, threshold=threshold, verify=verify,
-            recall=recall, probe_limit=probe_limit, workers=workers,
+            recall=recall, probe_limit=probe_limit, below=below, workers=workers,
         )  # fmt: skip
 
     def explain(
@@ -755,6 +760,7 @@ class Index:
         self,
         *,
         threshold: float | None = None,
+        below: float | None = None,
         verify: Verify | None = None,
         since: Since = None,
         max_bucket: int | str | None = None,
@@ -773,6 +779,9 @@ class Index:
         threshold : float, optional
             Lowest similarity; the index's own by default. A pair of similarity s is found with
             probability ``params.recall_at(s)``, also below the index's threshold.
+        below : float, optional
+            Only pairs less similar than this, or for a distance farther apart: near, but no
+            copies. Not with ``verify="none"``.
         verify : {"none", "signature", "exact"}, optional
             As for :meth:`query`; with ``none`` the answer has all candidate pairs, whatever the
             threshold.
@@ -823,10 +832,9 @@ class Index:
         from lshdb.search.pairs import PairSearch
 
         return self._handle.ask(
-            PairSearch, self._handle, threshold=threshold, verify=verify, since=since,
+            PairSearch, self._handle, threshold=threshold, below=below, verify=verify, since=since,
             max_bucket=max_bucket, memory=memory, workers=workers, agree=agree, differ=differ,
-            cross=cross,
-            ignore_same_path=ignore_same_path, limit=limit,
+            cross=cross, ignore_same_path=ignore_same_path, limit=limit,
         )  # fmt: skip
 
     def join(
@@ -1261,6 +1269,7 @@ class Index:
         *,
         top: int = 10,
         threshold: float | None = None,
+        below: float | None = None,
         since: Since = None,
         update: bool = True,
         lock_timeout: float = 60.0,
@@ -1273,6 +1282,8 @@ class Index:
             Maximum number of neighbours per document.
         threshold : float, optional
             Lowest similarity; the index's own by default.
+        below : float, optional
+            Only neighbours less similar than this, or for a distance farther: near, but no copies.
         since : int, str or datetime, optional
             Only the neighbours of new documents, as for :meth:`pairs`.
         update, lock_timeout
@@ -1290,8 +1301,8 @@ class Index:
         from lshdb.clusters.listing import Neighbors
 
         return self._handle.ask(
-            Neighbors, self._handle, top=top, threshold=threshold, since=since, update=update,
-            lock_timeout=lock_timeout,
+            Neighbors, self._handle, top=top, threshold=threshold, below=below, since=since,
+            update=update, lock_timeout=lock_timeout,
         )  # fmt: skip
 
     def contract(

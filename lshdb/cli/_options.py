@@ -335,6 +335,17 @@ def search_options(function: Function) -> Function:
     return threshold(verify(function))
 
 
+def below_option(function: Function) -> Function:
+    """Add the option that leaves out copies and what is nearly one."""
+    return click.option(
+        "--below",
+        type=float,
+        metavar="S",
+        help="List only what is less similar than S, or for a distance farther than S: close, but "
+        "not a copy. Not with --verify none.",
+    )(function)
+
+
 def linkage_option(function: Function) -> Function:
     """Add the option that decides about chains of similar documents."""
     return click.option(

@@ -11,6 +11,7 @@ from lshdb.cli._contents import Named, contents_options, with_contents
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import (
     Command,
+    below_option,
     index_argument,
     linking_options,
     listing_options,
@@ -40,6 +41,7 @@ NAMED = (Named("key", "text", "fields"), Named("neighbor", "neighbor_text", "nei
 )
 @since_option("List only the neighbors of documents that came in since then.")
 @advance_option
+@below_option
 @linking_options
 @contents_options
 @listing_options
@@ -49,6 +51,7 @@ def command(
     top: int,
     since: int | str | None,
     advance: bool,
+    below: float | None,
     with_text: bool,
     with_fields: bool,
     output_format: str | None,
@@ -65,7 +68,9 @@ def command(
         advancing(index, since, advance=advance) as answered,
     ):
         update_edges(index, **linking)
-        found = index.neighbors(top=top, threshold=linking["threshold"], since=since, update=False)
+        found = index.neighbors(
+            top=top, threshold=linking["threshold"], below=below, since=since, update=False
+        )
         note_unfinished(index, since)
         rows = ((one.key, one.rank, one.neighbor, one.similarity, one.method) for one in found)
         print_listing(

@@ -17,6 +17,7 @@ from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import (
     Command,
     agreement_options,
+    below_option,
     index_argument,
     listing_options,
     max_bucket_option,
@@ -53,6 +54,7 @@ BY_DIRECTORY = (Column("directory1"), Column("directory2"), Column("pairs", "num
 )
 @agreement_options
 @memory_option
+@below_option
 @search_options
 @click.option(
     "--cross",
@@ -94,6 +96,7 @@ def command(
     since: int | str | None,
     advance: bool,
     threshold: float | None,
+    below: float | None,
     verify: Verify | None,
     max_bucket: int | str | None,
     memory: int,
@@ -116,6 +119,7 @@ def command(
     \b
     lshdb pairs news.lshdb
     lshdb pairs news.lshdb --since last --format jsonl
+    lshdb pairs news.lshdb --threshold 0.6 --below 0.95
     lshdb pairs news.lshdb --since @press --advance > new.tsv
     lshdb pairs references.lshdb --agree doi,year
     lshdb pairs trees.lshdb --cross linux-6.1 linux-6.6 --ignore-same-path
@@ -133,9 +137,9 @@ def command(
         advancing(index, since, advance=advance) as answered,
     ):
         found = index.pairs(
-            threshold=threshold, verify=verify, since=since, max_bucket=max_bucket, memory=memory,
-            agree=agree, differ=differ,
-            cross=cross, ignore_same_path=ignore_same_path,
+            threshold=threshold, below=below, verify=verify, since=since, max_bucket=max_bucket,
+            memory=memory, agree=agree, differ=differ, cross=cross,
+            ignore_same_path=ignore_same_path,
             limit=None if sort or by_directory else limit,
         )  # fmt: skip
         note_unverified(index, threshold, verify)

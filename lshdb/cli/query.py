@@ -17,6 +17,7 @@ from lshdb.cli._contents import Named, contents_options, with_contents
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._options import (
     Command,
+    below_option,
     folder_options,
     index_argument,
     input_options,
@@ -88,6 +89,7 @@ def _top(_ctx: click.Context, _param: click.Parameter, value: str) -> int | None
     help="Threads for many queries.  [default: one per core; 1 for standard input, so that each "
     "query is answered as it comes]",
 )
+@below_option
 @search_options
 @input_options
 @folder_options
@@ -107,6 +109,7 @@ def command(
     probe_limit: int | None,
     workers: int | None,
     threshold: float | None,
+    below: float | None,
     verify: Verify | None,
     vector: Any,
     input_format: str,
@@ -136,7 +139,9 @@ def command(
             "nothing to query: give --text, --vector, --key or FILE..., or pipe in JSON Lines", ctx
         )
     rejections = Rejections()
-    search: dict[str, Any] = {"top": top, "threshold": threshold, "verify": verify}
+    search: dict[str, Any] = {
+        "top": top, "threshold": threshold, "below": below, "verify": verify,
+    }  # fmt: skip
     if recall is not None or probe_limit is not None:
         limit = False if probe_limit is None else probe_limit or True
         search |= {"recall": recall, "probe_limit": limit}

@@ -8,6 +8,7 @@ and with the keys of one cluster at a time.
 from __future__ import annotations
 
 import itertools
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ from lshdb.search.components import connect, represent
 from lshdb.search.handle import Handle, Listing
 from lshdb.search.loss import PairCount
 from lshdb.search.since import Since, check_since, first_new_batch
-from lshdb.search.verification import asked_level, level_of
+from lshdb.search.verification import asked_level, below_level, level_of
 from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
 from lshdb.storage.tables.edges import Edges, EdgeState
@@ -177,12 +178,19 @@ class Neighbors(StoredAnswer["Neighbor"]):
         /,
         *,
         top: int,
+        below: float | None,
         since: Since,
+        threshold: float | None,
         **asked: Any,
     ) -> None:
         check_since(store, since)
         self._top, self._since = check_whole("top", top, 1), since
-        super().__init__(store, family, handle, top=top, since=since, **asked)
+        self._below = below_level(
+            store, below, level=level_of(store.params, threshold), verify="exact"
+        )
+        super().__init__(
+            store, family, handle, top=top, below=below, since=since, threshold=threshold, **asked
+        )
 
     def _found(
         self, snapshot: Snapshot, family: Family, state: EdgeState, level: float
@@ -191,6 +199,7 @@ class Neighbors(StoredAnswer["Neighbor"]):
             snapshot,
             family.params,
             threshold=level,
+            below=self._below,
             method=state.method,
             top=self._top,
             since=first_new_batch(snapshot, self._since),
@@ -419,19 +428,30 @@ def find_neighbors(
     method: str,
     top: int,
     since: int | None = None,
+    below: float | None = None,
 ) -> Iterator[Neighbor]:
     """Yield the ``top`` most similar documents of each document; among equals the oldest.
 
     Documents come in order of signature, a range of signatures at a time; memory does not grow with
     the index. A document without a neighbour is not listed. With ``since``, only documents of that
-    batch or a later one are listed, each with all its neighbours.
+    batch or a later one are listed, each with all its neighbours; with ``below``, only neighbours
+    at lower levels.
     """
+    wanted = _Levels(threshold, math.inf if below is None else below)
     new = None if since is None else snapshot.new_signatures(since)
     for start in range(0, snapshot.n_signatures, _SIGNATURES_AT_ONCE):
         end = start + _SIGNATURES_AT_ONCE
         if new is not None and np.searchsorted(new, start) == np.searchsorted(new, end):
             continue
-        yield from _of_range(snapshot, params, start, end - 1, threshold, method, top, since or 0)
+        yield from _of_range(snapshot, params, start, end - 1, wanted, method, top, since or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Levels:
+    """From which level on neighbours are listed, and the level that they stay below."""
+
+    threshold: float
+    below: float
 
 
 def _of_range(
@@ -439,24 +459,28 @@ def _of_range(
     params: IndexParams,
     first: int,
     last: int,
-    threshold: float,
+    levels: _Levels,
     method: str,
     top: int,
     since: int,
 ) -> Iterator[Neighbor]:
     best, is_distance = params.curve.best, params.kind.is_distance
+    has_copies = best < levels.below
     similar: dict[int, list[tuple[float, int]]] = {}
-    for edges in snapshot.edges.edges_between(first, last, threshold):
-        columns = (edges.left.tolist(), edges.right.tolist(), edges.similarities.tolist())
+    for edges in snapshot.edges.edges_between(first, last, levels.threshold):
+        below = edges.similarities < levels.below
+        columns = (each[below].tolist() for each in (edges.left, edges.right, edges.similarities))
         for one, other, similarity in zip(*columns, strict=True):
             similar.setdefault(one, []).append((similarity, other))
-    for shared in snapshot.copied_between(first, last):
+    for shared in snapshot.copied_between(first, last) if has_copies else ():
         similar.setdefault(shared, [])
     wanted = set(similar)
     wanted.update(other for found in similar.values() for _, other in found)
     documents = snapshot.documents_of_signatures(sorted(wanted))
     for one in sorted(similar):
-        found = [(best, one), *sorted(similar[one], key=lambda each: -each[0])]
+        found = sorted(similar[one], key=lambda each: -each[0])
+        if has_copies:
+            found.insert(0, (best, one))
         # One more than asked for, because its own copies include the document itself.
         nearest = [
             (doc_id, key, similarity)

@@ -269,8 +269,8 @@ def check_recall(recall: object) -> None:
         raise ParameterError(f"recall is {recall!r}; expected a number above 0 and below 1")
 
 
-def check_threshold(metric: str, value: object) -> None:
-    """Refuse a threshold that the metric cannot have."""
+def check_threshold(metric: str, value: object, *, name: str = "threshold") -> None:
+    """Refuse a threshold, or another limit of that name, that the metric cannot have."""
     good, expected = _is_number(value) and 0.0 < value <= 1.0, "a number above 0, up to 1"
     if metric == "cosine":
         good, expected = _is_number(value) and -1.0 < value <= 1.0, "a number above -1, up to 1"
@@ -280,7 +280,7 @@ def check_threshold(metric: str, value: object) -> None:
     elif METRICS[metric].is_distance:
         good = _is_number(value) and _LEAST_DISTANCE <= value <= _LARGEST_DISTANCE
         expected = f"a distance from {_LEAST_DISTANCE:g} to {_LARGEST_DISTANCE:g}"
-    _check("threshold", value, good, expected)
+    _check(name, value, good, expected)
 
 
 def check_dim(value: object) -> None:

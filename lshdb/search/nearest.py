@@ -151,6 +151,8 @@ class NearestSearch:
         Most answers; None to let the threshold decide.
     threshold : float or None
         Lowest level of an answer; None for any.
+    below : float or None
+        Level that answers stay below; None for any.
     recall : float or None
         Go on until a document as similar as the worst wanted answer is found with this
         probability; None to use only the query's own buckets.
@@ -168,6 +170,7 @@ class NearestSearch:
         *,
         top: int | None,
         threshold: float | None,
+        below: float | None,
         recall: float | None,
         limit: int | None,
         method: str,
@@ -178,6 +181,7 @@ class NearestSearch:
         self._params = family.params
         self._top = top
         self._threshold = -math.inf if threshold is None else threshold
+        self._below = math.inf if below is None else below
         self._recall = recall
         self._limit = limit
         self._method = method
@@ -442,7 +446,7 @@ class NearestSearch:
             levels = self._points.levels(self._family, point, candidates)
         else:
             levels = self._params.curve.levels(shares)
-        good = np.flatnonzero(levels >= self._worst(found))
+        good = np.flatnonzero((levels >= self._worst(found)) & (levels < self._below))
         ids = candidates[good].tolist()
         documents = self._snapshot.documents_of_signatures(ids)
         is_distance = self._params.kind.is_distance

@@ -52,6 +52,7 @@ from lshdb.search.verification import (
     MEMORY,
     asked_level,
     band_levels,
+    below_level,
     check_limits,
     choose_method,
     estimate,
@@ -128,6 +129,7 @@ class PairSearch(Listing[Pair]):
         max_bucket: int | str | None,
         memory: int,
         workers: int | None,
+        below: float | None = None,
         agree: str | Iterable[str] = (),
         differ: str | Iterable[str] = (),
         cross: tuple[str, str] | None = None,
@@ -135,12 +137,13 @@ class PairSearch(Listing[Pair]):
         limit: int | None = None,
     ) -> None:
         super().__init__(
-            handle, threshold=threshold, verify=verify, since=since, max_bucket=max_bucket,
-            cross=cross, limit=limit,
+            handle, threshold=threshold, below=below, verify=verify, since=since,
+            max_bucket=max_bucket, cross=cross, limit=limit,
         )  # fmt: skip
         self._between = _Between.of(cross, ignore_same_path=ignore_same_path)
         self._limit = None if limit is None else check_whole("limit", limit, 1)
-        asked_level(store, threshold, verify)
+        level = asked_level(store, threshold, verify)
+        self._below = below_level(store, below, level=level, verify=verify)
         choose_method(verify, store.params)
         check_limits(max_bucket, memory)
         check_since(store, since)
@@ -157,7 +160,7 @@ class PairSearch(Listing[Pair]):
         level, most = level_of(store.params, self._threshold), self._most
         counted = _Counted()
         self.lost, self.left_out, self.newest_batch = None, LeftOut(most), None
-        left_out = self.left_out
+        left_out, below = self.left_out, self._below
         with store.reading() as snapshot:
             method = choose_method(
                 self._verify, store.params, has_signatures=snapshot.has_signatures
@@ -176,10 +179,14 @@ class PairSearch(Listing[Pair]):
                 left_out=left_out,
                 memory=self._memory,
                 workers=self._workers,
+                # Copies are never below. What a cap loses is a share of all pairs, copies included.
+                with_copies=below is None or large is not None,
             )
             between, limit, n_given = self._between, self._limit, 0
             with closing(pairs):  # before the snapshot that it reads
                 found = counted.all_of(pairs)
+                if below is not None:
+                    found = (pair for pair in found if pair.similarity < below)
                 if between is not None:
                     found = between.those_of(found)
                 if self._agreement is not None:
@@ -211,7 +218,7 @@ class PairSearch(Listing[Pair]):
 
 
 class _Counted:
-    """Counts what passes; pairs whose fields do not agree count for what a cap loses."""
+    """Counts what passes; pairs that are then left out count for what a cap loses."""
 
     def __init__(self) -> None:
         self.n = 0
@@ -280,6 +287,7 @@ def find_pairs(
     left_out: LeftOut | None = None,
     memory: int = MEMORY,
     workers: int = 1,
+    with_copies: bool = True,
 ) -> Generator[Pair]:
     """Yield all pairs at or above the threshold, each once, as they are found.
 
@@ -299,11 +307,14 @@ def find_pairs(
         Filled on the way.
     memory, workers : int
         See :func:`~lshdb.search.pairs.find_links`.
+    with_copies : bool
+        Whether to yield documents with one signature.
     """
     left_out = LeftOut() if left_out is None else left_out
     best = family.params.curve.best
     is_distance = family.params.kind.is_distance
-    for key1, key2 in _copies(snapshot, since, most, left_out):
+    copies = _copies(snapshot, since, most, left_out) if with_copies else ()
+    for key1, key2 in copies:
         yield Pair(key1, key2, best, method, 0.0 if is_distance else None)
     found = find_links(
         snapshot,

@@ -11,6 +11,7 @@ instead of the bands that agree; the two differ by chance collisions of 56-bit h
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from lshdb.search.verification import (
     Points,
     asked_level,
     band_levels,
+    below_level,
     choose_method,
     estimate,
     grouped_bodies,
@@ -67,6 +69,7 @@ class Wanted:
 
     top: int | None
     level: float | None
+    below: float | None
     verify: str | None
     recall: float | None
     limit: int | None
@@ -81,6 +84,7 @@ class Wanted:
         verify: str | None,
         recall: float | None,
         probe_limit: int | bool,
+        below: float | None,
     ) -> Wanted:
         """Check the options of :meth:`lshdb.Index.query`.
 
@@ -100,7 +104,9 @@ class Wanted:
         limit: int | None = None
         if is_nearest:
             limit = _checked_limit(params, top, level, method, recall, probe_limit)
-        return cls(top, level, verify, recall, limit, is_nearest)
+        nearest_to = -math.inf if level is None else level
+        most = below_level(store, below, level=nearest_to, verify=verify)
+        return cls(top, level, most, verify, recall, limit, is_nearest)
 
     def searcher(
         self, snapshot: Snapshot, family: Family, *, workers: int = 1
@@ -119,8 +125,8 @@ class Wanted:
         snapshot.require_signatures()
         return NearestSearch(
             snapshot, family,
-            top=self.top, threshold=self.level, recall=self.recall, limit=self.limit,
-            method=choose_method(self.verify, family.params), workers=workers,
+            top=self.top, threshold=self.level, below=self.below, recall=self.recall,
+            limit=self.limit, method=choose_method(self.verify, family.params), workers=workers,
         )  # fmt: skip
 
     def bucket_searcher(self, snapshot: QuerySnapshot, family: Family) -> Searcher:
@@ -133,7 +139,9 @@ class Wanted:
         """
         method = choose_method(self.verify, family.params, has_signatures=snapshot.has_signatures)
         level = family.params.level if self.level is None else self.level
-        return Searcher(snapshot, family, threshold=level, top=self.top, method=method)
+        return Searcher(
+            snapshot, family, threshold=level, below=self.below, top=self.top, method=method
+        )
 
 
 def _checked_limit(
@@ -176,11 +184,12 @@ def query_index(
     verify: str | None,
     recall: float | None,
     probe_limit: int | bool,
+    below: float | None,
 ) -> Hits:
     """Return the documents most similar to one; see :meth:`lshdb.Index.query`."""
     if (body is None) == (key is None):
         raise ParameterError("a query has either a body or a key")
-    wanted = Wanted.of(store, top, threshold, verify, recall, probe_limit)
+    wanted = Wanted.of(store, top, threshold, verify, recall, probe_limit, below)
     if body is None:
         key = check_key("key", key)
         with store.reading() as snapshot:
@@ -259,15 +268,18 @@ class QueryAnswers(Listing[tuple[str, Hits]]):
         recall: float | None,
         probe_limit: int | bool,
         workers: int | None,
+        below: float | None,
     ) -> None:
-        super().__init__(handle, top=top, threshold=threshold, verify=verify, recall=recall)
+        super().__init__(
+            handle, top=top, threshold=threshold, below=below, verify=verify, recall=recall
+        )
         self._workers = choose_workers(workers)
         check_items(
             "documents", documents, "an iterable of (key, text) pairs or documents",
             hint="Index.query answers one text; a dict gives its pairs by .items()",
         )  # fmt: skip
         self._documents = documents
-        self._options = top, threshold, verify, recall, probe_limit
+        self._options = top, threshold, verify, recall, probe_limit, below
         self._wanted = Wanted.of(store, *self._options)
         self._of = store
 
@@ -348,6 +360,8 @@ class Searcher:
     family : Family
     threshold : float
         Lowest level of an answer; does not apply to method ``none``.
+    below : float or None
+        Level that answers stay below.
     top : int or None
         Maximum number of answers per query.
     method : {"none", "signature", "exact"}
@@ -363,6 +377,7 @@ class Searcher:
         family: Family,
         *,
         threshold: float,
+        below: float | None,
         top: int | None,
         method: str,
     ) -> None:
@@ -371,6 +386,7 @@ class Searcher:
         self._cut = family.params.cut
         self._family = family
         self._threshold = threshold
+        self._below = below
         self._top = top
         self._method = method
         self._points: Points = points_of(snapshot, family)
@@ -482,6 +498,8 @@ class Searcher:
 
     def _answer(self, found: list[tuple[float, str]]) -> Hits:
         """Return the best of some documents, given by minus their level and by key."""
+        if self._below is not None:
+            found = [(negative, key) for negative, key in found if -negative < self._below]
         found.sort()
         is_distance = self._params.kind.is_distance
         hits = [

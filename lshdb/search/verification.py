@@ -67,6 +67,7 @@ __all__ = [
     "VectorPoints",
     "asked_level",
     "band_levels",
+    "below_level",
     "check_limits",
     "choose_method",
     "estimate",
@@ -197,6 +198,47 @@ def asked_level(store: Store, threshold: float | None, verify: str | None = None
         if is_less and not _is_unverified(store, verify):
             warn_caller(RecallWarning(_recall_below(params, value)))
     return level
+
+
+def below_level(
+    store: Store, below: float | None, *, level: float, verify: str | None = None
+) -> float | None:
+    """Return the level that answers must stay below; None if a caller gave none.
+
+    Parameters
+    ----------
+    store : Store
+    below : float or None
+        A similarity, or for a distance metric a distance, 0 included: answers are farther than it.
+    level : float
+        The level of the threshold.
+    verify : str, optional
+
+    Raises
+    ------
+    ParameterError
+        The metric has no such similarity, nothing lies between it and the threshold, or candidates
+        are not verified, so that their similarities are not known.
+    """
+    if below is None:
+        return None
+    if _is_unverified(store, verify):
+        raise ParameterError(
+            "below needs similarities that were computed, and verify 'none' compares nothing",
+            hint="use 'signature' or 'exact', or leave below out",
+        )
+    params, below = store.params, plain_number(below)
+    if not (params.kind.is_distance and below == 0):
+        check_threshold(params.metric, below, name="below")
+    most = params.curve.level(float(below))
+    if most <= level:
+        value = params.curve.value(level)
+        less, more = ("smaller", "larger") if params.kind.is_distance else ("larger", "smaller")
+        raise ParameterError(
+            f"below is {below:g} and the threshold {value:g}, so nothing can be an answer",
+            hint=f"give a {less} below, or a {more} threshold",
+        )
+    return most
 
 
 def _is_unverified(store: Store, verify: str | None) -> bool:

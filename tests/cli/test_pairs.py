@@ -159,6 +159,19 @@ def test_one_tree_against_another(run: Run, trees: Path) -> None:
     assert "cross is not given" in run("pairs", trees, "--ignore-same-path", code=2).stderr
 
 
+def test_close_but_no_copy(run: Run, trees: Path) -> None:
+    (line,) = run("pairs", trees, "--cross", "old", "new", "--below", "1").stdout.splitlines()
+    assert line.split("\t")[:2] == ["old/a/two", "new/c/two"]
+    lines = run("query", trees, "--text", OTHER, "--top", "1", "--below", "0.999").stdout
+    assert [line.split("\t")[1] for line in lines.splitlines()] == ["new/c/two"]
+    lines = run("neighbors", trees, "--below", "1", "--json").stdout
+    assert [json.loads(line)["neighbor"] for line in lines.splitlines()] == [
+        "new/c/two", "old/a/two",
+    ]  # fmt: skip
+    refused = run("pairs", trees, "--below", "0.9", "--verify", "none", code=2).stderr
+    assert "compares nothing" in refused and "leave below out" in refused
+
+
 def test_folders_that_share_pairs(run: Run, trees: Path) -> None:
     lines = run("pairs", trees, "--by-directory").stdout.splitlines()
     counted = [line.split("\t") for line in lines]
