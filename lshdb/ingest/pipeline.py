@@ -306,7 +306,7 @@ class Run:
         )
         if self._night and self.add_id is None:
             transaction.name_night(batch_id, self._night)
-        self._write_signatures(transaction, shared)
+        self._write_signatures(transaction, shared, is_last=batch.is_last)
         self._write_documents(transaction, source, batch, found, shared, batch_id)
         _update_fields(transaction, batch, found.same)
         for seen_at, some in found.seen_again.items():
@@ -426,7 +426,9 @@ class Run:
             shared.parts.append(source.vectors([values[digest] for digest in digests]))
         return shared
 
-    def _write_signatures(self, transaction: WriteTransaction, shared: _Shared) -> None:
+    def _write_signatures(
+        self, transaction: WriteTransaction, shared: _Shared, *, is_last: bool
+    ) -> None:
         """Write new signature rows and add their postings."""
         if not shared.digests:
             return
@@ -434,7 +436,8 @@ class Run:
         transaction.append_signatures(*shared.parts)
         keys = bucket_keys(shared.parts[0], **self.params.cut)
         of_contents = content_keys(shared.digests)
-        self._written.remember(of_contents)
+        if not is_last:  # nobody asks after the last batch, and a small add spares the filter
+            self._written.remember(of_contents)
         transaction.runs.add(
             np.concatenate([*keys.T, of_contents]), np.tile(ids, self.params.bands + 1)
         )

@@ -448,6 +448,8 @@ _SIGNING_COST = 8
 
 Measured as 4 for texts of 1 KB in a database that was in memory; texts may be longer than that.
 """
+_DECIDED_A_SIGNATURE = 64
+"""Pairs remembered as decided for each signature that is asked about, as far as memory allows."""
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 """2^64 over the golden ratio: spreads consecutive numbers (Knuth, TAOCP 3, section 6.4)."""
 
@@ -504,7 +506,8 @@ def find_links(
     found: Iterator[Edges]
     if snapshot.has_signatures:
         hot = None if most is None else HotBuckets(snapshot, params, most)
-        check = _SignatureCheck(snapshot, params, method, threshold, memory, hot)
+        n_asked = snapshot.n_signatures if new is None else len(new)
+        check = _SignatureCheck(snapshot, params, method, threshold, memory, hot, n_asked)
         # Hot buckets are looked up by the connection of this thread.
         found = work_ahead(check, blocks, workers=workers if hot is None else 1)
     else:
@@ -559,13 +562,15 @@ class _SignatureCheck:
         threshold: float,
         memory: int,
         hot: HotBuckets | None,
+        n_asked: int,
     ) -> None:
         self._snapshot = snapshot
         self._hot = hot
         self._params = params
         self._method = method
         self._threshold = threshold
-        self._bits = max(10, (memory // 16 // 8).bit_length() - 1)
+        most = min(memory // 16 // 8, _DECIDED_A_SIGNATURE * n_asked)
+        self._bits = max(10, most.bit_length() - 1)
         equal = np.arange(params.num_perm + 1, dtype=np.int32)
         _, self._suffices = estimate(
             Overlap(equal, equal, equal), params, method=method, threshold=threshold

@@ -215,3 +215,13 @@ def test_a_header_is_the_one_that_numpy_writes(type_: str) -> None:
         about = {"descr": type_, "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(buffer, about)
         assert npy_header(type_, shape) == buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "ids", [[], [7], [0, 1, 2], [9, 8, 7], [5, 5, 6, 6, 7], [0, 2, 3, 4, 90, 91, 1]]
+)
+def test_takes_rows_in_any_order_and_those_in_a_row_at_once(file: RowFile, ids: list[int]) -> None:
+    file.append(0, rows(0, 100))
+    assert np.array_equal(file.take(np.array(ids, dtype=np.int64)), rows(0, 100)[ids])
+    with pytest.raises(DamageError, match="ends before"):
+        file.take(np.array([98, 99, 100]))

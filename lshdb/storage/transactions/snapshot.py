@@ -414,19 +414,18 @@ class Snapshot(RowReader):
     def copies(self, since: int | None = None) -> Iterator[tuple[int, int, str, int]]:
         """Yield (signature_id, doc_id, key, batch_id) of documents that share signatures, sorted.
 
-        With ``since``, take only the signatures of documents that new, including unshared ones: the
-        cost is then that of the new documents.
+        With ``since``, take only the signatures of new documents: the cost is then theirs.
         """
-        if since is None:
-            among = (
-                "SELECT signature_id FROM document WHERE signature_id IS NOT NULL "
-                "GROUP BY signature_id HAVING count(*) > 1"
-            )
-        else:
-            among = _NEW_SIGNATURES
+        among = (
+            "signature_id IS NOT NULL" if since is None else f"signature_id IN ({_NEW_SIGNATURES})"
+        )
+        shared = (
+            f"SELECT signature_id FROM document WHERE {among} "
+            "GROUP BY signature_id HAVING count(*) > 1"
+        )
         yield from self.stream(
             "SELECT signature_id, doc_id, key, batch_id FROM document "
-            f"WHERE signature_id IN ({among}) ORDER BY signature_id, doc_id",
+            f"WHERE signature_id IN ({shared}) ORDER BY signature_id, doc_id",
             () if since is None else (since,),
         )
 
