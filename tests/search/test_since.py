@@ -185,6 +185,7 @@ def test_cursors_are_removed(index: Index) -> None:
     assert index.cursors() == []
 
 
+@pytest.mark.sqlite("a row is changed behind its back")
 def test_what_a_cursor_has_not_seen_survives_a_copy_a_repair_and_compaction(
     index: Index, tmp_path: Path
 ) -> None:
@@ -207,6 +208,7 @@ def test_what_a_cursor_has_not_seen_survives_a_copy_a_repair_and_compaction(
             assert list(other.sql(fields)) == [("f", "year", 2020)]
 
 
+@pytest.mark.sqlite("a row is changed behind its back")
 @pytest.mark.parametrize("table", ["cursor", "night", "kept_field"])
 def test_damage_is_found_and_not_used(index: Index, table: str) -> None:
     index.add([Document("f", text(5), fields={"year": 2020})], night="wednesday")
