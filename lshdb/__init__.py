@@ -68,7 +68,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.search.loss import Loss as Loss
     from lshdb.search.loss import PairCount as PairCount
     from lshdb.search.nearest import Answer as Answer
-    from lshdb.search.pairs import Pair as Pair
+    from lshdb.search.pair_columns import Pair as Pair
+    from lshdb.search.pair_columns import PairColumns as PairColumns
     from lshdb.search.pairs import PairSearch as PairSearch
     from lshdb.search.query import QueryAnswers as QueryAnswers
     from lshdb.search.sql import SqlResult as SqlResult
@@ -114,7 +115,8 @@ _HOMES = {
     "search.join": "JoinedPairs",
     "search.loss": "Loss PairCount",
     "search.nearest": "Answer",
-    "search.pairs": "Pair PairSearch",
+    "search.pair_columns": "Pair PairColumns",
+    "search.pairs": "PairSearch",
     "search.query": "QueryAnswers",
     "search.sql": "SqlResult",
     "search.verification": "Hit Hits",

@@ -8,12 +8,21 @@ programs keeps them, except for the four characters that TSV cannot hold.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import orjson
 
-__all__ = ["csv_line", "harmless", "harmless_json", "json_line", "text_of", "tsv_line"]
+__all__ = [
+    "csv_line",
+    "harmless",
+    "harmless_json",
+    "json_line",
+    "text_of",
+    "tsv_line",
+    "tsv_lines",
+    "tsv_pattern",
+]
 
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
@@ -66,12 +75,42 @@ def text_of(value: Any, decimals: int | None = None) -> str:
 
 def tsv_line(cells: Sequence[str]) -> str:
     r"""Join cells with tabs; write backslash, tab, LF and CR as ``\\ \t \n \r``."""
-    return "\t".join(
-        _TSV_SPECIAL.sub(lambda match: _TSV_ESCAPES[match[0]], cell)
-        if _TSV_SPECIAL.search(cell)
-        else cell
-        for cell in cells
+    return "\t".join(map(_tsv_cell, cells))
+
+
+def _tsv_cell(cell: str) -> str:
+    if not _TSV_SPECIAL.search(cell):
+        return cell
+    return _TSV_SPECIAL.sub(lambda match: _TSV_ESCAPES[match[0]], cell)
+
+
+def tsv_pattern(decimals: Sequence[int | None]) -> str:
+    """Return how a line of TSV is made of texts (None) and of floats with so many decimals."""
+    return "\t".join("%s" if each is None else f"%.{each}f" for each in decimals) + "\n"
+
+
+def tsv_lines(pattern: str, columns: Sequence[Iterable[Any]]) -> str:
+    """Return many lines at once, as :func:`tsv_line` makes them, a quarter of a row's time.
+
+    Parameters
+    ----------
+    pattern : str
+        From :func:`tsv_pattern`.
+    columns : sequence of iterables
+        Texts, or floats where the pattern has decimals; each gives the same again. One may be
+        endless, but not all.
+    """
+    lines = [*map(pattern.__mod__, zip(*columns, strict=False))]
+    text = "".join(lines)
+    n = len(lines)
+    is_plain = text.count("\n") == n and text.count("\t") == n * (len(columns) - 1)
+    if is_plain and "\\" not in text and "\r" not in text:
+        return text
+    cells = (
+        [_tsv_cell(each) if isinstance(each, str) else each for each in row]
+        for row in zip(*columns, strict=False)
     )
+    return "".join(pattern % (*row,) for row in cells)
 
 
 def csv_line(cells: Sequence[str]) -> str:

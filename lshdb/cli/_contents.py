@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from lshdb import Index
-from lshdb.cli._output import Column
+from lshdb.cli._output import Block, Column, one_by_one
 
 __all__ = ["Named", "contents_options", "with_contents"]
 
@@ -47,12 +47,12 @@ def contents_options(function: Function) -> Function:
 def with_contents(
     index: Index,
     columns: Sequence[Column],
-    rows: Iterable[Row],
+    rows: Iterable[Row | Block],
     named: Sequence[Named],
     *,
     with_text: bool,
     with_fields: bool,
-) -> tuple[Sequence[Column], Iterable[Row]]:
+) -> tuple[Sequence[Column], Iterable[Row | Block]]:
     """Add columns for texts and fields to columns and rows, if they are wanted.
 
     Raises
@@ -80,7 +80,7 @@ def with_contents(
             found = [texts.get(key) for key in own] * with_text
             yield (*row, *found, *([fields.get(key) for key in own] * with_fields))
 
-    return [*columns, *more], chain.from_iterable(map(completed, _blocks(rows)))
+    return [*columns, *more], chain.from_iterable(map(completed, _blocks(one_by_one(rows))))
 
 
 def _blocks(rows: Iterable[Row]) -> Iterator[list[Row]]:

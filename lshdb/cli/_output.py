@@ -18,16 +18,28 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
 import click
 
 from lshdb import LshdbError
-from lshdb.cli._cells import csv_line, harmless, harmless_json, json_line, text_of, tsv_line
+from lshdb.cli._cells import (
+    csv_line,
+    harmless,
+    harmless_json,
+    json_line,
+    text_of,
+    tsv_line,
+    tsv_lines,
+    tsv_pattern,
+)
 from lshdb.cli._status import erase, status_line
 
 __all__ = [
     "FORMATS",
+    "Block",
+    "Blocks",
     "Column",
     "be_quiet",
     "chosen_format",
@@ -37,6 +49,7 @@ __all__ = [
     "is_quiet",
     "is_terminal",
     "note",
+    "one_by_one",
     "print_bytes",
     "print_listing",
     "print_record",
@@ -58,6 +71,7 @@ _SUFFIXES = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".json": "json"}
 _SUFFIXES |= {".parquet": "parquet", ".txt": "table"}
 _SECONDS = 0.2
 _PIECES = 500
+_BYTES = 2**16
 
 
 class Column(NamedTuple):
@@ -79,7 +93,24 @@ class Column(NamedTuple):
     title: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rows as columns of texts and floats; a column of one value may be endless.
+
+    Attributes
+    ----------
+    columns : sequence of iterables
+        In the order of the columns of the listing; those of kind similarity hold floats, the others
+        texts.
+    n_rows : int
+    """
+
+    columns: Sequence[Iterable[Any]]
+    n_rows: int
+
+
 Rows = Iterable[Sequence[Any] | None]
+Blocks = Iterable[Sequence[Any] | Block | None]
 
 
 # Standard error
@@ -144,7 +175,7 @@ def print_bytes(pieces: Iterable[bytes]) -> None:
 
 def print_listing(
     columns: Sequence[Column],
-    rows: Rows,
+    rows: Blocks,
     output_format: str | None,
     *,
     empty: str = "",
@@ -156,8 +187,8 @@ def print_listing(
     Parameters
     ----------
     columns : sequence of Column
-    rows : iterable of sequences, or None
-        Values in the order of the columns.
+    rows : iterable of sequences, of Block, or of None
+        Values in the order of the columns; a block holds many rows, and is written faster.
     output_format : str or None
         One of ``FORMATS``; None for a table on a terminal and TSV elsewhere.
     empty : str
@@ -179,7 +210,7 @@ def print_listing(
             from lshdb.cli._table import draw_table
 
             pieces = draw_table(
-                columns, counted, width=table_width(), bold=_is_bold(), encoding=_encoding()
+                columns, counted.rows(), width=table_width(), bold=_is_bold(), encoding=_encoding()
             )
             _write_all(_encoded(pieces, _encoding()))
         elif output_format in ("jsonl", "json"):
@@ -187,7 +218,7 @@ def print_listing(
             lines = _jsonl(names, counted)
             _write_all(lines if output_format == "jsonl" else _array(lines))
         elif output_format == "parquet":
-            _write_parquet(columns, counted)
+            _write_parquet(columns, counted.rows())
         else:
             _write_all(_encoded(_delimited(columns, counted, output_format), "utf-8"))
     is_said = says_count or output_format == "table"
@@ -328,36 +359,53 @@ def discard_output() -> None:
 class _Counted:
     """Rows, counted as they pass; ``None`` does not count."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Blocks) -> None:
         self._rows = rows
         self.n = 0
 
     def so_far(self) -> str:
         return f"{self.n:,} so far"
 
-    def __iter__(self) -> Iterator[Sequence[Any] | None]:
+    def __iter__(self) -> Iterator[Sequence[Any] | Block | None]:
+        """Yield rows and blocks as they are."""
         for row in self._rows:
-            self.n += row is not None
+            self.n += row.n_rows if isinstance(row, Block) else row is not None
+            yield row
+
+    def rows(self) -> Iterator[Sequence[Any] | None]:
+        """Yield all rows one by one."""
+        return one_by_one(self)
+
+
+def one_by_one(rows: Blocks) -> Iterator[Sequence[Any] | None]:
+    """Yield rows as they are, and those of blocks one by one."""
+    for row in rows:
+        if isinstance(row, Block):
+            yield from zip(*row.columns, strict=False)
+        else:
             yield row
 
 
-def _delimited(columns: Sequence[Column], rows: Rows, output_format: str) -> Iterator[str | None]:
+def _delimited(columns: Sequence[Column], rows: Blocks, output_format: str) -> Iterator[str | None]:
     line = tsv_line if output_format == "tsv" else csv_line
     decimals = [6 if column.kind == "similarity" else None for column in columns]
     # A terminal must not act on what is in a cell; a program must get it unchanged.
     safe = harmless if _is_on_terminal() else str
     if output_format == "csv" or _asked_for(_HEADER):
         yield line([column.name for column in columns]) + "\n"
-    for row in rows:
+    pattern = tsv_pattern(decimals)
+    for row in rows if line is tsv_line and safe is str else one_by_one(rows):
         if row is None:
             yield None
+        elif isinstance(row, Block):
+            yield tsv_lines(pattern, row.columns)
         else:
             yield safe(line([*map(text_of, row, decimals)])) + "\n"
 
 
-def _jsonl(names: Sequence[str], rows: Rows) -> Iterator[bytes | None]:
+def _jsonl(names: Sequence[str], rows: Blocks) -> Iterator[bytes | None]:
     on_terminal = _is_on_terminal()
-    for row in rows:
+    for row in one_by_one(rows):
         if row is None:
             yield None
             continue
@@ -401,15 +449,17 @@ def _encoded(pieces: Iterable[str | None], encoding: str) -> Iterator[bytes | No
 
 def _write_all(pieces: Iterable[bytes | None]) -> None:
     held: list[bytes] = []
-    written_at = 0.0
+    size, written_at = 0, 0.0
     for piece in pieces:
         if piece is not None:
             held.append(piece)
-        if piece is None or len(held) >= _PIECES or time.monotonic() - written_at > _SECONDS:
+            size += len(piece)
+        is_due = piece is None or len(held) >= _PIECES or size >= _BYTES
+        if is_due or time.monotonic() - written_at > _SECONDS:
             _write(b"".join(held))
             flush_output()
             held.clear()
-            written_at = time.monotonic()
+            size, written_at = 0, time.monotonic()
     _write(b"".join(held))
     flush_output()  # before the notes about it, in case both outputs go to one place
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lshdb.cli._output import Column, note
+from lshdb.cli._output import Block, Column, note
 from lshdb.params.index_params import IndexParams, check_threshold
 
 if TYPE_CHECKING:
-    from lshdb import Index, Loss
+    from lshdb import Index, JoinedPairs, Loss, PairSearch
     from lshdb.storage.tables.records import StoredBatch
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "measured",
     "note_unfinished",
     "note_unverified",
+    "pair_rows",
     "texts_in_words",
     "unfinished_last",
     "units_in_words",
@@ -109,9 +111,16 @@ def described(params: IndexParams) -> str:
     return f"{metric}threshold {params.threshold:g}, {params.k}-{unit} shingles{by}"
 
 
+def pair_rows(found: PairSearch | JoinedPairs) -> Iterator[Block]:
+    """Yield pairs for a listing: keys, similarity and method."""
+    for block in found.columns():
+        columns = block.keys1, block.keys2, block.similarities, itertools.repeat(block.method)
+        yield Block(columns, len(block))
+
+
 def measured(
-    params: IndexParams, columns: Sequence[Column], rows: Iterable[Row]
-) -> tuple[Sequence[Column], Iterable[Row]]:
+    params: IndexParams, columns: Sequence[Column], rows: Iterable[Row | Block]
+) -> tuple[Sequence[Column], Iterable[Row | Block]]:
     """Replace similarity by distance in columns and rows, if the metric is a distance."""
     if not params.kind.is_distance:
         return columns, rows
@@ -119,9 +128,13 @@ def measured(
     named = [*columns[:place], Column("distance", "similarity"), *columns[place + 1 :]]
     value = params.curve.value
 
-    def converted() -> Iterator[Row]:
+    def converted() -> Iterator[Row | Block]:
         for row in rows:
-            if row is None or row[place] is None:
+            if isinstance(row, Block):
+                held = [*row.columns]
+                held[place] = [value(level) for level in held[place]]
+                yield Block(held, row.n_rows)
+            elif row is None or row[place] is None:
                 yield row
             else:
                 yield (*row[:place], value(row[place]), *row[place + 1 :])

@@ -10,7 +10,7 @@ from lshdb.cli._command import completed
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import Command, listing_options, search_options
 from lshdb.cli._output import print_listing
-from lshdb.cli._words import measured, note_unverified
+from lshdb.cli._words import measured, note_unverified, pair_rows
 from lshdb.cli.pairs import COLUMNS
 
 __all__ = ["command"]
@@ -41,9 +41,8 @@ def command(
     with Index.open(path_a) as index, Index.open(path_b) as other, prompt_interrupts():
         found = index.join(other, threshold=threshold, verify=verify)
         note_unverified(index, threshold, verify)
-        rows = ((pair.key1, pair.key2, pair.similarity, pair.method) for pair in found)
         print_listing(
-            *measured(index.params, COLUMNS, rows),
+            *measured(index.params, COLUMNS, pair_rows(found)),
             output_format,
             empty="no pairs",
             count=("pair", "pairs"),

@@ -25,8 +25,15 @@ from lshdb.cli._options import (
     search_options,
     since_option,
 )
-from lshdb.cli._output import Column, note, print_listing
-from lshdb.cli._words import counted, loss_in_words, measured, note_unfinished, note_unverified
+from lshdb.cli._output import Blocks, Column, note, print_listing
+from lshdb.cli._words import (
+    counted,
+    loss_in_words,
+    measured,
+    note_unfinished,
+    note_unverified,
+    pair_rows,
+)
 from lshdb.cli.cursors import advance_option, advancing
 from lshdb.disksort.sorted_rows import Ranked
 
@@ -145,22 +152,21 @@ def command(
         note_unverified(index, threshold, verify)
         note_unfinished(index, since)
         columns: Sequence[Column] = COLUMNS
-        rows = _rows(found)
+        rows: Blocks = pair_rows(found)
         if by_directory:
             columns, rows = BY_DIRECTORY, _directories(found, is_ordered=cross is not None)
         elif sort is not None:
             rows = _sorted(found)
-        if limit is not None:
+        if limit is not None and (by_directory or sort is not None):
             rows = islice(rows, limit)
-        more: Iterable[Sequence[Any] | None] = rows
         if not by_directory:
-            columns, more = measured(index.params, columns, rows)
-            columns, more = with_contents(
-                index, columns, more, NAMED, with_text=with_text, with_fields=with_fields
+            columns, rows = measured(index.params, columns, rows)
+            columns, rows = with_contents(
+                index, columns, rows, NAMED, with_text=with_text, with_fields=with_fields
             )
         n = print_listing(
             columns,
-            more,
+            rows,
             output_format,
             empty="no pairs",
             count=("line", "lines") if by_directory else ("pair", "pairs"),
@@ -170,10 +176,6 @@ def command(
             note(f"--limit {limit} ended the list; there may be more")
         _note_left_out(found)
         answered(found)
-
-
-def _rows(found: Iterable[Pair]) -> Iterator[tuple[Any, ...]]:
-    return ((pair.key1, pair.key2, pair.similarity, pair.method) for pair in found)
 
 
 def _sorted(found: Iterable[Pair]) -> Iterator[tuple[Any, ...]]:

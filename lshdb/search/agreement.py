@@ -27,7 +27,7 @@ from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from lshdb.search.pairs import Pair
+    from lshdb.search.pair_columns import Pair
 
 __all__ = ["Agreement", "Profile", "agreeing_pairs", "check_agreement", "normalised"]
 

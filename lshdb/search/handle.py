@@ -56,6 +56,7 @@ LONGEST_WAIT = 0.05
 _Asked = ParamSpec("_Asked")
 _Result = TypeVar("_Result")
 _Item = TypeVar("_Item", covariant=True)
+_Part = TypeVar("_Part")
 
 
 class _Turns:
@@ -293,16 +294,16 @@ class Listing(Iterator[_Item]):
 
     def _iterate(self) -> Iterator[_Item]:
         """Iterate once; nothing is asked before the first item is."""
-        return itertools.chain.from_iterable(self._parts())
+        return itertools.chain.from_iterable(self._parts(self._items))
 
-    def _parts(self) -> Iterator[Iterable[_Item]]:
-        """Yield the first item, then the others; begin again if the index was rebanded before it.
+    def _parts(self, ask: Callable[[Store, Family], Iterator[_Part]]) -> Iterator[Iterable[_Part]]:
+        """Yield the first item, then the others; ask again if the index was rebanded before it.
 
         The others are handed over as they are, so that an item passes through fewer hands.
         """
         for attempt in range(ATTEMPTS):
             store, family = self._handle.now
-            items = self._items(store, family)
+            items = ask(store, family)
             try:
                 first = [next(items)]
             except StopIteration:

@@ -17,7 +17,7 @@ largest bucket.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from lshdb.errors import TextNotStoredError
 from lshdb.params.index_params import check_equal
-from lshdb.search.handle import Handle, Listing, current_store
-from lshdb.search.pairs import Pair
+from lshdb.search.handle import Handle, current_store
+from lshdb.search.pair_columns import PairColumns, PairListing, columns_of
 from lshdb.search.verification import asked_level, choose_method, estimate, level_of, points_of
 from lshdb.signatures.banding import bands_of, compare_rows
 from lshdb.signatures.family import Family, Point
@@ -50,7 +50,7 @@ _LOOKUP_KEYS = 8192
 Ids = NDArray[np.int64]
 
 
-class JoinedPairs(Listing[Pair]):
+class JoinedPairs(PairListing):
     """Near-duplicate pairs across two indexes, as they are found."""
 
     def __init__(
@@ -69,7 +69,7 @@ class JoinedPairs(Listing[Pair]):
         join_stores(store, there, family, threshold=level, verify=verify)
         self._other, self._threshold, self._verify = other, threshold, verify
 
-    def _items(self, store: Store, family: Family) -> Iterator[Pair]:
+    def _columns(self, store: Store, family: Family) -> Generator[PairColumns]:
         """Yield the pairs of one state of each index."""
         there = self._other.ask(current_store)
         level = level_of(store.params, self._threshold)
@@ -79,7 +79,7 @@ class JoinedPairs(Listing[Pair]):
 
 def join_stores(
     here: Store, there: Store, family: Family, *, threshold: float, verify: str | None
-) -> Iterator[Pair]:
+) -> Iterator[PairColumns]:
     """Yield all pairs of a document here and one there, at or above the threshold, each once.
 
     Parameters
@@ -96,8 +96,8 @@ def join_stores(
 
     Returns
     -------
-    iterator of Pair
-        ``key1`` is here, ``key2`` there. Sees both as of the request for the first pair.
+    iterator of PairColumns
+        The first keys are here, the second there. Sees both as of the request for the first pair.
 
     Raises
     ------
@@ -135,14 +135,14 @@ def _method(verify: str | None, here: Store, there: Store) -> str:
 
 def _join(
     here: Store, there: Store, family: Family, *, threshold: float, method: str
-) -> Iterator[Pair]:
+) -> Iterator[PairColumns]:
     with here.reading() as one, there.reading() as other:
         verifier = _Verifier(one, other, family, threshold=threshold, method=method)
         is_distance = family.params.kind.is_distance
         for mine, theirs in _common_buckets(one, other):
             for left, right, bands in _candidates(mine, theirs):
                 verified = verifier.verify(left, right, bands)
-                yield from _documents(one, other, verified, method, is_distance)
+                yield from columns_of(one, verified, method, there=other, is_distance=is_distance)
 
 
 def _common_buckets(here: Snapshot, there: Snapshot) -> Iterator[tuple[Buckets, Buckets]]:
@@ -275,20 +275,3 @@ class _Verifier:
     def _of(self, number: int, ids: set[int]) -> dict[int, Point]:
         """Return points of one index's signatures; fewer if documents were all replaced."""
         return self._points[number].get(list(self._snapshots[number].documents_of_signatures(ids)))
-
-
-def _documents(
-    here: Snapshot, there: Snapshot, found: _Found, method: str, is_distance: bool
-) -> Iterator[Pair]:
-    """Turn pairs of signatures into pairs of the documents that have them."""
-    distance: float | None = None
-    mine = here.documents_of_signatures(np.unique(found.left).tolist())
-    theirs = there.documents_of_signatures(np.unique(found.right).tolist())
-    for one, other, similarity in zip(
-        found.left.tolist(), found.right.tolist(), found.similarities.tolist(), strict=True
-    ):
-        if is_distance:
-            distance = 0.0 - similarity
-        for _, key1, _ in mine.get(one, ()):
-            for _, key2, _ in theirs.get(other, ()):
-                yield Pair(key1, key2, similarity, method, distance)

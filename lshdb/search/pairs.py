@@ -21,11 +21,11 @@ component, however many pairs it is in. Memory does not grow with the number of 
 from __future__ import annotations
 
 import itertools
-import os
 import re
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,8 +45,9 @@ from lshdb.search.candidates import (
     candidates,
 )
 from lshdb.search.exact_levels import check_exactly, levels_between
-from lshdb.search.handle import Handle, Listing
+from lshdb.search.handle import Handle
 from lshdb.search.loss import DocumentCounts, Loss, PairCount, PairFrame, loss_of, lost_by
+from lshdb.search.pair_columns import LINES, Pair, PairColumns, PairListing, columns_of
 from lshdb.search.since import Since, check_since, first_new_batch
 from lshdb.search.verification import (
     MEMORY,
@@ -76,37 +77,13 @@ from lshdb.threads import choose_workers, work_ahead
 
 __all__ = [
     "HotBuckets",
-    "Pair",
     "PairSearch",
     "find_links",
     "find_pairs",
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two documents and how similar they are.
-
-    Attributes
-    ----------
-    key1, key2 : str
-        The older document and the other.
-    similarity : float
-        For a distance metric, minus the distance.
-    method : {"none", "signature", "exact"}
-        How the similarity was found.
-    distance : float or None
-        The distance if the metric is one (``hamming``, ``l1``, ``l2``); else None.
-    """
-
-    key1: str
-    key2: str
-    similarity: float
-    method: str
-    distance: float | None = field(default=None, compare=False)
-
-
-class PairSearch(Listing[Pair]):
+class PairSearch(PairListing):
     """Pairs as they are found, and what was left out on the way.
 
     Attributes
@@ -155,12 +132,11 @@ class PairSearch(Listing[Pair]):
         self.left_out = LeftOut(self._most)
         self.lost: PairCount | None = None
 
-    def _items(self, store: Store, family: Family) -> Iterator[Pair]:
+    def _columns(self, store: Store, family: Family) -> Generator[PairColumns]:
         """Yield the pairs of one state, then work out what was lost."""
         level, most = level_of(store.params, self._threshold), self._most
-        counted = _Counted()
         self.lost, self.left_out, self.newest_batch = None, LeftOut(most), None
-        left_out, below = self.left_out, self._below
+        left_out, n_found = self.left_out, 0
         with store.reading() as snapshot:
             method = choose_method(
                 self._verify, store.params, has_signatures=snapshot.has_signatures
@@ -180,29 +156,41 @@ class PairSearch(Listing[Pair]):
                 memory=self._memory,
                 workers=self._workers,
                 # Copies are never below. What a cap loses is a share of all pairs, copies included.
-                with_copies=below is None or large is not None,
+                with_copies=self._below is None or large is not None,
             )
-            between, limit, n_given = self._between, self._limit, 0
+            room = self._limit
             with closing(pairs):  # before the snapshot that it reads
-                found = counted.all_of(pairs)
-                if below is not None:
-                    found = (pair for pair in found if pair.similarity < below)
-                if between is not None:
-                    found = between.those_of(found)
-                if self._agreement is not None:
-                    found = agreeing_pairs(snapshot, self._agreement, found)
-                for pair in found:
-                    yield pair
-                    n_given += 1
-                    if n_given == limit:
+                for found in pairs:
+                    n_found += len(found)
+                    block = self._wanted(snapshot, found)
+                    if room is not None:
+                        block = block.first(room)
+                        room -= len(block)
+                    if len(block):
+                        yield block
+                        store.require_open()
+                    if room == 0:
                         return
-                    if store.is_closed or store.process != os.getpid():
-                        store.require_open()  # as while_open does, without a call for each pair
             if large is not None:
                 lost = lost_by(snapshot, family, left_out, large, threshold=level, method=method)
                 left_out.large = None
-                self._n_found, self.lost = counted.n, lost
+                # Pairs that are then left out count for what a cap loses.
+                self._n_found, self.lost = n_found, lost
             self.newest_batch = snapshot.newest_batch()
+
+    def _wanted(self, snapshot: Snapshot, found: PairColumns) -> PairColumns:
+        """Return the pairs that the question asks for."""
+        below, between, agreement = self._below, self._between, self._agreement
+        if below is None and between is None and agreement is None:
+            return found
+        pairs = found.pairs()
+        if below is not None:
+            pairs = (pair for pair in pairs if pair.similarity < below)
+        if between is not None:
+            pairs = between.those_of(pairs)
+        if agreement is not None:
+            pairs = agreeing_pairs(snapshot, agreement, pairs)
+        return found.with_pairs(pairs)
 
     @property
     def loss(self) -> Loss | None:
@@ -215,18 +203,6 @@ class PairSearch(Listing[Pair]):
         """The share of all pairs that ``max_bucket`` loses: ``loss.share``."""
         loss = self.loss
         return None if loss is None else loss.share
-
-
-class _Counted:
-    """Counts what passes; pairs that are then left out count for what a cap loses."""
-
-    def __init__(self) -> None:
-        self.n = 0
-
-    def all_of(self, pairs: Iterator[Pair]) -> Iterator[Pair]:
-        for pair in pairs:
-            self.n += 1
-            yield pair
 
 
 _SIGN = re.compile(r"[^\w]\Z")
@@ -288,7 +264,7 @@ def find_pairs(
     memory: int = MEMORY,
     workers: int = 1,
     with_copies: bool = True,
-) -> Generator[Pair]:
+) -> Generator[PairColumns]:
     """Yield all pairs at or above the threshold, each once, as they are found.
 
     Parameters
@@ -314,8 +290,8 @@ def find_pairs(
     best = family.params.curve.best
     is_distance = family.params.kind.is_distance
     copies = _copies(snapshot, since, most, left_out) if with_copies else ()
-    for key1, key2 in copies:
-        yield Pair(key1, key2, best, method, 0.0 if is_distance else None)
+    for keys1, keys2 in copies:
+        yield PairColumns(keys1, keys2, [best] * len(keys1), method, is_distance)
     found = find_links(
         snapshot,
         family,
@@ -328,51 +304,42 @@ def find_pairs(
         workers=workers,
     )
     for links in found:
-        yield from _documents(snapshot, links, method, since, is_distance)
+        yield from columns_of(snapshot, links, method, since=since, is_distance=is_distance)
 
 
 def _copies(
     snapshot: Snapshot, since: int | None, most: int | None, left_out: LeftOut
-) -> Iterator[tuple[str, str]]:
-    """Yield the keys of documents that share a signature."""
-    groups = itertools.groupby(snapshot.copies(since), key=lambda row: row[0])
-    for _, group in groups:
-        members = [row[1:] for row in group]
+) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the keys of documents that share a signature, as two columns of some at a time."""
+    keys1: list[str] = []
+    keys2: list[str] = []
+    for _, group in itertools.groupby(snapshot.copies(since), key=itemgetter(0)):
+        members = [(key, since is None or batch >= since) for _, _, key, batch in group]
         if most is not None and len(members) > most:
-            n_old = 0 if since is None else sum(batch < since for _, _, batch in members)
+            n_old = 0 if since is None else sum(not is_new for _, is_new in members)
             left_out.copy_groups += 1
             left_out.copy_pairs += _n_pairs(len(members)) - _n_pairs(n_old)
             continue
-        for place, (_, key1, batch1) in enumerate(members):
-            for _, key2, batch2 in members[place + 1 :]:
-                if since is None or batch1 >= since or batch2 >= since:
-                    yield key1, key2
+        keys = [key for key, _ in members]
+        new_keys = keys if since is None else [key for key, is_new in members if is_new]
+        n_new_before = 0
+        for place, (key, is_new) in enumerate(members):
+            n_new_before += is_new
+            others, first = (keys, place + 1) if is_new else (new_keys, n_new_before)
+            while first < len(others):
+                some = others[first : first + LINES - len(keys1)]
+                first += len(some)
+                keys1 += [key] * len(some)
+                keys2 += some
+                if len(keys1) == LINES:
+                    yield keys1, keys2
+                    keys1, keys2 = [], []
+    if keys1:
+        yield keys1, keys2
 
 
 def _n_pairs(size: int) -> int:
     return size * (size - 1) // 2
-
-
-def _documents(
-    snapshot: Snapshot, found: Edges, method: str, since: int | None, is_distance: bool
-) -> Iterator[Pair]:
-    """Turn pairs of signatures into pairs of the documents that have them."""
-    distance: float | None = None
-    ids = np.unique(np.concatenate([found.left, found.right])).tolist()
-    documents = snapshot.documents_of_signatures(ids)
-    for one, other, similarity in zip(
-        found.left.tolist(), found.right.tolist(), found.similarities.tolist(), strict=True
-    ):
-        if is_distance:
-            distance = 0.0 - similarity
-        for doc1, key1, batch1 in documents.get(one, ()):
-            for doc2, key2, batch2 in documents.get(other, ()):
-                if since is not None and batch1 < since and batch2 < since:
-                    continue
-                if doc1 < doc2:
-                    yield Pair(key1, key2, similarity, method, distance)
-                else:
-                    yield Pair(key2, key1, similarity, method, distance)
 
 
 _REMEMBERED = 500_000

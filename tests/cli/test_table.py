@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -11,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from lshdb.cli._cells import csv_line, harmless, harmless_json, text_of, tsv_line
+from lshdb.cli._cells import (
+    csv_line,
+    harmless,
+    harmless_json,
+    text_of,
+    tsv_line,
+    tsv_lines,
+    tsv_pattern,
+)
 from lshdb.cli._output import Column
 from lshdb.cli._table import crop, draw_record, draw_table, fold
 
@@ -196,3 +205,13 @@ def test_csv_comes_back(cells: list[str]) -> None:
 )
 def test_values_as_text(value: Any, text: str) -> None:
     assert text_of(value) == text
+
+
+@given(st.lists(st.tuples(st.text(), st.text(), st.floats()), max_size=20))
+def test_many_lines_of_tsv_are_those_of_single_rows(rows: list[tuple[str, str, float]]) -> None:
+    kinds = (None, None, 6, None)
+    columns = (*map(list, zip(*rows, strict=True)), repeat("exact")) if rows else ([], [], [], [])
+    expected = [
+        tsv_line([one, other, text_of(value, 6), "exact"]) + "\n" for one, other, value in rows
+    ]
+    assert tsv_lines(tsv_pattern(kinds), columns) == "".join(expected)

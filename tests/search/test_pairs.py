@@ -194,3 +194,28 @@ def test_a_limit_ends_the_answer(make_index: Make) -> None:
             index.pairs(cross=wrong)
     with pytest.raises(ParameterError, match="cross is not given"):
         index.pairs(ignore_same_path=True)
+
+
+@pytest.mark.parametrize("lines", [1, 3, 4096])
+def test_columns_are_the_pairs_one_by_one(
+    lines: int, make_index: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copies make several pairs of documents from one of signatures, which blocks cut."""
+    monkeypatch.setattr("lshdb.search.pair_columns.LINES", lines)
+    monkeypatch.setattr("lshdb.search.pairs.LINES", lines)
+    corpus = family_corpus(46)
+    index = make_index(threshold=0.5)
+    index.add(corpus)
+    index.add([(f"{copy}/{key}", text) for copy in "abc" for key, text in corpus[:20]])
+    order = {key: place for place, key in enumerate(index)}
+    for asked in ({}, {"since": "last"}, {"max_bucket": 4}, {"limit": 7}):
+        found = index.pairs(**asked)
+        blocks = list(found.columns())
+        pairs = [pair for block in blocks for pair in block.pairs()]
+        assert pairs == list(found)
+        assert len(set(pairs)) == len(pairs) > 0
+        assert all(0 < len(block) <= lines for block in blocks)
+        assert all(order[pair.key1] < order[pair.key2] for pair in pairs)
+    texts = dict(corpus) | {f"{copy}/{key}": text for copy in "abc" for key, text in corpus[:20]}
+    expected = {(*sorted(pair[:2]), pair[2]) for pair in brute_pairs(list(texts.items()), 0.5)}
+    assert pair_set(index) == expected

@@ -348,6 +348,35 @@ class Snapshot(RowReader):
                 found.setdefault(signature_id, []).append((doc_id, key, batch_id))
         return found
 
+    def document_columns(
+        self, signature_ids: Sequence[int]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], list[str]]:
+        """Return every document with one of the signatures, as columns.
+
+        Parameters
+        ----------
+        signature_ids : sequence of int
+            Sorted, each once.
+
+        Returns
+        -------
+        signature_ids, doc_ids, batch_ids : ndarray of int64, shape (n,)
+            In order of signature, and in each of doc_id.
+        keys : list of str
+        """
+        columns: tuple[list[Any], ...] = ([], [], [], [])
+        for chunk in chunks(signature_ids):
+            condition, parameters = self.session.is_one_of("signature_id", chunk)
+            rows = self.session.fetch(
+                "SELECT signature_id, doc_id, batch_id, key FROM document "
+                f"WHERE {condition} ORDER BY signature_id, doc_id",
+                parameters,
+            )
+            for column, values in zip(columns, zip(*rows, strict=True), strict=bool(rows)):
+                column += values
+        ids, doc_ids, batches = (np.array(column, dtype=np.int64) for column in columns[:3])
+        return ids, doc_ids, batches, columns[3]
+
     def documents_of_signature(self, signature_id: int) -> Iterator[tuple[int, str, int]]:
         """Stream (doc_id, key, batch_id) of each document with that signature."""
         yield from self.stream(

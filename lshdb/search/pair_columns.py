@@ -1,0 +1,234 @@
+"""Verified pairs of signatures -> pairs of documents, as columns of some thousand at a time.
+
+An object for each pair, and a step of Python for each of its documents, took as long as finding
+the pairs. Here the documents of a block are looked up once, and arrays say which of them stand
+side by side. A pair of signatures with many documents each is cut like any other lines, so a block
+takes the same memory however many copies there are.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import chain, repeat
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.search.handle import Listing
+from lshdb.signatures.family import Family
+from lshdb.storage.store import Store
+from lshdb.storage.transactions.snapshot import Snapshot
+
+__all__ = ["LINES", "Pair", "PairColumns", "PairListing", "SignaturePairs", "columns_of"]
+
+LINES = 4096
+"""Pairs of documents in one block, at most."""
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two documents and how similar they are.
+
+    Attributes
+    ----------
+    key1, key2 : str
+        The older document and the other.
+    similarity : float
+        For a distance metric, minus the distance.
+    method : {"none", "signature", "exact"}
+        How the similarity was found.
+    distance : float or None
+        The distance if the metric is one (``hamming``, ``l1``, ``l2``); else None.
+    """
+
+    key1: str
+    key2: str
+    similarity: float
+    method: str
+    distance: float | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PairColumns:
+    """Some pairs as columns: place i of each list is of one pair.
+
+    Attributes
+    ----------
+    keys1, keys2 : list of str
+        The older document of each pair and the other.
+    similarities : list of float
+        For a distance metric, minus the distance.
+    method : {"none", "signature", "exact"}
+        How the similarities were found.
+    is_distance : bool
+        Whether the metric is a distance.
+    """
+
+    keys1: list[str]
+    keys2: list[str]
+    similarities: list[float]
+    method: str
+    is_distance: bool = False
+
+    def __len__(self) -> int:
+        """Return the number of pairs."""
+        return len(self.keys1)
+
+    def pairs(self) -> Iterator[Pair]:
+        """Yield the pairs one by one."""
+        distances: Iterable[float | None] = repeat(None)
+        if self.is_distance:
+            distances = [0.0 - similarity for similarity in self.similarities]
+        return map(Pair, self.keys1, self.keys2, self.similarities, repeat(self.method), distances)
+
+    def with_pairs(self, pairs: Iterable[Pair]) -> PairColumns:
+        """Return other pairs of the same search as columns."""
+        held = list(pairs)
+        return PairColumns(
+            [pair.key1 for pair in held],
+            [pair.key2 for pair in held],
+            [pair.similarity for pair in held],
+            self.method,
+            self.is_distance,
+        )
+
+    def first(self, n: int) -> PairColumns:
+        """Return the first pairs, up to so many."""
+        if n >= len(self):
+            return self
+        return PairColumns(
+            self.keys1[:n], self.keys2[:n], self.similarities[:n], self.method, self.is_distance
+        )
+
+
+class PairListing(Listing[Pair]):
+    """Pairs as they are found, one by one or as columns."""
+
+    @abstractmethod
+    def _columns(self, store: Store, family: Family) -> Generator[PairColumns]:
+        """Yield the pairs of one state, in blocks that are not empty."""
+
+    def columns(self) -> Iterator[PairColumns]:
+        """Yield the same pairs as columns of up to some thousand, which takes less time.
+
+        Every call asks the question again, as every ``for`` loop does.
+
+        Yields
+        ------
+        PairColumns
+            In the order of the loop; none is empty.
+
+        Raises
+        ------
+        LshdbError
+            As the loop over pairs does.
+        """
+        return chain.from_iterable(self._parts(self._columns))
+
+    def _items(self, store: Store, family: Family) -> Iterator[Pair]:
+        """Yield the pairs of one state one by one."""
+        with closing(self._columns(store, family)) as blocks:
+            for block in blocks:
+                for pair in block.pairs():
+                    yield pair
+                    if store.is_closed or store.process != os.getpid():
+                        store.require_open()  # as while_open does, without a call for each pair
+
+
+class SignaturePairs(Protocol):
+    """Pairs of signatures: their ids (int64) and similarities (float64), shape (n,) each."""
+
+    @property
+    def left(self) -> Ids:
+        """The ones."""
+
+    @property
+    def right(self) -> Ids:
+        """The others."""
+
+    @property
+    def similarities(self) -> NDArray[np.float64]:
+        """Their similarities."""
+
+
+class _Documents:
+    """The documents of some signatures, in order of signature and of age."""
+
+    def __init__(self, snapshot: Snapshot, signature_ids: Ids) -> None:
+        self._signatures, self.doc_ids, self.batches, self.keys = snapshot.document_columns(
+            np.unique(signature_ids).tolist()
+        )
+
+    def of(self, signature_ids: Ids) -> tuple[Ids, Ids]:
+        """Return for each signature the place of its first document, and how many it has."""
+        starts = np.searchsorted(self._signatures, signature_ids, side="left")
+        return starts, np.searchsorted(self._signatures, signature_ids, side="right") - starts
+
+
+def columns_of(
+    here: Snapshot,
+    found: SignaturePairs,
+    method: str,
+    *,
+    there: Snapshot | None = None,
+    since: int | None = None,
+    is_distance: bool = False,
+) -> Iterator[PairColumns]:
+    """Turn pairs of signatures into pairs of the documents that have them.
+
+    Parameters
+    ----------
+    here : Snapshot
+    found : SignaturePairs
+    method : str
+    there : Snapshot, optional
+        The signatures on the right are those of this state, and a pair keeps its order. Without it
+        both are of ``here``, and the older document of a pair comes first.
+    since : int, optional
+        Only pairs with a document of this batch or a later one.
+    is_distance : bool
+
+    Yields
+    ------
+    PairColumns
+        In the order of the pairs of signatures, and in each of them by age.
+
+    Raises
+    ------
+    DatabaseError
+    """
+    if not len(found.left):
+        return
+    if there is None:
+        mine = theirs = _Documents(here, np.concatenate([found.left, found.right]))
+    else:
+        mine, theirs = _Documents(here, found.left), _Documents(there, found.right)
+    (left, n_left), (right, n_right) = mine.of(found.left), theirs.of(found.right)
+    counts = n_left * n_right
+    ends = np.cumsum(counts)
+    for start in range(0, int(ends[-1]), LINES):
+        numbers = np.arange(start, min(start + LINES, int(ends[-1])))
+        pair = np.searchsorted(ends, numbers, side="right")
+        row, column = np.divmod(numbers - (ends - counts)[pair], n_right[pair])
+        one, other = left[pair] + row, right[pair] + column
+        if since is not None:
+            is_new = (mine.batches[one] >= since) | (theirs.batches[other] >= since)
+            one, other, pair = one[is_new], other[is_new], pair[is_new]
+        if there is None:
+            is_older = mine.doc_ids[one] < mine.doc_ids[other]
+            one, other = np.where(is_older, one, other), np.where(is_older, other, one)
+        if len(one):
+            yield PairColumns(
+                [*map(mine.keys.__getitem__, one.tolist())],
+                [*map(theirs.keys.__getitem__, other.tolist())],
+                found.similarities[pair].tolist(),
+                method,
+                is_distance,
+            )
