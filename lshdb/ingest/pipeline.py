@@ -30,7 +30,8 @@ from lshdb.documents import Rejected
 from lshdb.errors import ConflictError, ParameterError
 from lshdb.ingest.batch import Batch, Contents, row_checksums
 from lshdb.params.index_params import IndexParams
-from lshdb.signatures.banding import bucket_keys, content_keys
+from lshdb.signatures.band_orders import BandOrders
+from lshdb.signatures.banding import content_keys
 from lshdb.storage.tables.records import StoredDocument, timestamp, timestamp_after
 from lshdb.storage.transactions.changes import WriteTransaction
 from lshdb.storage.transactions.snapshot import Snapshot
@@ -432,15 +433,12 @@ class Run:
         """Write new signature rows and add their postings."""
         if not shared.digests:
             return
-        ids = np.arange(len(shared.digests), dtype=np.int64) + transaction.snapshot.n_signatures
+        first = transaction.snapshot.n_signatures
         transaction.append_signatures(*shared.parts)
-        keys = bucket_keys(shared.parts[0], **self.params.cut)
-        of_contents = content_keys(shared.digests)
         if not is_last:  # nobody asks after the last batch, and a small add spares the filter
-            self._written.remember(of_contents)
-        transaction.runs.add(
-            np.concatenate([*keys.T, of_contents]), np.tile(ids, self.params.bands + 1)
-        )
+            self._written.remember(content_keys(shared.digests))
+        orders = BandOrders(self.params.cut)
+        transaction.runs.add(*orders.postings(shared.parts[0], shared.digests, first))
 
     def _write_documents(
         self,

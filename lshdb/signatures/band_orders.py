@@ -127,6 +127,38 @@ class BandOrders:
         kernel.sort_orders(np.ascontiguousarray(keys), keys.shape[1], planes)
         return planes
 
+    def postings(
+        self, rows: NDArray[np.uint32], content_hashes: list[bytes], first: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the postings of rows, in order of bucket key, and then of signature.
+
+        Parameters
+        ----------
+        rows : ndarray of uint32, shape (n, row_words)
+        content_hashes : list of bytes
+            One for each row.
+        first : int
+            The signature of row 0; the others follow.
+
+        Returns
+        -------
+        keys, signature_ids : ndarray of int64, shape (n n_orders,)
+            Sorting takes a fifth of the time of NumPy's. Besides, 28 bytes a posting.
+        """
+        keys = np.empty((len(rows), self.n_orders), dtype=np.int64)
+        keys[:, :-1] = bucket_keys(rows, **self._cut)
+        keys[:, -1] = content_keys(content_hashes)
+        planes = self.sort(keys)
+        numbers = np.array([*range(self.n_orders - 1), CONTENT_BAND], dtype=np.uint64)
+        bands = (numbers << np.uint64(BUCKET_BITS)).view(np.int64)
+        order = np.argsort(bands)  # as signed numbers: the upper half of the bands comes first
+        for place, number in enumerate(order.tolist()):
+            of_band = keys.reshape(planes.shape[1:])[place]  # which are not needed any more
+            np.left_shift(planes[0, number], _LOWER_BITS, out=of_band, dtype=np.int64)
+            of_band |= planes[1, number]
+            of_band |= bands[number]
+        return keys.reshape(-1), planes[2, order].reshape(-1) + np.int64(first)
+
     def find(
         self, places: Sequence[Place], keys: NDArray[np.int64], limit: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

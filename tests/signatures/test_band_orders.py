@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from lshdb.params.index_params import Cut
 from lshdb.signatures import kernels
 from lshdb.signatures.band_orders import BandOrders, reference_find, reference_sort
+from lshdb.signatures.banding import bucket_keys, content_keys
 
 HEADER = 128
 kernel = kernels.compiled()
@@ -150,3 +152,15 @@ def test_lengths_are_checked() -> None:
     with pytest.raises(TypeError):
         kernel.find_keys((), keys.reshape(-1), 10, np.zeros(12, np.int64))
     assert kernel.find_keys([], keys.reshape(-1), 10, np.ones(12, np.int64)) == b""
+
+
+@pytest.mark.parametrize("bands", [1, 16, 128, 200])
+def test_postings_of_rows_are_in_order_of_key_and_signature(bands: int) -> None:
+    rng = np.random.default_rng(bands)
+    cut: Cut = {"bands": bands, "rows": 1, "slot_bits": 32}
+    rows = rng.integers(0, 5, (60, bands), dtype=np.uint32)  # few kinds, so that keys come twice
+    hashes = [bytes(one) for one in rng.integers(0, 256, (60, 16), dtype=np.uint8)]
+    keys, ids = BandOrders(cut).postings(rows, hashes, 7)
+    columns = [*bucket_keys(rows, **cut).T, content_keys(hashes)]
+    expected = sorted((key, at) for one in columns for at, key in enumerate(one.tolist(), 7))
+    assert list(zip(keys.tolist(), ids.tolist(), strict=True)) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -98,20 +99,15 @@ def test_random_loads_lose_and_double_nothing(
     assert most_runs <= 1 + (FAN_IN - 1) * 5
 
 
-@pytest.mark.parametrize(
-    "pieces", [[3, -1, 200, 0], [3, 3], [3, 5, 3], [0] * 3, list(range(-128, 128))]
-)
-def test_postings_are_sorted_whatever_order_their_bands_have(pieces: list[int]) -> None:
-    rng = np.random.default_rng(3)
-    parts = [
-        np.array(band % 256, dtype=np.uint64) << np.uint64(56)
-        | rng.integers(0, 50, 40).astype(np.uint64)
-        for band in pieces
-    ]
-    keys = np.concatenate(parts).view(np.int64)
-    order = runs_module._order(keys)
-    assert sorted(order.tolist()) == list(range(len(keys)))
-    assert keys[order].tolist() == sorted(keys.tolist())
+@pytest.mark.parametrize("kinds", [1, 3, 50, 10**6])
+def test_buckets_are_counted_by_size(kinds: int) -> None:
+    rng = np.random.default_rng(kinds)
+    buckets = rng.integers(0, kinds, 3000).astype(np.uint64)
+    bands = rng.choice([0, 1, 127, 128, 254, 255], 3000).astype(np.uint64)
+    keys = np.sort((bands << np.uint64(56) | buckets).view(np.int64))
+    of_keys = Counter(keys.tolist())
+    expected = Counter((key >> 56 & 255, size) for key, size in of_keys.items() if key >> 56 != -1)
+    assert runs_module._sizes(keys) == dict(expected)
 
 
 def test_merging_many_runs_at_once(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:

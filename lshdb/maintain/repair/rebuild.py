@@ -28,7 +28,7 @@ from lshdb.maintain.repair.evidence import (
     sound_rows,
 )
 from lshdb.params.index_params import IndexParams
-from lshdb.signatures.banding import bucket_keys, content_keys
+from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.family import Family
 from lshdb.storage.place.directory import sync_directory
 from lshdb.storage.rowfiles.generations import Generation
@@ -409,13 +409,9 @@ class Rebuild:
         if self._params.keeps_vectors:
             parts.append(np.stack([texts[firsts[old].doc_id].body for old in olds]))
         transaction.append_signatures(*parts)
-        bands = self._params.bands
-        keys = bucket_keys(stacked, **self._params.cut)
-        contents = content_keys([firsts[old].content_hash for old in olds])
-        transaction.runs.add(
-            np.concatenate([keys.reshape(-1), contents]),
-            np.concatenate([np.repeat(ids, bands), ids]),
-        )
+        contents = [firsts[old].content_hash for old in olds]
+        orders = BandOrders(self._params.cut)
+        transaction.runs.add(*orders.postings(stacked, contents, first))
 
     def _take_out_the_rest(self) -> None:
         """Put out the rest of documents whose row cannot be read: a key, or a text."""
