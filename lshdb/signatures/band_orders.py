@@ -28,7 +28,7 @@ from lshdb.signatures.kernels import compiled
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["BandOrders", "reference_find", "reference_sort"]
+__all__ = ["BandOrders", "reference_find", "reference_group", "reference_sort"]
 
 Planes: TypeAlias = "NDArray[np.uint32]"
 Place = tuple[Any, int, int, int]
@@ -195,6 +195,41 @@ class BandOrders:
         )
         return counts, np.frombuffer(found, dtype=np.int64)
 
+    def group(
+        self, places: Sequence[Place], first: int, last: int, limit: int, *, above: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Merge the orders of one band, and return buckets with their signatures below a limit.
+
+        Parameters
+        ----------
+        places : sequence of (source, n, n_orders, first)
+            As for :meth:`find`.
+        first, last : int
+            Bucket keys of one band, both included; not of contents.
+        limit : int
+        above : int
+            Only buckets with more signatures than this.
+
+        Returns
+        -------
+        bucket_keys, sizes : ndarray of int64, shape (n,)
+            In order of key.
+        members : ndarray of int64, shape (sum(sizes),)
+            One bucket after the other; in a bucket by order, and in an order sorted. O(postings in
+            the range) without the interpreter's lock, in the memory of the result.
+
+        Raises
+        ------
+        OSError, ValueError
+            As :meth:`find` does.
+        """
+        kernel = compiled()
+        if kernel is None:
+            return reference_group(places, first, last, limit, above=above)
+        found = kernel.group_keys(list(places), first, last, limit, above)
+        keys, sizes, members = (np.frombuffer(each, dtype=np.int64) for each in found)
+        return keys, sizes, members
+
     def members(self, places: list[Place], keys: bytes | bytearray, limit: int) -> bytes:
         """Find the signatures below a limit in some buckets, as :meth:`find` does.
 
@@ -260,3 +295,31 @@ def reference_find(
     number = np.concatenate(numbers)
     order = np.argsort(number, kind="stable")
     return np.bincount(number, minlength=len(keys)), np.concatenate(found)[order]
+
+
+def reference_group(
+    places: Sequence[Place], first: int, last: int, limit: int, *, above: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Group by NumPy alone; what :meth:`BandOrders.group` must equal."""
+    band = first >> BUCKET_BITS & 255
+    low, high = first & _BUCKET_MASK, last & _BUCKET_MASK
+    found, members = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for source, n, n_orders, start in places:
+        if band >= n_orders - 1:
+            continue
+        planes = np.frombuffer(source, dtype="<u4").reshape(3, n_orders, n)
+        upper, lower, rows = planes[:, band].astype(np.int64)
+        buckets = upper << _LOWER_BITS | lower
+        inside = (buckets >= low) & (buckets <= high)
+        if len(rows[inside]) and rows[inside].max() >= n:
+            raise ValueError("an order ends too early, or names a row it does not have")
+        inside &= start + rows < limit
+        found.append(buckets[inside])
+        members.append(start + rows[inside])
+    keys, ids = np.concatenate(found), np.concatenate(members)
+    order = np.argsort(keys, kind="stable")
+    keys, ids = keys[order] + (first - low), ids[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
+    sizes = np.diff(starts, append=len(keys))
+    keep = sizes > above
+    return keys[starts[keep]], sizes[keep], ids[np.repeat(keep, sizes)]

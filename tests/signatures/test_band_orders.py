@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lshdb.params.index_params import Cut
 from lshdb.signatures import kernels
-from lshdb.signatures.band_orders import BandOrders, reference_find, reference_sort
+from lshdb.signatures.band_orders import BandOrders, reference_find, reference_group, reference_sort
 from lshdb.signatures.banding import bucket_keys, content_keys
 
 HEADER = 128
@@ -39,6 +39,21 @@ def brute(
     rows = np.concatenate(parts)[:limit]
     found = [np.flatnonzero((rows == key).any(axis=1)).tolist() for key in asked.tolist()]
     return [len(one) for one in found], [one for some in found for one in some]
+
+
+def brute_groups(
+    parts: list[NDArray[np.int64]], band: int, first: int, last: int, limit: int, above: int
+) -> list[list[int]]:
+    groups: dict[int, list[int]] = {}
+    for row, key in enumerate(np.concatenate(parts)[:limit, band].tolist()):
+        if first <= key <= last:
+            groups.setdefault(key, []).append(row)
+    held = [(key, members) for key, members in sorted(groups.items()) if len(members) > above]
+    return [
+        [key for key, _ in held],
+        [len(members) for _, members in held],
+        [one for _, members in held for one in members],
+    ]
 
 
 @needs_kernel
@@ -73,6 +88,18 @@ def test_kernel_and_reference_find_what_brute_force_finds(
             path.unlink()
             first += len(part)
         expected = brute(parts, asked, limit)
+        bands_asked = {band for band in (0, bands // 2, bands - 1) if band != 255}
+        for band in bands_asked:
+            base = int(np.array([band << 56], np.uint64).view(np.int64)[0])
+            low, high = np.sort(rng.choice(keys[:, band] & (2**56 - 1), size=2)).tolist()
+            for first, last in ((base, base + 2**56 - 1), (base + low, base + high)):
+                for above in (0, 1, 3):
+                    groups = brute_groups(parts, band, first, last, limit, above)
+                    for given in (places, files):
+                        found_groups = orders.group(given, first, last, limit, above=above)
+                        assert [each.tolist() for each in found_groups] == groups
+                    found_groups = reference_group(places, first, last, limit, above=above)
+                    assert [each.tolist() for each in found_groups] == groups
         for found in (
             orders.find(places, asked, limit),
             orders.find(files, asked, limit),
@@ -89,9 +116,13 @@ def test_a_row_that_does_not_exist_is_an_error() -> None:
     keys = some_keys(1, 10, 2, 5)
     planes = orders.sort(keys)
     planes[2, 0] = 10
+    places = [(planes.reshape(-1), 10, 3, 0)]
     for find in (orders.find, reference_find):
         with pytest.raises(ValueError, match="names a row"):
-            find([(planes.reshape(-1), 10, 3, 0)], keys[:, 0], 100)
+            find(places, keys[:, 0], 100)
+    for group in (orders.group, reference_group):
+        with pytest.raises(ValueError, match="names a row"):
+            group(places, 0, 2**56 - 1, 100, above=0)
 
 
 @needs_kernel
@@ -103,9 +134,13 @@ def test_a_file_that_ends_too_early_or_cannot_be_read_is_an_error(tmp_path: Path
     path.write_bytes(data[: len(data) // 2])
     with open(path, "rb") as file, pytest.raises(ValueError, match="ends too early"):
         orders.find([(file.fileno(), 5000, 3, 0)], keys[:, 1], 5000)
+    with open(path, "rb") as file, pytest.raises(ValueError, match="ends too early"):
+        orders.group([(file.fileno(), 5000, 3, 0)], 0, 2**56 - 1, 5000, above=1)
     path.write_bytes(data)
     with open(path, "ab") as file, pytest.raises(OSError, match="Bad file descriptor"):
         orders.find([(file.fileno(), 5000, 3, 0)], keys[:, 0], 5000)
+    with open(path, "ab") as file, pytest.raises(OSError, match="Bad file descriptor"):
+        orders.group([(file.fileno(), 5000, 3, 0)], 0, 2**56 - 1, 5000, above=1)
 
 
 @needs_kernel
@@ -123,6 +158,11 @@ def test_any_numbers_may_lie_in_an_order(seed: int, n: int, wild: int) -> None:
     orders = BandOrders({"bands": 2, "rows": 1, "slot_bits": 32})
     counts, ids = orders.find([(planes.reshape(-1), n, 3, 5)], keys, 2**40)
     assert counts.sum() == len(ids) and ((ids >= 5) & (ids < n + 5)).all()
+    first, last = np.sort(keys[:2] & (2**56 - 1)).tolist()
+    groups = orders.group([(planes.reshape(-1), n, 3, 5)] * 2, first, last, 2**40, above=0)
+    assert groups[1].sum() == len(groups[2]) <= 2 * n
+    assert ((groups[0] >= 0) & (groups[0] <= last)).all(), "of another band"
+    assert ((groups[2] >= 5) & (groups[2] < n + 5)).all()
 
 
 @needs_kernel
@@ -152,6 +192,10 @@ def test_lengths_are_checked() -> None:
     with pytest.raises(TypeError):
         kernel.find_keys((), keys.reshape(-1), 10, np.zeros(12, np.int64))
     assert kernel.find_keys([], keys.reshape(-1), 10, np.ones(12, np.int64)) == b""
+    for first, last, above in ((0, 1 << 56, 1), (-1 << 56, -1, 1), (0, 1, -1)):
+        with pytest.raises(ValueError):
+            kernel.group_keys([], first, last, 10, above)
+    assert kernel.group_keys([], 0, 1, 10, 1) == (b"", b"", b"")
 
 
 @pytest.mark.parametrize("bands", [1, 16, 128, 200])

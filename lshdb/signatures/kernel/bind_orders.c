@@ -171,8 +171,57 @@ static PyObject *py_find_keys(PyObject *module, PyObject *args)
     return result;
 }
 
+PyDoc_STRVAR(group_keys_doc,
+"group_keys(orders, first, last, limit, above)\n--\n\n"
+"Return the buckets from key first to key last (inclusive, of one band, and not of band 255) that have more\n"
+"than above signatures below limit: their keys, sizes and members (bytes of int64), in order of key, and the\n"
+"members of each in the order of the orders. orders is as for find_keys(), and so are the errors.");
+
+static PyObject *bytes_of(const Found *found)
+{
+    return PyBytes_FromStringAndSize((const char *)found->ids,
+                                     (Py_ssize_t)(found->n * sizeof *found->ids));
+}
+
+static PyObject *py_group_keys(PyObject *module, PyObject *args)
+{
+    PyObject *list;
+    long long first, last, limit;
+    Py_ssize_t above;
+    if (!PyArg_ParseTuple(args, "OLLLn", &list, &first, &last, &limit, &above))
+        return NULL;
+    uint64_t band = (uint64_t)first >> 56, mask = (UINT64_C(1) << 56) - 1;
+    if (band != (uint64_t)last >> 56 || band == 255 || above < 0) {
+        PyErr_SetString(PyExc_ValueError, "the range is not of one band, or above is negative");
+        return NULL;
+    }
+    Given given = {0};
+    if (!take_orders(list, &given)) {
+        let_go(&given);
+        return NULL;
+    }
+    Hearing hearing;
+    Listener listener = listen_with(&hearing, module);
+    Groups groups = {0};
+    hearing.released = PyEval_SaveThread();
+    int failure = group_keys(given.orders, (size_t)given.n, (size_t)band, (uint64_t)first & mask,
+                             (uint64_t)last & mask, limit, (size_t)above, &groups, &listener);
+    int reason = errno;
+    PyEval_RestoreThread(hearing.released);
+    let_go(&given);
+    errno = reason;
+    PyObject *result = failure ? say_failure(failure)
+                               : Py_BuildValue("(NNN)", bytes_of(&groups.keys),
+                                               bytes_of(&groups.sizes), bytes_of(&groups.members));
+    free(groups.keys.ids);
+    free(groups.sizes.ids);
+    free(groups.members.ids);
+    return result;
+}
+
 PyMethodDef order_methods[] = {
     {"sort_orders", py_sort_orders, METH_VARARGS, sort_orders_doc},
     {"find_keys", py_find_keys, METH_VARARGS, find_keys_doc},
+    {"group_keys", py_group_keys, METH_VARARGS, group_keys_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -17,7 +17,7 @@
 #define BUCKET_MASK ((UINT64_C(1) << 56) - 1)
 #define CONTENT_BAND 255
 
-enum { WINDOW = 1024 };
+enum { WINDOW = 1024, BUCKETS_AT_ONCE = 65536 };
 
 /* A row of a plane, and a window of it where it lies in a file. */
 typedef struct {
@@ -164,6 +164,108 @@ int find_key(const Order *order, int64_t key, int64_t limit, Found *found)
             return WORK_MEMORY;
     }
     return uppers.failure ? uppers.failure : lowers.failure ? lowers.failure : places.failure;
+}
+
+/* A place in one band of a file, and the bucket there; past the end, the last number that there is. */
+typedef struct {
+    Row uppers, lowers, places;
+    size_t n, place;
+    uint64_t bucket;
+} Cursor;
+
+static void look(Cursor *cursor)
+{
+    if (cursor->place < cursor->n)
+        cursor->bucket = (uint64_t)at(&cursor->uppers, cursor->place) << 24
+                         | (at(&cursor->lowers, cursor->place) & 0xFFFFFF);
+    else
+        cursor->bucket = UINT64_MAX;
+}
+
+static int failure_of(const Cursor *cursor)
+{
+    return cursor->uppers.failure   ? cursor->uppers.failure
+           : cursor->lowers.failure ? cursor->lowers.failure
+                                    : cursor->places.failure;
+}
+
+static void open_cursor(Cursor *cursor, const Order *order, size_t band, uint64_t low)
+{
+    open_row(&cursor->uppers, order, UPPER, band);
+    open_row(&cursor->lowers, order, LOWER, band);
+    open_row(&cursor->places, order, PLACE, band);
+    cursor->n = order->n;
+    cursor->place = low && order->n ? lower_bound(&cursor->uppers, (uint32_t)(low >> 24)) : 0;
+    look(cursor);
+    while (cursor->bucket < low) {
+        cursor->place++;
+        look(cursor);
+    }
+}
+
+/* Append the members of a bucket in one file that are below the limit, and pass over the others. */
+static int take_members(Cursor *cursor, uint64_t bucket, int64_t limit, Found *members)
+{
+    const Order *order = cursor->uppers.order;
+    while (cursor->bucket == bucket) {
+        int64_t local = at(&cursor->places, cursor->place);
+        if ((size_t)local >= cursor->n)
+            return ORDER_DAMAGED;
+        if (order->first + local < limit && append(members, order->first + local))
+            return WORK_MEMORY;
+        cursor->place++;
+        look(cursor);
+    }
+    return failure_of(cursor);
+}
+
+static int merge_cursors(Cursor *cursors, size_t n, int64_t base, uint64_t high, int64_t limit,
+                         size_t above, Groups *groups, const Listener *listener)
+{
+    for (size_t taken = 1;; taken++) {
+        uint64_t bucket = UINT64_MAX;
+        for (size_t i = 0; i < n; i++)
+            bucket = cursors[i].bucket < bucket ? cursors[i].bucket : bucket;
+        if (bucket > high)
+            return WORK_DONE;
+        size_t before = groups->members.n;
+        for (size_t i = 0; i < n; i++) {
+            int failure = cursors[i].bucket == bucket
+                              ? take_members(&cursors[i], bucket, limit, &groups->members)
+                              : 0;
+            if (failure)
+                return failure;
+        }
+        size_t size = groups->members.n - before;
+        if (size <= above)
+            groups->members.n = before;
+        else if (append(&groups->keys, base | (int64_t)bucket)
+                 || append(&groups->sizes, (int64_t)size))
+            return WORK_MEMORY;
+        if (taken % BUCKETS_AT_ONCE == 0 && is_stopped(listener))
+            return WORK_STOPPED;
+    }
+}
+
+int group_keys(const Order *orders, size_t n, size_t band, uint64_t low, uint64_t high,
+               int64_t limit, size_t above, Groups *groups, const Listener *listener)
+{
+    Cursor *cursors = malloc((n + 1) * sizeof *cursors);
+    if (!cursors)
+        return WORK_MEMORY;
+    int failure = 0;
+    size_t opened = 0;
+    for (size_t i = 0; i < n && !failure; i++) {
+        if (band >= orders[i].n_orders - 1)
+            continue;
+        open_cursor(&cursors[opened], &orders[i], band, low);
+        failure = failure_of(&cursors[opened++]);
+    }
+    if (!failure)
+        failure = merge_cursors(cursors, opened, (int64_t)((uint64_t)band << 56), high, limit,
+                                above, groups, listener);
+    free(cursors);
+    return failure;
 }
 
 enum { DIGIT_BITS = 11, DIGIT = 1 << DIGIT_BITS, UPPER_DIGITS = 3, LOWER_DIGITS = 3, FEW = 16 };

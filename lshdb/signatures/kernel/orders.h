@@ -30,6 +30,16 @@ enum { ORDER_UNREADABLE = -3, ORDER_DAMAGED = -4 };
 /* Append the signatures below `limit` that are in a bucket of a file. */
 int find_key(const Order *order, int64_t key, int64_t limit, Found *found);
 
+/* Buckets with their signatures: the keys and the sizes of some, and their members one after the other. */
+typedef struct {
+    Found keys, sizes, members;
+} Groups;
+
+/* Append the buckets of a band from `low` to `high` (inclusive) that have more than `above` signatures below
+   `limit` in all files together. They come in order; so do the members of each if files do. */
+int group_keys(const Order *orders, size_t n, size_t band, uint64_t low, uint64_t high,
+               int64_t limit, size_t above, Groups *groups, const Listener *listener);
+
 /* Sort each of n_orders columns of n rows of bucket keys into the planes of an order. */
 int sort_orders(const int64_t *keys, size_t n, size_t n_orders, uint32_t *planes,
                 const Listener *listener);

@@ -17,10 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lshdb.arrays import np
 from lshdb.storage.dialects.base import BUCKET_BITS
 from lshdb.storage.orders.order_file import (
-    LOWER,
-    LOWER_BITS,
-    PLACE,
-    UPPER,
     Banding,
     OrderFile,
     OrderName,
@@ -85,7 +81,6 @@ class Cover:
         self._banding = banding
         self._files = files
         self._n_signatures = n_signatures
-        self._tail = tail
         self.n_covered = files[-1].name.last if files else 0
         self._places: list[tuple[Any, int, int, int]] = [file.place for file in files]
         if tail is not None:
@@ -118,29 +113,38 @@ class Cover:
         """
         return self._banding.members(self._places, keys, self._n_signatures)
 
-    def between(self, first: int, last: int) -> tuple[Ids, Ids]:
-        """Return the postings with keys from first to last (inclusive), sorted.
+    def grouped(self, first: int, last: int, *, above: int) -> tuple[Ids, Ids, Ids]:
+        """Return the buckets with keys from first to last (inclusive), in order.
 
         Parameters
         ----------
         first, last : int
             Bucket keys; not of contents.
+        above : int
+            Only buckets with more signatures than this.
 
         Returns
         -------
-        bucket_keys, signature_ids : ndarray of int64, shape (n,)
+        bucket_keys, sizes : ndarray of int64, shape (n,)
+        signature_ids : ndarray of int64, shape (sum(sizes),)
+            One bucket after the other, each sorted.
 
         Raises
         ------
         OSError, ValueError
             A file cannot be read, or is not what was written.
         """
-        found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
+        parts: list[tuple[Ids, Ids, Ids]] = [(np.empty(0, np.int64),) * 3]
         for number in range(first >> BUCKET_BITS, (last >> BUCKET_BITS) + 1):
+            if number & 255 >= self._banding.n_orders - 1:
+                continue
             base = number << BUCKET_BITS
-            low, high = max(first - base, 0), min(last - base, _BUCKETS - 1)
-            found += [self._of_band(number & 255, base, low, high)]
-        return _joined(found)
+            ends = max(first, base), min(last, base + _BUCKETS - 1)
+            parts.append(self._banding.group(self._places, *ends, self._n_signatures, above=above))
+        if len(parts) == 2:
+            return parts[1]
+        keys, sizes, members = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return keys, sizes, members
 
     def ranges(self, n: int) -> Iterator[tuple[int, int]]:
         """Yield ranges of keys (first, last) of all bands, in order, with about n postings each."""
@@ -151,32 +155,6 @@ class Cover:
             base = band << BUCKET_BITS
             for first in range(0, _BUCKETS, step):
                 yield base + first, base + min(first + step, _BUCKETS) - 1
-
-    def _of_band(self, band: int, base: int, low: int, high: int) -> tuple[Ids, Ids]:
-        parts = [(np.empty(0, np.int64), np.empty(0, np.int64))]
-        if band >= self._banding.n_orders - 1:
-            return parts[0]
-        for file in self._files:
-            parts.append(file.part(band, *file.span(band, low, high)))
-        if self._tail is not None:
-            upper, lower = (self._tail[one, band].astype(np.int64) for one in (UPPER, LOWER))
-            places = self._tail[PLACE, band].astype(np.int64)
-            parts.append((upper << LOWER_BITS | lower, places + self.n_covered))
-        buckets, ids = _joined(parts)
-        inside = (buckets >= low) & (buckets <= high) & (ids < self._n_signatures)
-        if not inside.all():
-            buckets, ids = buckets[inside], ids[inside]
-        if len(parts) > 2:
-            order = np.argsort(buckets, kind="stable")  # parts are sorted, and in order of ids
-            buckets, ids = buckets[order], ids[order]
-        return buckets + base, ids
-
-
-def _joined(parts: list[tuple[Ids, Ids]]) -> tuple[Ids, Ids]:
-    if len(parts) == 2:
-        return parts[1]
-    keys, ids = zip(*parts, strict=True)
-    return np.concatenate(keys), np.concatenate(ids)
 
 
 class OrderFolder:

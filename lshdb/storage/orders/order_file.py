@@ -23,7 +23,6 @@ import re
 import stat
 import weakref
 import zlib
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +95,17 @@ class Banding(Protocol):
         self, places: Sequence[tuple[Any, int, int, int]], keys: Ids, limit: int
     ) -> tuple[Ids, Ids]:
         """Return numbers of signatures below a limit for each key, and the signatures."""
+
+    def group(
+        self,
+        places: Sequence[tuple[Any, int, int, int]],
+        first: int,
+        last: int,
+        limit: int,
+        *,
+        above: int,
+    ) -> tuple[Ids, Ids, Ids]:
+        """Return the larger buckets of a range: their keys, sizes and signatures below a limit."""
 
     def keys_of_row(self, row: bytes) -> bytes | bytearray:
         """Return the bucket keys of one row, native int64, without the content band's."""
@@ -245,21 +255,6 @@ class OrderFile:
         if len(data) != size:
             raise ValueError(f"{self.path} ends too early")
         return np.frombuffer(data, dtype="<u4")
-
-    def span(self, order: int, first: int, last: int) -> tuple[int, int]:
-        """Return where the buckets from first to last (inclusive) lie, or begin too early.
-
-        Buckets with the upper bits of either end are within.
-        """
-
-        def upper(place: int) -> int:
-            return int(self.row(UPPER, order, place, place + 1)[0])
-
-        places = range(self.n)
-        return (
-            bisect_left(places, first >> LOWER_BITS, key=upper),
-            bisect_right(places, last >> LOWER_BITS, key=upper),
-        )
 
     def part(self, order: int, start: int, stop: int) -> tuple[Ids, Ids]:
         """Return buckets (56 bits) from one place to another, and their signatures.

@@ -504,9 +504,9 @@ class Postings:
         without the interpreter's lock.
         """
         if first >> BUCKET_BITS > _CONTENT_BAND or last >> BUCKET_BITS < _CONTENT_BAND:
-            found = self._by_orders(partial(_between, first=first, last=last))
+            found = self._by_orders(partial(_grouped, first=first, last=last, above=above))
             if found is not None:
-                return _buckets(*found, above=above)
+                return found
         if not self._tables:
             empty = np.empty(0, dtype=np.int64)
             return Buckets(empty, empty, empty)
@@ -542,12 +542,12 @@ class Postings:
         """
         after: int | None = None
         for first, last in () if self._cover is None else self._cover.ranges(_POSTINGS):
-            found = self._by_orders(partial(_between, first=first, last=last))
+            found = self._by_orders(partial(_grouped, first=first, last=last, above=0))
             if found is None:
                 break
             after = last
-            if len(found[0]):
-                yield _buckets(*found, above=0)
+            if len(found.keys):
+                yield found
         else:
             if self._cover is not None:
                 return
@@ -589,19 +589,8 @@ class Postings:
         check_ids(signature_ids, self._n_signatures)
 
 
-def _buckets(keys: NDArray[np.int64], members: NDArray[np.int64], *, above: int) -> Buckets:
-    """Return the buckets of sorted postings with more than ``above`` of them."""
-    starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
-    sizes = np.diff(starts, append=len(keys))
-    keep = sizes > above
-    if not keep.all():
-        members = members[np.repeat(keep, sizes)]
-        starts, sizes = starts[keep], sizes[keep]
-    return Buckets(keys[starts], sizes, members)
-
-
-def _between(cover: Cover, *, first: int, last: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    return cover.between(first, last)
+def _grouped(cover: Cover, *, first: int, last: int, above: int) -> Buckets:
+    return Buckets(*cover.grouped(first, last, above=above))
 
 
 def _found(cover: Cover, keys: NDArray[np.int64], *, above: int) -> Buckets:
