@@ -19,6 +19,7 @@ __all__ = [
     "Linkage",
     "MetricName",
     "OnConflict",
+    "OnConflictOfAdd",
     "Only",
     "TableFormat",
     "Unit",
@@ -46,10 +47,11 @@ _NAME = re.compile(rf"[^\W_][\w.:-]{{0,{_NAME_LENGTH - 1}}}")
 MetricName: TypeAlias = Literal[
     "jaccard", "cosine", "hamming", "l1", "l2", "weighted-jaccard", "jaccard-bits"
 ]
-Unit: TypeAlias = Literal["word", "char", "byte", "line", "token", "url", "tokenizer"]
+Unit: TypeAlias = Literal["word", "char", "byte", "line", "token", "url", "url-host", "tokenizer"]
 Digits: TypeAlias = Literal["keep", "zero"]
 Verify: TypeAlias = Literal["none", "signature", "exact"]
 OnConflict: TypeAlias = Literal["replace", "skip", "error"]
+OnConflictOfAdd: TypeAlias = Literal["replace", "skip", "error", "unite"]
 Linkage: TypeAlias = Literal["component", "representative"]
 Keep: TypeAlias = Literal["first", "last", "longest", "shortest"] | str
 """Or ``field:NAME``, or ``field:-NAME``."""

@@ -15,6 +15,7 @@ from lshdb.arguments import (
     Linkage,
     MetricName,
     OnConflict,
+    OnConflictOfAdd,
     Only,
     TableFormat,
     Unit,
@@ -181,7 +182,7 @@ class Index:
         sample : iterable, optional
             A few hundred bodies (not documents) like those you will add. Bands and width are
             chosen for the similarities among them instead of those of a typical corpus.
-        unit : {"word", "char", "byte", "line", "token", "url", "tokenizer"}, optional
+        unit : {"word", "char", "byte", "line", "token", "url", "url-host", "tokenizer"}, optional
             What shingles are made of; words, unless you give a tokenizer.
         k : int, optional
             Units in a shingle: 5 words or tokens, 9 characters or bytes, 3 lines, 2 tokens of a
@@ -396,7 +397,7 @@ class Index:
         text: str | Sequence[str] | None = None,
         vector: str | None = None,
         keep: str | Sequence[str] = (),
-        on_conflict: OnConflict = "replace",
+        on_conflict: OnConflictOfAdd = "replace",
         max_errors: int | None = None,
         source: str = "",
         night: str = "",
@@ -428,10 +429,11 @@ class Index:
             between.
         keep : str or sequence of str
             Columns whose values are kept with the document.
-        on_conflict : {"replace", "skip", "error"}
+        on_conflict : {"replace", "skip", "error", "unite"}
             What to do if the key exists with another text. The same text is always left as it is;
             only ``last_seen_at`` changes. This also holds for the same set, and for the same list
-            in another order if k is 1 and texts are stored.
+            in another order if k is 1 and texts are stored. For lists of URLs that are stored,
+            ``"unite"`` keeps the URLs that were there and adds those that are new.
         max_errors : int, optional
             Stop when more inputs than this are rejected; unlimited by default.
         source : str

@@ -19,7 +19,7 @@ from lshdb import (
     LshdbError,
     Rejected,
 )
-from lshdb.arguments import OnConflict
+from lshdb.arguments import OnConflictOfAdd
 from lshdb.cli._errors import interruption
 from lshdb.cli._long_work import AddProgress, TaskProgress
 from lshdb.cli._output import complain, is_quiet, note
@@ -147,7 +147,7 @@ def add_watched(
     *,
     source: str,
     lock_timeout: float,
-    on_conflict: OnConflict = "replace",
+    on_conflict: OnConflictOfAdd = "replace",
     max_errors: int | None = None,
     night: str = "",
     workers: int | None = None,
@@ -207,10 +207,12 @@ def committing(words: str) -> Iterator[TaskProgress]:
 
 def summary(result: AddResult) -> str:
     """Describe in one line what an add did."""
+    united = f" ({result.united:,} united)" if result.united else ""
     rate = result.documents / result.seconds if result.seconds else 0.0
     return (
-        f"added {result.added:,}, replaced {result.replaced:,}, unchanged {result.unchanged:,}, "
-        f"exact copies {result.copies:,}, rejected {result.rejected:,}; "
+        f"added {result.added:,}, replaced {result.replaced:,}{united}, "
+        f"unchanged {result.unchanged:,}, exact copies {result.copies:,}, "
+        f"rejected {result.rejected:,}; "
         f"{counted(round(rate), 'document')}/s; {_batches(result)}"
     )
 

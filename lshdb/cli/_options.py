@@ -225,15 +225,15 @@ def _to(ctx: click.Context, _param: click.Parameter, path: str | None) -> None:
     write_to(ctx, path)
 
 
-def conflict_option(function: Function) -> Function:
-    """Add the option for keys that exist."""
+def conflict_option(*more: str, text: str = "") -> Callable[[Function], Function]:
+    """Return the option for keys that exist; with more ways than usual, and what those do."""
     return click.option(
         "--on-conflict",
-        type=click.Choice(["replace", "skip", "error"]),
+        type=click.Choice(["replace", "skip", "error", *more]),
         default="replace",
         show_default=True,
-        help="What to do if a key exists with another text.",
-    )(function)
+        help=f"What to do if a key exists with another text.{text}",
+    )
 
 
 def workers_option(function: Function) -> Function:

@@ -12,6 +12,7 @@ from lshdb.params.index_params import IndexParams, check_threshold
 if TYPE_CHECKING:
     from lshdb import Index, JoinedPairs, Loss, PairSearch
     from lshdb.storage.tables.records import StoredBatch
+from lshdb.shingling import URL_UNITS
 
 __all__ = [
     "UNIT_NAMES",
@@ -38,6 +39,7 @@ UNIT_NAMES = {
     "line": "line",
     "token": "token",
     "url": "URL token",
+    "url-host": "URL token",
     "tokenizer": "token",
 }
 """The name of one unit; the choices of ``--unit``."""
@@ -64,7 +66,9 @@ def _shingles_in_words(params: IndexParams) -> str:
     """Describe a shingle, and say whether repeats count."""
     plural = f"{UNIT_NAMES[params.unit]}{'s' * (params.k > 1)}"
     by = f" by {params.tokenizer}" if params.tokenizer else ""
-    place = " with their place in the path" if params.unit == "url" else ""
+    place = " with their place in the path" if params.unit in URL_UNITS else ""
+    if params.unit == "url-host":
+        place += ", and each token of the host"
     is_counted = params.bag or params.kind.body == "weights"
     repeats = "counted again where they repeat" if is_counted else "as a set"
     return f"{params.k} {plural}{by}{place}, {repeats}"
@@ -106,7 +110,8 @@ def described(params: IndexParams) -> str:
         said = "distance" if params.kind.is_distance else "threshold"
         return f"{params.metric}, {said} {params.threshold:g}, {params.dim:,} {what}"
     by = f" by {params.tokenizer}" if params.tokenizer else ""
-    unit = {"tokenizer": "token", "url": "token URL"}.get(params.unit, params.unit)
+    names = {"tokenizer": "token", "url": "token URL", "url-host": "token URL-and-host"}
+    unit = names.get(params.unit, params.unit)
     metric = "weighted-jaccard, " if params.kind.body == "weights" else ""
     return f"{metric}threshold {params.threshold:g}, {params.k}-{unit} shingles{by}"
 

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from lshdb import AddResult, InputError, read_documents
-from lshdb.arguments import OnConflict
+from lshdb.arguments import OnConflictOfAdd
 from lshdb.cli._cells import harmless
 from lshdb.cli._command import completed
 from lshdb.cli._documents_in import (
@@ -50,6 +50,7 @@ from lshdb.cli._output import is_terminal, note, print_record
 from lshdb.cli._rejections import rejects_file, rejects_option
 from lshdb.documents import peek_documents
 from lshdb.params.metrics import METRICS
+from lshdb.shingling import URL_UNITS
 
 __all__ = ["command"]
 
@@ -64,7 +65,9 @@ _SOURCE_WIDTH = 200
 @input_options
 @folder_options
 @keep_fields_option
-@conflict_option
+@conflict_option(
+    "unite", text=" unite, for units url and url-host, keeps a host's URLs and adds the new ones."
+)
 @click.option(
     "--max-errors",
     type=click.IntRange(min=0),
@@ -92,7 +95,7 @@ def command(
     paths: tuple[str, ...],
     *,
     input_format: str,
-    on_conflict: OnConflict,
+    on_conflict: OnConflictOfAdd,
     max_errors: int | None,
     rejects: str | None,
     night: str,
@@ -106,8 +109,8 @@ def command(
     PATH is a file, a folder, a pattern in quotes, a URL (s3://, https://, with lshdb[remote]), or -
     for standard input (JSON Lines). Files are JSON, JSON Lines, CSV or TSV by extension (also .gz,
     .zst, .xz or .bz2), .parquet, .arrow, or vectors in .npy and .npz. Any other file is one text
-    with its path as key, unless it looks like records, markup or binary data. With unit url, any
-    other file and standard input are lists of URLs.
+    with its path as key, unless it looks like records, markup or binary data. With unit url or
+    url-host, any other file and standard input are lists of URLs.
 
     In a folder whose files are mostly plain texts, such as a source tree, every file is one text.
     Left out of folders, and counted: hidden files, what .gitignore files name, binary files, links
@@ -144,7 +147,7 @@ def command(
             "body": kind.body,
             "dim": given.get("dim") if index is None else index.params.dim or None,
             "input_format": input_format,
-            "fallback": "urls" if unit == "url" else None,
+            "fallback": "urls" if unit in URL_UNITS else None,
         }
         _refuse_own_files(index_path, paths)
         if index is None:
@@ -197,7 +200,8 @@ def command(
 
 def _fields(result: AddResult) -> dict[str, Any]:
     names = (
-        "added", "replaced", "unchanged", "copies", "resumed", "short", "rejected", "seconds",
+        "added", "replaced", "unchanged", "copies", "resumed", "united", "short", "rejected",
+        "seconds",
     )  # fmt: skip
     return {name: getattr(result, name) for name in names} | {"batches": tuple(result.batches)}
 

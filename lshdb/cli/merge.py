@@ -21,7 +21,7 @@ __all__ = ["command"]
 @click.argument(
     "paths", metavar="FROM...", nargs=-1, required=True, shell_complete=completed("dir")
 )
-@conflict_option
+@conflict_option()
 @lock_option
 def command(
     index_path: str, paths: tuple[str, ...], *, on_conflict: OnConflict, lock_timeout: float

@@ -28,6 +28,7 @@ from lshdb.cli._options import (
 from lshdb.cli._output import Column, is_terminal, note, print_listing
 from lshdb.cli._rejections import Rejections
 from lshdb.cli._words import counted, element_in_words, measured, note_unverified, units_in_words
+from lshdb.shingling import URL_UNITS
 
 __all__ = ["command"]
 
@@ -166,7 +167,7 @@ def command(
             items = read_documents(
                 paths,
                 input_format=input_format,
-                fallback="urls" if index.params.unit == "url" else None,
+                fallback="urls" if index.params.unit in URL_UNITS else None,
                 body=index.params.kind.body,
                 dim=index.params.dim or None,
                 on_note=note,

@@ -31,7 +31,16 @@ from lshdb.documents import (
 from lshdb.errors import AllRejectedError, InputError, LockedError, TooManyRejectedError
 from lshdb.ingest.ahead import PART_CHARACTERS, PART_DOCUMENTS, Ahead, Part
 from lshdb.ingest.batch import Batch, Contents, hash_bodies
-from lshdb.ingest.pipeline import AddResult, Run, Source, check_on_conflict, commit_batches
+from lshdb.ingest.pipeline import (
+    ON_CONFLICT,
+    AddResult,
+    Run,
+    Source,
+    check_on_conflict,
+    commit_batches,
+)
+from lshdb.ingest.unite import check_unites
+from lshdb.shingling import URL_UNITS
 from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
 from lshdb.storage.transactions.diagnosis import callers_function, callers_items
@@ -75,7 +84,9 @@ def add_documents(
         check_name("night", night)
     if max_errors is not None:
         check_whole("max_errors", max_errors, 0)
-    check_on_conflict(on_conflict)
+    check_on_conflict(on_conflict, ways=(*ON_CONFLICT, "unite"))
+    if on_conflict == "unite":
+        check_unites(family.params)
     check_items(
         "documents", items, "an iterable of (key, text) pairs or documents",
         hint="put one document into a list; a dict gives its pairs by .items()",
@@ -105,7 +116,7 @@ def source_of_bodies(
 ) -> Source:
     """Return a source whose documents are signed by a family, on some threads."""
     params = family.params
-    is_ordered = params.k > 1 or params.unit == "url" or not params.keeps_texts
+    is_ordered = params.k > 1 or params.unit in URL_UNITS or not params.keeps_texts
     return Source(
         name,
         batches,

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from lshdb.documents import Rejected
 from lshdb.errors import ConflictError, ParameterError
 from lshdb.ingest.batch import Batch, Contents, row_checksums
+from lshdb.ingest.unite import unite
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.banding import content_keys
@@ -38,7 +39,18 @@ from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.writer import Writer
 from lshdb.threads import collector_paused
 
-__all__ = ["AddResult", "Run", "Source", "WrittenKeys", "check_on_conflict", "commit_batches"]
+__all__ = [
+    "ON_CONFLICT",
+    "AddResult",
+    "Run",
+    "Source",
+    "WrittenKeys",
+    "check_on_conflict",
+    "commit_batches",
+]
+
+ON_CONFLICT = ("replace", "skip", "error")
+"""What every run may do about a key that is there with another text."""
 
 logger = logging.getLogger("lshdb")
 
@@ -59,6 +71,9 @@ class AddResult:
         Of those added and replaced, how many share the signature of an identical content.
     resumed : int
         Of those unchanged, how many an add that did not end had brought: they are this add's now.
+    united : int
+        Of those replaced, how many hosts got URLs besides those that they had
+        (``on_conflict="unite"``).
     short : int
         Of those added and replaced, how many have a text of one shingle at most: only another text
         of the same shingle is similar to it.
@@ -77,6 +92,7 @@ class AddResult:
     unchanged: int = 0
     copies: int = 0
     resumed: int = 0
+    united: int = 0
     short: int = 0
     rejected: int = 0
     rejections: list[Rejected] = field(default_factory=list)
@@ -125,11 +141,12 @@ class Source:
     on_repeat: Callable[[str, str], None] | None = None
 
 
-def check_on_conflict(on_conflict: str) -> None:
+def check_on_conflict(on_conflict: str, *, ways: Sequence[str] = ON_CONFLICT) -> None:
     """Raise ParameterError if there is no such way to deal with a key that is there."""
-    if on_conflict not in ("replace", "skip", "error"):
+    if on_conflict not in ways:
+        *others, last = (f'"{way}"' for way in ways)
         raise ParameterError(
-            f'on_conflict is {on_conflict!r}; expected "replace", "skip" or "error"'
+            f"on_conflict is {on_conflict!r}; expected {', '.join(others)} or {last}"
         )
 
 
@@ -223,7 +240,7 @@ class Run:
     params : IndexParams
     result : AddResult
         Counted up with every commit.
-    on_conflict : {"replace", "skip", "error"}
+    on_conflict : {"replace", "skip", "error", "unite"}
         What to do about a key that is there with another text.
     after : str
         The time of the run is later than this, and than that of every batch before.
@@ -270,6 +287,7 @@ class Run:
         result.unchanged += counts["n_unchanged"]
         result.copies += counts["n_copies"]
         result.resumed += counts["n_resumed"]
+        result.united += counts["n_replaced"] if self.on_conflict == "unite" else 0
         result.short += counts["n_short"]
         result.batches.append(counts["batch_id"])
         result.seconds = time.perf_counter() - self._begun
@@ -294,6 +312,8 @@ class Run:
     def _write(self, source: Source, batch: Batch, transaction: WriteTransaction) -> dict[str, int]:
         if self.add_id is None:
             self._begin(transaction.snapshot)
+        if self.on_conflict == "unite":
+            unite(transaction.snapshot, batch)
         try:
             found = self._classify(transaction.snapshot, source, batch)
         finally:

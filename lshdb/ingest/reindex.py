@@ -25,6 +25,7 @@ from lshdb.ingest.pipeline import AddResult, Run, commit_batches
 from lshdb.params.index_params import IndexParams, slot_bits
 from lshdb.params.metrics import METRICS
 from lshdb.params.options import CreateOptions
+from lshdb.shingling import URL_UNITS
 from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.families import MOST_BODIES, family_of, params_for
 from lshdb.signatures.family import Family
@@ -200,7 +201,7 @@ def _kept_of_texts(
     }
     if unit == params.unit:
         kept["k"] = params.k
-        kept["stop_tokens"] = params.stop_tokens.split() if unit == "url" else None
+        kept["stop_tokens"] = params.stop_tokens.split() if unit in URL_UNITS else None
     else:
         kept["lowercase"] = None
     return kept

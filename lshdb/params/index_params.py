@@ -21,7 +21,7 @@ from lshdb.arrays import np
 from lshdb.errors import ParameterError, ParameterMismatchError
 from lshdb.params.bands import MAX_BANDS, candidate_probability, choose_bands
 from lshdb.params.metrics import DTYPES, JACCARD, METRICS, ONE_BIT_SCHEMES, Curve, Metric, curve_of
-from lshdb.shingling import NORMALISATION, UNITS, parse_steps, stop_token_list
+from lshdb.shingling import NORMALISATION, UNITS, URL_UNITS, parse_steps, stop_token_list
 
 __all__ = [
     "FORMAT",
@@ -74,7 +74,7 @@ class IndexParams:
         Least similarity, or largest distance, of near-duplicates, inclusive.
     recall : float
         Probability that a pair at the threshold is found.
-    unit : {"word", "char", "byte", "line", "token", "url", "tokenizer"}
+    unit : {"word", "char", "byte", "line", "token", "url", "url-host", "tokenizer"}
         What shingles are made of.
     k : int
         Units per shingle, 1 to 255.
@@ -83,7 +83,8 @@ class IndexParams:
     normalisation : str
         The steps of the normalisation (:mod:`lshdb.shingling.normalise`).
     stop_tokens : str
-        Tokens left out of URLs, sorted and joined by blanks; empty unless the unit is ``url``.
+        Tokens left out of URLs, sorted and joined by blanks; empty for units other than ``url``
+        and ``url-host``.
     tokenizer : str
         Name and version of the tokenizer, separated by a blank; empty unless the unit is
         ``tokenizer``.
@@ -322,7 +323,7 @@ def _check_unit(value: object) -> None:
 def _check_stop_tokens(unit: str, value: object) -> None:
     good = isinstance(value, str) and value == " ".join(sorted(set(value.split())))
     _check("stop_tokens", value, good, "distinct tokens, sorted, separated by single blanks")
-    if value and unit != "url":
+    if value and unit not in URL_UNITS:
         raise ParameterError(f"stop_tokens are for unit url, but the unit is {unit}")
 
 

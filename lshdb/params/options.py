@@ -30,6 +30,7 @@ from lshdb.params.metrics import DTYPES, METRICS, Curve, curve_of
 from lshdb.shingling import (
     DEFAULT_STOP_TOKENS,
     UNITS,
+    URL_UNITS,
     join_steps,
     parse_steps,
     stop_token_list,
@@ -140,7 +141,7 @@ class CreateOptions:
     lowercase: bool | None = field(
         default=None,
         metadata=_said(
-            "Fold letter case, or keep it.  [default: fold for word, char, line and url]"
+            "Fold letter case, or keep it.  [default: fold for word, char, line and URLs]"
         ),
     )
     strip_accents: bool = field(default=False, metadata=_said("Drop accents."))
@@ -359,13 +360,13 @@ def _text_options(options: CreateOptions) -> dict[str, Any]:
             "bag counts repeated shingles, and so do weights already", hint="leave --bag out"
         )
     normalisation = _normalisation(options, unit)
-    if stop_tokens is not None and unit != "url":
+    if stop_tokens is not None and unit not in URL_UNITS:
         raise ParameterError(
             f"stop_tokens are for unit url, and the unit is {unit}",
             hint="leave --stop-tokens out, or make an index of --unit url",
         )
     recorded = ""
-    if unit == "url":
+    if unit in URL_UNITS:
         given = DEFAULT_STOP_TOKENS if stop_tokens is None else stop_tokens
         recorded = stop_token_list(given, normalisation)
     return {

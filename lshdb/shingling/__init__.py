@@ -22,6 +22,8 @@ from lshdb.shingling.shingles import (
 )
 from lshdb.shingling.url_shingles import (
     DEFAULT_STOP_TOKENS,
+    URL_UNITS,
+    host_shingles,
     split_url,
     stop_token_list,
     url_shingles,
@@ -33,10 +35,12 @@ __all__ = [
     "SPACELESS_RANGES",
     "STEPS",
     "UNITS",
+    "URL_UNITS",
     "Content",
     "Shingler",
     "canonical_content",
     "count_unassigned",
+    "host_shingles",
     "join_steps",
     "normalise",
     "parse_steps",

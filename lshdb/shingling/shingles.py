@@ -46,7 +46,7 @@ from lshdb.arrays import distinct, np
 from lshdb.cancel import stop_if_told
 from lshdb.errors import ParameterError
 from lshdb.shingling.normalise import NORMALISATION, normalise
-from lshdb.shingling.url_shingles import url_content
+from lshdb.shingling.url_shingles import URL_UNITS, url_content
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -96,6 +96,7 @@ UNITS = {
     "line": Unit(3, _LINES),
     "token": Unit(5, "space"),
     "url": Unit(2, _LINES),
+    "url-host": Unit(2, _LINES),
     "tokenizer": Unit(5, "none"),
 }
 """Every unit by name."""
@@ -193,20 +194,22 @@ class Shingler:
         Parameters
         ----------
         body : str, or list or set of str
-            A text, or tokens. For unit ``url``: URLs, one per line or one per item.
+            A text, or tokens. For units ``url`` and ``url-host``: URLs, one per line or one
+            per item.
 
         Returns
         -------
         str, or list or set of str
             A text; tokens if the body holds tokens or the unit is ``tokenizer``.
         """
-        if self.unit == "url":
+        if self.unit in URL_UNITS:
             return url_content(
                 body.split("\n") if isinstance(body, str) else list(body),
                 k=self.k,
                 bag=self.bag,
                 stop_tokens=self.stop_tokens,
                 normalisation=self.normalisation,
+                with_hosts=self.unit == "url-host",
             )
         content = canonical_content(body, self.normalisation)
         if self.split is None or not isinstance(content, str):
@@ -305,7 +308,7 @@ def _shingles(content: Content, unit: str, k: int) -> list[bytes]:
         return byte_shingles(content, k)
     if unit == "line":
         return word_shingles([line for line in content.split("\n") if line], k, glue=b"\n")
-    if unit == "url":  # the lines are shingles already
+    if unit in URL_UNITS:  # the lines are shingles already
         return content.encode().split(b"\n") if content else []
     return word_shingles([token for token in content.split(" ") if token], k)
 

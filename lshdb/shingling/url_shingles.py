@@ -10,6 +10,11 @@ counted from 0. With k = 2, the shingles of ``/cellblock16/inmates/dilbert/perso
 (cellblock, inmates, 0), (inmates, dilbert, 1), (dilbert, personal, 2), (personal, foo, 3). The
 position distinguishes paths that hold the same words in different places.
 
+Unit ``url-host`` adds each token of the host's name as a shingle of its own, followed by the word
+``host``, so that no shingle of a path is equal to it. Digits separate here too, and stop tokens are
+kept: ``www6.infoseek.com`` gives ``www``, ``infoseek`` and ``com``. User and port do not count. So
+hosts are alike, too, if their names are, as those of one server's many names.
+
 The method is that of Bharat, Broder, Dean and Henzinger, "A comparison of techniques to find
 mirrored hosts on the WWW", 2000, section 3 (positional word bigrams; stop terms).
 """
@@ -26,11 +31,16 @@ from lshdb.shingling.normalise import NORMALISATION, normalise
 
 __all__ = [
     "DEFAULT_STOP_TOKENS",
+    "URL_UNITS",
+    "host_shingles",
     "split_url",
     "stop_token_list",
     "url_content",
     "url_shingles",
 ]
+
+URL_UNITS = ("url", "url-host")
+"""The units of lists of URLs: paths alone, or with the tokens of host names."""
 
 DEFAULT_STOP_TOKENS = (
     # Extensions: two mirrors may serve one page as .htm and as .html, or by another program.
@@ -131,6 +141,12 @@ def url_shingles(
     return [" ".join([*tokens[start : start + k], str(start)]) for start in range(count)]
 
 
+def host_shingles(url: str, normalisation: str = NORMALISATION) -> list[str]:
+    """Return the shingles of the host's name in one URL, in order: each token, and ``host``."""
+    host = (split_url(url.strip())[1] or "").rpartition("@")[2]
+    return [f"{token} host" for token in _letters(normalise(host, normalisation))]
+
+
 def url_content(
     urls: Iterable[str],
     *,
@@ -138,16 +154,18 @@ def url_content(
     bag: bool,
     stop_tokens: frozenset[str],
     normalisation: str = NORMALISATION,
+    with_hosts: bool = False,
 ) -> str:
     """Return the canonical content of a set of URLs: its shingles, one per line, sorted.
 
-    The order of the URLs does not count. Repeated shingles count only with ``bag``.
+    The order of the URLs does not count. Repeated shingles count only with ``bag``. With
+    ``with_hosts`` the shingles of :func:`host_shingles` are among them.
     """
-    shingles = [
-        shingle
-        for url in urls
-        for shingle in url_shingles(url, k=k, stop_tokens=stop_tokens, normalisation=normalisation)
-    ]
+    shingles: list[str] = []
+    for url in urls:
+        shingles += url_shingles(url, k=k, stop_tokens=stop_tokens, normalisation=normalisation)
+        if with_hosts:
+            shingles += host_shingles(url, normalisation)
     return "\n".join(sorted(shingles if bag else set(shingles)))
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lshdb.arguments import validate_body
 from lshdb.arrays import distinct, np
 from lshdb.shingling import (
+    URL_UNITS,
     Content,
     Shingler,
     canonical_content,
@@ -85,7 +86,7 @@ class SetFamily(Family):
     def _fold(self) -> bool | None:
         """Whether the kernel folds case; None if it does not normalise these texts."""
         shingler = self.shingler
-        is_cut = shingler.unit in ("url", "tokenizer")
+        is_cut = shingler.unit in (*URL_UNITS, "tokenizer")
         return None if is_cut else _KERNEL_NORMALISATIONS.get(shingler.normalisation)
 
     def refusal(self, body: object) -> str | None:
@@ -281,15 +282,15 @@ def normalise_texts(texts: Sequence[str], *, fold: bool = True) -> list[str]:
 def canonical_contents(shingler: Shingler, bodies: Sequence[Content]) -> list[Content]:
     """Return the canonical contents of bodies: as ``shingler.canonical``, but faster."""
     fold = _KERNEL_NORMALISATIONS.get(shingler.normalisation)
-    if fold is None or shingler.unit in ("url", "tokenizer"):
+    if fold is None or shingler.unit in (*URL_UNITS, "tokenizer"):
         return [shingler.canonical(body) for body in bodies]
     texts = iter(normalise_texts([body for body in bodies if isinstance(body, str)], fold=fold))
     return [next(texts) if isinstance(body, str) else canonical_content(body) for body in bodies]
 
 
 def kernel_unit(unit: str, k: int) -> tuple[int, int]:
-    """Return the kernel's number of a unit, and k; lines of a ``url`` content are shingles."""
-    return (_UNIT_NUMBERS["line"], 1) if unit == "url" else (_UNIT_NUMBERS[unit], k)
+    """Return the kernel's number of a unit, and k; the lines of URLs' content are shingles."""
+    return (_UNIT_NUMBERS["line"], 1) if unit in URL_UNITS else (_UNIT_NUMBERS[unit], k)
 
 
 def shingle_content(content: Content, *, unit: str, k: int, bag: bool) -> NDArray[np.uint64]:

@@ -39,7 +39,14 @@ from numpy.typing import NDArray
 
 from lshdb.arguments import lone_surrogate, validate_body
 from lshdb.arrays import order_of, sorted_texts
-from lshdb.shingling import Shingler, count_unassigned, refuse_growth, shingle_counts, shingle_texts
+from lshdb.shingling import (
+    URL_UNITS,
+    Shingler,
+    count_unassigned,
+    refuse_growth,
+    shingle_counts,
+    shingle_texts,
+)
 from lshdb.signatures.family import Family
 from lshdb.signatures.kernels import compiled
 from lshdb.signatures.random_numbers import GOLDEN, Purpose, keys, mix64, to_uniform
@@ -219,7 +226,7 @@ class WeightedFamily(Family):
 
     def contents(self, bodies: Sequence[Any]) -> list[Any]:
         """Return canonical texts and tokens; dicts with sorted keys, weights as floats above 0."""
-        if self.shingler.unit != "url":  # a set of unit url holds URLs
+        if self.shingler.unit not in URL_UNITS:  # whose sets hold URLs
             bodies = [
                 dict.fromkeys(body, 1.0) if isinstance(body, AbstractSet) else body
                 for body in bodies

@@ -178,6 +178,17 @@ def test_a_later_list_takes_the_place_of_the_hosts_document(run: Run, tmp_path: 
         assert opened.show("a.com").body == "a.com/3/z"
 
 
+def test_hosts_of_one_server_are_alike_by_their_names(run: Run, tmp_path: Path) -> None:
+    """Three of the four elements in common: the tokens of the host, and not the page."""
+    index = tmp_path / "names.lshdb"
+    lists = "www5.infoseek.com/a/b\nwww6.infoseek.com/c/d\nwww6.lycos.org/c/d\n"
+    made = run("add", index, "-", "--unit", "url-host", "--threshold", "0.5", stdin=lists).stderr
+    assert "2-token URL-and-host shingles" in made
+    alike = "www5.infoseek.com\twww6.infoseek.com\t0.600000\texact\n"
+    assert run("pairs", index).stdout == alike
+    assert "www6.infoseek.com\t0.6" in run("query", index, "--text", "www7.infoseek.com/x").stdout
+
+
 def test_jsonl_of_a_host_index_holds_lists_of_urls(run: Run, tmp_path: Path) -> None:
     (tmp_path / "h.jsonl").write_text(
         '{"id": "one", "text": "http://a.com/x/y/z\\nhttp://a.com/u/v"}\n'

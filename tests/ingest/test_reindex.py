@@ -20,7 +20,7 @@ from lshdb import (
     TokenizerError,
 )
 from lshdb.ingest.reindex import changed_params
-from lshdb.shingling import UNITS
+from lshdb.shingling import UNITS, URL_UNITS
 from tests.answers import answers, lively_index
 from tests.chosen import choose_params
 
@@ -84,7 +84,7 @@ def test_nothing_given_changes_nothing() -> None:
                 digits="zero",
                 bands=7,
                 rows=3,
-                stop_tokens=["ab", "cd"] if unit == "url" else None,
+                stop_tokens=["ab", "cd"] if unit in URL_UNITS else None,
             )
             assert changed_params(params, {}) == params
 

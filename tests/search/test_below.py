@@ -112,7 +112,12 @@ def test_below_a_distance_means_farther(metric: str, tmp_path: Path) -> None:
 
 
 def test_what_makes_no_sense_is_refused(index: Index) -> None:
-    for ask in (index.pairs, index.neighbors, lambda **given: index.query("a b", **given)):
+    asks: list[Callable[..., Any]] = [
+        index.pairs,
+        index.neighbors,
+        lambda **given: index.query("a b", **given),
+    ]
+    for ask in asks:
         with pytest.raises(ParameterError, match=r"below is 0\.4 and the threshold 0\.4, so"):
             ask(below=0.4)
         with pytest.raises(ParameterError, match=r"below is 1\.5; expected a number above 0"):
@@ -121,6 +126,6 @@ def test_what_makes_no_sense_is_refused(index: Index) -> None:
             ask(below="x")
     with pytest.warns(RecallWarning):
         index.pairs(threshold=0.2, below=0.4)
-    for ask in (index.pairs, lambda **given: index.query("a b", **given)):
+    for ask in (asks[0], asks[2]):
         with pytest.raises(ParameterError, match="verify 'none' compares nothing"):
             ask(below=0.9, verify="none")

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import random
 
+import mmh3
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lshdb.errors import ParameterError
-from lshdb.shingling import DEFAULT_STOP_TOKENS, Shingler, split_url, stop_token_list, url_shingles
+from lshdb.shingling import (
+    DEFAULT_STOP_TOKENS,
+    Shingler,
+    host_shingles,
+    shingle_hashes,
+    split_url,
+    stop_token_list,
+    url_shingles,
+)
+from lshdb.signatures import shingle_content
 from tests.chosen import choose_params
 from tests.golden import plain
 
@@ -137,3 +147,49 @@ def test_a_scheme_is_made_of_ascii_letters() -> None:
         url = f"{letter}://h.i/path/two"
         assert split_url(url) == ("", None, url)
     assert split_url("HTTP://h.i/p") == ("http", "h.i", "/p")
+
+
+@pytest.mark.parametrize(
+    ("url", "tokens"),
+    [
+        ("http://www6.infoseek.com/", ["www", "infoseek", "com"]),
+        ("http://WWW.Infoseek.com:8080/a/b", ["www", "infoseek", "com"]),
+        ("ftp://user:secret@mirror-2.a.org", ["mirror", "a", "org"]),
+        ("a2z.org/x", ["a", "z", "org"]),
+        ("//b\xfccher.example?q", ["b\xfccher", "example"]),
+        ("http://10.0.0.1/x", []),
+        ("/www.infoseek.com", []),
+    ],
+)
+def test_tokens_of_host_names(url: str, tokens: list[str]) -> None:
+    """The lecture's www6.infoseek.com; digits separate, and no token of a host is a stop token."""
+    assert host_shingles(url) == [f"{token} host" for token in tokens]
+
+
+def test_hosts_are_in_the_content_of_their_unit_only() -> None:
+    urls = "http://www6.infoseek.com/doc/help.html\nhttp://www6.infoseek.com/www/host/x\n"
+    paths = ["doc help 0", "host x 0"]
+    by_unit = {
+        unit: Shingler.of(choose_params(unit=unit)).canonical(urls) for unit in ("url", "url-host")
+    }
+    assert by_unit["url"] == "\n".join(paths)
+    hosts = ["com host", "infoseek host", "www host"]
+    assert by_unit["url-host"] == "\n".join(sorted([*paths, *hosts]))
+
+
+FROZEN = [
+    5667649981329446169,
+    10634122133027193416,
+    14000128546025626004,
+    16711390339636455810,
+]
+
+
+def test_the_hashes_of_hosts_are_frozen() -> None:
+    """As MurmurHash3 gives them; the kernel signs the same elements."""
+    content = Shingler.of(choose_params(unit="url-host")).canonical("www6.infoseek.com/doc/help")
+    hashes = shingle_hashes(content, unit="url-host", k=2, bag=False)
+    elements = (b"www host", b"infoseek host", b"com host", b"doc help 0")
+    assert hashes.tolist() == sorted(mmh3.hash64(each, signed=False)[0] for each in elements)
+    assert hashes.tolist() == FROZEN
+    assert shingle_content(content, unit="url-host", k=2, bag=False).tolist() == FROZEN

@@ -5,7 +5,8 @@ grouped on disk (``disksort/sorted_rows.py``), and documents follow after the la
 is the distinct URLs as the lists spell them, sorted, one per line. Spellings of a host that differ
 in letter case, user info or the scheme's default port are one host.
 
-A later read knows nothing of an earlier one: its document of a host replaces the earlier one.
+A later read knows nothing of an earlier one: its document of a host replaces the earlier one, or is
+united with it (``ingest/unite.py``).
 """
 
 from __future__ import annotations
