@@ -318,31 +318,58 @@ def search_documents(
     sign documents ahead, some at a time. The answers are the same. An error names its query and
     comes after the answers before it.
     """
+    is_signed = isinstance(searcher, Searcher)
 
-    def points_or_errors(bodies: Sequence[Any]) -> list[Point | LshdbError]:
-        """Return the points of the bodies; the error of a body takes the place of its point."""
+    def made_or_errors(bodies: Sequence[Any]) -> list[SignedQuery | Point | LshdbError]:
+        """Return what is searched for; the error of a body takes its place."""
         try:
-            return list(query_points(family, bodies))
+            contents = _contents(family, bodies)
+            return _signed(family, contents) if is_signed else family.points(contents)
         except LshdbError as error:
             if len(bodies) == 1:
                 return [error]
-            return [found for body in bodies for found in points_or_errors([body])]
+            return [found for body in bodies for found in made_or_errors([body])]
 
-    def work(chunk: list[Document]) -> tuple[list[str], list[Point | LshdbError]]:
+    def work(chunk: list[Document]) -> tuple[list[str], list[SignedQuery | Point | LshdbError]]:
         keys = [document.key for document in chunk]
-        return keys, points_or_errors([document.body for document in chunk])
+        return keys, made_or_errors([document.body for document in chunk])
 
     chunks = in_chunks(documents, 1 if workers == 1 else _QUERIES_A_CHUNK)
-    for keys, points in work_ahead(work, chunks, workers=workers):
-        filled = [one for one in points if not isinstance(one, LshdbError) and family.size(one)]
-        found = iter(searcher.search(family.sign(filled), filled) if filled else [])
-        for key, each in zip(keys, points, strict=True):
+    for keys, made in work_ahead(work, chunks, workers=workers):
+        answers = _answers(searcher, family, made)
+        for key, each in zip(keys, made, strict=True):
             if isinstance(each, LshdbError):
                 if key and isinstance(each, InputError | UnsplitTextError):
                     each.message = f"query {key!r}: {each.message}"
                     each.args = (each.message,)
                 raise each
-            yield key, next(found) if family.size(each) else searcher.nothing()
+            yield key, next(answers)
+
+
+def _signed(family: Family, contents: Sequence[Any]) -> list[SignedQuery | Point]:
+    """Return contents signed in one step each, or the points of all."""
+    queries = [family.sign_query(content) for content in contents]
+    return family.points(contents) if None in queries else list(queries)
+
+
+def _answers(
+    searcher: Searcher | NearestSearch,
+    family: Family,
+    made: Sequence[SignedQuery | Point | LshdbError],
+) -> Iterator[Hits]:
+    """Yield the answers to what is no error, in order; those of one kind share their look-ups."""
+    queries = [one for one in made if not isinstance(one, LshdbError)]
+    signed: Iterator[Hits] = iter(())
+    if isinstance(searcher, Searcher):
+        some = [one for one in queries if isinstance(one, SignedQuery)]
+        signed = iter(searcher.answer_many(some))
+    filled = [one for one in queries if not isinstance(one, SignedQuery) and family.size(one)]
+    others = iter(searcher.search(family.sign(filled), filled) if filled else ())
+    for one in queries:
+        if isinstance(one, SignedQuery):
+            yield next(signed)
+        else:
+            yield next(others) if family.size(one) else searcher.nothing()
 
 
 _CANDIDATES = 16_384
@@ -403,32 +430,52 @@ class Searcher:
         """
         if not query.row:
             return self.nothing()
-        snapshot, params = self.snapshot, self._params
-        if self._method == "none" or not snapshot.has_signatures:
-            row = np.frombuffer(query.row, np.uint32).reshape(1, -1)
-            point = np.sort(np.frombuffer(query.point, np.uint64))
-            return self.search(row, [point], leave_out=leave_out)[0]
-        agreeing = self._agreeing(query)
-        documents = snapshot.documents_of_signatures([one for one, _, _ in agreeing])
+        if not self._compares_rows:
+            return self._searched(query, leave_out)
+        agreeing = self._agreeing(query, self.snapshot.members(query.keys))
+        documents = self.snapshot.documents_of_signatures([one for one, _, _ in agreeing])
         # A signature whose documents were all replaced has postings but no document.
         there = [found for found in agreeing if found[0] in documents]
         if self._method == "exact":
             found = self._compared(query, [one for one, _, _ in there], documents)
         else:
-            at_share = params.curve.at_share
-            found = ((one, at_share(equal / params.num_perm)) for one, equal, _ in there)
-        return self._answer(
-            [
-                (-level, key)
-                for one, level in found
-                for doc_id, key, _ in documents[one]
-                if doc_id != leave_out
-            ]
-        )
+            found = self._by_slots(there)
+        return self._ranked(found, documents, leave_out)
 
-    def _agreeing(self, query: SignedQuery) -> Agreeing:
+    def answer_many(self, queries: Sequence[SignedQuery]) -> list[Hits]:
+        """Return what :meth:`answer` returns for each query; they share their look-ups.
+
+        Memory is that of the signatures in their buckets, and of some texts.
+        """
+        if len(queries) < 2 or not self._compares_rows:
+            return [self.answer(query) for query in queries]
+        keys = np.frombuffer(b"".join(query.keys for query in queries), np.int64)
+        members = iter(self.snapshot.members_of(keys.reshape(-1, self._params.bands)))
+        agreeing = [
+            self._agreeing(query, next(members).tobytes()) if query.row else [] for query in queries
+        ]
+        documents = self.snapshot.documents_of_signatures(
+            _all_candidates([one for one, _, _ in found] for found in agreeing)
+        )
+        there = [[one for one in found if one[0] in documents] for found in agreeing]
+        levels: Iterable[Iterable[tuple[int, float]]] = map(self._by_slots, there)
+        if self._method == "exact":
+            levels = self._compared_together(queries, there, documents)
+        return [self._ranked(found, documents) for found in levels]
+
+    @property
+    def _compares_rows(self) -> bool:
+        """Whether candidates are compared by their rows first."""
+        return self._method != "none" and self.snapshot.has_signatures
+
+    def _searched(self, query: SignedQuery, leave_out: int | None) -> Hits:
+        """Answer a query step by step."""
+        row = np.frombuffer(query.row, np.uint32).reshape(1, -1)
+        point = np.sort(np.frombuffer(query.point, np.uint64))
+        return self.search(row, [point], leave_out=leave_out)[0]
+
+    def _agreeing(self, query: SignedQuery, members: bytes) -> Agreeing:
         """Return the candidates of a query that suffice by their equal slots."""
-        members = self.snapshot.members(query.keys)
         rows = self.snapshot.signatures
         least = least_equal(self._params, self._method, self._threshold)
         source, offset, n_rows = rows.source(len(members) // 8)
@@ -438,21 +485,79 @@ class Searcher:
             rows[np.unique(np.frombuffer(members, np.int64))]  # says what is wrong with the file
             raise
 
+    def _by_slots(self, agreeing: Agreeing) -> Iterator[tuple[int, float]]:
+        """Return (signature, estimated level) of candidates."""
+        at_share, num_perm = self._params.curve.at_share, self._params.num_perm
+        return ((one, at_share(equal / num_perm)) for one, equal, _ in agreeing)
+
     def _compared(
         self, query: SignedQuery, ids: list[int], documents: Documents
     ) -> Iterator[tuple[int, float]]:
         """Yield (signature, exact level) of the signatures whose texts suffice."""
-        n_compared = 0
-        bodies = self.snapshot.bodies_of_signatures(ids, documents)
-        for group in grouped_bodies(bodies, most=_CHECKED):
-            levels = self._family.levels_with(query, [body for _, body in group])
-            n_compared += len(group)
-            for (one, _), level in zip(group, levels, strict=True):
+        for some, contents in self._contents(ids, documents):
+            levels = self._family.levels_with(query, contents)
+            for one, level in zip(some, levels, strict=True):
                 if level >= self._threshold:
                     yield one, level
-        if n_compared < len(ids):
+
+    def _compared_together(
+        self, queries: Sequence[SignedQuery], found: Sequence[Agreeing], documents: Documents
+    ) -> list[list[tuple[int, float]]]:
+        """Return the same for the candidates of each query; a text is read once for all."""
+        asking: dict[int, list[int]] = {}
+        for number, agreeing in enumerate(found):
+            for one, _, _ in agreeing:
+                asking.setdefault(one, []).append(number)
+        levels: list[list[tuple[int, float]]] = [[] for _ in queries]
+        for ids, contents in self._contents(sorted(asking), documents):
+            of_query: dict[int, list[tuple[int, Any]]] = {}
+            for one, content in zip(ids, contents, strict=True):
+                for number in asking[one]:
+                    of_query.setdefault(number, []).append((one, content))
+            for number, some in of_query.items():
+                made = self._family.levels_with(queries[number], [text for _, text in some])
+                for (one, _), level in zip(some, made, strict=True):
+                    if level >= self._threshold:
+                        levels[number].append((one, level))
+        return levels
+
+    def _contents(
+        self, ids: list[int], documents: Documents
+    ) -> Iterator[tuple[list[int], list[Any]]]:
+        """Yield some signatures and the contents of their texts, until all are read.
+
+        Raises
+        ------
+        DamageError
+            A text is missing.
+        """
+        n_read = 0
+        bodies = self.snapshot.bodies_of_signatures(ids, documents)
+        for group in grouped_bodies(bodies, most=_CHECKED):
+            n_read += len(group)
+            yield (
+                [one for one, _ in group],
+                self._family.contents([body for _, body in group]),
+            )
+        if n_read < len(ids):
             there = {one for one, _ in self.snapshot.bodies_of_signatures(ids, documents)}
             raise missing_text(min(set(ids) - there))
+
+    def _ranked(
+        self,
+        found: Iterable[tuple[int, float]],
+        documents: Documents,
+        leave_out: int | None = None,
+    ) -> Hits:
+        """Return the best documents of some signatures."""
+        return self._answer(
+            [
+                (-level, key)
+                for one, level in found
+                for doc_id, key, _ in documents[one]
+                if doc_id != leave_out
+            ]
+        )
 
     def search(
         self,
@@ -480,20 +585,17 @@ class Searcher:
         if keys is None:
             keys = bucket_keys(signatures, **self._cut)
         found = list(self._estimated(signatures, keys))
-        documents = self.snapshot.documents_of_signatures(_all_candidates(found))
+        documents = self.snapshot.documents_of_signatures(
+            _all_candidates(candidates for candidates, _ in found)
+        )
         if self._method == "exact" and len(documents) > 1:
             self._points.prepare(list(documents), documents)
         answers = []
         for (candidates, estimates), query in zip(found, points, strict=True):
             # A signature whose documents were all replaced has postings but no document.
             there = [one for one in zip(candidates, estimates, strict=True) if one[0] in documents]
-            ranked = [
-                (-level, key)
-                for one, level in self._checked(there, query, documents)
-                for doc_id, key, _ in documents[one]
-                if doc_id != leave_out
-            ]
-            answers.append(self._answer(ranked))
+            checked = self._checked(there, query, documents)
+            answers.append(self._ranked(checked, documents, leave_out))
         return answers
 
     def _answer(self, found: list[tuple[float, str]]) -> Hits:
@@ -578,24 +680,32 @@ class Searcher:
         if number is None:
             return Hits()
         if self.snapshot.has_signatures and self._method != "none":
-            query = self._stored(number, document)
-            if query is not None:
+            query = self._family.query_of_row(self.snapshot.signatures.row(number))
+            if query is not None and self._method == "signature":
                 return self.answer(query, leave_out=doc_id)
+            if query is not None and self._params.keeps_texts:
+                answer = self._answer_stored(query, number, doc_id)
+                if answer is not None:
+                    return answer
         point = self._points.get([number])[number] if self._method == "exact" else None
         return self.search(self._row(number), [point], leave_out=doc_id)[0]
 
-    def _stored(self, number: int, document: StoredDocument) -> SignedQuery | None:
-        """Return the query of a document's row, and its text if that is compared."""
-        content = None
-        if self._method == "exact":
-            if not self._params.keeps_texts:
+    def _answer_stored(self, query: SignedQuery, number: int, doc_id: int) -> Hits | None:
+        """Answer the query of a stored text exactly; None for tokens.
+
+        Its own text is read only where it is compared with another.
+        """
+        agreeing = self._agreeing(query, self.snapshot.members(query.keys))
+        documents = self.snapshot.documents_of_signatures([one for one, _, _ in agreeing])
+        others = [one for one, _, _ in agreeing if one in documents and one != number]
+        found = [(number, self._params.curve.best)] if number in documents else []
+        if others:
+            for _, contents in self._contents([number], documents):
+                with_point = self._family.query_of_row(query.row, contents[0])
+            if with_point is None:
                 return None
-            documents = {number: [(document.doc_id, document.key, document.batch_id)]}
-            for _, body in self.snapshot.bodies_of_signatures([number], documents):
-                content = self._family.contents([body])[0]
-            if content is None:
-                return None
-        return self._family.query_of_row(self.snapshot.signatures.row(number), content)
+            found += self._compared(with_point, others, documents)
+        return self._ranked(found, documents, doc_id)
 
     def _row(self, signature_id: int) -> NDArray[np.uint32]:
         if self.snapshot.has_signatures:
@@ -610,8 +720,6 @@ class Searcher:
         return signed_anew(self.snapshot, self._family, wanted)
 
 
-def _all_candidates(found: list[tuple[list[int], list[float]]]) -> list[int]:
+def _all_candidates(found: Iterable[list[int]]) -> list[int]:
     """Return the candidates of all queries, sorted, each once."""
-    if len(found) == 1:
-        return found[0][0]
-    return sorted(set(itertools.chain.from_iterable(candidates for candidates, _ in found)))
+    return sorted(set(itertools.chain.from_iterable(found)))

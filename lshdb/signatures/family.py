@@ -227,8 +227,8 @@ class Family(ABC):
         """
         raise NotImplementedError
 
-    def levels_with(self, query: SignedQuery, bodies: Sequence[Any]) -> list[float]:
-        """Return the exact level of a query, signed with its point, and each of some bodies."""
+    def levels_with(self, query: SignedQuery, contents: Sequence[Any]) -> list[float]:
+        """Return the exact level of a query, signed with its point, and each of some contents."""
         raise NotImplementedError
 
     @abstractmethod

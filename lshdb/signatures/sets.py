@@ -191,13 +191,13 @@ class SetFamily(Family):
         )
         return found
 
-    def levels_with(self, query: SignedQuery, bodies: Sequence[Any]) -> list[float]:
-        """Return Jaccard similarities; 0 for a body without shingles."""
-        contents, shingler = self.contents(bodies), self.shingler
+    def levels_with(self, query: SignedQuery, contents: Sequence[Any]) -> list[float]:
+        """Return Jaccard similarities; 0 for a content without shingles."""
+        shingler = self.shingler
         if all(isinstance(one, str) and len(one) <= _LONG for one in contents):
             size = len(query.point) // 8
             unit = kernel_unit(shingler.unit, shingler.k)
-            shared = compiled().share_with(query.point, contents, *unit, shingler.bag)
+            shared = compiled().share_with(query.point, list(contents), *unit, shingler.bag)
             return [common / (size + other - common) for common, other in shared]
         point = np.sort(np.frombuffer(query.point, np.uint64))
         levels: list[float] = self.levels([point] * len(contents), self.points(contents)).tolist()

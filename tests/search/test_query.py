@@ -11,6 +11,8 @@ import pytest
 
 from lshdb import DamageError, Index
 from lshdb.signatures.sets import SetFamily
+from lshdb.storage.orders import frozen
+from lshdb.storage.transactions import snapshot
 from tests.conftest import edited, family_corpus
 
 
@@ -67,6 +69,31 @@ def test_a_query_in_few_calls_answers_as_one_step_by_step(
         assert answers() == at_once
 
 
+@pytest.mark.parametrize("gathered", [2**20, 5])
+@pytest.mark.parametrize("sorts", [2048, 0])
+def test_queries_asked_together_are_answered_as_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gathered: int, sorts: int
+) -> None:
+    """From frozen orders and by SQL, however many candidates are gathered at once."""
+    monkeypatch.setattr(snapshot, "_GATHERED", gathered)
+    monkeypatch.setattr(frozen, "MOST_SORTED", sorts)
+    corpus = family_corpus(5)
+    asked: list[Any] = [body for _, body in corpus] + ["", corpus[0][1], {"of", "tokens"}, "one"]
+    with Index.create(tmp_path / "a.lshdb", threshold=0.4) as index:
+        index.add(corpus)
+        index.remove([key for key, _ in corpus[::10]])
+        if not sorts:
+            for path in (tmp_path / "a.lshdb").glob("orders.*"):
+                path.unlink()
+        for verify in ("none", "signature", "exact"):
+            alone = [index.query(body, top=2, verify=verify) for body in asked]
+            assert sum(map(len, alone)) > 50
+            for workers in (1, 2):
+                together = index.query_many(asked, top=2, verify=verify, workers=workers)
+                found = [(list(hits), hits.truncated) for _, hits in together]
+                assert found == [(list(hits), hits.truncated) for hits in alone]
+
+
 @pytest.mark.parametrize("top", [1, 10, None])
 def test_ties_are_in_order_of_key_and_at_a_threshold_count(tmp_path: Path, top: int | None) -> None:
     text = " ".join(f"word{number}" for number in range(12))
@@ -103,6 +130,8 @@ def test_a_row_file_that_is_cut_while_it_is_open(tmp_path: Path, verify: Any) ->
         _cut_rows(tmp_path / "a.lshdb")
         with pytest.raises(DamageError, match=r"signatures\.npy"):
             index.query(corpus[60][1], verify=verify)
+        with pytest.raises(DamageError, match=r"signatures\.npy"):
+            list(index.query_many(corpus[60:70], verify=verify, workers=2))
 
 
 def test_a_candidate_without_its_text_is_damage(tmp_path: Path) -> None:
@@ -117,3 +146,5 @@ def test_a_candidate_without_its_text_is_damage(tmp_path: Path) -> None:
         assert index.query(corpus[0][1], verify="signature")
         with pytest.raises(DamageError, match="the text of signature 1 is missing"):
             index.query(corpus[0][1], verify="exact")
+        with pytest.raises(DamageError, match="the text of signature 1 is missing"):
+            list(index.query_many(corpus[:4], verify="exact", workers=2))

@@ -42,6 +42,8 @@ __all__ = ["QueryAnswer", "QuerySnapshot", "Snapshot", "verified_rows"]
 Ids: TypeAlias = "NDArray[np.int64]"
 StoredText = str | list[str] | frozenset[str]
 
+_GATHERED = 2**20
+"""Candidates of several queries that are gathered at once."""
 _NEW_SIGNATURES = (
     "SELECT signature_id FROM document WHERE batch_id >= ? AND +signature_id IS NOT NULL"
 )
@@ -303,14 +305,17 @@ class Snapshot(RowReader):
         if len(keys) == 1:  # one key per band, so all are distinct
             yield self.postings.members(keys[0])
             return
-        found, members = self.postings.of(distinct(keys.reshape(-1)))
-        order = np.argsort(found, kind="stable")
-        found, members = found[order], members[order]
-        starts = np.searchsorted(found, keys, side="left")
-        ends = np.searchsorted(found, keys, side="right")
-        for number in range(len(keys)):
-            ranges = zip(starts[number].tolist(), ends[number].tolist(), strict=True)
-            yield np.concatenate([members[start:end] for start, end in ranges])
+        found = self.postings.grouped_of(distinct(keys.reshape(-1)))
+        ends = np.append(0, np.cumsum(found.sizes))
+        firsts = ends[np.searchsorted(found.keys, keys, side="left")]
+        sizes = ends[np.searchsorted(found.keys, keys, side="right")] - firsts
+        step = len(keys) if sizes.sum() <= _GATHERED else 1
+        for number in range(0, len(keys), step):
+            some = sizes[number : number + step]
+            flat = some.reshape(-1)
+            before = firsts[number : number + step].reshape(-1) - np.cumsum(flat) + flat
+            members = found.members[np.repeat(before, flat) + np.arange(flat.sum())]
+            yield from np.split(members, np.cumsum(some.sum(axis=1))[:-1])
 
     # Documents
 
