@@ -15,6 +15,7 @@ later. SQLite's callbacks drop what they raise; the code that called SQLite rais
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
 __all__ = ["SIGNALS", "main", "postponed"]
 
 _AGAIN_SECONDS = 0.02
+_COLLECTED = 20_000
+"""New objects between two visits of the garbage collector.
+
+Imports make a hundred thousand objects that stay. With the usual 700 they were visited again and
+again, a tenth of the start of ``lshdb pairs``.
+"""
 SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 _postponed = 0
@@ -38,6 +45,10 @@ _postponed = 0
 
 def main() -> NoReturn:
     """Run the command line and exit; the entry point ``lshdb``."""
+    gc.set_threshold(_COLLECTED)
+    # Cycles, as a power of two, that an idle thread of OpenBLAS spins. Its own 26 are 20 ms of a
+    # core whenever a command imports NumPy.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "18")
     # A process started with a signal ignored, as nohup does, keeps it ignored.
     heeded = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     try:

@@ -35,7 +35,6 @@ from lshdb.cli._words import (
     pair_rows,
 )
 from lshdb.cli.cursors import advance_option, advancing
-from lshdb.disksort.sorted_rows import Ranked
 
 __all__ = ["COLUMNS", "command"]
 
@@ -180,6 +179,8 @@ def command(
 
 def _sorted(found: Iterable[Pair]) -> Iterator[tuple[Any, ...]]:
     """Yield the most similar first; one search has one method."""
+    from lshdb.disksort.sorted_rows import Ranked
+
     method = ""
     with Ranked() as ranked:
         for pair in found:

@@ -19,6 +19,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.arrays import distinct
 from lshdb.search.handle import Listing
 from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
@@ -163,7 +164,7 @@ class _Documents:
 
     def __init__(self, snapshot: Snapshot, signature_ids: Ids) -> None:
         self._signatures, self.doc_ids, self.batches, self.keys = snapshot.document_columns(
-            np.unique(signature_ids).tolist()
+            distinct(signature_ids).tolist()
         )
 
     def of(self, signature_ids: Ids) -> tuple[Ids, Ids]:

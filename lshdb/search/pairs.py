@@ -26,13 +26,13 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arguments import check_flag, check_whole
 from lshdb.arrays import distinct
-from lshdb.disksort.sorted_numbers import PairCounts
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.search.agreement import agreeing_pairs, check_agreement
@@ -46,7 +46,6 @@ from lshdb.search.candidates import (
 )
 from lshdb.search.exact_levels import check_exactly, levels_between
 from lshdb.search.handle import Handle
-from lshdb.search.loss import DocumentCounts, Loss, PairCount, PairFrame, loss_of, lost_by
 from lshdb.search.pair_columns import LINES, Pair, PairColumns, PairListing, columns_of
 from lshdb.search.since import Since, check_since, first_new_batch
 from lshdb.search.verification import (
@@ -74,6 +73,9 @@ from lshdb.storage.store import Store
 from lshdb.storage.tables.edges import Edges
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.threads import choose_workers, work_ahead
+
+if TYPE_CHECKING:
+    from lshdb.search.loss import Loss, PairCount
 
 __all__ = [
     "HotBuckets",
@@ -143,6 +145,8 @@ class PairSearch(PairListing):
             )
             since, large = first_new_batch(snapshot, self._since), None
             if most is not None:
+                from lshdb.search.loss import DocumentCounts, PairFrame, lost_by
+
                 large = PairFrame(DocumentCounts.of(snapshot, since=since))
                 left_out.large = large
             pairs = find_pairs(
@@ -195,6 +199,8 @@ class PairSearch(PairListing):
     @property
     def loss(self) -> Loss | None:
         """What ``max_bucket`` costs; None before the last pair, or if it cannot be told."""
+        from lshdb.search.loss import PairCount, loss_of
+
         found = PairCount(self._n_found, self._n_found, self._n_found, True, 0)
         return None if self.lost is None else loss_of(self.lost, found)
 
@@ -504,6 +510,8 @@ def _by_buckets(
 
     All candidates are read before the first is given.
     """
+    from lshdb.disksort.sorted_numbers import PairCounts
+
     with PairCounts(snapshot.n_signatures, memory=memory // 4) as tally:
         for pieces in blocks:
             for piece in pieces:
