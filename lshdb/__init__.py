@@ -75,6 +75,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.search.sql import SqlResult as SqlResult
     from lshdb.search.verification import Hit as Hit
     from lshdb.search.verification import Hits as Hits
+    from lshdb.search.vote import Vote as Vote
     from lshdb.signatures import kernel_name as kernel_name
     from lshdb.signatures.estimates import Tuning as Tuning
     from lshdb.signatures.estimates import tune as tune
@@ -120,6 +121,7 @@ _HOMES = {
     "search.query": "QueryAnswers",
     "search.sql": "SqlResult",
     "search.verification": "Hit Hits",
+    "search.vote": "Vote",
     "signatures": "kernel_name",
     "signatures.estimates": "Tuning tune",
     "storage.tables.edges": "EdgeState",

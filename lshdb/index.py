@@ -63,7 +63,8 @@ if TYPE_CHECKING:
     from lshdb.search.pairs import PairSearch
     from lshdb.search.since import Since
     from lshdb.search.sql import SqlResult
-    from lshdb.search.verification import Hits
+    from lshdb.search.verification import Hit, Hits
+    from lshdb.search.vote import Vote
     from lshdb.signatures.family import Family
     from lshdb.storage.store import Store
     from lshdb.storage.tables.edges import EdgeState
@@ -755,6 +756,34 @@ class Index:
         from lshdb.search.explain import fields_of_keys
 
         return self._handle.ask(fields_of_keys, keys)
+
+    def vote(self, hits: Iterable[Hit], field: str) -> list[Vote]:
+        """Classify by the nearest documents: return what they say of a kept field, most first.
+
+        Parameters
+        ----------
+        hits : iterable of Hit
+            The answer of :meth:`query`; its ``top`` is the k of the k nearest.
+        field : str
+            A kept field. A document votes for its value there, weighted by its similarity, or by
+            1 / (1 + d / t) for a distance d and the index's threshold t. A list votes for each of
+            its values with an equal part of its weight.
+
+        Returns
+        -------
+        list of Vote
+            Each value once, with its share of all weights; among equals in order of their JSON.
+            Documents without the field have no vote.
+
+        Raises
+        ------
+        ParameterError
+            No document of the index has such a field, or ``hits`` are no hits.
+        DamageError
+        """
+        from lshdb.search.vote import count_votes
+
+        return self._handle.ask(count_votes, hits, field)
 
     # Questions about all documents
 

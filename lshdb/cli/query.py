@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import click
 
-from lshdb import Document, Hit, Hits, Index, InputError, Rejected
+from lshdb import Document, Hits, Index, InputError, Rejected
 from lshdb.arguments import Verify
 from lshdb.cli._command import completed
 from lshdb.cli._contents import Named, contents_options, with_contents
@@ -39,6 +39,13 @@ COLUMNS = (
     Column("method"),
 )
 NAMED = (Named("key", "text", "fields"),)
+VOTES = (
+    Column("query_key", title="query"),
+    Column("value"),
+    Column("share", "similarity"),
+    Column("documents", "number"),
+    Column("method"),
+)
 TEXT_KEY = "text"
 VECTOR_KEY = "vector"
 """These stand for a query's key if the query comes from an option."""
@@ -66,6 +73,12 @@ def _top(_ctx: click.Context, _param: click.Parameter, value: str) -> int | None
     show_default=True,
     metavar="N|all",
     help="Most answers per query. A note says how many were left out.",
+)
+@click.option(
+    "--vote",
+    metavar="FIELD",
+    help="List what the answers say of this kept field instead: each value with its share of their "
+    "votes, which weigh as much as they are similar, the largest first.",
 )
 @click.option(
     "--recall",
@@ -106,6 +119,7 @@ def command(
     text: str | None,
     key: str | None,
     top: int | None,
+    vote: str | None,
     recall: float | None,
     probe_limit: int | None,
     workers: int | None,
@@ -129,6 +143,7 @@ def command(
     lshdb query news.lshdb --text "the quick brown fox jumps over the lazy dog"
     lshdb query news.lshdb --key article-17 --top 3
     lshdb query news.lshdb tonight.jsonl --format jsonl
+    lshdb query news.lshdb tonight.jsonl --top 5 --vote topic
     lshdb query points.lshdb --vector '[0.5, -1, 2]' --recall 0.95
     """
     given = [text is not None, vector is not None, key is not None, bool(files)]
@@ -139,6 +154,8 @@ def command(
         raise click.UsageError(
             "nothing to query: give --text, --vector, --key or FILE..., or pipe in JSON Lines", ctx
         )
+    if vote is not None and (with_text or with_fields):
+        raise click.UsageError("--vote lists no documents to show the contents of", ctx)
     rejections = Rejections()
     search: dict[str, Any] = {
         "top": top, "threshold": threshold, "below": below, "verify": verify,
@@ -149,16 +166,20 @@ def command(
     effort = _Effort(recall, top, is_nearest="recall" in search)
     with Index.open(index_path) as index:
         rows: Iterable[tuple[object, ...] | None]
+        listed: Callable[[str, Hits], Iterator[tuple[object, ...]]] = _rows
+        ballot = None if vote is None else _Ballot(index, vote)
+        if ballot is not None:
+            listed = ballot.rows
         if text is not None:
             hits = effort.of(index.query(text, **search))
-            rows = _rows(TEXT_KEY, hits)
+            rows = listed(TEXT_KEY, hits)
             _note_short(index, "text", text, hits)
         elif vector is not None:
             hits = effort.of(index.query(vector, **search))
-            rows = _rows(VECTOR_KEY, hits)
+            rows = listed(VECTOR_KEY, hits)
             _note_short(index, "vector", vector, hits)
         elif key is not None:
-            rows = _rows(key, effort.of(index.query(key=key, **search)))
+            rows = listed(key, effort.of(index.query(key=key, **search)))
         else:
             from lshdb import read_documents
 
@@ -177,20 +198,25 @@ def command(
                 workers = 1
             usable = _usable(items, index, rejections)
             answers = index.query_many(usable, workers=workers, **search)
-            rows = _streamed(answers, effort, is_live="-" in paths and workers == 1)
+            rows = _streamed(answers, effort, listed, is_live="-" in paths and workers == 1)
         if recall is None:
             note_unverified(index, threshold, verify)
-        print_listing(
-            *with_contents(
-                index,
-                *measured(index.params, COLUMNS, rows),
-                NAMED,
-                with_text=with_text,
-                with_fields=with_fields,
-            ),
-            output_format,
-        )
+        if ballot is not None:
+            print_listing(VOTES, rows, output_format)
+        else:
+            print_listing(
+                *with_contents(
+                    index,
+                    *measured(index.params, COLUMNS, rows),
+                    NAMED,
+                    with_text=with_text,
+                    with_fields=with_fields,
+                ),
+                output_format,
+            )
         effort.say(is_empty=not len(index))
+        if ballot is not None:
+            ballot.say()
     rejections.end()
     if rejections.count:
         note(f"{rejections.count:,} rejected; the other queries were answered")
@@ -291,16 +317,42 @@ def _require_files(index: Index, files: tuple[str, ...]) -> None:
             )
 
 
-def _rows(query_key: str, hits: Iterable[Hit]) -> Iterator[tuple[object, ...]]:
+def _rows(query_key: str, hits: Hits) -> Iterator[tuple[object, ...]]:
     return ((query_key, hit.key, hit.similarity, hit.method) for hit in hits)
 
 
+class _Ballot:
+    """Votes of the answers on a field, and how many answers had none."""
+
+    def __init__(self, index: Index, field: str) -> None:
+        self._index, self._field = index, field
+        self._answers = self._silent = 0
+        index.vote([], field)  # a field that no document has is refused before the work
+
+    def rows(self, query_key: str, hits: Hits) -> Iterator[tuple[object, ...]]:
+        """Return the rows of one answer."""
+        votes = self._index.vote(hits, self._field)
+        self._answers += bool(hits)
+        self._silent += bool(hits) and not votes
+        return ((query_key, one.value, one.share, one.documents, one.method) for one in votes)
+
+    def say(self) -> None:
+        """Say which queries have answers without a vote."""
+        if self._silent:
+            of = f"of {self._silent:,} queries " if self._answers > 1 else ""
+            note(f"the documents found {of}have no field {self._field!r}, so no value is listed")
+
+
 def _streamed(
-    answers: Iterable[tuple[str, Hits]], effort: _Effort, *, is_live: bool
+    answers: Iterable[tuple[str, Hits]],
+    effort: _Effort,
+    listed: Callable[[str, Hits], Iterator[tuple[object, ...]]],
+    *,
+    is_live: bool,
 ) -> Iterator[tuple[object, ...] | None]:
     """Yield all rows, with a pause after each answer if the next query may take long to come."""
     for query_key, hits in answers:
-        yield from _rows(query_key, effort.of(hits))
+        yield from listed(query_key, effort.of(hits))
         if is_live:
             yield None
 

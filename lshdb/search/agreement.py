@@ -29,7 +29,8 @@ from lshdb.storage.transactions.snapshot import Snapshot
 if TYPE_CHECKING:
     from lshdb.search.pair_columns import Pair
 
-__all__ = ["Agreement", "Profile", "agreeing_pairs", "check_agreement", "normalised"]
+__all__ = ["Agreement", "Profile", "agreeing_pairs", "check_agreement", "normalised",
+           "require_field"]  # fmt: skip
 
 Profile: TypeAlias = "tuple[str, ...]"
 """The normalised values of one document's fields; an empty one is missing."""
@@ -102,15 +103,21 @@ def check_agreement(
         raise ParameterError(f"the field {min(both)!r} can either agree or differ, not both")
     with store.reading() as snapshot:
         for name in (*asked.agree, *asked.differ):
-            if not snapshot.has_field(name):
-                names = snapshot.field_names(_NAMES_SHOWN)
-                there = f"the kept fields are {', '.join(names)}" if names else "none are kept"
-                raise ParameterError(
-                    f"no document has the kept field {name!r}; {there}",
-                    hint="fields are kept by lshdb add --keep-fields; adding the same files again "
-                    "with it keeps them for documents that are there",
-                )
+            require_field(snapshot, name)
     return asked
+
+
+def require_field(snapshot: Snapshot, name: str) -> None:
+    """Raise ParameterError if no document has a kept field of this name."""
+    if snapshot.has_field(name):
+        return
+    names = snapshot.field_names(_NAMES_SHOWN)
+    there = f"the kept fields are {', '.join(names)}" if names else "none are kept"
+    raise ParameterError(
+        f"no document has the kept field {name!r}; {there}",
+        hint="fields are kept by lshdb add --keep-fields; adding the same files again with it "
+        "keeps them for documents that are there",
+    )
 
 
 def _names(parameter: str, given: str | Iterable[str]) -> tuple[str, ...]:

@@ -55,6 +55,7 @@ lshdb add new.lshdb news.jsonl --threshold 0
 lshdb add new.lshdb news.jsonl --threshold 0,8
 lshdb pairs news.lshdb --below 0.1
 lshdb query news.lshdb --text council --below 0.9 --verify none
+lshdb query news.lshdb --text council --vote topic
 lshdb add new.lshdb news.jsonl --recall 1.5
 lshdb add new.lshdb news.jsonl --unit words
 lshdb add new.lshdb news.jsonl --metric euclidean
