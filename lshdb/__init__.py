@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.clusters.filter import Survivors as Survivors
     from lshdb.clusters.listing import Cluster as Cluster
     from lshdb.clusters.listing import Clusters as Clusters
+    from lshdb.clusters.listing import NearestNeighbors as NearestNeighbors
     from lshdb.clusters.listing import Neighbor as Neighbor
     from lshdb.clusters.listing import Neighbors as Neighbors
     from lshdb.clusters.listing import StoredAnswer as StoredAnswer
@@ -90,7 +91,7 @@ _HOMES = {
     "clusters.contraction": "Contraction",
     "clusters.deduplication": "Decision Deduplication",
     "clusters.filter": "FilterCounts Survivors",
-    "clusters.listing": "Cluster Clusters Neighbor Neighbors StoredAnswer",
+    "clusters.listing": "Cluster Clusters NearestNeighbors Neighbor Neighbors StoredAnswer",
     "clusters.rewrite_files": "RewrittenFile RewrittenFiles",
     "documents": "Body Document Rejected WalkCounts read_documents",
     "errors": (

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from lshdb.clusters.contraction import Contraction
     from lshdb.clusters.deduplication import Deduplication
     from lshdb.clusters.filter import Survivors
-    from lshdb.clusters.listing import Clusters, Neighbors
+    from lshdb.clusters.listing import Clusters, NearestNeighbors, Neighbors
     from lshdb.clusters.rewrite_files import RewrittenFile, RewrittenFiles
     from lshdb.documents import Table
     from lshdb.ingest.add import AddResult
@@ -596,7 +596,8 @@ class Index:
         recall : float, optional
             Find each of the ``top`` nearest documents with this probability, by neighbouring
             buckets or by comparing all signatures, whichever takes less. The answer says what was
-            reached: of texts the 1,024 likeliest are compared at most.
+            reached: of texts the 1,024 likeliest are compared at most. With 1 all texts are
+            compared, in an index of texts that stores them.
         probe_limit : int or bool
             Compare at most this many candidates, far ones included; True means twice the number of
             bands.
@@ -1301,36 +1302,50 @@ class Index:
         top: int = 10,
         threshold: float | None = None,
         below: float | None = None,
+        recall: float | None = None,
         since: Since = None,
         update: bool = True,
         lock_timeout: float = 60.0,
-    ) -> Neighbors:
-        """Stream the most similar documents of every document, from the stored edges.
+    ) -> Neighbors | NearestNeighbors:
+        """Stream the most similar documents of every document.
+
+        They come from the stored edges, which are the pairs at the threshold; or with ``recall``
+        from a comparison of all texts, which finds the nearest however near they are.
 
         Parameters
         ----------
         top : int
             Maximum number of neighbours per document.
         threshold : float, optional
-            Lowest similarity; the index's own by default.
+            Lowest similarity; by default the index's own, or any above 0 with ``recall``.
         below : float, optional
             Only neighbours less similar than this, or for a distance farther: near, but no copies.
+        recall : float, optional
+            Find each of the nearest with this probability. All texts are compared, so each is
+            found, whatever number you give. Only in an index of texts that stores them.
         since : int, str or datetime, optional
             Only the neighbours of new documents, as for :meth:`pairs`.
         update, lock_timeout
-            As for :meth:`clusters`.
+            As for :meth:`clusters`; without effect with ``recall``, which needs no edges and
+            writes nothing.
 
         Returns
         -------
         iterator of Neighbor
-            Grouped by document, the most similar first.
+            Grouped by document, the most similar first. Documents that share no shingle are not
+            listed.
 
         Raises
         ------
         ParameterError, LockedError, DatabaseError
         """
-        from lshdb.clusters.listing import Neighbors
+        from lshdb.clusters.listing import NearestNeighbors, Neighbors
 
+        if recall is not None:
+            return self._handle.ask(
+                NearestNeighbors, self._handle, top=top, threshold=threshold, below=below,
+                recall=recall, since=since,
+            )  # fmt: skip
         return self._handle.ask(
             Neighbors, self._handle, top=top, threshold=threshold, below=below, since=since,
             update=update, lock_timeout=lock_timeout,

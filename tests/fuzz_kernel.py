@@ -17,6 +17,8 @@ process, so that an input that kills it, or never ends, is reported too.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import math
 import mmap
 import os
 import random
@@ -45,6 +47,7 @@ from lshdb.signatures.minhash import SCHEMES
 from lshdb.signatures.random_numbers import Purpose, keys
 from lshdb.signatures.scan import reference_counts, reference_ranks
 from lshdb.signatures.sets import kernel_unit
+from lshdb.signatures.sharing import reference_sharing, reference_table
 from lshdb.signatures.weighted import sketch_reference
 from tests.choices import Choices
 from tests.signatures.collisions import words_of_hash, words_that_meet
@@ -568,6 +571,48 @@ def fuzz_scan(kernel: Any, choices: Choices) -> Hashable:
     return words, slot_bits, len(queries).bit_length(), len(rows).bit_length(), room, least
 
 
+def fuzz_sharing(kernel: Any, choices: Choices) -> Hashable:
+    """Sets in a table, and probes against it; or numbers that point outside."""
+    rng, below = choices.rng(), choices.pick((2, 5, 300))
+    values = np.sort(rng.integers(0, 2**64, below, dtype=np.uint64))
+
+    def any_sets() -> tuple[np.ndarray, np.ndarray]:
+        sizes = [choices.number(min(below, 40) + 1) for _ in range(choices.pick((0, 1, 3, 30)))]
+        sets = [np.empty(0, np.uint64), *(rng.choice(values, size, False) for size in sizes)]
+        return np.concatenate(sets), np.array(sizes, dtype=np.int64)
+
+    (hashes, counts), (asking, sizes) = any_sets(), any_sets()
+    bits, outside = 1 + choices.number(12), choices.rarely(4)
+    most, least = choices.pick((1, 2, 10**6)), choices.pick((0.0, 0.3, 1.0))
+    expected = reference_table(hashes, counts, bits)
+    table = Output((2**bits + 1,), np.uint32), Output(hashes.shape, np.uint64)
+    owners = Output(hashes.shape, np.uint32)
+    arrays = [each.array for each in (*table, owners)]
+    wrong = choices.pick((counts + 1, counts - 1)) if outside and len(counts) else None
+    if wrong is not None:
+        expect_refused("counts", kernel.table_sets, hashes, wrong, bits, *arrays)
+    kernel.table_sets(hashes, counts, bits, *arrays)
+    for each, found, right in zip((*table, owners), arrays, expected, strict=True):
+        expect(f"a table of {bits} bits", found, right)
+        each.check()
+    is_part = bool(choices.number(2))
+    wish = is_part, most, least, choices.pick((math.inf, 1.0, 0.4))
+    found = kernel.find_sharing(bits, *expected, counts, asking, sizes, *wish)
+    triples = np.frombuffer(found, dtype=np.int64).reshape(-1, 3)
+    order = np.lexsort(triples.T[::-1])
+    right = reference_sharing(bits, *expected, counts, asking, sizes, *wish)
+    expect("what sets share", triples[order], right)
+    if outside:
+        place = choices.number(4)
+        spoilt = [*expected, counts, asking, sizes]
+        if place < 3 and spoilt[place].size:
+            spoilt[place] = spoilt[place].copy()
+            spoilt[place].flat[choices.number(spoilt[place].size)] = 2**32 - 1
+        with contextlib.suppress(*REFUSALS):
+            kernel.find_sharing(bits, *spoilt, *wish)
+    return below, bits, most, least, is_part, outside, len(triples).bit_length()
+
+
 def fuzz_count_common(kernel: Any, choices: Choices) -> Hashable:
     n, m = (choices.pick((0, 1, 2, 8, 100, 3000)) for _ in range(2))
     below = choices.pick((4, 100, 5000, 2**64))
@@ -636,6 +681,35 @@ def templates() -> tuple[tuple[str, tuple[Any, ...], dict[int, int]], ...]:
         ),
         ("count_in_rows", (row, row, 8, 1, 3, 1, lines), {0: 0, 1: 32, 6: 0}),
         ("rank_counts", (lines, 1, two), {0: 2, 2: 8}),
+        (
+            "table_sets",
+            (
+                hashes,
+                lengths,
+                1,
+                np.zeros(3, np.uint32),
+                np.zeros(9, np.uint64),
+                np.zeros(9, np.uint32),
+            ),
+            {0: 0, 1: 0, 3: 0, 4: 0, 5: 0},
+        ),
+        (
+            "find_sharing",
+            (
+                1,
+                np.array([0, 9, 9], np.uint32),
+                hashes,
+                np.zeros(9, np.uint32),
+                lengths,
+                hashes,
+                lengths,
+                False,
+                2,
+                0.5,
+                0.9,
+            ),
+            {1: 0, 2: 0, 3: 0, 4: 8, 5: 8, 6: 8},
+        ),
         ("compare_texts", ("to be", "or not", 0, 2, False), {}),
         (
             "sample_weights",
@@ -650,7 +724,7 @@ def templates() -> tuple[tuple[str, tuple[Any, ...], dict[int, int]], ...]:
 OUTPUTS = {
     "sign_contents": (7, 8), "sketch": (5,), "bucket_keys": (4,), "compare_rows": (7, 8, 9),
     "compare_bits": (7, 8, 9), "sample_weights": (6,), "shingle_texts": (4,), "compare_sets": (4,),
-    "count_in_rows": (6,), "rank_counts": (2,),
+    "count_in_rows": (6,), "rank_counts": (2,), "table_sets": (3, 4, 5),
 }  # fmt: skip
 NUMBERS = {  # place: least and greatest that fit
     "sign_contents": {1: (0, 4), 2: (1, sys.maxsize), 4: (0, 1), 5: (8, 8)},
@@ -664,6 +738,8 @@ NUMBERS = {  # place: least and greatest that fit
     "sample_weights": {4: (2, 2)},
     "count_in_rows": {2: (8, 8), 3: (1, 1), 4: (3, 3), 5: (0, 1)},
     "rank_counts": {1: (0, 2**16 - 1)},
+    "table_sets": {2: (1, 1)},
+    "find_sharing": {0: (1, 1), 8: (1, sys.maxsize)},
     "walsh_hadamard": {1: (8, 8)},
     "compare_texts": {2: (0, 4), 3: (1, sys.maxsize)},
 }
@@ -767,6 +843,7 @@ TARGETS: tuple[Callable[[Any, Choices], Hashable], ...] = (
     *(fuzz_sketch, fuzz_sample_weights, fuzz_walsh_hadamard,) * 2,
     *(fuzz_refusals,) * 3,
     fuzz_odd_table, fuzz_bucket_keys, fuzz_compare_rows, fuzz_scan, fuzz_count_common, fuzz_aliases,
+    fuzz_sharing,
 )  # fmt: skip
 LEVELS: list[str] = []
 

@@ -10,6 +10,7 @@ from lshdb import Index
 from lshdb.cli._contents import Named, contents_options, with_contents
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import (
+    LINKING,
     Command,
     below_option,
     index_argument,
@@ -39,16 +40,28 @@ NAMED = (Named("key", "text", "fields"), Named("neighbor", "neighbor_text", "nei
 @click.option(
     "--top", type=int, default=10, show_default=True, metavar="N", help="Most per document."
 )
+@click.option(
+    "--recall",
+    type=float,
+    metavar="P",
+    help="Find each of the nearest documents with this probability, however near they are: compare "
+    "all texts, by which all are found.  [default: only near-duplicates, which are kept in the "
+    "index]",
+)
 @since_option("List only the neighbors of documents that came in since then.")
 @advance_option
 @below_option
 @linking_options
 @contents_options
 @listing_options
+@click.pass_context
 def command(
+    ctx: click.Context,
+    /,
     index_path: str,
     *,
     top: int,
+    recall: float | None,
     since: int | str | None,
     advance: bool,
     below: float | None,
@@ -61,16 +74,27 @@ def command(
 
     Documents added since the last run are compared with the rest first, and the pairs found are
     kept in the index. In SQL, the view neighbor holds all of them.
+
+    With --recall, list the most similar documents whether they are near-duplicates or not. All
+    texts are compared, and nothing is written.
+
+    \b
+    lshdb neighbors news.lshdb --top 3
+    lshdb neighbors news.lshdb --top 10 --recall 1
     """
+    if recall is not None:
+        _refuse_linking(ctx)
     with (
         Index.open(index_path) as index,
         prompt_interrupts(),
         advancing(index, since, advance=advance) as answered,
     ):
-        update_edges(index, **linking)
+        if recall is None:
+            update_edges(index, **linking)
         found = index.neighbors(
-            top=top, threshold=linking["threshold"], below=below, since=since, update=False
-        )
+            top=top, threshold=linking["threshold"], below=below, recall=recall, since=since,
+            update=False,
+        )  # fmt: skip
         note_unfinished(index, since)
         rows = ((one.key, one.rank, one.neighbor, one.similarity, one.method) for one in found)
         print_listing(
@@ -86,3 +110,14 @@ def command(
             count=("neighbor", "neighbors"),
         )
         answered(found)
+
+
+def _refuse_linking(ctx: click.Context) -> None:
+    """Raise UsageError for an option about pairs that are kept, which --recall does not use."""
+    for name in sorted(set(LINKING) - {"threshold"}):
+        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            option = name.replace("_", "-")
+            raise click.UsageError(
+                f"--recall compares all texts and uses no pairs found before; leave out --{option}",
+                ctx,
+            )

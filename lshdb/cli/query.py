@@ -85,7 +85,8 @@ def _top(_ctx: click.Context, _param: click.Parameter, value: str) -> int | None
     type=float,
     metavar="P",
     help="Find each of the nearest documents with this probability, however near they are: also "
-    "look into other buckets, or compare all signatures.  [default: only the query's own buckets]",
+    "look into other buckets, or compare all signatures; with 1 compare all texts.  [default: only "
+    "the query's own buckets]",
 )
 @click.option(
     "--probe-limit",
@@ -287,7 +288,8 @@ class _Effort:
                 f"recall {self._wanted:g} was not reached {where}by what was compared: "
                 "a document exactly as similar as the last one listed was found with "
                 f"probability {self._least:.4f}{' in the worst case' if of_many else ''}, nearer "
-                "ones more likely; ask for fewer with --top, or give a --threshold"
+                "ones more likely; ask for fewer with --top, give a --threshold, or compare all "
+                "texts with --recall 1"
             )
 
     def _say_unanswered(self, *, is_empty: bool) -> None:

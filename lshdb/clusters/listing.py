@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -21,8 +21,9 @@ from lshdb.arguments import check_choice, check_whole
 from lshdb.arrays import distinct
 from lshdb.clusters.agreed_units import agreed_clusters, units_of
 from lshdb.clusters.update import edges_down_to, ready_edges
-from lshdb.params.index_params import IndexParams
+from lshdb.params.index_params import IndexParams, check_recall
 from lshdb.search.agreement import Agreement, check_agreement
+from lshdb.search.all_texts import AllTexts, require_texts
 from lshdb.search.candidates import contains
 from lshdb.search.components import connect, represent
 from lshdb.search.handle import Handle, Listing
@@ -33,11 +34,13 @@ from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
 from lshdb.storage.tables.edges import Edges, EdgeState
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.threads import choose_workers
 
 __all__ = [
     "LINKAGES",
     "Cluster",
     "Clusters",
+    "NearestNeighbors",
     "Neighbor",
     "Neighbors",
     "StoredAnswer",
@@ -45,6 +48,7 @@ __all__ = [
     "clusters_of_edges",
     "find_clusters",
     "find_neighbors",
+    "nearest_neighbors",
     "stored_edges",
 ]
 
@@ -204,6 +208,49 @@ class Neighbors(StoredAnswer["Neighbor"]):
             top=self._top,
             since=first_new_batch(snapshot, self._since),
         )
+
+
+class NearestNeighbors(Listing["Neighbor"]):
+    """The nearest documents of each document, however near they are: all texts are compared."""
+
+    def __init__(
+        self,
+        store: Store,
+        family: Family,
+        handle: Handle,
+        /,
+        *,
+        top: int,
+        threshold: float | None,
+        below: float | None,
+        recall: float,
+        since: Since,
+    ) -> None:
+        check_recall(recall, may_be_1=True)
+        check_since(store, since)
+        require_texts(store.params, "recall")
+        self._top, self._since = check_whole("top", top, 1), since
+        self._least = 0.0 if threshold is None else level_of(store.params, threshold)
+        self._below = below_level(store, below, level=self._least)
+        super().__init__(
+            handle, top=top, threshold=threshold, below=below, recall=recall, since=since
+        )
+
+    def _items(self, store: Store, family: Family) -> Iterator[Neighbor]:
+        """Yield the neighbours in one state."""
+        self.newest_batch = None
+        with store.reading() as snapshot:
+            found = nearest_neighbors(
+                snapshot,
+                family,
+                top=self._top,
+                least=self._least,
+                below=self._below,
+                since=first_new_batch(snapshot, self._since),
+                workers=choose_workers(None),
+            )
+            yield from store.while_open(found)
+            self.newest_batch = snapshot.newest_batch()
 
 
 def find_clusters(
@@ -454,6 +501,38 @@ class _Levels:
     below: float
 
 
+def nearest_neighbors(
+    snapshot: Snapshot,
+    family: Family,
+    *,
+    top: int,
+    least: float,
+    below: float | None,
+    since: int | None,
+    workers: int,
+) -> Iterator[Neighbor]:
+    """Yield the same from all texts: also of documents that are not near-duplicates.
+
+    Parameters
+    ----------
+    least : float
+        Lowest similarity; 0 for any above it.
+    """
+    texts = AllTexts(snapshot, family, workers=workers)
+    for block in texts.asking(None if since is None else snapshot.new_signatures(since)):
+        # One more than asked for, because each text is most similar to itself.
+        for shared in texts.sharing(block, most=top + 1, least=least, below=below):
+            ids = shared.asking.ids.tolist()
+            similar: dict[int, list[tuple[float, int]]] = {one: [] for one in ids}
+            columns = shared.places.tolist(), shared.ids.tolist(), shared.levels.tolist()
+            for place, other, level in zip(*columns, strict=True):
+                if other != ids[place]:
+                    similar[ids[place]].append((level, other))
+            yield from _ranked(
+                snapshot, family.params, similar, below is None, "exact", top, since or 0
+            )
+
+
 def _of_range(
     snapshot: Snapshot,
     params: IndexParams,
@@ -464,8 +543,7 @@ def _of_range(
     top: int,
     since: int,
 ) -> Iterator[Neighbor]:
-    best, is_distance = params.curve.best, params.kind.is_distance
-    has_copies = best < levels.below
+    has_copies = params.curve.best < levels.below
     similar: dict[int, list[tuple[float, int]]] = {}
     for edges in snapshot.edges.edges_between(first, last, levels.threshold):
         below = edges.similarities < levels.below
@@ -474,6 +552,29 @@ def _of_range(
             similar.setdefault(one, []).append((similarity, other))
     for shared in snapshot.copied_between(first, last) if has_copies else ():
         similar.setdefault(shared, [])
+    yield from _ranked(snapshot, params, similar, has_copies, method, top, since)
+
+
+def _ranked(
+    snapshot: Snapshot,
+    params: IndexParams,
+    similar: Mapping[int, list[tuple[float, int]]],
+    has_copies: bool,
+    method: str,
+    top: int,
+    since: int,
+) -> Iterator[Neighbor]:
+    """Yield the neighbours of the documents of some signatures.
+
+    Parameters
+    ----------
+    similar : mapping
+        (similarity, signature) of what is similar to a signature; nothing if only its own other
+        documents are.
+    has_copies : bool
+        Whether these are neighbours of each other.
+    """
+    best, is_distance = params.curve.best, params.kind.is_distance
     wanted = set(similar)
     wanted.update(other for found in similar.values() for _, other in found)
     documents = snapshot.documents_of_signatures(sorted(wanted))

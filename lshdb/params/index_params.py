@@ -263,11 +263,14 @@ def check_num_perm(value: object, scheme: str) -> None:
         )
 
 
-def check_recall(recall: object) -> None:
-    """Refuse what is no promised probability."""
+def check_recall(recall: object, *, may_be_1: bool = False) -> None:
+    """Refuse what is no promised probability; 1 is one only where all texts may be compared."""
     recall = plain_number(recall)
-    if not (isinstance(recall, int | float) and recall is not True and 0.0 < recall < 1.0):
-        raise ParameterError(f"recall is {recall!r}; expected a number above 0 and below 1")
+    is_whole = may_be_1 and isinstance(recall, int | float) and recall == 1
+    is_part = isinstance(recall, int | float) and 0.0 < recall < 1.0
+    if recall is True or not (is_whole or is_part):
+        expected = "above 0, up to 1" if may_be_1 else "above 0 and below 1"
+        raise ParameterError(f"recall is {recall!r}; expected a number {expected}")
 
 
 def check_threshold(metric: str, value: object, *, name: str = "threshold") -> None:

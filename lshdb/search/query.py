@@ -51,6 +51,7 @@ from lshdb.tokenizers import UnsplitTextError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from lshdb.search.all_texts import AllTextsSearch
     from lshdb.search.nearest import NearestSearch
 
 __all__ = [
@@ -110,7 +111,7 @@ class Wanted:
 
     def searcher(
         self, snapshot: Snapshot, family: Family, *, workers: int = 1
-    ) -> Searcher | NearestSearch:
+    ) -> Searcher | NearestSearch | AllTextsSearch:
         """Make the searcher that answers such queries from a snapshot, some steps in threads.
 
         Raises
@@ -120,6 +121,13 @@ class Wanted:
         """
         if not self.is_nearest:
             return self.bucket_searcher(snapshot, family)
+        if self.recall == 1:
+            from lshdb.search.all_texts import AllTextsSearch
+
+            return AllTextsSearch(
+                snapshot, family,
+                top=self.top, threshold=self.level, below=self.below, workers=choose_workers(None),
+            )  # fmt: skip
         from lshdb.search.nearest import NearestSearch
 
         snapshot.require_signatures()
@@ -154,7 +162,9 @@ def _checked_limit(
 ) -> int | None:
     """Check a search for the nearest; return how many candidates it may compare."""
     if recall is not None:
-        check_recall(recall)
+        check_recall(recall, may_be_1=True)
+    if recall == 1:
+        _check_all(params, method, probe_limit)
     limit: int | None = None
     if probe_limit is True:
         limit = 2 * params.bands
@@ -171,6 +181,23 @@ def _checked_limit(
             hint="use 'signature' or 'exact'",
         )
     return limit
+
+
+def _check_all(params: IndexParams, method: str, probe_limit: int | bool) -> None:
+    """Raise ParameterError if not all texts can be compared, or shall not."""
+    from lshdb.search.all_texts import require_texts
+
+    require_texts(params, "recall 1")
+    if method != "exact":
+        raise ParameterError(
+            f"recall 1 compares all texts exactly, and verify is {method!r}",
+            hint="leave out one of the two, or give a recall below 1",
+        )
+    if probe_limit is not False:
+        raise ParameterError(
+            "recall 1 compares all texts, and probe_limit would end that",
+            hint="leave out one of the two, or give a recall below 1",
+        )
 
 
 def query_index(
@@ -306,7 +333,7 @@ def _given_query(number: int, item: Any) -> Document:
 
 
 def search_documents(
-    searcher: Searcher | NearestSearch,
+    searcher: Searcher | NearestSearch | AllTextsSearch,
     family: Family,
     documents: Iterable[Document],
     *,
@@ -353,7 +380,7 @@ def _signed(family: Family, contents: Sequence[Any]) -> list[SignedQuery | Point
 
 
 def _answers(
-    searcher: Searcher | NearestSearch,
+    searcher: Searcher | NearestSearch | AllTextsSearch,
     family: Family,
     made: Sequence[SignedQuery | Point | LshdbError],
 ) -> Iterator[Hits]:

@@ -122,6 +122,22 @@ def count_in_rows(
     counts: Buffer,
 ) -> None: ...
 def rank_counts(counts: Buffer, least: int, best: Buffer) -> int: ...
+def table_sets(
+    hashes: Buffer, counts: Buffer, bits: int, starts: Buffer, values: Buffer, owners: Buffer
+) -> None: ...
+def find_sharing(
+    bits: int,
+    starts: Buffer,
+    values: Buffer,
+    owners: Buffer,
+    sizes: Buffer,
+    hashes: Buffer,
+    counts: Buffer,
+    is_part: bool,
+    most: int,
+    least: float,
+    below: float,
+) -> bytearray: ...
 def compare_texts(left: str, right: str, unit: int, k: int, bag: bool) -> tuple[int, int, int]: ...
 def sign_query(
     text: str,

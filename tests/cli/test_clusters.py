@@ -179,6 +179,20 @@ def test_neighbors(run: Run, path: Path) -> None:
     assert run("neighbors", path, "--top", 0, code=2).stdout == ""
 
 
+def test_neighbors_with_recall_list_what_is_less_similar_and_write_nothing(
+    run: Run, path: Path
+) -> None:
+    near = lines(run("neighbors", path, "--top", 9).stdout)
+    before = run("sql", path, "SELECT count(*) FROM edge").stdout
+    found = lines(run("neighbors", path, "--top", 9, "--recall", 1).stdout)
+    assert len(found) > len(near)
+    above = run("neighbors", path, "--top", 9, "--recall", 1, "--threshold", 0.6)
+    assert sorted(lines(above.stdout)) == sorted(near)
+    assert run("sql", path, "SELECT count(*) FROM edge").stdout == before
+    refused = run("neighbors", path, "--recall", 1, "--max-bucket", 5, code=2)
+    assert "leave out --max-bucket" in refused.stderr
+
+
 def test_remove(run: Run, path: Path) -> None:
     assert run("remove", path, "a", "alone").stderr == "2 removed\n"
     done = run("remove", path, "-", "b", stdin="c\r\nnone\n\n", code=1)

@@ -101,6 +101,8 @@ QUESTIONS: dict[str, Ask] = {
     },
     "neighbors": lambda index: list(index.neighbors(update=False)),
     "nearest neighbors": lambda index: list(index.neighbors(top=1, threshold=0.7, update=False)),
+    "nearest neighbors of all": lambda index: list(index.neighbors(top=3, recall=1)),
+    "nearest of all texts": lambda index: list(index.query(TEXT, top=20, recall=1)),
     "what stored pairs lack": lambda index: index.loss(),
     "buckets counted": buckets_counted,
     "edge state": lambda index: index.edge_state(),

@@ -695,6 +695,14 @@ def work_for_long(name: str) -> Callable[[], object]:
             rows, np.tile(rows, (40, 1)), num_perm, 32, 40 * 256, 0,
             np.zeros((256, 40 * 256), np.uint16),
         ),
+        "a table of sets": lambda: kernel.table_sets(
+            np.tile(hashes, 3), np.array([3 * len(hashes)]), 20, np.zeros(2**20 + 1, np.uint32),
+            np.zeros(3 * len(hashes), np.uint64), np.zeros(3 * len(hashes), np.uint32),
+        ),
+        "what sets share": lambda: kernel.find_sharing(
+            1, np.array([0, 9999, 9999], np.uint32), hashes[:9999], np.zeros(9999, np.uint32),
+            np.array([9999]), hashes[:99_999] >> 1, np.array([99_999]), False, 1, 0.0, 1.0,
+        ),
         "two texts": lambda: kernel.compare_texts(text * 2, text[::-1] * 2, 1, 9, True),
     }  # fmt: skip
     return calls[name]
@@ -707,7 +715,7 @@ class Told(BaseException):
 @pytest.mark.parametrize(
     "name",
     ["a text", "a long text", "a bag", "tokens", "a sketch", "weights", "rows", "keys", "two texts",
-     "texts", "sets", "all rows"]
+     "texts", "sets", "all rows", "a table of sets", "what sets share"]
 )  # fmt: skip
 def test_long_work_asks_whether_to_stop(name: str) -> None:
     """In the thread that works, about ten times a second; and a signal is looked for as often."""

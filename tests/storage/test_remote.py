@@ -319,6 +319,10 @@ REFUSES = {
     "merge": ["{here}", "{there}"],
     "export": ["{there}", "{made}"],
 }
+ALSO_WORKS = {
+    "neighbors": ["{there}", "--recall", "1"],
+    "query": ["{there}", "--key", "f002-0", "--recall", "1"],
+}
 ALSO_REFUSES = {
     "merge": ["{there}", "{here}"],
     "check": ["{there}", "--repair"],
@@ -351,9 +355,13 @@ def test_every_command_is_told_of() -> None:
     assert {*WORKS, *REFUSES, *MAKES_ONE, *NEEDS_NONE} == set(COMMANDS)
 
 
-@pytest.mark.parametrize("command", WORKS)
-def test_commands_that_work(call: Callable[..., click.testing.Result], command: str) -> None:
-    result = call(command, WORKS[command])
+@pytest.mark.parametrize(
+    ("command", "arguments"), [*WORKS.items(), *ALSO_WORKS.items()], ids=lambda each: str(each)
+)
+def test_commands_that_work(
+    call: Callable[..., click.testing.Result], command: str, arguments: list[str]
+) -> None:
+    result = call(command, arguments)
     assert result.exit_code == 0, result.stderr
 
 

@@ -23,7 +23,7 @@ typedef struct {
 
 /* Functions of the module that other files than module.c hold. */
 extern PyMethodDef line_methods[], order_methods[], pair_methods[], query_methods[], scan_methods[],
-    set_methods[], text_methods[];
+    set_methods[], sharing_methods[], text_methods[];
 
 const Level *level_of(PyObject *module);
 

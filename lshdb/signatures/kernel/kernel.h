@@ -11,6 +11,7 @@
        blake2b.c    bodies and contents -> their hashes
        compare.c    rows -> bucket keys; two sets -> their common values
        orders.c     bucket keys -> frozen orders, and look-ups in them
+       sharing.c    many sets -> a table of their values; which sets share values with another
        scan.c       all rows of a block against some queries; the best of their counts
        levels.c     the inner loops (lanes.h) for each width of vector, and the choice of one
        lines.c      lines of JSON -> where key and text are
@@ -24,6 +25,7 @@
        binding.h    what the files of the Python interface share
        bind_orders.c  the Python interface of orders.c
        bind_scan.c  the Python interface of scan.c
+       bind_sharing.c  the Python interface of sharing.c
        module.c     the rest of the Python interface: checks every length, releases the interpreter's lock
 
    Everything has a reference in Python that gives the same bits. docs/format.md has the definitions;
@@ -157,6 +159,37 @@ int count_in_rows(const Level *level, const uint32_t *queries, size_t n_queries,
    is their number without that limit. Returns WORK_DONE or WORK_MEMORY. */
 int rank_counts(const uint16_t *counts, size_t n, uint16_t least, int64_t *best, size_t room,
                 size_t *found);
+
+/* The values of sets, sorted by their highest bits: bucket b is from starts[b] to starts[b + 1]. */
+typedef struct {
+    int bits;
+    const uint32_t *starts;
+    const uint64_t *values;
+    const uint32_t *owners; /* the set that has the value */
+    size_t n, n_sets;
+    const int64_t *sizes;
+} SetTable;
+
+/* Which sets are wanted: at a level of `least` or more and below `below`, and of those none worse than the
+   `most`-th best. The level is the share of the probe's values (is_part), or of the values of both. */
+typedef struct {
+    int is_part;
+    size_t most;
+    double least, below;
+} Wish;
+
+/* (probe, set, shared values), in memory that the caller frees. */
+typedef struct {
+    int64_t *triples;
+    size_t n, room;
+} Sharing;
+
+/* Returns WORK_DONE, WORK_MEMORY or WORK_STOPPED, or SHARING_CHANGED if numbers do not fit together. */
+enum { SHARING_CHANGED = 1 };
+int table_sets(const uint64_t *hashes, size_t n, const int64_t *counts, size_t n_sets, int bits,
+               uint32_t *starts, uint64_t *values, uint32_t *owners, const Listener *listener);
+int find_sharing(const SetTable *table, const uint64_t *hashes, size_t n, const int64_t *counts,
+                 size_t n_probes, const Wish *wish, Sharing *found, const Listener *listener);
 
 /* Count the values that two sorted arrays share; NOT_COUNTED if the work was stopped. */
 #define NOT_COUNTED SIZE_MAX

@@ -485,6 +485,14 @@ class Snapshot(RowReader):
         ids, counts = np.unique(ids, return_counts=True)
         return ids, counts
 
+    def set_sizes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return (signature ids, numbers of shingles) of all signatures that a document has."""
+        rows = self.stream(
+            "SELECT signature_id, max(n_shingles) FROM document WHERE signature_id IS NOT NULL "
+            "GROUP BY signature_id ORDER BY signature_id"
+        )
+        return _columns(rows)
+
     def mean_length(self, signature_ids: NDArray[np.int64]) -> float:
         """Return the average number of characters in a document of some signatures."""
         (mean,) = self.execute(

@@ -1,0 +1,336 @@
+"""All texts of an index against some: what they share, exactly and however little it is.
+
+Every text is shingled, and a table of all shingles is made in memory (``signatures/sharing.py``).
+It gives what shares a shingle with a text, and how many. Neither signatures nor buckets are asked,
+so nothing is missed and there is no recall to reckon with. The table lives as long as the question:
+texts are shingled in threads at some 70 MB a second and core, which takes less time than it would
+to read what an index of shingles has on disk.
+
+If the shingles are too many for the memory, texts are taken in blocks of as many as fit. Each block
+of texts that ask is compared with each block of all, so a question about all documents in b blocks
+shingles each text b + 1 times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.errors import ParameterError
+from lshdb.params.index_params import IndexParams
+from lshdb.search.nearest import Answer
+from lshdb.search.verification import Hit, Hits, grouped_bodies, missing_text
+from lshdb.signatures.family import Family, Point
+from lshdb.signatures.sets import SetFamily
+from lshdb.signatures.sharing import SetTable
+from lshdb.storage.tables.records import StoredDocument
+from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.threads import work_ahead
+
+__all__ = ["AllTexts", "AllTextsSearch", "Shared", "TextSets", "require_texts"]
+
+Ids = NDArray[np.int64]
+Hashes = NDArray[np.uint64]
+
+_MOST_SHINGLES = 2**23
+"""Shingles of a block: 200 MiB with its table, while a block of as many asks 64 MiB more."""
+_TEXTS_READ = 512
+_TEXTS_ASK = 1024
+"""Texts that are shingled together, and that ask together."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextSets:
+    """The shingles of some texts.
+
+    Attributes
+    ----------
+    ids : ndarray of int64, shape (n,)
+        Their signatures.
+    hashes : ndarray of uint64
+        The distinct shingle hashes of each, one text after the other.
+    counts : ndarray of int64, shape (n,)
+        How many each has.
+    """
+
+    ids: Ids
+    hashes: Hashes
+    counts: Ids
+
+    def parts(self, size: int) -> Iterator[TextSets]:
+        """Yield the same in parts of so many texts."""
+        ends = np.concatenate([[0], np.cumsum(self.counts)])
+        for first in range(0, len(self.ids), size):
+            last = min(first + size, len(self.ids))
+            part = slice(first, last)
+            yield TextSets(self.ids[part], self.hashes[ends[first] : ends[last]], self.counts[part])
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What some texts share with all.
+
+    Attributes
+    ----------
+    asking : TextSets
+    places : ndarray of int64, shape (m,)
+        Which of them asks, in order.
+    ids : ndarray of int64, shape (m,)
+        The signature that was found.
+    levels : ndarray of float64, shape (m,)
+    """
+
+    asking: TextSets
+    places: Ids
+    ids: Ids
+    levels: NDArray[np.float64]
+
+
+def require_texts(params: IndexParams, what: str) -> None:
+    """Raise ParameterError if an index has no stored texts to compare.
+
+    Parameters
+    ----------
+    params : IndexParams
+    what : str
+        What the caller wants, as the beginning of the message.
+    """
+    if params.metric != "jaccard" or not params.store_text:
+        has = "stores none" if params.metric == "jaccard" else f"has metric {params.metric}"
+        raise ParameterError(
+            f"{what} compares the texts of an index, and this one {has}",
+            hint="lshdb query --recall 0.99 finds the nearest of one document by signatures",
+        )
+
+
+class AllTexts:
+    """The sets of all texts of a snapshot.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    family : Family
+        Of an index of texts that are stored; see :func:`require_texts`.
+    workers : int
+        Threads that shingle and compare.
+
+    Attributes
+    ----------
+    ids : ndarray of int64
+        The signatures that a document has, sorted.
+    """
+
+    def __init__(self, snapshot: Snapshot, family: Family, *, workers: int) -> None:
+        self._snapshot, self._family, self._workers = snapshot, cast(SetFamily, family), workers
+        # The user's own function may not be called by several threads.
+        self._shinglers = workers if family.split is None else 1
+        self.ids, self._sizes = snapshot.set_sizes()
+        self._blocks = _blocks(self._sizes)
+        self._held: tuple[TextSets, SetTable] | None = None
+
+    def asking(self, ids: Ids | None = None) -> Iterator[TextSets]:
+        """Yield the sets of some signatures, by default of all, in order and block by block."""
+        if ids is None and len(self._blocks) == 1:
+            yield self._block(0)[0]
+            return
+        if ids is None:
+            ids = self.ids
+        for block in _blocks(self._sizes[np.searchsorted(self.ids, ids)]):
+            yield self._read(ids[block])
+
+    def sharing(
+        self,
+        asking: TextSets,
+        *,
+        is_part: bool = False,
+        most: int | None = None,
+        least: float = 0.0,
+        below: float | None = None,
+    ) -> Iterator[Shared]:
+        """Yield for some texts what shares shingles with them, themselves included.
+
+        Parameters
+        ----------
+        asking : TextSets
+        is_part, most, least, below
+            As for :meth:`~lshdb.signatures.sharing.SetTable.sharing`.
+
+        Yields
+        ------
+        Shared
+            For parts of the asking texts, in order.
+
+        Raises
+        ------
+        DamageError
+            A text is missing or cannot be decoded.
+        """
+        parts = list(asking.parts(_TEXTS_ASK)) if self._blocks else []
+
+        def compare(ids: Ids, table: SetTable, part: TextSets) -> Shared:
+            places, found, levels = table.sharing(
+                part.hashes, part.counts, is_part=is_part, most=most, least=least, below=below
+            )
+            return Shared(part, places, ids[found], levels)
+
+        held: list[list[Shared]] = [[] for _ in parts]
+        for number in range(len(self._blocks)):
+            block, table = self._block(number)
+            found = work_ahead(partial(compare, block.ids, table), parts, workers=self._workers)
+            if len(self._blocks) == 1:
+                yield from found
+                return
+            for each, new in zip(held, found, strict=True):
+                each.append(new)
+        yield from (_best(each, most) for each in held)
+
+    def _block(self, number: int) -> tuple[TextSets, SetTable]:
+        """Return a block of all texts, and the table of its sets; an only block is kept."""
+        if self._held is not None:
+            return self._held
+        sets = self._read(self.ids[self._blocks[number]])
+        block = sets, SetTable(sets.hashes, sets.counts)
+        if len(self._blocks) == 1:
+            self._held = block
+        return block
+
+    def _read(self, ids: Ids) -> TextSets:
+        """Read and shingle the texts of some signatures."""
+        bodies = self._snapshot.bodies_of_signatures(ids.tolist())
+        groups = grouped_bodies(bodies, most=_TEXTS_READ)
+        with closing(work_ahead(self._shingled, groups, workers=self._shinglers)) as shingled:
+            parts = [TextSets(np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.int64))]
+            parts.extend(shingled)
+        sets = TextSets(
+            np.concatenate([part.ids for part in parts]),
+            np.concatenate([part.hashes for part in parts]),
+            np.concatenate([part.counts for part in parts]),
+        )
+        if len(sets.ids) < len(ids):
+            raise missing_text(int(np.setdiff1d(ids, sets.ids)[0]))
+        return _in_order(sets)
+
+    def _shingled(self, group: Sequence[tuple[int, Any]]) -> TextSets:
+        family = self._family
+        hashes, counts = family.sets(family.contents([body for _, body in group]))
+        return TextSets(np.array([one for one, _ in group], dtype=np.int64), hashes, counts)
+
+
+def _blocks(sizes: Ids) -> list[slice]:
+    """Cut texts into blocks of as many shingles as memory holds; a larger text is a block."""
+    ends = np.cumsum(sizes)
+    blocks, first, before = [], 0, 0
+    while first < len(sizes):
+        fitting = int(np.searchsorted(ends, before + _MOST_SHINGLES, side="right"))
+        last = max(first + 1, fitting)
+        blocks.append(slice(first, last))
+        first, before = last, int(ends[last - 1])
+    return blocks
+
+
+def _in_order(sets: TextSets) -> TextSets:
+    """Return sets in order of their ids; one database gives them so, another does not."""
+    order = np.argsort(sets.ids, kind="stable")
+    if (order[1:] > order[:-1]).all():
+        return sets
+    counts = sets.counts[order]
+    begins = (np.cumsum(sets.counts) - sets.counts)[order]
+    places = np.repeat(begins - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+    return TextSets(sets.ids[order], sets.hashes[places], counts)
+
+
+def _best(found: Sequence[Shared], most: int | None) -> Shared:
+    """Return the best of what blocks gave for the same texts, with all as good as the last."""
+    places = np.concatenate([one.places for one in found])
+    ids = np.concatenate([one.ids for one in found])
+    levels = np.concatenate([one.levels for one in found])
+    order = np.lexsort((-levels, places))
+    places, ids, levels = places[order], ids[order], levels[order]
+    if most is not None and len(places):
+        starts = np.searchsorted(places, places)
+        ends = np.searchsorted(places, places, side="right")
+        lasts = np.minimum(starts + most, ends) - 1
+        keep = levels >= levels[lasts]
+        places, ids, levels = places[keep], ids[keep], levels[keep]
+    return Shared(found[0].asking, places, ids, levels)
+
+
+class AllTextsSearch:
+    """Answers queries by comparing all texts; each answer has the recall 1.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    family : Family
+        Of an index of texts that are stored.
+    top : int or None
+        Most answers.
+    threshold : float or None
+        Lowest similarity of an answer; None for any above 0.
+    below : float or None
+        Similarity that answers stay below; None for any.
+    workers : int
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        family: Family,
+        *,
+        top: int | None,
+        threshold: float | None,
+        below: float | None,
+        workers: int = 1,
+    ) -> None:
+        self._snapshot, self._family = snapshot, family
+        self._top, self._least, self._below = top, threshold or 0.0, below
+        self._texts = AllTexts(snapshot, family, workers=workers)
+
+    def nothing(self) -> Answer:
+        """Return the answer to a query without shingles."""
+        return Answer()
+
+    def search(
+        self, signatures: NDArray[np.uint32], points: Sequence[Point | None]
+    ) -> Sequence[Hits]:
+        """Return the most similar documents of each query; its signature is not needed."""
+        hashes = [np.asarray(point, dtype=np.uint64) for point in points]
+        return self._answers(hashes, None)
+
+    def search_document(self, document: StoredDocument) -> Answer:
+        """Return the documents most similar to one of the index, without itself."""
+        number = document.signature_id
+        if number is None:
+            return self.nothing()
+        (sets,) = self._texts.asking(np.array([number], dtype=np.int64))
+        return self._answers([sets.hashes], document.doc_id)[0]
+
+    def _answers(self, queries: list[Hashes], leave_out: int | None) -> list[Answer]:
+        n = len(queries)
+        asking = TextSets(
+            np.arange(n), np.concatenate(queries), np.array([len(one) for one in queries], np.int64)
+        )
+        # The document that asks may be the only one of its signature.
+        most = None if self._top is None else self._top + (leave_out is not None)
+        answers = []
+        for shared in self._texts.sharing(asking, most=most, least=self._least, below=self._below):
+            documents = self._snapshot.documents_of_signatures(np.unique(shared.ids).tolist())
+            hits: list[list[Hit]] = [[] for _ in shared.asking.ids]
+            columns = shared.places.tolist(), shared.ids.tolist(), shared.levels.tolist()
+            for place, one, level in zip(*columns, strict=True):
+                hits[place] += [
+                    Hit(key, level, "exact")
+                    for doc_id, key, _ in documents[one]
+                    if doc_id != leave_out
+                ]
+            for each in hits:
+                each.sort(key=lambda hit: (-hit.similarity, hit.key))
+                found = each[: self._top]
+                answers.append(Answer(found, checked=len(self._texts.ids), recall=1.0))
+        return answers or [Answer(recall=1.0) for _ in queries]  # an index without texts
