@@ -43,6 +43,8 @@ __all__ = ["SqliteRunTables", "SqliteSession"]
 PARAMETERS_A_STATEMENT = 2_000 if sqlite3.sqlite_version_info >= (3, 32) else 999
 """More gain nothing: preparing a statement takes 0.6 us a parameter."""
 
+STAGE = "stage"
+"""Name of the attached database from which rows are copied."""
 _STATE_SQL = (
     "SELECT signature_file, n_signatures, next_doc_id, (SELECT group_concat(table_name) FROM "
     "(SELECT table_name FROM run ORDER BY run_id)), (SELECT group_concat(value) FROM parameter "
@@ -124,6 +126,18 @@ class SqliteSession(Session):
             part = pairs[start : start + step]
             rest = whole if len(part) == step else _insertion(into, columns, len(part))
             execute(rest, part.reshape(-1).tolist())
+
+    @functools.cached_property
+    def stages(self) -> bool:
+        """Whether :meth:`stage` can be called: not if SQLite was compiled without that."""
+        return hasattr(self._connection, "deserialize")
+
+    def stage(self, database: NDArray[np.uint8]) -> None:
+        """Attach a database in memory, in place of the one before; SQLite makes its own copy."""
+        names = {name for _, name, _ in self.execute("PRAGMA database_list")}
+        if STAGE not in names:
+            self.execute(f"ATTACH ':memory:' AS {STAGE}")
+        self._connection.deserialize(database.data, name=STAGE)
 
     def in_list(self, column: str) -> str:
         """Return a condition: the column is one of the values in the encoded list."""
@@ -212,6 +226,7 @@ def _insertion(into: str, columns: Sequence[str], n_rows: int) -> str:
     return f"INSERT {into} ({', '.join(columns)}) VALUES " + ",".join([row] * n_rows)
 
 
+_FEW_POSTINGS = 20_000
 _FEW_KEYS = 256
 _MERGED_STREAMS = 16
 """Up to this many runs are merged as sorted streams; more go through one external sort, because the
@@ -238,9 +253,23 @@ class SqliteRunTables(RunTables):
         self._session.execute(sqlite_run(table))
 
     def insert(self, run_id: int, table: str, keys: Ids, signature_ids: Ids) -> None:
-        """Insert sorted postings."""
-        pairs = np.column_stack([keys, signature_ids])
-        self._session.insert_pairs(table, ("bucket_key", "signature_id"), pairs)
+        """Insert sorted postings; many of them without the interpreter's lock."""
+        from lshdb.storage.dialects.sqlite import staged_postings as staged
+
+        if not (_FEW_POSTINGS < len(keys) <= staged.MOST_POSTINGS and self._session.stages):
+            pairs = np.column_stack([keys, signature_ids])
+            self._session.insert_pairs(table, ("bucket_key", "signature_id"), pairs)
+            return
+        from lshdb.storage.tables.run_tables import sqlite_run
+
+        source = staged.STAGED_TABLE
+        self._session.stage(staged.database_of_postings(sqlite_run(source), keys, signature_ids))
+        try:  # SELECT * lets SQLite copy records as they are, if the table is empty
+            self._session.execute(
+                f"INSERT INTO {table} SELECT * FROM {STAGE}.{staged.STAGED_TABLE}"
+            )
+        finally:  # detaching would have to wait for the end of the transaction
+            self._session.stage(staged.empty_database())
 
     def merge(self, run_id: int, target: str, sources: Sequence[str]) -> None:
         """Insert all postings of some runs into a new one, in key order."""
