@@ -104,7 +104,7 @@ def add_documents(
         batches = in_batches(callers_items(given), family, rejections.add, ahead)
         bodies = source_of_bodies(source, batches, family, rejections, ahead)
         run = Run(writer, family.params, result, on_conflict=on_conflict, night=night)
-        commit_batches(run, [bodies], on_commit=callers_function(on_commit))
+        commit_batches(run, [bodies], workers=workers, on_commit=callers_function(on_commit))
     result.seconds = time.perf_counter() - begun
     if result.rejected and not result.documents:
         raise _all_rejected(result)

@@ -37,7 +37,7 @@ from lshdb.storage.tables.records import StoredDocument, timestamp, timestamp_af
 from lshdb.storage.transactions.changes import WriteTransaction
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.writer import Writer
-from lshdb.threads import collector_paused
+from lshdb.threads import Workers, collector_paused, return_memory
 
 __all__ = [
     "ON_CONFLICT",
@@ -53,6 +53,9 @@ ON_CONFLICT = ("replace", "skip", "error")
 """What every run may do about a key that is there with another text."""
 
 logger = logging.getLogger("lshdb")
+
+_MANY_DOCUMENTS = 2_000
+"""A batch that has so many leaves memory behind that is worth returning."""
 
 Seen = dict[str, list[StoredDocument]]
 """Unchanged documents by the time at which they last came in."""
@@ -151,7 +154,11 @@ def check_on_conflict(on_conflict: str, *, ways: Sequence[str] = ON_CONFLICT) ->
 
 
 def commit_batches(
-    run: Run, sources: Sequence[Source], *, on_commit: Callable[[AddResult], None] | None
+    run: Run,
+    sources: Sequence[Source],
+    *,
+    workers: int = 1,
+    on_commit: Callable[[AddResult], None] | None,
 ) -> None:
     """Commit the batches of all sources, one after the other, and merge runs of postings.
 
@@ -160,17 +167,23 @@ def commit_batches(
     run : Run
     sources : sequence of Source
         At least one; the last batch of the last one ends the run.
+    workers : int
+        With more than one, postings are sorted while documents are written.
     on_commit : callable, optional
         Called after each commit with the counts so far.
     """
-    for source in sources:
-        for batch in source.batches:
-            run.commit(source, batch)
-            if on_commit is not None:
-                on_commit(run.result)
-            run.writer.limit_runs()
-            del batch  # before the next one is complete
-    run.finish(sources[-1])
+    with Workers(min(workers - 1, 1)) as run.beside:
+        for source in sources:
+            for batch in source.batches:
+                run.commit(source, batch)
+                if on_commit is not None:
+                    on_commit(run.result)
+                run.writer.limit_runs()
+                is_large = len(batch.keys) >= _MANY_DOCUMENTS
+                del batch  # before the next one is complete
+                if is_large:
+                    return_memory()
+        run.finish(sources[-1])
     run.writer.tidy()
 
 
@@ -246,6 +259,11 @@ class Run:
         The time of the run is later than this, and than that of every batch before.
     night : str
         The night that the run belongs to; empty for none.
+
+    Attributes
+    ----------
+    beside : Workers
+        Does what needs neither the database nor the interpreter.
     """
 
     def __init__(
@@ -262,6 +280,7 @@ class Run:
         self.params = params
         self.result = result
         self.on_conflict = on_conflict
+        self.beside = Workers(0)
         self.add_id: int | None = None
         self._begun = time.perf_counter()
         self._began_at = timestamp()
@@ -327,8 +346,12 @@ class Run:
         )
         if self._night and self.add_id is None:
             transaction.name_night(batch_id, self._night)
+        # Postings are sorted beside the writing of rows and documents.
+        postings = self.beside.submit(self._postings, (shared, transaction.n_signatures))
         self._write_signatures(transaction, shared, is_last=batch.is_last)
         self._write_documents(transaction, source, batch, found, shared, batch_id)
+        transaction.runs.add(*postings.result(helps=True))
+        del postings
         _update_fields(transaction, batch, found.same)
         for seen_at, some in found.seen_again.items():
             transaction.touch_documents(some, seen_at)
@@ -450,15 +473,19 @@ class Run:
     def _write_signatures(
         self, transaction: WriteTransaction, shared: _Shared, *, is_last: bool
     ) -> None:
-        """Write new signature rows and add their postings."""
+        """Write new signature rows."""
         if not shared.digests:
             return
-        first = transaction.snapshot.n_signatures
         transaction.append_signatures(*shared.parts)
         if not is_last:  # nobody asks after the last batch, and a small add spares the filter
             self._written.remember(content_keys(shared.digests))
-        orders = BandOrders(self.params.cut)
-        transaction.runs.add(*orders.postings(shared.parts[0], shared.digests, first))
+
+    def _postings(self, place: tuple[_Shared, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the sorted postings of new signatures, which begin at a number."""
+        shared, first = place
+        if not shared.digests:
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        return BandOrders(self.params.cut).postings(shared.parts[0], shared.digests, first)
 
     def _write_documents(
         self,

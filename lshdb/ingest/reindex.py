@@ -105,7 +105,7 @@ def reindex_store(
         source = source_of_bodies(name, batches, changed, rejections, ahead)
         after = last.started_at if last else ""
         run = Run(writer, params, result, on_conflict="error", after=after)
-        commit_batches(run, [source], on_commit=callers_function(on_commit))
+        commit_batches(run, [source], workers=workers, on_commit=callers_function(on_commit))
     result.seconds = time.perf_counter() - begun
     return result
 

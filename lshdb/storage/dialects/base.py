@@ -223,6 +223,9 @@ class Database(ABC):
             Another writer held the lock for all of the timeout.
         """
 
+    def free_memory(self, connection: Connection) -> None:  # noqa: B027 - most have none
+        """Free what a writer's connection keeps of the last transaction; may fail."""
+
     @abstractmethod
     def rest(self, connection: Connection) -> None:
         """Tidy up when a writer has finished; may fail without harm."""

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 __all__ = ["clear_orders", "freeze_rows", "wrong_order"]
 
 RATIO = 4
-_SORTED_BYTES = 48 * 2**20
+_SORTED_BYTES = 32 * 2**20
 """Memory for keys and planes of rows that are sorted at once."""
-_READ_BYTES = 16 * 2**20
+_READ_BYTES = 4 * 2**20
 """Rows that are read at once."""
 _MERGED_BYTES = 16 * 2**20
 """Entries that are read from all parts at once."""

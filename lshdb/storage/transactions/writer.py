@@ -255,6 +255,8 @@ class Writer:
             if not isinstance(error, Exception) or not self._is_in(transaction.mark, error):
                 raise
         self._runs = runs
+        with contextlib.suppress(Exception):  # the commit has taken effect
+            self._store.database.free_memory(self._connection)
         if transaction.n_signatures != transaction.snapshot.n_signatures:
             with contextlib.suppress(OSError):
                 transaction.snapshot.generation.set_header(transaction.n_signatures)

@@ -295,6 +295,11 @@ class SqliteDatabase(Database):
         """Return the transaction that a writer's connection has open."""
         return SqliteSession(self, connection.connection.driver_connection, is_reader=False)
 
+    def free_memory(self, connection: Connection) -> None:
+        """Empty the cache of pages: a batch reads few of those that the one before has written."""
+        driver: Any = connection.connection.driver_connection
+        driver.execute("PRAGMA shrink_memory")
+
     def rest(self, connection: Connection) -> None:
         """Bring the write-ahead log into the database as far as readers allow, without waiting."""
         driver: Any = connection.connection.driver_connection
