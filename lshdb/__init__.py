@@ -85,6 +85,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.storage.tables.records import StoredBatch as StoredBatch
     from lshdb.storage.tables.records import StoredDocument as StoredDocument
     from lshdb.tokenizers import Tokenizer as Tokenizer
+    from lshdb.tokenizers import published_stop_words as published_stop_words
     from lshdb.version import __version__ as __version__
 
 _HOMES = {
@@ -127,7 +128,7 @@ _HOMES = {
     "signatures.estimates": "Tuning tune",
     "storage.tables.edges": "EdgeState",
     "storage.tables.records": "Cursor StoredBatch StoredDocument",
-    "tokenizers": "Tokenizer",
+    "tokenizers": "Tokenizer published_stop_words",
     "version": "__version__",
 }
 """Module to the public names that it holds: ``__all__`` and what is imported late."""

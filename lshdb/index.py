@@ -144,6 +144,7 @@ class Index:
         strip_punctuation: bool = False,
         digits: Digits = "keep",
         stop_tokens: str | Iterable[str] | None = None,
+        stop_words: Iterable[str] | None = None,
         tokenizer: Tokenizer | str | None = None,
         store_text: bool = True,
         database: str | None = None,
@@ -199,6 +200,9 @@ class Index:
         stop_tokens : iterable of str, or str, optional
             For unit ``url``: tokens to leave out of URLs, instead of the default list. A string is
             split at white space.
+        stop_words : iterable of str, optional
+            For unit ``word``: words to leave out of texts before they are shingled, such as
+            :func:`lshdb.published_stop_words` of a language. The index stores them.
         tokenizer : Tokenizer or str, optional
             Tokenizer that splits texts, or the name of an installed one.
         store_text : bool
@@ -232,7 +236,7 @@ class Index:
             num_perm=num_perm, scheme=scheme, seed=seed, dim=dim, dtype=dtype, width=width,
             unit=unit, k=k, bag=bag, lowercase=lowercase, strip_accents=strip_accents,
             strip_punctuation=strip_punctuation, digits=digits, stop_tokens=stop_tokens,
-            store_text=store_text,
+            stop_words=stop_words, store_text=store_text,
         )  # fmt: skip
         place = DatabasePlace(database, schema)
         handle = Handle.create(

@@ -1,4 +1,4 @@
-"""The user's own tokenizers, and how an index finds its tokenizer again.
+"""The user's own tokenizers, how an index finds its tokenizer again, and published stop words.
 
 An index of unit ``tokenizer`` stores a name and a version. The caller passes the tokenizer when
 opening the index, or an installed distribution offers it under the entry-point group
@@ -8,6 +8,9 @@ distribution.
 Decided: the tokenizer is loaded when the first text is split, so that you can list, count, check
 and query an index by SQL without having its tokenizer. Its results are checked, because a signature
 of anything but strings would go unnoticed until a search finds nothing.
+
+Stop words come from the package ``stop-words`` (Alireza Savand). An index stores the words, so the
+package is needed once, and another version of it changes nothing.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ __all__ = [
     "UnsplitTextError",
     "given_tokenizer",
     "naming_text",
+    "published_stop_words",
     "splitter",
 ]
 
@@ -233,3 +237,37 @@ def _no_token(tokenizer: Tokenizer, what: str) -> TokenizerError:
         f"the tokenizer {tokenizer.recorded} returned {what}; expected an iterable of strings",
         hint="fix it under a new version",
     )
+
+
+def published_stop_words(language: str) -> list[str]:
+    """Return the stop words of a language, as ``lshdb.Index.create(stop_words=...)`` takes them.
+
+    Parameters
+    ----------
+    language : str
+        ISO 639-1 code, such as ``"en"``, or English name.
+
+    Returns
+    -------
+    list of str
+        Sorted; of the installed version of the package ``stop-words``.
+
+    Raises
+    ------
+    ParameterError
+        The package is not installed (extra ``lshdb[stopwords]``), or has no list of the language.
+    """
+    try:
+        import stop_words
+    except ImportError as error:
+        raise ParameterError(
+            "published stop words need the package stop-words, which is not installed",
+            hint="pip install 'lshdb[stopwords]', or give the words in a file",
+        ) from error
+    if language not in (*stop_words.LANGUAGE_MAPPING, *stop_words.AVAILABLE_LANGUAGES):
+        raise ParameterError(
+            f"there are no published stop words of {language!r}; the languages are "
+            f"{', '.join(sorted(stop_words.LANGUAGE_MAPPING))}",
+            hint="give one of them, or the words in a file",
+        )
+    return sorted(stop_words.get_stop_words(language))

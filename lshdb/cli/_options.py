@@ -10,6 +10,7 @@ The commands on stored verified pairs also do the same with the values of their 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import Field, fields
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
@@ -94,6 +95,17 @@ def _tokens(_ctx: click.Context, _param: click.Parameter, path: str | None) -> l
         raise click.BadParameter(f"{path} is not valid UTF-8 at byte {error.start + 1}") from error
 
 
+def _stop_words(ctx: click.Context, param: click.Parameter, given: str | None) -> list[str] | None:
+    """Return the words of a file, or of the published list of a language."""
+    if given is None or os.path.isfile(given):
+        return _tokens(ctx, param, given)
+    if os.path.exists(given) or not (given.isascii() and given.isalpha()):
+        raise click.BadParameter(f"{given} is neither a file nor a language such as en")
+    from lshdb import published_stop_words
+
+    return published_stop_words(given)
+
+
 def database_options(function: Function) -> Function:
     """Add the options for the database of a new index."""
     function = click.option(
@@ -137,6 +149,8 @@ def _creation_option(field: Field[Any]) -> Callable[[Function], Function]:
         how["type"] = click.Choice(_CHOICES[name])
     elif name == "stop_tokens":
         how |= {"type": click.Path(exists=True, dir_okay=False), "callback": _tokens}
+    elif name == "stop_words":
+        how |= {"type": str, "callback": _stop_words}
     elif kind == "bool":
         names = _FLAGS.get(name, names)
         how["default"] = None

@@ -71,7 +71,13 @@ def _shingles_in_words(params: IndexParams) -> str:
         place += ", and each token of the host"
     is_counted = params.bag or params.kind.body == "weights"
     repeats = "counted again where they repeat" if is_counted else "as a set"
-    return f"{params.k} {plural}{by}{place}, {repeats}"
+    return f"{params.k} {plural}{by}{place}, {repeats}{_stop_words_in_words(params)}"
+
+
+def _stop_words_in_words(params: IndexParams) -> str:
+    """Say how many stop words are left out; nothing if there are none."""
+    n = len(params.stop_tokens.split()) if params.unit == "word" else 0
+    return f", without {counted(n, 'stop word')}" if n else ""
 
 
 def element_in_words(params: IndexParams) -> str:
@@ -113,7 +119,8 @@ def described(params: IndexParams) -> str:
     names = {"tokenizer": "token", "url": "token URL", "url-host": "token URL-and-host"}
     unit = names.get(params.unit, params.unit)
     metric = "weighted-jaccard, " if params.kind.body == "weights" else ""
-    return f"{metric}threshold {params.threshold:g}, {params.k}-{unit} shingles{by}"
+    shingles = f"{params.k}-{unit} shingles{by}{_stop_words_in_words(params)}"
+    return f"{metric}threshold {params.threshold:g}, {shingles}"
 
 
 def pair_rows(found: PairSearch | JoinedPairs) -> Iterator[Block]:

@@ -48,8 +48,8 @@ _CHOOSE_BANDS = {"threshold", "recall", "bands", "rows", "num_perm"}
 _KEPT = ("metric", "scheme", "num_perm", "seed", "threshold", "store_text")
 _OPTIONS = {
     *("threshold", "recall", "bands", "rows", "num_perm", "scheme", "seed", "unit", "k", "bag"),
-    *("lowercase", "strip_accents", "strip_punctuation", "digits", "stop_tokens", "store_text"),
-    *("metric", "dtype", "width"),
+    *("lowercase", "strip_accents", "strip_punctuation", "digits", "stop_tokens", "stop_words"),
+    *("store_text", "metric", "dtype", "width"),
 }
 _OF_SLOTS = frozenset({"num_perm", "width"})
 """Parameters whose meaning changes if slots become words instead of bits, or the reverse."""
@@ -198,6 +198,7 @@ def _kept_of_texts(
         "bag": params.bag,
         "unit": unit,
         "tokenizer": recorded if unit == "tokenizer" or tokenizer else "",
+        "stop_words": params.stop_tokens.split() if unit == params.unit == "word" else None,
     }
     if unit == params.unit:
         kept["k"] = params.k

@@ -6,7 +6,7 @@ completes them from the user's options, and ``params/bands.py`` chooses the band
 
 A caller names the parameters that it expects as when creating an index: by their own names, or as
 those options of :meth:`lshdb.Index.create` that are stored in another form (``lowercase`` as a step
-of the normalisation, stop tokens as one string).
+of the normalisation, stop tokens as one string, stop words of texts as stop tokens).
 """
 
 from __future__ import annotations
@@ -21,7 +21,14 @@ from lshdb.arrays import np
 from lshdb.errors import ParameterError, ParameterMismatchError
 from lshdb.params.bands import MAX_BANDS, candidate_probability, choose_bands
 from lshdb.params.metrics import DTYPES, JACCARD, METRICS, ONE_BIT_SCHEMES, Curve, Metric, curve_of
-from lshdb.shingling import NORMALISATION, UNITS, URL_UNITS, parse_steps, stop_token_list
+from lshdb.shingling import (
+    NORMALISATION,
+    UNITS,
+    URL_UNITS,
+    parse_steps,
+    stop_token_list,
+    stop_word_list,
+)
 
 __all__ = [
     "FORMAT",
@@ -83,8 +90,8 @@ class IndexParams:
     normalisation : str
         The steps of the normalisation (:mod:`lshdb.shingling.normalise`).
     stop_tokens : str
-        Tokens left out of URLs, sorted and joined by blanks; empty for units other than ``url``
-        and ``url-host``.
+        Tokens left out of URLs, or for unit ``word`` stop words left out of texts; sorted and
+        joined by blanks; empty for other units.
     tokenizer : str
         Name and version of the tokenizer, separated by a blank; empty unless the unit is
         ``tokenizer``.
@@ -229,7 +236,7 @@ class IndexParams:
         }
 
     def options(self) -> dict[str, str | bool]:
-        """Return the options of :meth:`choose` that are stored as steps of the normalisation."""
+        """Return the options that are stored in another form, or under another name."""
         if self.kind.is_dense:
             return {}
         steps = parse_steps(self.normalisation)
@@ -238,6 +245,7 @@ class IndexParams:
             "strip_accents": "accents" in steps,
             "strip_punctuation": "punctuation" in steps,
             "digits": "zero" if "digits" in steps else "keep",
+            "stop_words": self.stop_tokens if self.unit == "word" else "",
         }
 
 
@@ -326,8 +334,8 @@ def _check_unit(value: object) -> None:
 def _check_stop_tokens(unit: str, value: object) -> None:
     good = isinstance(value, str) and value == " ".join(sorted(set(value.split())))
     _check("stop_tokens", value, good, "distinct tokens, sorted, separated by single blanks")
-    if value and unit not in URL_UNITS:
-        raise ParameterError(f"stop_tokens are for unit url, but the unit is {unit}")
+    if value and unit not in (*URL_UNITS, "word"):
+        raise ParameterError(f"stop_tokens are for URLs and words, but the unit is {unit}")
 
 
 def _check_tokenizer(unit: str, value: object) -> None:
@@ -380,6 +388,8 @@ def check_expected(
             )
         if name == "stop_tokens":
             value = stop_token_list(value, params.normalisation)
+        elif name == "stop_words":
+            value = stop_word_list(value, params.normalisation)
         if stored[name] != value:
             raise ParameterMismatchError(
                 f"the index {path} was made with {name} = {_shortened(stored[name])}, "

@@ -34,6 +34,7 @@ from lshdb.shingling import (
     join_steps,
     parse_steps,
     stop_token_list,
+    stop_word_list,
 )
 
 __all__ = ["CreateOptions", "ExpectedParameters", "Parameters"]
@@ -158,6 +159,14 @@ class CreateOptions:
             metavar="FILE",
         ),
     )
+    stop_words: Iterable[str] | None = field(
+        default=None,
+        metadata=_said(
+            "Words to leave out of texts: those of a file, or the published list of a language "
+            "such as en (lshdb[stopwords]).  [default: none]",
+            metavar="FILE|LANG",
+        ),
+    )
     tokenizer: str = field(
         default="",
         metadata=_said("An installed tokenizer; implies --unit tokenizer.", metavar="NAME"),
@@ -172,6 +181,8 @@ class CreateOptions:
     def __post_init__(self) -> None:
         if isinstance(self.stop_tokens, Iterator):  # it can be read only once
             object.__setattr__(self, "stop_tokens", tuple(self.stop_tokens))
+        if isinstance(self.stop_words, Iterator):
+            object.__setattr__(self, "stop_words", tuple(self.stop_words))
 
     def params(self, levels: Iterable[float] | None = None) -> IndexParams:
         """Complete the parameters: bands from threshold and recall, k from the unit.
@@ -216,6 +227,7 @@ class Parameters(TypedDict, total=False):
     strip_punctuation: bool
     digits: Digits
     stop_tokens: str | Iterable[str] | None
+    stop_words: Iterable[str] | None
     store_text: bool
 
 
@@ -327,7 +339,7 @@ def _slots_for(scheme: str, used: int, *, is_estimate: bool) -> int:
 
 _OF_TEXTS = (
     "unit", "k", "bag", "lowercase", "strip_accents", "strip_punctuation", "digits", "stop_tokens",
-    "tokenizer",
+    "stop_words", "tokenizer",
 )  # fmt: skip
 
 
@@ -365,7 +377,14 @@ def _text_options(options: CreateOptions) -> dict[str, Any]:
             f"stop_tokens are for unit url, and the unit is {unit}",
             hint="leave --stop-tokens out, or make an index of --unit url",
         )
+    if options.stop_words is not None and unit != "word":
+        raise ParameterError(
+            f"stop_words are for unit word, and the unit is {unit}",
+            hint="leave --stop-words out; for URLs there is --stop-tokens",
+        )
     recorded = ""
+    if options.stop_words is not None:
+        recorded = stop_word_list(options.stop_words, normalisation)
     if unit in URL_UNITS:
         given = DEFAULT_STOP_TOKENS if stop_tokens is None else stop_tokens
         recorded = stop_token_list(given, normalisation)

@@ -19,6 +19,7 @@ from lshdb.shingling.shingles import (
     shingle_hashes,
     shingle_texts,
     split_words,
+    stop_word_list,
 )
 from lshdb.shingling.url_shingles import (
     DEFAULT_STOP_TOKENS,
@@ -51,5 +52,6 @@ __all__ = [
     "split_url",
     "split_words",
     "stop_token_list",
+    "stop_word_list",
     "url_shingles",
 ]

@@ -16,6 +16,9 @@ shingle (i = 0 for the first) is an element of its own, hashed with seed i inste
 similarity of two such sets of (shingle, i) is the sum of the smaller counts over the sum of the
 larger ones.
 
+Stop words of a text, if an index has any, are taken out before it is shingled: its canonical
+content is then the other words, joined by single blanks.
+
 A set of tokens has no order, so k of them cannot follow each other: each token is a shingle,
 whatever k is. Weighted tokens are shingles in the same way.
 
@@ -34,7 +37,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
@@ -67,6 +70,7 @@ __all__ = [
     "shingle_hashes",
     "shingle_texts",
     "split_words",
+    "stop_word_list",
     "word_shingles",
 ]
 
@@ -162,7 +166,7 @@ class Shingler:
     unit, k, bag, normalisation
         As in :class:`lshdb.params.index_params.IndexParams`.
     stop_tokens : frozenset of str
-        Left out of URLs.
+        Left out of URLs, or words left out of texts.
     split : callable or None
         Normalised text -> tokens, for unit ``tokenizer``.
     """
@@ -188,6 +192,11 @@ class Shingler:
         stop_tokens = frozenset(params.stop_tokens.split())
         return cls(params.unit, params.k, params.bag, params.normalisation, stop_tokens, split)
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether a text is cut before it is shingled, which only the reference does."""
+        return bool(self.stop_tokens) or self.unit in (*URL_UNITS, "tokenizer")
+
     def canonical(self, body: Content) -> Content:
         """Canonical content of a body.
 
@@ -200,7 +209,8 @@ class Shingler:
         Returns
         -------
         str, or list or set of str
-            A text; tokens if the body holds tokens or the unit is ``tokenizer``.
+            A text, of which stop words are left out; tokens if the body holds tokens or the unit is
+            ``tokenizer``.
         """
         if self.unit in URL_UNITS:
             return url_content(
@@ -212,9 +222,42 @@ class Shingler:
                 with_hosts=self.unit == "url-host",
             )
         content = canonical_content(body, self.normalisation)
-        if self.split is None or not isinstance(content, str):
+        if not isinstance(content, str):
             return content
-        return self.split(content)
+        if self.split is not None:
+            return self.split(content)
+        if not self.stop_tokens:
+            return content
+        return " ".join(word for word in split_words(content) if word not in self.stop_tokens)
+
+
+def stop_word_list(words: Iterable[str], normalisation: str) -> str:
+    """Return stop words in their stored form: cut like texts, sorted, distinct, joined by blanks.
+
+    The words are normalised and cut into words as texts are, so that ``isn't`` stands for ``isn``
+    and ``t``.
+
+    Raises
+    ------
+    ParameterError
+        They are one string, or no strings, or hold no word.
+    """
+    if isinstance(words, str):
+        raise ParameterError(
+            f"stop_words is {words!r:.80}; expected words, one by one",
+            hint="give a list, or lshdb.published_stop_words of a language such as 'en'",
+        )
+    try:
+        given = "\n".join(words)
+    except TypeError as error:
+        raise ParameterError(f"stop_words is {words!r:.80}; expected strings") from error
+    recorded = " ".join(sorted(set(split_words(normalise(given, normalisation)))))
+    if given.strip() and not recorded:
+        raise ParameterError(
+            f"stop_words is {given!r:.80}, which holds no words and would leave nothing out",
+            hint="give words, or an empty list to leave nothing out",
+        )
+    return recorded
 
 
 def shingle_hashes(content: Content, *, unit: str, k: int, bag: bool) -> NDArray[np.uint64]:

@@ -86,8 +86,7 @@ class SetFamily(Family):
     def _fold(self) -> bool | None:
         """Whether the kernel folds case; None if it does not normalise these texts."""
         shingler = self.shingler
-        is_cut = shingler.unit in (*URL_UNITS, "tokenizer")
-        return None if is_cut else _KERNEL_NORMALISATIONS.get(shingler.normalisation)
+        return None if shingler.is_cut else _KERNEL_NORMALISATIONS.get(shingler.normalisation)
 
     def refusal(self, body: object) -> str | None:
         """Return why a body is not a text or tokens, or is too long once normalised."""
@@ -101,7 +100,7 @@ class SetFamily(Family):
         return self.shingler.canonical(body)
 
     def contents(self, bodies: Sequence[Any]) -> list[Any]:
-        """Return normalised texts; shingles for unit ``url``; tokens unchanged."""
+        """Return normalised texts, without stop words; shingles of URLs; tokens unchanged."""
         return canonical_contents(self.shingler, bodies)
 
     def points(self, contents: Sequence[Any]) -> list[Hashes]:
@@ -282,7 +281,7 @@ def normalise_texts(texts: Sequence[str], *, fold: bool = True) -> list[str]:
 def canonical_contents(shingler: Shingler, bodies: Sequence[Content]) -> list[Content]:
     """Return the canonical contents of bodies: as ``shingler.canonical``, but faster."""
     fold = _KERNEL_NORMALISATIONS.get(shingler.normalisation)
-    if fold is None or shingler.unit in (*URL_UNITS, "tokenizer"):
+    if fold is None or shingler.is_cut:
         return [shingler.canonical(body) for body in bodies]
     texts = iter(normalise_texts([body for body in bodies if isinstance(body, str)], fold=fold))
     return [next(texts) if isinstance(body, str) else canonical_content(body) for body in bodies]

@@ -271,3 +271,30 @@ def test_a_text_with_nothing_to_compare(
     run("init", tmp_path / "a.lshdb", "--unit", unit)
     assert f"has no {noun} to compare" in run("query", tmp_path / "a.lshdb", "--text", text).stderr
     assert "compare" not in run("query", tmp_path / "a.lshdb", "--text", "word").stderr
+
+
+def test_stop_words_of_a_file_or_a_language(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "stop.txt").write_text("the of\nAND\n")
+    (tmp_path / "de").mkdir()
+    index = tmp_path / "a.lshdb"
+    options = ("--k", "2", "--stop-words", tmp_path / "stop.txt")
+    texts = (
+        '{"id": "a", "text": "The end of the long road"}\n'
+        '{"id": "b", "text": "end, long and road"}\n'
+    )
+    made = run("add", index, "-", *options, stdin=texts).stderr
+    assert "2-word shingles, without 3 stop words" in made and "exact copies 1," in made
+    alone = run("init", tmp_path / "alone.lshdb", *options)
+    assert "2 words, as a set, without 3 stop words" in alone.stdout + alone.stderr
+    assert params(index)["stop_tokens"] == "and of the"
+    assert "unchanged 2," in run("add", index, "-", *options, stdin=texts).stderr
+    other = run("add", index, "-", "--stop-words", "en", stdin=texts, code=1).stderr
+    assert "was made with stop_words = 'and of the'" in other
+    run("init", tmp_path / "en.lshdb", "--stop-words", "en")
+    assert " the " in params(tmp_path / "en.lshdb")["stop_tokens"]
+    for given, said in (
+        ("xx", "no published stop words of 'xx'"),
+        (tmp_path / "absent.txt", "neither a file nor a language such as en"),
+        (tmp_path / "de", "neither a file nor a language such as en"),
+    ):
+        assert said in run("init", tmp_path / "b", "--stop-words", given, code=2).stderr
