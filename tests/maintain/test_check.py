@@ -350,3 +350,22 @@ def test_rows_that_are_added_to_a_damaged_block_do_not_make_it_good(path: Path) 
         with contextlib.suppress(DamageError):  # the first block tells the file from another's
             index.add([("another", "words that are in the same block of rows")])
         assert {one.kind for one in index.check()} >= {"signatures"}
+
+
+def test_findings_are_the_same_whatever_the_memory_and_the_threads(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, of_bytes = run_table(path), "BLOB" if is_sqlite(path) else "bytea"
+    for statement in (
+        f"UPDATE {table} SET bucket_key = bucket_key + 1 WHERE signature_id IN (1, 5, 9)",
+        f"DELETE FROM {table} WHERE signature_id = 7",
+        f"UPDATE content SET body = CAST('x' AS {of_bytes}) WHERE doc_id IN (2, 11)",
+        "UPDATE document SET n_shingles = 0 WHERE doc_id = 4",
+    ):
+        change(path, statement)
+    expected = findings(path)
+    assert expected.count("is not in this bucket") == 20, "the first twenty, in order"
+    for name, most, workers in (("_KEY_BYTES", 0, 2), ("_KEY_BYTES", 2**13, 1), ("_CHUNK", 7, 3)):
+        monkeypatch.setattr(f"lshdb.maintain.check.signature_checks.{name}", most)
+        monkeypatch.setattr("lshdb.maintain.check.choose_workers", lambda _, n=workers: n)
+        assert findings(path) == expected

@@ -12,8 +12,11 @@ Checked:
 * signatures without a document were released; edges join signatures that documents have, and
   clusters follow from the edges.
 
-Memory: eleven bytes a signature, and some sixty a document in a cluster. Time: everything is read
-once; texts are decompressed.
+Memory: eleven bytes a signature, up to 64 MiB for their bucket keys, and some sixty bytes a
+document in a cluster. Time: everything is read once, and rows twice; texts are decompressed.
+
+Steps that are long statements of SQL are done ahead by another thread, with a snapshot of the same
+state, and texts are compared in threads. Findings come in the same order.
 
 A quick check (``document_checks.py``) reads only headers, counts and small tables.
 """
@@ -21,6 +24,8 @@ A quick check (``document_checks.py``) reads only headers, counts and small tabl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from queue import SimpleQueue
 
 from lshdb.errors import LshdbError
 from lshdb.maintain.check.document_checks import (
@@ -44,10 +49,15 @@ from lshdb.maintain.check.signature_checks import (
 from lshdb.params.index_params import IndexParams
 from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.threads import Workers, choose_workers
 
 __all__ = ["Finding", "check_index", "check_store"]
 
 _MOST_OF_A_KIND = 20
+_AHEAD = ("database", "run", "bucket size", "release")
+"""Steps of long statements, for which another thread can wait."""
+
+_Step = Callable[[Snapshot], Iterator[Finding]]
 
 
 def check_store(
@@ -56,7 +66,7 @@ def check_store(
     """Return all findings about one state of an index; see :meth:`lshdb.Index.check`."""
     with store.reading() as snapshot:
         snapshot.require_signatures()
-        found = list(check_index(snapshot, store.params, quick=quick))
+        found = list(check_index(snapshot, store.params, quick=quick, workers=choose_workers(None)))
         if on_note is not None:
             try:
                 for note in notes(store, snapshot, quick=quick):
@@ -67,7 +77,7 @@ def check_store(
 
 
 def check_index(
-    snapshot: Snapshot, params: IndexParams, *, quick: bool = False
+    snapshot: Snapshot, params: IndexParams, *, quick: bool = False, workers: int = 1
 ) -> Iterator[Finding]:
     """Yield what is wrong; nothing for a sound index.
 
@@ -78,28 +88,49 @@ def check_index(
     params : IndexParams
     quick : bool
         Check only headers and counts.
+    workers : int
+        Threads, this one included. The findings and their order are the same.
     """
-    steps: list[tuple[str, Iterator[Finding]]] = [("count", count_findings(snapshot, params))]
+    steps: list[tuple[str, _Step]] = [("count", partial(count_findings, params=params))]
     if quick:
-        steps += [("signatures", block_findings(snapshot, first_only=True))]
+        steps += [("signatures", partial(block_findings, first_only=True))]
     else:
         steps = [
-            ("database", integrity_findings(snapshot)),
+            ("database", integrity_findings),
             *steps,
-            ("signatures", block_findings(snapshot)),
-            ("run", run_findings(snapshot)),
-            ("posting", posting_findings(snapshot, params)),
-            ("order", order_findings(snapshot)),
-            ("document", row_findings(snapshot)),
-            ("text", document_findings(snapshot, params)),
-            ("vectors", vector_findings(snapshot, params)),
-            ("bucket size", bucket_findings(snapshot)),
-            ("release", release_findings(snapshot)),
-            ("edge", edge_findings(snapshot, params)),
-            ("cluster", cluster_findings(snapshot)),
+            ("signatures", block_findings),
+            ("run", run_findings),
+            ("posting", partial(posting_findings, params=params)),
+            ("order", order_findings),
+            ("document", row_findings),
+            ("text", partial(document_findings, params=params, workers=workers)),
+            ("vectors", partial(vector_findings, params=params)),
+            ("bucket size", bucket_findings),
+            ("release", release_findings),
+            ("edge", partial(edge_findings, params=params)),
+            ("cluster", cluster_findings),
         ]
-    for kind, step in steps:
-        yield from _limited(kind, step)
+    ahead = [] if quick else [(kind, step) for kind, step in steps if kind in _AHEAD]
+    with snapshot.twins(workers - 1) as twins, Workers(len(twins)) as threads:
+        idle: SimpleQueue[Snapshot] = SimpleQueue()
+        for twin in twins:
+            idle.put(twin)
+
+        def work(named: tuple[str, _Step]) -> list[Finding]:
+            kind, step = named
+            reader = idle.get()
+            try:
+                return list(_limited(kind, step(reader)))
+            finally:
+                idle.put(reader)
+
+        tasks = {named[0]: threads.submit(work, named) for named in ahead if twins}
+        for kind, step in steps:
+            task = tasks.get(kind)
+            if task is None:
+                yield from _limited(kind, step(snapshot))
+            else:
+                yield from task.result(helps=threads.is_short)
 
 
 def _limited(kind: str, step: Iterator[Finding]) -> Iterator[Finding]:

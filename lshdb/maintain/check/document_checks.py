@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,10 @@ import numpy as np
 from lshdb.errors import LshdbError
 from lshdb.maintain.check.findings import Finding, counted
 from lshdb.params.index_params import IndexParams
-from lshdb.storage.tables.bodies import hash_body, raw_body, unpack_body
+from lshdb.storage.tables.bodies import are_as_written, hash_body, raw_body, unpack_body
 from lshdb.storage.tables.records import row_checksum
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.threads import work_ahead
 
 __all__ = [
     "count_findings",
@@ -34,6 +36,8 @@ __all__ = [
 
 
 _ROWS = 1_000
+_TEXT_BYTES = 2**20
+_ROW_BYTES = 256
 
 
 def integrity_findings(snapshot: Snapshot) -> Iterator[Finding]:
@@ -65,8 +69,13 @@ def _changed(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Sequence[Any], str
             yield row, f"CRC-32 of its values is {found:08x}; expected {row[-1]:08x}"
 
 
-def document_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
-    """Yield documents without signature, batch or text, and texts without a document."""
+def document_findings(
+    snapshot: Snapshot, params: IndexParams, *, workers: int = 1
+) -> Iterator[Finding]:
+    """Yield documents without signature, batch or text, and texts without a document.
+
+    Texts are decompressed and hashed some at a time, by several workers in threads of their own.
+    """
     keeps_texts = params.keeps_texts
     batches = {batch_id for (batch_id,) in snapshot.execute("SELECT batch_id FROM batch")}
     rows = snapshot.stream(
@@ -74,26 +83,57 @@ def document_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Findi
         "n_chars "
         "FROM document LEFT JOIN content ON content.doc_id = document.doc_id"
     )
-    for doc_id, key, signature_id, n_shingles, batch_id, body_hash, form, packed, n_chars in rows:
-        affected = f"document {key}"
-        what = ""
-        if (signature_id is None) != (n_shingles == 0):
-            what = f"has {n_shingles} shingles and signature {signature_id}"
-        elif signature_id is not None and not 0 <= signature_id < snapshot.n_signatures:
-            what = f"has signature {signature_id}; there are {snapshot.n_signatures}"
-        elif batch_id not in batches:
-            what = f"names batch {batch_id}, which does not exist"
-        if what:
-            yield Finding("document", f"table document, doc_id {doc_id}", what, affected)
-        what = _text_finding(form, packed, body_hash, n_chars) if keeps_texts else ""
-        if what:
-            yield Finding("text", f"table content, doc_id {doc_id}", what, affected)
+    compared = work_ahead(partial(_compared, keeps_texts=keeps_texts), _some(rows), workers=workers)
+    for some, texts in compared:
+        for row, of_text in zip(some, texts, strict=True):
+            doc_id, key, signature_id, n_shingles, batch_id = row[:5]
+            what = ""
+            if (signature_id is None) != (n_shingles == 0):
+                what = f"has {n_shingles} shingles and signature {signature_id}"
+            elif signature_id is not None and not 0 <= signature_id < snapshot.n_signatures:
+                what = f"has signature {signature_id}; there are {snapshot.n_signatures}"
+            elif batch_id not in batches:
+                what = f"names batch {batch_id}, which does not exist"
+            if what:
+                where = f"table document, doc_id {doc_id}"
+                yield Finding("document", where, what, f"document {key}")
+            if of_text:
+                yield Finding("text", f"table content, doc_id {doc_id}", of_text, f"document {key}")
     missing = "NOT EXISTS (SELECT 1 FROM document WHERE document.doc_id = content.doc_id)"
     for (doc_id,) in snapshot.stream(
         f"SELECT doc_id FROM content WHERE {missing if keeps_texts else '1 = 1'}"
     ):
         what = "has no document" if keeps_texts else "exists, although texts are not stored"
         yield Finding("text", f"table content, doc_id {doc_id}", f"the text {what}", "1 text")
+
+
+def _some(rows: Iterator[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
+    """Yield rows of documents with texts, up to a mebibyte of these as they are stored."""
+    held: list[Sequence[Any]] = []
+    room = _TEXT_BYTES
+    for row in rows:
+        held.append(row)
+        packed = row[7]
+        room -= _ROW_BYTES + (len(packed) if isinstance(packed, bytes) else 0)
+        if room <= 0:
+            yield held
+            held, room = [], _TEXT_BYTES
+    if held:
+        yield held
+
+
+def _compared(
+    some: list[Sequence[Any]], *, keeps_texts: bool
+) -> tuple[list[Sequence[Any]], list[str]]:
+    """Return rows of documents with texts, and what is wrong with each text."""
+    if not keeps_texts:
+        return some, [""] * len(some)
+    stored = [row[5:] for row in some]  # body_hash, form, body, n_chars
+    written = are_as_written([(form, packed, body_hash) for body_hash, form, packed, _ in stored])
+    return some, [
+        "" if is_whole else _text_finding(form, packed, body_hash, n_chars)
+        for is_whole, (body_hash, form, packed, n_chars) in zip(written, stored, strict=True)
+    ]
 
 
 def vector_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:

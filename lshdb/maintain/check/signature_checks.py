@@ -34,6 +34,11 @@ __all__ = [
 ]
 
 _CHUNK = 100_000
+_KEY_BYTES = 64 * 2**20
+"""Memory for the bucket keys of all signatures, for some bands at a time."""
+_READ_BYTES = 4 * 2**20
+_MOST_HELD = 100
+"""Findings of one run that are kept until those before them are there; fewer are listed."""
 
 
 def block_findings(snapshot: Snapshot, *, first_only: bool = False) -> Iterator[Finding]:
@@ -90,27 +95,27 @@ def run_findings(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def posting_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]:
-    """Yield postings that are not those of their signatures, and signatures that lack some."""
+    """Yield postings that are not those of their signatures, and signatures that lack some.
+
+    The bucket keys of all signatures are made some bands at a time, as many as the memory takes,
+    and the postings of those bands are compared with them.
+    """
     n = snapshot.n_signatures
-    signatures = snapshot.signature_file.rows(n)
+    rows = snapshot.signature_file.rows(n)
     content = _content_keys(snapshot)
     counts = np.zeros(n, dtype=np.int16)
-    for table in snapshot.run_tables:
-        rows = snapshot.stream(f"SELECT bucket_key, signature_id FROM {table}")
-        while chunk := list(itertools.islice(rows, _CHUNK)):
-            flat = np.array(chunk, dtype=np.int64)
-            keys, ids = flat[:, 0], flat[:, 1]
-            outside = (ids < 0) | (ids >= n)
-            for key, one in flat[outside].tolist():
-                what = f"names signature {one}; there are {n}"
-                yield Finding("posting", _place(table, key, one), what, "1 posting")
-            keys, ids = keys[~outside], ids[~outside]
-            np.add.at(counts, ids, 1)
-            expected = _expected_keys(signatures[ids], keys, content[ids], params)
-            for key, one in flat[~outside][keys != expected].tolist():
-                what = f"by its row, signature {one} is not in this bucket"
-                affected = documents_affected(snapshot, "signature_id = ?", (one,))
-                yield Finding("posting", _place(table, key, one), what, affected)
+    held: dict[str, list[Finding]] = {table: [] for table in snapshot.run_tables}
+    groups = _groups_of_bands(params.bands, max(1, _KEY_BYTES // (8 * len(rows) + 8)))
+    for bands, between in groups:
+        columns = _key_columns(snapshot.signature_file, n, bands, params)
+        expected = _Expected(bands, columns, content)
+        for table, findings in held.items():
+            for finding in _in_table(snapshot, table, between, expected, counts):
+                if len(groups) == 1:
+                    yield finding
+                elif len(findings) < _MOST_HELD:  # those of a table come together
+                    findings.append(finding)
+    yield from itertools.chain.from_iterable(held.values())
     for one in np.flatnonzero(counts != params.bands + 1).tolist():
         yield Finding(
             "posting",
@@ -118,6 +123,82 @@ def posting_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Findin
             f"has {counts[one]} postings; expected {params.bands + 1}",
             documents_affected(snapshot, "signature_id = ?", (one,)),
         )
+
+
+def _groups_of_bands(bands: int, most: int) -> list[tuple[list[int], tuple[int, int]]]:
+    """Return groups of bands, in order of their keys, and the range of keys of each.
+
+    The ranges cover all keys there can be. Keys are signed: those of bands from 128 on come first.
+    """
+    signed = sorted(band - 256 * (band > 127) for band in range(bands))
+    groups = [signed[start : start + most] for start in range(0, bands, most)]
+    firsts = [-(2**63), *(group[0] << 56 for group in groups[1:]), 2**63]
+    return [
+        ([band & 255 for band in group], (firsts[number], firsts[number + 1] - 1))
+        for number, group in enumerate(groups)
+    ]
+
+
+def _key_columns(file: RowFile, n: int, bands: list[int], params: IndexParams) -> NDArray[np.int64]:
+    """Return the bucket keys of all rows in some bands, a row of the result for each band."""
+    columns = np.empty((len(bands), n), dtype=np.int64)
+    step = max(1, _READ_BYTES // file.row_bytes)
+    for start in range(0, n, step):
+        rows = file.take_between(start, min(start + step, n))
+        columns[:, start : start + step] = bucket_keys(rows, **params.cut)[:, bands].T
+    return columns
+
+
+class _Expected:
+    """The keys that postings should have: by band and signature, or by its content."""
+
+    def __init__(
+        self, bands: list[int], columns: NDArray[np.int64], content: NDArray[np.int64]
+    ) -> None:
+        self._columns = columns
+        self._content = content
+        self._place_of = np.full(256, -1)
+        self._place_of[bands] = np.arange(len(bands))
+
+    def keys(self, keys: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the key of each posting by its band and signature; its own if that is unknown."""
+        band = (keys >> 56) & 255
+        place = self._place_of[band]
+        expected = np.where(place < 0, np.int64(-1), self._columns[place, ids])
+        content = self._content[ids]
+        return np.where(band == CONTENT_BAND, np.where(content == 0, keys, content), expected)
+
+
+def _in_table(
+    snapshot: Snapshot,
+    table: str,
+    between: tuple[int, int],
+    expected: _Expected,
+    counts: NDArray[np.int16],
+) -> Iterator[Finding]:
+    """Yield the wrong postings of a run in a range of keys, and count all by signature."""
+    first, last = between
+    is_all = (first, last) == (-(2**63), 2**63 - 1)
+    rows = snapshot.stream(
+        f"SELECT bucket_key, signature_id FROM {table}"
+        + ("" if is_all else " WHERE bucket_key BETWEEN ? AND ?"),
+        () if is_all else (first, last),
+    )
+    while chunk := list(itertools.islice(rows, _CHUNK)):
+        flat = np.fromiter(itertools.chain.from_iterable(chunk), np.int64).reshape(-1, 2)
+        keys, ids = flat[:, 0], flat[:, 1]
+        outside = (ids < 0) | (ids >= len(counts))
+        if outside.any():
+            for key, one in flat[outside].tolist():
+                what = f"names signature {one}; there are {len(counts)}"
+                yield Finding("posting", _place(table, key, one), what, "1 posting")
+            flat = flat[~outside]
+            keys, ids = flat[:, 0], flat[:, 1]
+        counts += np.bincount(ids, minlength=len(counts)).astype(np.int16)
+        for key, one in flat[keys != expected.keys(keys, ids)].tolist():
+            what = f"by its row, signature {one} is not in this bucket"
+            affected = documents_affected(snapshot, "signature_id = ?", (one,))
+            yield Finding("posting", _place(table, key, one), what, affected)
 
 
 def order_findings(snapshot: Snapshot) -> Iterator[Finding]:
@@ -174,23 +255,6 @@ def _content_keys(snapshot: Snapshot) -> NDArray[np.int64]:
         hashes = content_keys([row[1].ljust(16, b"\0")[:16] for row in chunk])
         keys[ids[inside]] = hashes[inside]
     return keys
-
-
-def _expected_keys(
-    rows: NDArray[np.uint32],
-    keys: NDArray[np.int64],
-    content: NDArray[np.int64],
-    params: IndexParams,
-) -> NDArray[np.int64]:
-    """Return the key that each posting should have, by its band; its own if that is unknown."""
-    band = (keys >> 56) & 255
-    of_slots = bucket_keys(rows, **params.cut)
-    inside = band < params.bands
-    expected = np.where(
-        inside, of_slots[np.arange(len(keys)), np.where(inside, band, 0)], np.int64(-1)
-    )
-    of_content = band == CONTENT_BAND
-    return np.where(of_content, np.where(content == 0, keys, content), expected)
 
 
 def bucket_findings(snapshot: Snapshot) -> Iterator[Finding]:

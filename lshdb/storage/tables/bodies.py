@@ -33,6 +33,7 @@ __all__ = [
     "HEADER_BYTES",
     "RAW_HEADERS",
     "Body",
+    "are_as_written",
     "hash_body",
     "most_bytes",
     "pack_bodies",
@@ -72,6 +73,10 @@ _RAW_HEADERS = tuple(
 HEADER_BYTES = len(_RAW_HEADERS[0])
 RAW_HEADERS = b"".join(_RAW_HEADERS)
 """What stands before a body of 0, 1, 2, ... bytes that is not compressed."""
+
+_HAS_CHECKSUM = 4
+"""Flag of a frame that :func:`pack_body` compressed; a raw one has no checksum."""
+_LEAST_BYTES = 12
 
 _UNASKED_BYTES = 2**20
 """A body up to this length is read whatever length its document has."""
@@ -233,17 +238,7 @@ def unpack_bodies(bodies: Sequence[tuple[int, str, bytes]]) -> list[Any]:
     DamageError
         As for :func:`unpack_body`.
     """
-    raws: dict[int, Any] = {}
-    places = [
-        place for place, (_, _, packed) in enumerate(bodies)
-        if len(packed) > _RAW_UP_TO + HEADER_BYTES and _is_whole_frame(packed)
-    ]  # fmt: skip
-    if places:
-        contexts = _contexts()
-        frames: Any = [bodies[place][2] for place in places]
-        with contextlib.suppress(contexts.error):
-            made = contexts.decompressor.multi_decompress_to_buffer(frames)
-            raws = {place: made[number] for number, place in enumerate(places)}
+    raws = _whole_frames([packed for _, _, packed in bodies])
     unpacked: list[Any] = []
     for place, (doc_id, form, packed) in enumerate(bodies):
         raw = raws.get(place) if form == "text" else None
@@ -253,6 +248,55 @@ def unpack_bodies(bodies: Sequence[tuple[int, str, bytes]]) -> list[Any]:
             body = unpack_body(form, packed, doc_id=doc_id)  # says which
         unpacked.append(body)
     return unpacked
+
+
+def are_as_written(bodies: Sequence[tuple[Any, Any, bytes]]) -> list[bool]:
+    """Return which bodies are surely those with their hashes, and decompress without the lock.
+
+    Parameters
+    ----------
+    bodies : sequence of (form, packed, body_hash)
+        As they are stored; any of them may be damaged or missing.
+
+    Returns
+    -------
+    list of bool
+        False where only :func:`unpack_body` can say: also for a body that is sound, but longer than
+        1 MiB. Takes the memory of them all.
+    """
+    usual = [
+        isinstance(form, str) and isinstance(packed, bytes) and size_of_body(packed) is not None
+        for form, packed, _ in bodies
+    ]
+    both = zip(usual, bodies, strict=True)
+    raws = _whole_frames([packed if is_usual else b"" for is_usual, (_, packed, _) in both])
+    written = []
+    for place, (form, packed, body_hash) in enumerate(bodies):
+        raw = raws.get(place)
+        if raw is None and usual[place]:
+            size = len(packed) - HEADER_BYTES
+            if 0 <= size <= _RAW_UP_TO and packed.startswith(_RAW_HEADERS[size]):
+                raw = packed[HEADER_BYTES:]
+        written.append(raw is not None and hash_body(form, raw) == body_hash)
+    return written
+
+
+def _whole_frames(frames: list[bytes]) -> dict[int, Any]:
+    """Return by place the bodies in frames that are whole and compressed.
+
+    None at all if one of them is damaged.
+    """
+    places = [
+        place for place, packed in enumerate(frames)
+        if len(packed) > _LEAST_BYTES and packed[4] & _HAS_CHECKSUM and _is_whole_frame(packed)
+    ]  # fmt: skip
+    if places:
+        contexts = _contexts()
+        chosen: Any = [frames[place] for place in places]
+        with contextlib.suppress(contexts.error):
+            made = contexts.decompressor.multi_decompress_to_buffer(chosen)
+            return {place: made[number] for number, place in enumerate(places)}
+    return {}
 
 
 def _is_whole_frame(packed: bytes) -> bool:
