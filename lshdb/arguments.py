@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 __all__ = [
+    "MEASURES",
     "Digits",
     "Keep",
     "Linkage",
+    "Measure",
     "MetricName",
     "OnConflict",
     "OnConflictOfAdd",
@@ -40,6 +42,8 @@ __all__ = [
 
 Item = TypeVar("Item")
 
+MEASURES = ("similarity", "containment")
+"""What a question compares: by the metric of the index, or which share of one is in another."""
 _NAME_LENGTH = 100
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _NAME = re.compile(rf"[^\W_][\w.:-]{{0,{_NAME_LENGTH - 1}}}")
@@ -50,6 +54,7 @@ MetricName: TypeAlias = Literal[
 Unit: TypeAlias = Literal["word", "char", "byte", "line", "token", "url", "url-host", "tokenizer"]
 Digits: TypeAlias = Literal["keep", "zero"]
 Verify: TypeAlias = Literal["none", "signature", "exact"]
+Measure: TypeAlias = Literal["similarity", "containment"]
 OnConflict: TypeAlias = Literal["replace", "skip", "error"]
 OnConflictOfAdd: TypeAlias = Literal["replace", "skip", "error", "unite"]
 Linkage: TypeAlias = Literal["component", "representative"]

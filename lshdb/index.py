@@ -13,6 +13,7 @@ from lshdb.arguments import (
     Digits,
     Keep,
     Linkage,
+    Measure,
     MetricName,
     OnConflict,
     OnConflictOfAdd,
@@ -580,6 +581,7 @@ class Index:
         recall: float | None = None,
         probe_limit: int | bool = False,
         below: float | None = None,
+        measure: Measure = "similarity",
     ) -> Hits:
         """Return the documents most similar to a text, to ready tokens, or to a stored document.
 
@@ -608,6 +610,10 @@ class Index:
         below : float, optional
             Only documents less similar than this, or for a distance farther: near, but no copies.
             Others are left out before ``top`` counts. Not with ``verify="none"``.
+        measure : {"similarity", "containment"}
+            With ``containment`` a document's similarity is the share of the query's shingles that
+            it has: 1.0 for the whole of which the query is a part. All texts are compared, so each
+            document at the threshold is found. Only in an index of texts that stores them.
 
         Returns
         -------
@@ -625,7 +631,7 @@ class Index:
         """
         return self._handle.ask_in_turn(
             query_index, body, key=key, top=top, threshold=threshold, verify=verify, recall=recall,
-            probe_limit=probe_limit, below=below,
+            probe_limit=probe_limit, below=below, measure=measure,
         )  # fmt: skip
 
     def query_many(
@@ -638,6 +644,7 @@ class Index:
         recall: float | None = None,
         probe_limit: int | bool = False,
         below: float | None = None,
+        measure: Measure = "similarity",
         workers: int | None = 1,
     ) -> QueryAnswers:
         """Answer many queries on one state of the index; stream (query key, answer) for each.
@@ -648,7 +655,7 @@ class Index:
             As for :meth:`add`; the keys only name the queries. Or bodies alone: their keys are
             then their positions, ``"0"``, ``"1"`` and so on. A tuple is always a key and a body,
             and so is a list of two items if the first is a string.
-        top, threshold, verify, recall, probe_limit, below
+        top, threshold, verify, recall, probe_limit, below, measure
             As for :meth:`query`.
         workers : int or None
             Threads; None means one per core. One thread answers each query before it reads the
@@ -666,7 +673,7 @@ class Index:
         """
         return self._handle.ask(
             QueryAnswers, self._handle, documents, top=top, threshold=threshold, verify=verify,
-            recall=recall, probe_limit=probe_limit, below=below, workers=workers,
+            recall=recall, probe_limit=probe_limit, below=below, measure=measure, workers=workers,
         )  # fmt: skip
 
     def explain(
@@ -807,6 +814,7 @@ class Index:
         cross: tuple[str, str] | None = None,
         ignore_same_path: bool = False,
         limit: int | None = None,
+        measure: Measure = "similarity",
     ) -> PairSearch:
         """Stream all near-duplicate pairs, each once.
 
@@ -850,6 +858,11 @@ class Index:
             With ``cross``: leave out pairs whose keys are the same after their prefixes.
         limit : int, optional
             Stop after so many pairs, which are any of them.
+        measure : {"similarity", "containment"}
+            With ``containment`` a pair is a document, ``key1``, and another one that contains it:
+            its similarity is the share of the shingles of ``key1`` that ``key2`` has. Documents
+            that contain each other are two pairs. All texts are compared, so none is missed; not
+            with ``max_bucket``. Only in an index of texts that stores them.
 
         Returns
         -------
@@ -870,7 +883,7 @@ class Index:
         return self._handle.ask(
             PairSearch, self._handle, threshold=threshold, below=below, verify=verify, since=since,
             max_bucket=max_bucket, memory=memory, workers=workers, agree=agree, differ=differ,
-            cross=cross, ignore_same_path=ignore_same_path, limit=limit,
+            cross=cross, ignore_same_path=ignore_same_path, limit=limit, measure=measure,
         )  # fmt: skip
 
     def join(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 import click
 
 from lshdb import ReadOnlyError
-from lshdb.arguments import Digits
+from lshdb.arguments import MEASURES, Digits
 from lshdb.cli._command import Command, completed, index_argument, section
 from lshdb.cli._output import FORMATS, note, working, write_header, write_to
 from lshdb.cli._words import UNIT_NAMES, counted, loss_in_words
@@ -347,6 +347,19 @@ def search_options(function: Function) -> Function:
         "signature; none if the signatures are on another host]",
     )
     return threshold(verify(function))
+
+
+def measure_option(function: Function) -> Function:
+    """Add the option for what is compared."""
+    return click.option(
+        "--measure",
+        type=click.Choice(list(MEASURES)),
+        default="similarity",
+        show_default=True,
+        help="With containment, list what contains a text, and which share: of the shingles of the "
+        "query, or of the first document of a pair, how many the other document has. All texts are "
+        "compared, and none is missed.",
+    )(function)
 
 
 def below_option(function: Function) -> Function:

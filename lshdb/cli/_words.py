@@ -131,13 +131,17 @@ def pair_rows(found: PairSearch | JoinedPairs) -> Iterator[Block]:
 
 
 def measured(
-    params: IndexParams, columns: Sequence[Column], rows: Iterable[Row | Block]
+    params: IndexParams,
+    columns: Sequence[Column],
+    rows: Iterable[Row | Block],
+    measure: str = "similarity",
 ) -> tuple[Sequence[Column], Iterable[Row | Block]]:
-    """Replace similarity by distance in columns and rows, if the metric is a distance."""
-    if not params.kind.is_distance:
-        return columns, rows
+    """Name the column of similarities after what it holds, and turn them into distances for one."""
+    name = "distance" if params.kind.is_distance else measure
     place = [column.name for column in columns].index("similarity")
-    named = [*columns[:place], Column("distance", "similarity"), *columns[place + 1 :]]
+    named = [*columns[:place], Column(name, "similarity"), *columns[place + 1 :]]
+    if not params.kind.is_distance:
+        return named, rows
     value = params.curve.value
 
     def converted() -> Iterator[Row | Block]:

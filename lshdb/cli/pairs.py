@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from lshdb import Index, Pair, PairSearch
-from lshdb.arguments import Verify
+from lshdb.arguments import Measure, Verify
 from lshdb.cli._contents import Named, contents_options, with_contents
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import (
@@ -21,6 +21,7 @@ from lshdb.cli._options import (
     index_argument,
     listing_options,
     max_bucket_option,
+    measure_option,
     memory_option,
     search_options,
     since_option,
@@ -60,6 +61,7 @@ BY_DIRECTORY = (Column("directory1"), Column("directory2"), Column("pairs", "num
 )
 @agreement_options
 @memory_option
+@measure_option
 @below_option
 @search_options
 @click.option(
@@ -103,6 +105,7 @@ def command(
     advance: bool,
     threshold: float | None,
     below: float | None,
+    measure: Measure,
     verify: Verify | None,
     max_bucket: int | str | None,
     memory: int,
@@ -130,6 +133,7 @@ def command(
     lshdb pairs references.lshdb --agree doi,year
     lshdb pairs trees.lshdb --cross linux-6.1 linux-6.6 --ignore-same-path
     lshdb pairs trees.lshdb --by-directory --limit 20
+    lshdb pairs press.lshdb --measure containment --threshold 0.9
     """
     if advance and limit is not None:
         raise click.UsageError("--advance would pass over what --limit leaves out", ctx)
@@ -145,7 +149,7 @@ def command(
         found = index.pairs(
             threshold=threshold, below=below, verify=verify, since=since, max_bucket=max_bucket,
             memory=memory, agree=agree, differ=differ, cross=cross,
-            ignore_same_path=ignore_same_path,
+            ignore_same_path=ignore_same_path, measure=measure,
             limit=None if sort or by_directory else limit,
         )  # fmt: skip
         note_unverified(index, threshold, verify)
@@ -153,13 +157,14 @@ def command(
         columns: Sequence[Column] = COLUMNS
         rows: Blocks = pair_rows(found)
         if by_directory:
-            columns, rows = BY_DIRECTORY, _directories(found, is_ordered=cross is not None)
+            is_ordered = cross is not None or measure == "containment"
+            columns, rows = BY_DIRECTORY, _directories(found, is_ordered=is_ordered)
         elif sort is not None:
             rows = _sorted(found)
         if limit is not None and (by_directory or sort is not None):
             rows = islice(rows, limit)
         if not by_directory:
-            columns, rows = measured(index.params, columns, rows)
+            columns, rows = measured(index.params, columns, rows, measure)
             columns, rows = with_contents(
                 index, columns, rows, NAMED, with_text=with_text, with_fields=with_fields
             )

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from lshdb import Document, Hits, Index, InputError, Rejected
-from lshdb.arguments import Verify
+from lshdb.arguments import Measure, Verify
 from lshdb.cli._command import completed
 from lshdb.cli._contents import Named, contents_options, with_contents
 from lshdb.cli._errors import REJECTED
@@ -22,6 +22,7 @@ from lshdb.cli._options import (
     index_argument,
     input_options,
     listing_options,
+    measure_option,
     search_options,
     vector_option,
 )
@@ -104,6 +105,7 @@ def _top(_ctx: click.Context, _param: click.Parameter, value: str) -> int | None
     help="Threads for many queries.  [default: one per core; 1 for standard input, so that each "
     "query is answered as it comes]",
 )
+@measure_option
 @below_option
 @search_options
 @input_options
@@ -126,6 +128,7 @@ def command(
     workers: int | None,
     threshold: float | None,
     below: float | None,
+    measure: Measure,
     verify: Verify | None,
     vector: Any,
     input_format: str,
@@ -145,6 +148,7 @@ def command(
     lshdb query news.lshdb --key article-17 --top 3
     lshdb query news.lshdb tonight.jsonl --format jsonl
     lshdb query news.lshdb tonight.jsonl --top 5 --vote topic
+    lshdb query books.lshdb passage.txt --measure containment --threshold 0.8
     lshdb query points.lshdb --vector '[0.5, -1, 2]' --recall 0.95
     """
     given = [text is not None, vector is not None, key is not None, bool(files)]
@@ -159,7 +163,7 @@ def command(
         raise click.UsageError("--vote lists no documents to show the contents of", ctx)
     rejections = Rejections()
     search: dict[str, Any] = {
-        "top": top, "threshold": threshold, "below": below, "verify": verify,
+        "top": top, "threshold": threshold, "below": below, "verify": verify, "measure": measure,
     }  # fmt: skip
     if recall is not None or probe_limit is not None:
         limit = False if probe_limit is None else probe_limit or True
@@ -208,7 +212,7 @@ def command(
             print_listing(
                 *with_contents(
                     index,
-                    *measured(index.params, COLUMNS, rows),
+                    *measured(index.params, COLUMNS, rows, measure),
                     NAMED,
                     with_text=with_text,
                     with_fields=with_fields,

@@ -9,11 +9,15 @@ to read what an index of shingles has on disk.
 If the shingles are too many for the memory, texts are taken in blocks of as many as fit. Each block
 of texts that ask is compared with each block of all, so a question about all documents in b blocks
 shingles each text b + 1 times.
+
+The same table says which texts contain another: the containment of A in B is the share of A's
+shingles that B has. A passage that is quoted whole has the containment 1 in a book with which its
+similarity is near 0, so no signature would find it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -22,10 +26,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.arrays import distinct
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.search.nearest import Answer
-from lshdb.search.verification import Hit, Hits, grouped_bodies, missing_text
+from lshdb.search.pair_columns import PairColumns
+from lshdb.search.verification import MEMORY, Hit, Hits, grouped_bodies, missing_text
 from lshdb.signatures.family import Family, Point
 from lshdb.signatures.sets import SetFamily
 from lshdb.signatures.sharing import SetTable
@@ -33,13 +39,21 @@ from lshdb.storage.tables.records import StoredDocument
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.threads import work_ahead
 
-__all__ = ["AllTexts", "AllTextsSearch", "Shared", "TextSets", "require_texts"]
+__all__ = [
+    "AllTexts",
+    "AllTextsSearch",
+    "Shared",
+    "TextSets",
+    "check_containment",
+    "contained_pairs",
+    "require_texts",
+]
 
 Ids = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 
-_MOST_SHINGLES = 2**23
-"""Shingles of a block: 200 MiB with its table, while a block of as many asks 64 MiB more."""
+_SHINGLE_BYTES = 32
+"""Memory of a shingle in a block and in its table, and of one in a block of as many that asks."""
 _TEXTS_READ = 512
 _TEXTS_ASK = 1024
 """Texts that are shingled together, and that ask together."""
@@ -109,6 +123,26 @@ def require_texts(params: IndexParams, what: str) -> None:
         )
 
 
+def check_containment(
+    params: IndexParams,
+    verify: str | None,
+    recall: float | None = None,
+    probe_limit: int | bool = False,
+) -> None:
+    """Raise ParameterError if containment cannot be asked for, or not with these options."""
+    require_texts(params, "containment")
+    if verify not in (None, "exact"):
+        raise ParameterError(
+            f"containment is counted in the texts, and verify is {verify!r}",
+            hint="leave verify out",
+        )
+    if recall is not None or probe_limit is not False:
+        raise ParameterError(
+            "containment compares all texts, so nothing is missed or left out",
+            hint="leave out recall and probe_limit",
+        )
+
+
 class AllTexts:
     """The sets of all texts of a snapshot.
 
@@ -119,6 +153,8 @@ class AllTexts:
         Of an index of texts that are stored; see :func:`require_texts`.
     workers : int
         Threads that shingle and compare.
+    memory : int
+        Bytes for the shingles of texts; a text is held whatever it takes.
 
     Attributes
     ----------
@@ -126,12 +162,15 @@ class AllTexts:
         The signatures that a document has, sorted.
     """
 
-    def __init__(self, snapshot: Snapshot, family: Family, *, workers: int) -> None:
+    def __init__(
+        self, snapshot: Snapshot, family: Family, *, workers: int, memory: int = MEMORY
+    ) -> None:
         self._snapshot, self._family, self._workers = snapshot, cast(SetFamily, family), workers
         # The user's own function may not be called by several threads.
         self._shinglers = workers if family.split is None else 1
         self.ids, self._sizes = snapshot.set_sizes()
-        self._blocks = _blocks(self._sizes)
+        self._most = max(1, memory // _SHINGLE_BYTES)
+        self._blocks = _blocks(self._sizes, self._most)
         self._held: tuple[TextSets, SetTable] | None = None
 
     def asking(self, ids: Ids | None = None) -> Iterator[TextSets]:
@@ -141,7 +180,7 @@ class AllTexts:
             return
         if ids is None:
             ids = self.ids
-        for block in _blocks(self._sizes[np.searchsorted(self.ids, ids)]):
+        for block in _blocks(self._sizes[np.searchsorted(self.ids, ids)], self._most):
             yield self._read(ids[block])
 
     def sharing(
@@ -222,12 +261,12 @@ class AllTexts:
         return TextSets(np.array([one for one, _ in group], dtype=np.int64), hashes, counts)
 
 
-def _blocks(sizes: Ids) -> list[slice]:
+def _blocks(sizes: Ids, most: int) -> list[slice]:
     """Cut texts into blocks of as many shingles as memory holds; a larger text is a block."""
     ends = np.cumsum(sizes)
     blocks, first, before = [], 0, 0
     while first < len(sizes):
-        fitting = int(np.searchsorted(ends, before + _MOST_SHINGLES, side="right"))
+        fitting = int(np.searchsorted(ends, before + most, side="right"))
         last = max(first + 1, fitting)
         blocks.append(slice(first, last))
         first, before = last, int(ends[last - 1])
@@ -261,6 +300,49 @@ def _best(found: Sequence[Shared], most: int | None) -> Shared:
     return Shared(found[0].asking, places, ids, levels)
 
 
+def contained_pairs(
+    snapshot: Snapshot,
+    family: Family,
+    *,
+    threshold: float,
+    since: int | None,
+    memory: int,
+    workers: int,
+) -> Generator[PairColumns]:
+    """Yield every document with each other that contains a share of its shingles.
+
+    A pair is directed: the first document is contained in the second. Two documents that contain
+    each other are two pairs.
+
+    Parameters
+    ----------
+    threshold : float
+        Lowest share.
+    since : int, optional
+        Only pairs with a document of this batch or a later one. All texts are compared.
+    memory : int
+        Bytes for the shingles of texts.
+    """
+    texts = AllTexts(snapshot, family, workers=workers, memory=memory)
+    for block in texts.asking():
+        for shared in texts.sharing(block, is_part=True, least=threshold):
+            documents = snapshot.documents_of_signatures(
+                distinct(np.concatenate([shared.asking.ids, shared.ids])).tolist()
+            )
+            ids = shared.asking.ids[shared.places].tolist()
+            rows = zip(ids, shared.ids.tolist(), shared.levels.tolist(), strict=True)
+            found = [
+                (key, other_key, level)
+                for one, other, level in rows
+                for doc_id, key, batch_id in documents[one]
+                for other_id, other_key, other_batch in documents[other]
+                if doc_id != other_id and (since is None or max(batch_id, other_batch) >= since)
+            ]
+            if found:
+                keys, others, levels = (list(column) for column in zip(*found, strict=True))
+                yield PairColumns(keys, others, levels, "exact")
+
+
 class AllTextsSearch:
     """Answers queries by comparing all texts; each answer has the recall 1.
 
@@ -275,6 +357,8 @@ class AllTextsSearch:
         Lowest similarity of an answer; None for any above 0.
     below : float or None
         Similarity that answers stay below; None for any.
+    is_part : bool
+        Whether a document's similarity is the share of the query's shingles that it has.
     workers : int
     """
 
@@ -286,10 +370,12 @@ class AllTextsSearch:
         top: int | None,
         threshold: float | None,
         below: float | None,
+        is_part: bool = False,
         workers: int = 1,
     ) -> None:
         self._snapshot, self._family = snapshot, family
         self._top, self._least, self._below = top, threshold or 0.0, below
+        self._is_part = is_part
         self._texts = AllTexts(snapshot, family, workers=workers)
 
     def nothing(self) -> Answer:
@@ -316,11 +402,17 @@ class AllTextsSearch:
         asking = TextSets(
             np.arange(n), np.concatenate(queries), np.array([len(one) for one in queries], np.int64)
         )
-        # The document that asks may be the only one of its signature.
-        most = None if self._top is None else self._top + (leave_out is not None)
+        # The document that asks may be the only one of its signature. Those that contain a text are
+        # counted, too, as there is no order of which the first are enough.
+        most = None
+        if self._top is not None and not self._is_part:
+            most = self._top + (leave_out is not None)
         answers = []
-        for shared in self._texts.sharing(asking, most=most, least=self._least, below=self._below):
-            documents = self._snapshot.documents_of_signatures(np.unique(shared.ids).tolist())
+        sharing = self._texts.sharing(
+            asking, is_part=self._is_part, most=most, least=self._least, below=self._below
+        )
+        for shared in sharing:
+            documents = self._snapshot.documents_of_signatures(distinct(shared.ids).tolist())
             hits: list[list[Hit]] = [[] for _ in shared.asking.ids]
             columns = shared.places.tolist(), shared.ids.tolist(), shared.levels.tolist()
             for place, one, level in zip(*columns, strict=True):
@@ -331,6 +423,7 @@ class AllTextsSearch:
                 ]
             for each in hits:
                 each.sort(key=lambda hit: (-hit.similarity, hit.key))
-                found = each[: self._top]
-                answers.append(Answer(found, checked=len(self._texts.ids), recall=1.0))
+                found = Answer(each[: self._top], checked=len(self._texts.ids), recall=1.0)
+                found.truncated = len(each) - len(found) if self._is_part else 0
+                answers.append(found)
         return answers or [Answer(recall=1.0) for _ in queries]  # an index without texts

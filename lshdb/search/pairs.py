@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.arguments import check_flag, check_whole
+from lshdb.arguments import MEASURES, check_choice, check_flag, check_whole
 from lshdb.arrays import distinct
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
@@ -114,14 +114,30 @@ class PairSearch(PairListing):
         cross: tuple[str, str] | None = None,
         ignore_same_path: bool = False,
         limit: int | None = None,
+        measure: str = "similarity",
     ) -> None:
         super().__init__(
             handle, threshold=threshold, below=below, verify=verify, since=since,
-            max_bucket=max_bucket, cross=cross, limit=limit,
+            max_bucket=max_bucket, cross=cross, limit=limit, measure=measure,
         )  # fmt: skip
-        self._between = _Between.of(cross, ignore_same_path=ignore_same_path)
+        check_choice("measure", measure, MEASURES)
+        self._is_part = measure == "containment"
+        self._between = _Between.of(
+            cross, ignore_same_path=ignore_same_path, is_directed=self._is_part
+        )
         self._limit = None if limit is None else check_whole("limit", limit, 1)
-        level = asked_level(store, threshold, verify)
+        if self._is_part:
+            from lshdb.search.all_texts import check_containment
+
+            check_containment(store.params, verify)
+            if isinstance(max_bucket, int):
+                raise ParameterError(
+                    "containment looks into no buckets, so max_bucket can leave none out",
+                    hint="leave max_bucket out",
+                )
+            level = level_of(store.params, threshold)
+        else:
+            level = asked_level(store, threshold, verify)
         self._below = below_level(store, below, level=level, verify=verify)
         choose_method(verify, store.params)
         check_limits(max_bucket, memory)
@@ -149,19 +165,32 @@ class PairSearch(PairListing):
 
                 large = PairFrame(DocumentCounts.of(snapshot, since=since))
                 left_out.large = large
-            pairs = find_pairs(
-                snapshot,
-                family,
-                threshold=level,
-                method=method,
-                since=since,
-                most=most,
-                left_out=left_out,
-                memory=self._memory,
-                workers=self._workers,
-                # Copies are never below. What a cap loses is a share of all pairs, copies included.
-                with_copies=self._below is None or large is not None,
-            )
+            if self._is_part:
+                from lshdb.search.all_texts import contained_pairs
+
+                pairs = contained_pairs(
+                    snapshot,
+                    family,
+                    threshold=level,
+                    since=since,
+                    memory=self._memory,
+                    workers=self._workers,
+                )
+            else:
+                pairs = find_pairs(
+                    snapshot,
+                    family,
+                    threshold=level,
+                    method=method,
+                    since=since,
+                    most=most,
+                    left_out=left_out,
+                    memory=self._memory,
+                    workers=self._workers,
+                    # Copies are never below. What a cap loses is a share of all pairs, copies
+                    # included.
+                    with_copies=self._below is None or large is not None,
+                )
             room = self._limit
             with closing(pairs):  # before the snapshot that it reads
                 for found in pairs:
@@ -221,9 +250,12 @@ class _Between:
     one: str
     other: str
     ignore_same_path: bool
+    is_directed: bool
 
     @classmethod
-    def of(cls, cross: tuple[str, str] | None, *, ignore_same_path: bool) -> _Between | None:
+    def of(
+        cls, cross: tuple[str, str] | None, *, ignore_same_path: bool, is_directed: bool
+    ) -> _Between | None:
         """Check what a caller gave; a prefix that ends in no sign is a folder.
 
         Raises
@@ -242,16 +274,20 @@ class _Between:
         if not is_two or not all(isinstance(one, str) and one for one in cross):
             raise ParameterError(f"cross is {cross!r:.80}; expected two prefixes of keys")
         one, other = (each if _SIGN.search(each) else f"{each}/" for each in cross)
-        return cls(one, other, ignore_same_path)
+        return cls(one, other, ignore_same_path, is_directed)
 
     def those_of(self, pairs: Iterator[Pair]) -> Iterator[Pair]:
         """Yield the pairs that are wanted, with the key under the first prefix first."""
         return (pair for pair in map(self.take, pairs) if pair is not None)
 
     def take(self, pair: Pair) -> Pair | None:
-        """Return the pair with the key under the first prefix first; None if it is not wanted."""
+        """Return the pair with the key under the first prefix first; None if it is not wanted.
+
+        A directed pair is not turned around.
+        """
         if not (pair.key1.startswith(self.one) and pair.key2.startswith(self.other)):
-            if not (pair.key2.startswith(self.one) and pair.key1.startswith(self.other)):
+            is_turned = pair.key2.startswith(self.one) and pair.key1.startswith(self.other)
+            if self.is_directed or not is_turned:
                 return None
             pair = replace(pair, key1=pair.key2, key2=pair.key1)
         paths = pair.key1.removeprefix(self.one), pair.key2.removeprefix(self.other)

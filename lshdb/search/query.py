@@ -17,7 +17,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lshdb.arguments import check_items, check_key, check_whole
+from lshdb.arguments import MEASURES, check_choice, check_items, check_key, check_whole
 from lshdb.arrays import distinct, np
 from lshdb.documents import Body, Document, given_document
 from lshdb.errors import InputError, LshdbError, ParameterError, SignaturesElsewhereError
@@ -75,6 +75,7 @@ class Wanted:
     recall: float | None
     limit: int | None
     is_nearest: bool
+    measure: str
 
     @classmethod
     def of(
@@ -86,6 +87,7 @@ class Wanted:
         recall: float | None,
         probe_limit: int | bool,
         below: float | None,
+        measure: str,
     ) -> Wanted:
         """Check the options of :meth:`lshdb.Index.query`.
 
@@ -94,6 +96,13 @@ class Wanted:
         ParameterError, TextNotStoredError
         """
         params = store.params
+        check_choice("measure", measure, MEASURES)
+        is_part = measure == "containment"
+        if is_part:
+            from lshdb.search.all_texts import check_containment
+
+            check_containment(params, verify, recall, probe_limit)
+            recall, threshold = 1.0, params.threshold if threshold is None else threshold
         is_nearest = recall is not None or probe_limit is not False
         if recall is None:
             level: float | None = asked_level(store, threshold, verify)
@@ -107,7 +116,7 @@ class Wanted:
             limit = _checked_limit(params, top, level, method, recall, probe_limit)
         nearest_to = -math.inf if level is None else level
         most = below_level(store, below, level=nearest_to, verify=verify)
-        return cls(top, level, most, verify, recall, limit, is_nearest)
+        return cls(top, level, most, verify, recall, limit, is_nearest, measure)
 
     def searcher(
         self, snapshot: Snapshot, family: Family, *, workers: int = 1
@@ -126,7 +135,8 @@ class Wanted:
 
             return AllTextsSearch(
                 snapshot, family,
-                top=self.top, threshold=self.level, below=self.below, workers=choose_workers(None),
+                top=self.top, threshold=self.level, below=self.below,
+                is_part=self.measure == "containment", workers=choose_workers(None),
             )  # fmt: skip
         from lshdb.search.nearest import NearestSearch
 
@@ -212,11 +222,12 @@ def query_index(
     recall: float | None,
     probe_limit: int | bool,
     below: float | None,
+    measure: str,
 ) -> Hits:
     """Return the documents most similar to one; see :meth:`lshdb.Index.query`."""
     if (body is None) == (key is None):
         raise ParameterError("a query has either a body or a key")
-    wanted = Wanted.of(store, top, threshold, verify, recall, probe_limit, below)
+    wanted = Wanted.of(store, top, threshold, verify, recall, probe_limit, below, measure)
     if body is None:
         key = check_key("key", key)
         with store.reading() as snapshot:
@@ -296,17 +307,19 @@ class QueryAnswers(Listing[tuple[str, Hits]]):
         probe_limit: int | bool,
         workers: int | None,
         below: float | None,
+        measure: str,
     ) -> None:
         super().__init__(
-            handle, top=top, threshold=threshold, below=below, verify=verify, recall=recall
-        )
+            handle, top=top, threshold=threshold, below=below, verify=verify, recall=recall,
+            measure=measure,
+        )  # fmt: skip
         self._workers = choose_workers(workers)
         check_items(
             "documents", documents, "an iterable of (key, text) pairs or documents",
             hint="Index.query answers one text; a dict gives its pairs by .items()",
         )  # fmt: skip
         self._documents = documents
-        self._options = top, threshold, verify, recall, probe_limit, below
+        self._options = top, threshold, verify, recall, probe_limit, below, measure
         self._wanted = Wanted.of(store, *self._options)
         self._of = store
 

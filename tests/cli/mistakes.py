@@ -82,6 +82,9 @@ lshdb query news.lshdb --text "nothing in the index is like this text of some le
 lshdb query empty.lshdb --text "the index is empty and so nothing can be found in it"
 lshdb query news.lshdb --vector '[1, 2'
 lshdb query news.lshdb --text "the mayor opened the new bridge" --recall 1 --verify signature
+lshdb query news.lshdb --text "the mayor opened the new bridge" --measure containment --recall 0.9
+lshdb pairs news.lshdb --measure containment --max-bucket 5
+lshdb pairs news.lshdb --measure containment --verify none
 lshdb neighbors news.lshdb --recall 2
 lshdb neighbors news.lshdb --recall 1 --no-update
 lshdb pairs

@@ -214,3 +214,17 @@ def test_a_limit_is_said(run: Run, trees: Path) -> None:
 @pytest.mark.parametrize("form", ["table", "tsv", "csv", "jsonl", "json"])
 def test_every_format_ends_with_the_count(run: Run, trees: Path, form: str) -> None:
     assert run("pairs", trees, "--format", form).stderr == "7 pairs\n"
+
+
+def test_pairs_and_queries_by_containment_name_their_column(run: Run, tmp_path: Path) -> None:
+    path, words = tmp_path / "w.lshdb", [f"w{number}" for number in range(60)]
+    with Index.create(path) as index:
+        index.add([("whole", " ".join(words)), ("part", " ".join(words[20:32]))])
+    assert run("pairs", path).stdout == ""
+    asked = "--measure", "containment"
+    assert run("pairs", path, *asked).stdout == "part\twhole\t1.000000\texact\n"
+    listed = json.loads(run("pairs", path, *asked, "--json").stdout)
+    assert listed == {"key1": "part", "key2": "whole", "containment": 1.0, "method": "exact"}
+    hit = json.loads(run("query", path, "--key", "part", *asked, "--json").stdout)
+    assert (hit["key"], hit["containment"]) == ("whole", 1.0)
+    assert run("pairs", path, *asked, "--sort", "similarity").stdout.count("\n") == 1

@@ -103,6 +103,13 @@ QUESTIONS: dict[str, Ask] = {
     "nearest neighbors": lambda index: list(index.neighbors(top=1, threshold=0.7, update=False)),
     "nearest neighbors of all": lambda index: list(index.neighbors(top=3, recall=1)),
     "nearest of all texts": lambda index: list(index.query(TEXT, top=20, recall=1)),
+    "what contains a text": lambda index: list(
+        index.query(TEXT, top=20, measure="containment", threshold=0.1)
+    ),
+    "what contains what": lambda index: sorted(
+        (one.key1, one.key2, one.similarity)
+        for one in index.pairs(measure="containment", threshold=0.3)
+    ),
     "what stored pairs lack": lambda index: index.loss(),
     "buckets counted": buckets_counted,
     "edge state": lambda index: index.edge_state(),

@@ -50,7 +50,7 @@ def nearest(texts: Corpus, key: str | None, text: str) -> list[tuple[str, float]
 
 
 def in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(all_texts, "_MOST_SHINGLES", 200)
+    monkeypatch.setattr(all_texts, "_SHINGLE_BYTES", 2**28 // 200)
     monkeypatch.setattr(all_texts, "_TEXTS_ASK", 7)
     monkeypatch.setattr(all_texts, "_TEXTS_READ", 3)
 

@@ -322,6 +322,7 @@ REFUSES = {
 ALSO_WORKS = {
     "neighbors": ["{there}", "--recall", "1"],
     "query": ["{there}", "--key", "f002-0", "--recall", "1"],
+    "pairs": ["{there}", "--measure", "containment"],
 }
 ALSO_REFUSES = {
     "merge": ["{there}", "{here}"],
