@@ -179,6 +179,8 @@ def commit_batches(
                 if on_commit is not None:
                     on_commit(run.result)
                 run.writer.limit_runs()
+                if not batch.is_last:
+                    run.writer.sort_meanwhile()
                 is_large = len(batch.keys) >= _MANY_DOCUMENTS
                 del batch  # before the next one is complete
                 if is_large:

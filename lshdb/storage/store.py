@@ -351,11 +351,18 @@ class Store:
         """
         self.orders = OrderFolder(self.directory.path, banding)
 
-    def freeze(self) -> bool:
+    def freeze(self, *, begun: int | None = None, goes_on: bool = False) -> bool:
         """Sort the rows that no order covers yet; under the writer lock.
 
         The rows are committed, and questions are answered without orders too. So what goes wrong
         here is only logged.
+
+        Parameters
+        ----------
+        begun : int, optional
+            The number of signatures when the add began.
+        goes_on : bool
+            The add has not ended.
 
         Returns
         -------
@@ -370,7 +377,9 @@ class Store:
                 if not snapshot.has_signatures:
                     return False
                 n, contents = snapshot.n_signatures, snapshot.content_hashes
-                freeze_rows(self.orders, snapshot.generation, n, contents)
+                freeze_rows(
+                    self.orders, snapshot.generation, n, contents, begun=begun, goes_on=goes_on
+                )
                 is_covered = self.orders.cover(snapshot.generation, n) is not None
             return is_covered and self.database.lies_in(self.directory.path)
         except (OSError, LshdbError) as error:

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lshdb import Index
+from lshdb.ingest import add as adding
 from lshdb.signatures.banding import bucket_keys, content_keys
 from lshdb.storage.orders import freezing, frozen
 from lshdb.storage.orders.order_file import OrderName, order_names
@@ -228,6 +229,51 @@ def test_an_add_takes_in_the_files_before_it_as_they_grow(tmp_path: Path) -> Non
     assert_same_postings(path)
 
 
+def test_rows_are_sorted_while_an_add_goes_on_and_merged_at_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader of the middle of an add does not need SQL; nor does one after an add that broke."""
+    path, rng, ends = tmp_path / "x", random.Random(7), []
+    monkeypatch.setattr(adding, "BATCH_DOCUMENTS", 40)
+    monkeypatch.setattr(freezing, "MOST_SORTED", 10)
+    monkeypatch.setattr(frozen, "MOST_SORTED", 45)
+    monkeypatch.setattr(freezing, "MOST_PARTS", 3)
+
+    def documents(first: int, n: int) -> Iterator[tuple[str, str]]:
+        for i in range(first, first + n):
+            yield f"k{i}", " ".join(rng.choices(WORDS, k=20))
+
+    def look(_: object) -> None:
+        ends.append([name.last for name in names(path)])
+        assert_same_postings_but_contents(path)
+
+    with Index.create(path) as index:
+        index.add(documents(0, 400))
+        assert [name.last for name in names(path)] == [400]
+        index.add(documents(400, 225), on_commit=look)
+        assert ends == [
+            [400],
+            [400, 440],
+            [400, 440, 480],
+            [400, 440, 480, 520],
+            [400, 560],
+            [400, 560, 600],
+        ]
+        assert [name.last for name in names(path)] == [625]
+
+        def broken() -> Iterator[tuple[str, str]]:
+            yield from documents(700, 100)
+            raise KeyError("of the caller")
+
+        with pytest.raises(KeyError):
+            index.add(broken())
+        assert [name.last for name in names(path)] == [625, 665, 705]
+        assert_same_postings(path)
+        index.add(documents(900, 25))
+    assert [name.last for name in names(path)] == [625, 730]
+    assert_same_postings(path)
+
+
 def test_rows_of_a_killed_writer_are_sorted_in_memory_or_left_to_sql(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,7 +281,7 @@ def test_rows_of_a_killed_writer_are_sorted_in_memory_or_left_to_sql(
     rng = random.Random(6)
     with Index.create(path) as index:
         index.add(texts(rng, 80))
-    monkeypatch.setattr("lshdb.storage.store.freeze_rows", lambda *given: None)
+    monkeypatch.setattr("lshdb.storage.store.freeze_rows", lambda *given, **how: None)
     with Index.open(path) as index:
         index.add(texts(rng, 50, 80))
     assert_same_postings_but_contents(path)

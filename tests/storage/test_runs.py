@@ -170,7 +170,7 @@ def test_runs_beside_orders_are_merged_once_they_are_many(
     monkeypatch.setattr(BESIDE, 6)
     if why == "no room":
 
-        def fail(*_arguments: object) -> None:
+        def fail(*_given: object, **_named: object) -> None:
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr("lshdb.storage.store.freeze_rows", fail)

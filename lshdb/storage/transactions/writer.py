@@ -97,6 +97,7 @@ class Writer:
         self._exits = contextlib.ExitStack()
         self._usable = False
         self.began_empty = False
+        self._began: int | None = None
         self._runs: list[Run] | None = None
         self._process = os.getpid()
 
@@ -133,7 +134,8 @@ class Writer:
             check_revision(revision[0] if revision else None, store.directory.path)
             if self._needs_signatures or snapshot.has_signatures:
                 snapshot.check_row_files(is_writer=True)
-        self.began_empty = snapshot.n_signatures == 0
+        self._began = snapshot.n_signatures
+        self.began_empty = self._began == 0
         if snapshot.has_signatures:
             store.clear_leftovers(snapshot.generation, snapshot.n_signatures)
 
@@ -345,7 +347,7 @@ class Writer:
         is a transaction of its own. If the last transaction saw none that are due, no transaction
         is begun.
         """
-        if self._store.freeze() and len(self._known_runs()) <= RUNS_BESIDE_ORDERS:
+        if self._store.freeze(begun=self._began) and len(self._known_runs()) <= RUNS_BESIDE_ORDERS:
             return
         while self._merge_due(most=FAN_IN):
             pass
@@ -353,6 +355,11 @@ class Writer:
     def limit_runs(self) -> None:
         """Merge runs in the middle of an add that has made very many of them."""
         self._merge_due(most=MOST_RUNS)
+
+    def sort_meanwhile(self) -> None:
+        """Sort the rows of an add that goes on, for its readers."""
+        if self._store.creation is None:
+            self._store.freeze(begun=self._began, goes_on=True)
 
     def vacuum(self) -> None:
         """Give the space of deleted rows back to the file system.
