@@ -377,7 +377,7 @@ class Run:
             **counts,
             "batch_id": batch_id,
             "n_resumed": sum(map(len, found.resumed.values())),
-            "n_short": sum(n <= 1 for n in shared.n_shingles) if is_text else 0,
+            "n_short": int((np.array(shared.n_shingles) <= 1).sum()) if is_text else 0,
         }
 
     def _begin(self, snapshot: Snapshot) -> None:
@@ -459,15 +459,17 @@ class Run:
         if len(digests) < len(fresh):
             rows = rows[filled]
         shared = _Shared(contents.hashes, contents.n_unassigned, digests, [rows])
-        met = set(there)
-        for digest, before in zip(contents.hashes, befores, strict=True):
-            if digest in met:
-                shared.n_copies += before is None or before.content_hash != digest
-            elif digest in new:
-                met.add(digest)
-            signature_id, n_shingles = there.get(digest) or new.get(digest) or (None, 0)
-            shared.signature_ids.append(signature_id)
-            shared.n_shingles.append(n_shingles)
+        known = there | new
+        found = [known.get(digest, (None, 0)) for digest in contents.hashes]
+        shared.signature_ids = [signature_id for signature_id, _ in found]
+        shared.n_shingles = [n_shingles for _, n_shingles in found]
+        n_same = sum(
+            before.content_hash == digest and digest in there
+            for digest, before in zip(contents.hashes, befores, strict=True)
+            if before is not None
+        )
+        n_signed = len(found) - shared.signature_ids.count(None)
+        shared.n_copies = n_signed - len(new) - n_same  # the first of a new content is no copy
         if digests and self.params.keeps_vectors:
             shared.parts.append(source.vectors([values[digest] for digest in digests]))
         return shared
@@ -548,6 +550,8 @@ class Run:
 
 def _numbers(next_doc_id: int, before: Sequence[StoredDocument | None]) -> list[int]:
     """Return the doc_id of each document: that of the one before, or a new one."""
+    if before.count(None) == len(before):
+        return list(range(next_doc_id, next_doc_id + len(before)))
     following = itertools.count(next_doc_id)
     return [next(following) if one is None else one.doc_id for one in before]
 

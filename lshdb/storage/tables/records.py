@@ -265,9 +265,12 @@ class RowReader:
         """
         if self.next_doc_id == 1:
             return {}
+        keys = list(keys)
+        if not is_utf8("".join(keys)):  # all at once: a tenth of the time
+            keys = list(filter(is_utf8, keys))
         return {
             row[1]: StoredDocument(*verified_row("document", row))
-            for chunk in chunks(filter(is_utf8, keys))
+            for chunk in chunks(keys)
             for row in self.execute(
                 f"SELECT {DOCUMENT_COLUMNS} FROM document WHERE {self.session.in_list('key')}",
                 (self.session.encode_list(chunk),),

@@ -439,11 +439,11 @@ class Snapshot(RowReader):
 
         A signature that no document has any longer is absent.
         """
-        rows = self.execute(
+        rows = self.session.fetch(
             "SELECT signature_id, content_hash FROM document WHERE signature_id BETWEEN ? AND ?",
             (first, last - 1),
         )
-        return dict(iter(rows))
+        return dict(rows)
 
     def copies(self, since: int | None = None) -> Iterator[tuple[int, int, str, int]]:
         """Yield (signature_id, doc_id, key, batch_id) of documents that share signatures, sorted.
