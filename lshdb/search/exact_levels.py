@@ -10,11 +10,11 @@ once, as long as its group stays in memory; the group that was needed longest ag
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from lshdb.storage.tables.edges import Edges
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.threads import work_ahead
 
-__all__ = ["ExactLevels", "check_exactly", "levels_between"]
+__all__ = ["ExactLevels", "LevelsAcross", "check_exactly", "levels_between"]
 
 Ids = NDArray[np.int64]
 Block: TypeAlias = tuple[Ids, Ids]
@@ -84,6 +84,92 @@ class ExactLevels(ABC):
         DamageError
             A text or a vector is missing, or is not what was written.
         """
+
+
+class TextSource(Protocol):
+    """Where packed texts of signatures come from: a snapshot, or :class:`_TwoSources`."""
+
+    def packed_bodies_of_signatures(
+        self, signature_ids: Sequence[int], *, n_bytes: int
+    ) -> Iterator[list[tuple[int, int, str, bytes]]]:
+        """Yield lists of (signature_id, doc_id, form, packed), of some ``n_bytes`` each."""
+
+    def n_chars_of(self, doc_id: int) -> object:
+        """Return the length of a document from its row; None if there is no row."""
+
+
+class _TwoSources:
+    """Texts of two indexes: signature i of the first is number 2 i, of the second 2 i + 1."""
+
+    def __init__(self, here: TextSource, there: TextSource) -> None:
+        self._sources = here, there
+        self._current = here
+
+    def packed_bodies_of_signatures(
+        self, signature_ids: Sequence[int], *, n_bytes: int
+    ) -> Iterator[list[tuple[int, int, str, bytes]]]:
+        """Yield those of the first index, then those of the second."""
+        for side, source in enumerate(self._sources):
+            ids = [one >> 1 for one in signature_ids if one & 1 == side]
+            for rows in source.packed_bodies_of_signatures(ids, n_bytes=n_bytes):
+                self._current = source
+                yield [(2 * row[0] + side, *row[1:]) for row in rows]
+
+    def n_chars_of(self, doc_id: int) -> object:
+        """Return the length of a document of the index that was read last."""
+        return self._current.n_chars_of(doc_id)
+
+
+class LevelsAcross:
+    """Compares the texts of pairs of signatures of two indexes.
+
+    Parameters
+    ----------
+    here, there : Snapshot
+        Their texts are stored.
+    family : SetFamily
+        Of the parameters of both.
+    most_bytes : int
+        Memory for the sets of shingles that are kept.
+    workers : int
+        Threads that shingle texts.
+    """
+
+    def __init__(
+        self,
+        here: TextSource,
+        there: TextSource,
+        family: SetFamily,
+        *,
+        most_bytes: int,
+        workers: int,
+    ) -> None:
+        self._levels = _SetLevels(_TwoSources(here, there), family, most_bytes, workers)
+
+    def of(self, left: Ids, right: Ids) -> NDArray[np.float64]:
+        """Return the similarities of signatures here and there, which documents have.
+
+        Raises
+        ------
+        DamageError
+            A text is missing, or is not what was written.
+        """
+        order = np.lexsort((right, left))
+        found = np.empty(len(order))
+        ones, others = 2 * left[order], 2 * right[order] + 1
+
+        def blocks() -> Iterator[Block]:
+            start = 0
+            while start < len(order):
+                end = start + self._levels.block_pairs
+                yield ones[start:end], others[start:end]
+                start = end
+
+        start = 0
+        for (some, _), levels in self._levels.of(blocks()):
+            found[order[start : start + len(some)]] = levels
+            start += len(some)
+        return found
 
 
 def levels_between(
@@ -231,9 +317,9 @@ class _SetLevels(ExactLevels):
     """Jaccard similarities of stored texts."""
 
     def __init__(
-        self, snapshot: Snapshot, family: SetFamily, most_bytes: int, workers: int
+        self, source: TextSource, family: SetFamily, most_bytes: int, workers: int
     ) -> None:
-        self._snapshot = snapshot
+        self._source = source
         self._family = family
         self._most_bytes = most_bytes
         # The user's own function may not be called by several threads.
@@ -284,7 +370,7 @@ class _SetLevels(ExactLevels):
         sets, block, n_found = self._sets, self._begun, 0
         held: list[tuple[int, int, str, bytes]] = []
         room = _GROUP_BYTES
-        for rows in self._snapshot.packed_bodies_of_signatures(missing, n_bytes=_GROUP_BYTES // 4):
+        for rows in self._source.packed_bodies_of_signatures(missing, n_bytes=_GROUP_BYTES // 4):
             n_found += len(rows)
             for row in rows:
                 size = size_of_body(row[3])
@@ -296,7 +382,7 @@ class _SetLevels(ExactLevels):
                     room -= size
                     continue
                 _, doc_id, form, packed = row
-                length = partial(self._snapshot.n_chars_of, doc_id)
+                length = partial(self._source.n_chars_of, doc_id)
                 group = sets.group(held, block)
                 group.body = unpack_body(form, packed, n_chars=length, doc_id=doc_id)
                 yield group

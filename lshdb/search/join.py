@@ -11,8 +11,8 @@ grows with the smaller one only.
 Decided: the content band is left out. Documents with one content have one signature in both
 indexes, so they meet in band 0 like any other pair.
 
-Memory: a block of postings and a cache of shingles for each index, and the signature ids of the
-largest bucket.
+Memory: a block of postings for each index, 128 MiB of shingles for both, and the signature ids of
+the largest bucket.
 """
 
 from __future__ import annotations
@@ -25,14 +25,25 @@ from numpy.typing import NDArray
 
 from lshdb.errors import TextNotStoredError
 from lshdb.params.index_params import check_equal
+from lshdb.search.candidates import contains
+from lshdb.search.exact_levels import LevelsAcross
 from lshdb.search.handle import Handle, current_store
 from lshdb.search.pair_columns import PairColumns, PairListing, columns_of
-from lshdb.search.verification import asked_level, choose_method, estimate, level_of, points_of
+from lshdb.search.verification import (
+    Points,
+    asked_level,
+    choose_method,
+    estimate,
+    level_of,
+    points_of,
+)
 from lshdb.signatures.banding import bands_of, compare_rows
 from lshdb.signatures.family import Family, Point
+from lshdb.signatures.sets import SetFamily
 from lshdb.storage.runs.posting_runs import Buckets
 from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.threads import choose_workers
 
 __all__ = ["JoinedPairs"]
 
@@ -40,6 +51,9 @@ _MAY_DIFFER = frozenset({"threshold", "recall", "store_text"})
 _BLOCK_PAIRS = 16_384
 _EXACT_PAIRS = 256
 _CACHE_BYTES = 64 * 2**20
+_TAKEN_BITS = 20
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 over the golden ratio: spreads consecutive numbers (Knuth, TAOCP 3, section 6.4)."""
 _LOOKUP_COST = 4
 """Time to look a key up in one run, relative to reading one posting in order.
 
@@ -233,13 +247,29 @@ class _Verifier:
         self._method = method
         self._snapshots = (here, there)
         self._rows = (here.signatures, there.signatures)
-        self._points = [
-            points_of(snapshot, family, most_bytes=_CACHE_BYTES) for snapshot in self._snapshots
-        ]
+        self._is_small = max(here.n_signatures, there.n_signatures) < 2**32
+        self._taken = np.zeros(2**_TAKEN_BITS, dtype=np.uint64)
+        self._dead = [snapshot.edges.dead() for snapshot in self._snapshots]
+        self._across: LevelsAcross | None = None
+        self._points: list[Points] = []
+        if method == "exact" and isinstance(family, SetFamily):
+            self._across = LevelsAcross(
+                here, there, family, most_bytes=2 * _CACHE_BYTES, workers=choose_workers(None)
+            )
+        elif method == "exact":
+            self._points = [
+                points_of(snapshot, family, most_bytes=_CACHE_BYTES) for snapshot in self._snapshots
+            ]
 
     def verify(self, left: Ids, right: Ids, bands: Ids) -> _Found:
         """Keep the pairs whose first agreeing band this is and whose similarity suffices."""
         params = self._family.params
+        # A pair that was taken in an earlier band is met again in the others. Those taken last are
+        # remembered, each in the one place that its hash gives it, and not compared again.
+        names = (left.astype(np.uint64) << np.uint64(32)) + right.astype(np.uint64) + np.uint64(1)
+        places = names * _SPREAD >> np.uint64(64 - _TAKEN_BITS)
+        fresh = self._taken[places] != names
+        left, right, bands = left[fresh], right[fresh], bands[fresh]
         (mine, left_places), (theirs, right_places) = (
             rows.among(ids) for rows, ids in zip(self._rows, (left, right), strict=True)
         )
@@ -247,9 +277,23 @@ class _Verifier:
         estimates, suffices = estimate(
             agreement, params, method=self._method, threshold=self._threshold
         )
-        keep = (agreement.first == bands) & suffices
+        is_first = agreement.first == bands
+        if self._is_small:
+            self._taken[places[fresh][is_first]] = names[fresh][is_first]
+        keep = is_first & suffices
         found = _Found(left[keep], right[keep], estimates[keep])
+        if self._across is not None:
+            return self._check_texts(found, self._across)
         return self._check_exactly(found) if self._method == "exact" else found
+
+    def _check_texts(self, found: _Found, across: LevelsAcross) -> _Found:
+        """Keep the pairs that suffice by their texts; signatures without documents have none."""
+        left, right = found.left, found.right
+        is_held = ~(contains(self._dead[0], left) | contains(self._dead[1], right))
+        left, right = left[is_held], right[is_held]
+        levels = across.of(left, right)
+        keep = levels >= self._threshold
+        return _Found(left[keep], right[keep], levels[keep])
 
     def _check_exactly(self, found: _Found) -> _Found:
         levels = np.full(len(found.left), -np.inf)

@@ -313,3 +313,19 @@ def test_random_families_by_signature_too(make_index: Make) -> None:
     for key1, key2, estimate in joined(one, other, verify="signature"):
         exact = one.explain(key1, key2).exact or 0.0
         assert abs(estimate - exact) < 0.25
+
+
+def test_pairs_come_once_however_few_are_remembered(
+    make_index: Make, halves: tuple[Corpus, Corpus], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = (make_index(f"{n}.lshdb", **SURE) for n in "ab")
+    for index, corpus in zip((one, other), halves, strict=True):
+        index.add(corpus)
+    expected = brute(*halves, 0.5)
+    monkeypatch.setattr("lshdb.search.exact_levels._BLOCK_PAIRS", 3)
+    monkeypatch.setattr("lshdb.search.exact_levels.ExactLevels.block_pairs", 3)
+    assert joined(one, other) == expected
+    monkeypatch.setattr("lshdb.search.join._SPREAD", np.uint64(0))  # one place for all
+    assert joined(one, other) == expected
+    columns = [pair for block in one.join(other).columns() for pair in block.pairs()]
+    assert columns == list(one.join(other))
