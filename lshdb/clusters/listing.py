@@ -519,18 +519,18 @@ def nearest_neighbors(
         Lowest similarity; 0 for any above it.
     """
     texts = AllTexts(snapshot, family, workers=workers)
-    for block in texts.asking(None if since is None else snapshot.new_signatures(since)):
-        # One more than asked for, because each text is most similar to itself.
-        for shared in texts.sharing(block, most=top + 1, least=least, below=below):
-            ids = shared.asking.ids.tolist()
-            similar: dict[int, list[tuple[float, int]]] = {one: [] for one in ids}
-            columns = shared.places.tolist(), shared.ids.tolist(), shared.levels.tolist()
-            for place, other, level in zip(*columns, strict=True):
-                if other != ids[place]:
-                    similar[ids[place]].append((level, other))
-            yield from _ranked(
-                snapshot, family.params, similar, below is None, "exact", top, since or 0
-            )
+    new = None if since is None else snapshot.new_signatures(since)
+    # One more than asked for, because each text is most similar to itself.
+    for shared in texts.sharing_with(new, most=top + 1, least=least, below=below):
+        ids = shared.asking.tolist()
+        similar: dict[int, list[tuple[float, int]]] = {one: [] for one in ids}
+        columns = shared.places.tolist(), shared.ids.tolist(), shared.levels.tolist()
+        for place, other, level in zip(*columns, strict=True):
+            if other != ids[place]:
+                similar[ids[place]].append((level, other))
+        yield from _ranked(
+            snapshot, family.params, similar, below is None, "exact", top, since or 0
+        )
 
 
 def _of_range(

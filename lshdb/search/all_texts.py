@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -30,14 +29,14 @@ from lshdb.arrays import distinct
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.search.nearest import Answer
-from lshdb.search.pair_columns import PairColumns
+from lshdb.search.pair_columns import LINES, PairColumns
 from lshdb.search.verification import MEMORY, Hit, Hits, grouped_bodies, missing_text
 from lshdb.signatures.family import Family, Point
 from lshdb.signatures.sets import SetFamily
 from lshdb.signatures.sharing import SetTable
 from lshdb.storage.tables.records import StoredDocument
 from lshdb.storage.transactions.snapshot import Snapshot
-from lshdb.threads import work_ahead
+from lshdb.threads import in_chunks, work_ahead
 
 __all__ = [
     "AllTexts",
@@ -92,7 +91,8 @@ class Shared:
 
     Attributes
     ----------
-    asking : TextSets
+    asking : ndarray of int64, shape (n,)
+        Signatures of the texts, or their numbers.
     places : ndarray of int64, shape (m,)
         Which of them asks, in order.
     ids : ndarray of int64, shape (m,)
@@ -100,7 +100,7 @@ class Shared:
     levels : ndarray of float64, shape (m,)
     """
 
-    asking: TextSets
+    asking: Ids
     places: Ids
     ids: Ids
     levels: NDArray[np.float64]
@@ -171,33 +171,29 @@ class AllTexts:
         self.ids, self._sizes = snapshot.set_sizes()
         self._most = max(1, memory // _SHINGLE_BYTES)
         self._blocks = _blocks(self._sizes, self._most)
-        self._held: tuple[TextSets, SetTable] | None = None
+        self._held: TextSets | None = None
+        self._only: SetTable | None = None
 
-    def asking(self, ids: Ids | None = None) -> Iterator[TextSets]:
-        """Yield the sets of some signatures, by default of all, in order and block by block."""
+    def sharing_with(self, ids: Ids | None = None, **wish: Any) -> Iterator[Shared]:
+        """Yield for the texts of some signatures, by default of all, what :meth:`sharing` does."""
         if ids is None and len(self._blocks) == 1:
-            yield self._block(0)[0]
+            self._held = self._held or self._read(self.ids)
+            yield from self.sharing(self._held, **wish)
             return
         if ids is None:
             ids = self.ids
         for block in _blocks(self._sizes[np.searchsorted(self.ids, ids)], self._most):
-            yield self._read(ids[block])
+            yield from self.sharing(self._read(ids[block]), **wish)
 
     def sharing(
-        self,
-        asking: TextSets,
-        *,
-        is_part: bool = False,
-        most: int | None = None,
-        least: float = 0.0,
-        below: float | None = None,
+        self, asking: TextSets, *, most: int | None = None, **wish: Any
     ) -> Iterator[Shared]:
         """Yield for some texts what shares shingles with them, themselves included.
 
         Parameters
         ----------
         asking : TextSets
-        is_part, most, least, below
+        most, **wish
             As for :meth:`~lshdb.signatures.sharing.SetTable.sharing`.
 
         Yields
@@ -210,34 +206,40 @@ class AllTexts:
         DamageError
             A text is missing or cannot be decoded.
         """
-        parts = list(asking.parts(_TEXTS_ASK)) if self._blocks else []
+        parts = list(asking.parts(_TEXTS_ASK))
 
-        def compare(ids: Ids, table: SetTable, part: TextSets) -> Shared:
-            places, found, levels = table.sharing(
-                part.hashes, part.counts, is_part=is_part, most=most, least=least, below=below
-            )
-            return Shared(part, places, ids[found], levels)
+        def compared(number: int) -> Iterator[Shared]:
+            ids, table = self._table(number)
 
+            def compare(part: TextSets) -> Shared:
+                found = table.sharing(part.hashes, part.counts, most=most, **wish)
+                return Shared(part.ids, found[0], ids[found[1]], found[2])
+
+            return work_ahead(compare, parts, workers=self._workers)
+
+        if len(self._blocks) == 1:
+            yield from compared(0)
+            return
         held: list[list[Shared]] = [[] for _ in parts]
         for number in range(len(self._blocks)):
-            block, table = self._block(number)
-            found = work_ahead(partial(compare, block.ids, table), parts, workers=self._workers)
-            if len(self._blocks) == 1:
-                yield from found
-                return
-            for each, new in zip(held, found, strict=True):
+            for each, new in zip(held, compared(number), strict=True):
                 each.append(new)
-        yield from (_best(each, most) for each in held)
+        if self._blocks:
+            yield from (_best(each, most) for each in held)
 
-    def _block(self, number: int) -> tuple[TextSets, SetTable]:
-        """Return a block of all texts, and the table of its sets; an only block is kept."""
-        if self._held is not None:
-            return self._held
-        sets = self._read(self.ids[self._blocks[number]])
-        block = sets, SetTable(sets.hashes, sets.counts)
+    def hashes_of(self, signature_id: int) -> Hashes:
+        """Return the shingle hashes of the text of a signature."""
+        return self._read(np.array([signature_id], dtype=np.int64)).hashes
+
+    def _table(self, number: int) -> tuple[Ids, SetTable]:
+        """Return the signatures of a block and the table of their sets; an only table is kept."""
+        if self._only is not None:
+            return self.ids, self._only
+        sets = self._held or self._read(self.ids[self._blocks[number]])
+        table = SetTable(sets.hashes, sets.counts)
         if len(self._blocks) == 1:
-            self._held = block
-        return block
+            self._only = table
+        return sets.ids, table
 
     def _read(self, ids: Ids) -> TextSets:
         """Read and shingle the texts of some signatures."""
@@ -324,23 +326,22 @@ def contained_pairs(
         Bytes for the shingles of texts.
     """
     texts = AllTexts(snapshot, family, workers=workers, memory=memory)
-    for block in texts.asking():
-        for shared in texts.sharing(block, is_part=True, least=threshold):
-            documents = snapshot.documents_of_signatures(
-                distinct(np.concatenate([shared.asking.ids, shared.ids])).tolist()
-            )
-            ids = shared.asking.ids[shared.places].tolist()
-            rows = zip(ids, shared.ids.tolist(), shared.levels.tolist(), strict=True)
-            found = [
-                (key, other_key, level)
-                for one, other, level in rows
-                for doc_id, key, batch_id in documents[one]
-                for other_id, other_key, other_batch in documents[other]
-                if doc_id != other_id and (since is None or max(batch_id, other_batch) >= since)
-            ]
-            if found:
-                keys, others, levels = (list(column) for column in zip(*found, strict=True))
-                yield PairColumns(keys, others, levels, "exact")
+    for shared in texts.sharing_with(is_part=True, least=threshold):
+        documents = snapshot.documents_of_signatures(
+            distinct(np.concatenate([shared.asking, shared.ids])).tolist()
+        )
+        ids = shared.asking[shared.places].tolist()
+        rows = zip(ids, shared.ids.tolist(), shared.levels.tolist(), strict=True)
+        found = (
+            (key, other_key, level)
+            for one, other, level in rows
+            for doc_id, key, batch_id in documents[one]
+            for other_id, other_key, other_batch in documents[other]
+            if doc_id != other_id and (since is None or max(batch_id, other_batch) >= since)
+        )
+        for chunk in in_chunks(found, LINES):
+            keys, others, levels = (list(column) for column in zip(*chunk, strict=True))
+            yield PairColumns(keys, others, levels, "exact")
 
 
 class AllTextsSearch:
@@ -394,8 +395,7 @@ class AllTextsSearch:
         number = document.signature_id
         if number is None:
             return self.nothing()
-        (sets,) = self._texts.asking(np.array([number], dtype=np.int64))
-        return self._answers([sets.hashes], document.doc_id)[0]
+        return self._answers([self._texts.hashes_of(number)], document.doc_id)[0]
 
     def _answers(self, queries: list[Hashes], leave_out: int | None) -> list[Answer]:
         n = len(queries)
@@ -413,7 +413,7 @@ class AllTextsSearch:
         )
         for shared in sharing:
             documents = self._snapshot.documents_of_signatures(distinct(shared.ids).tolist())
-            hits: list[list[Hit]] = [[] for _ in shared.asking.ids]
+            hits: list[list[Hit]] = [[] for _ in shared.asking]
             columns = shared.places.tolist(), shared.ids.tolist(), shared.levels.tolist()
             for place, one, level in zip(*columns, strict=True):
                 hits[place] += [
