@@ -35,7 +35,6 @@ from lshdb.arguments import MEASURES, check_choice, check_flag, check_whole
 from lshdb.arrays import distinct
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
-from lshdb.search.agreement import agreeing_pairs, check_agreement
 from lshdb.search.candidates import (
     BucketMembers,
     Candidates,
@@ -75,6 +74,7 @@ from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.threads import choose_workers, work_ahead
 
 if TYPE_CHECKING:
+    from lshdb.search.agreement import Agreement
     from lshdb.search.loss import Loss, PairCount
 
 __all__ = [
@@ -142,7 +142,11 @@ class PairSearch(PairListing):
         choose_method(verify, store.params)
         check_limits(max_bucket, memory)
         check_since(store, since)
-        self._agreement = check_agreement(store, agree, differ)
+        self._agreement: Agreement | None = None
+        if agree != () or differ != ():
+            from lshdb.search.agreement import check_agreement
+
+            self._agreement = check_agreement(store, agree, differ)
         self._threshold, self._verify, self._since = threshold, verify, since
         self._most = max_bucket if isinstance(max_bucket, int) else None
         self._memory, self._workers = memory, choose_workers(workers)
@@ -222,6 +226,8 @@ class PairSearch(PairListing):
         if between is not None:
             pairs = between.those_of(pairs)
         if agreement is not None:
+            from lshdb.search.agreement import agreeing_pairs
+
             pairs = agreeing_pairs(snapshot, agreement, pairs)
         return found.with_pairs(pairs)
 
