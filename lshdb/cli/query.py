@@ -168,7 +168,7 @@ def command(
     if recall is not None or probe_limit is not None:
         limit = False if probe_limit is None else probe_limit or True
         search |= {"recall": recall, "probe_limit": limit}
-    effort = _Effort(recall, top, is_nearest="recall" in search)
+    effort = _Effort(recall, top, measure, is_nearest="recall" in search)
     with Index.open(index_path) as index:
         rows: Iterable[tuple[object, ...] | None]
         listed: Callable[[str, Hits], Iterator[tuple[object, ...]]] = _rows
@@ -231,8 +231,11 @@ def command(
 class _Effort:
     """What the answers say about how they were found, added up over all queries."""
 
-    def __init__(self, wanted: float | None, top: int | None, *, is_nearest: bool) -> None:
+    def __init__(
+        self, wanted: float | None, top: int | None, measure: Measure, *, is_nearest: bool
+    ) -> None:
         self._wanted, self._top, self._is_nearest = wanted, top, is_nearest
+        self._is_part = measure == "containment"
         self._queries = self._unanswered = self._truncated = self._left_out = 0
         self._answers = self._cut = self._short = 0
         self._checked = self._left = 0
@@ -269,7 +272,10 @@ class _Effort:
             Whether the index has no document.
         """
         self._say_unanswered(is_empty=is_empty)
-        if self._truncated and self._queries == 1:
+        if self._truncated and self._queries == 1 and self._is_part:
+            more = counted(self._left_out, "more document contains", "more documents contain")
+            note(f"{more} that much of it, left out by --top {self._top}; --top all lists all")
+        elif self._truncated and self._queries == 1:
             note(
                 f"{counted(self._left_out, 'more document is', 'more documents are')} that similar "
                 f"and left out by --top {self._top}; --top all lists all"
@@ -302,7 +308,8 @@ class _Effort:
         elif is_empty:
             note("the index is empty, so nothing is similar; lshdb add fills it")
         elif self._unanswered and self._queries == 1:
-            note("no document is that similar")
+            what = "contains that much of it" if self._is_part else "is that similar"
+            note(f"no document {what}")
         elif self._unanswered:
             have = "has" if self._unanswered == 1 else "have"
             note(f"{self._unanswered:,} of {self._queries:,} queries {have} no answer")

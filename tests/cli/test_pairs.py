@@ -228,3 +228,9 @@ def test_pairs_and_queries_by_containment_name_their_column(run: Run, tmp_path: 
     hit = json.loads(run("query", path, "--key", "part", *asked, "--json").stdout)
     assert (hit["key"], hit["containment"]) == ("whole", 1.0)
     assert run("pairs", path, *asked, "--sort", "similarity").stdout.count("\n") == 1
+    text = "--text", " ".join(words[21:31])
+    one = run("query", path, *text, *asked, "--top", 1)
+    assert one.stdout == "text\tpart\t1.000000\texact\n"
+    assert "1 more document contains that much of it, left out by --top 1" in one.stderr
+    none = run("query", path, "--text", "v1 v2 v3 v4 v5 v6", *asked)
+    assert none.stdout == "" and "no document contains that much of it" in none.stderr
