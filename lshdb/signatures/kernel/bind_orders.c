@@ -146,21 +146,32 @@ static PyObject *py_find_keys(PyObject *module, PyObject *args)
         let_go(&given);
         return NULL;
     }
+    size_t *places = PyMem_Malloc((size_t)(given.n + 1) * KEYS_AT_ONCE * sizeof *places);
+    if (!places) {
+        let_go(&given);
+        return PyErr_NoMemory();
+    }
     Hearing hearing;
     Listener listener = listen_with(&hearing, module);
     Found found = {0};
     int failure = 0, reason = 0;
+    const int64_t *wanted = keys.buf;
     hearing.released = PyEval_SaveThread();
     for (Py_ssize_t i = 0; i < n && !failure; i++) {
-        size_t before = found.n;
+        Py_ssize_t in_group = i % KEYS_AT_ONCE;
+        size_t before = found.n, group = (size_t)(n - i < KEYS_AT_ONCE ? n - i : KEYS_AT_ONCE);
+        for (Py_ssize_t j = 0; j < given.n && !in_group; j++)
+            approach_keys(&given.orders[j], wanted + i, group, places + j * KEYS_AT_ONCE);
         for (Py_ssize_t j = 0; j < given.n && !failure; j++)
-            failure = find_key(&given.orders[j], ((const int64_t *)keys.buf)[i], limit, &found);
+            failure = find_key(&given.orders[j], wanted[i], places[j * KEYS_AT_ONCE + in_group],
+                               limit, &found);
         ((int64_t *)counts.buf)[i] = (int64_t)(found.n - before);
         reason = errno;
         if (i % HEARD_EACH == HEARD_EACH - 1 && is_stopped(&listener))
             failure = WORK_STOPPED;
     }
     PyEval_RestoreThread(hearing.released);
+    PyMem_Free(places);
     let_go(&given);
     errno = reason;
     PyObject *result = failure

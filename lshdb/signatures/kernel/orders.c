@@ -76,16 +76,28 @@ static inline uint32_t at(Row *row, size_t place)
     return row->failure ? 0 : little_endian(row->held[place - row->begin]);
 }
 
-/* The first place whose number is not below `value`. */
-static size_t lower_bound(Row *row, uint32_t value)
+/* Guesses after the first one. */
+enum { GUESSES = 2 };
+
+/* Where a number would be, if numbers were spread evenly. */
+static size_t first_guess(const Order *order, uint32_t value)
 {
-    size_t n = row->order->n, place = (size_t)(((unsigned __int128)value * n) >> 32);
+    return (size_t)(((unsigned __int128)value * order->n) >> 32);
+}
+
+/* Where it would be, judged by the number at a place. */
+static size_t next_guess(const Order *order, uint32_t value, size_t place, uint32_t there)
+{
+    __int128 n = (__int128)order->n;
+    __int128 moved = (__int128)place + ((((__int128)value - there) * n) >> 32);
+    return moved < 0 ? 0 : moved >= n ? order->n - 1 : (size_t)moved;
+}
+
+/* The first place whose number is not below `value`, from one near it. */
+static size_t lower_bound(Row *row, uint32_t value, size_t place)
+{
+    size_t n = row->order->n;
     uint32_t there = at(row, place);
-    for (int step = 0; step < 2; step++) {
-        __int128 moved = (__int128)place + ((((__int128)value - there) * (__int128)n) >> 32);
-        place = moved < 0 ? 0 : moved >= (__int128)n ? n - 1 : (size_t)moved;
-        there = at(row, place);
-    }
     size_t low, high; /* numbers below low are smaller; the one at high is not, or there is none */
     if (there < value) {
         size_t step = 1;
@@ -114,6 +126,15 @@ static size_t lower_bound(Row *row, uint32_t value)
     return low;
 }
 
+/* The same, in a row that is read as it is searched. */
+static size_t search_row(Row *row, uint32_t value)
+{
+    size_t place = first_guess(row->order, value);
+    for (int guess = 0; guess < GUESSES; guess++)
+        place = next_guess(row->order, value, place, at(row, place));
+    return lower_bound(row, value, place);
+}
+
 static int append(Found *found, int64_t id)
 {
     if (found->n == found->room) {
@@ -128,20 +149,53 @@ static int append(Found *found, int64_t id)
     return 0;
 }
 
-int find_key(const Order *order, int64_t key, int64_t limit, Found *found)
+/* The band of a key among the orders, and the two parts of its bucket; 0 if there is no such order. */
+static int take_apart(const Order *order, int64_t key, size_t *band, uint32_t *upper,
+                      uint32_t *lower)
 {
-    size_t band = (uint64_t)key >> 56;
     uint64_t bucket = (uint64_t)key & BUCKET_MASK;
-    uint32_t upper = (uint32_t)(bucket >> 24), lower = (uint32_t)(bucket & 0xFFFFFF);
-    if (band == CONTENT_BAND)
-        band = order->n_orders - 1;
-    else if (band >= order->n_orders - 1)
+    *upper = (uint32_t)(bucket >> 24);
+    *lower = (uint32_t)(bucket & 0xFFFFFF);
+    *band = (uint64_t)key >> 56;
+    if (*band == CONTENT_BAND)
+        *band = order->n_orders - 1;
+    else if (*band >= order->n_orders - 1)
         return 0;
-    if (!order->n)
+    return order->n > 0;
+}
+
+void approach_keys(const Order *order, const int64_t *keys, size_t n, size_t *places)
+{
+    const uint32_t *rows[KEYS_AT_ONCE];
+    uint32_t uppers[KEYS_AT_ONCE], lower;
+    for (size_t i = 0; i < n; i++) {
+        size_t band;
+        int is_there = take_apart(order, keys[i], &band, &uppers[i], &lower);
+        rows[i] = is_there && order->words
+                      ? order->words + ((size_t)UPPER * order->n_orders + band) * order->n
+                      : NULL;
+        places[i] = is_there ? first_guess(order, uppers[i]) : 0;
+        if (rows[i])
+            __builtin_prefetch(rows[i] + places[i]);
+    }
+    for (int guess = 0; guess < GUESSES; guess++)
+        for (size_t i = 0; i < n; i++)
+            if (rows[i]) {
+                uint32_t there = little_endian(rows[i][places[i]]);
+                places[i] = next_guess(order, uppers[i], places[i], there);
+                __builtin_prefetch(rows[i] + places[i]);
+            }
+}
+
+int find_key(const Order *order, int64_t key, size_t place, int64_t limit, Found *found)
+{
+    size_t band;
+    uint32_t upper, lower;
+    if (!take_apart(order, key, &band, &upper, &lower))
         return 0;
     Row uppers;
     open_row(&uppers, order, UPPER, band);
-    size_t place = lower_bound(&uppers, upper);
+    place = order->words ? lower_bound(&uppers, upper, place) : search_row(&uppers, upper);
     if (uppers.failure)
         return uppers.failure;
     if (place == order->n || at(&uppers, place) != upper)
@@ -195,7 +249,7 @@ static void open_cursor(Cursor *cursor, const Order *order, size_t band, uint64_
     open_row(&cursor->lowers, order, LOWER, band);
     open_row(&cursor->places, order, PLACE, band);
     cursor->n = order->n;
-    cursor->place = low && order->n ? lower_bound(&cursor->uppers, (uint32_t)(low >> 24)) : 0;
+    cursor->place = low && order->n ? search_row(&cursor->uppers, (uint32_t)(low >> 24)) : 0;
     look(cursor);
     while (cursor->bucket < low) {
         cursor->place++;

@@ -27,8 +27,13 @@ typedef struct {
    ends too early or names a place that it does not have is damaged. */
 enum { ORDER_UNREADABLE = -3, ORDER_DAMAGED = -4 };
 
-/* Append the signatures below `limit` that are in a bucket of a file. */
-int find_key(const Order *order, int64_t key, int64_t limit, Found *found);
+/* Put a place near each of up to KEYS_AT_ONCE keys into `places`. Guesses for all of them go on together, so
+   that one does not wait for the memory of another. Reads no file. */
+enum { KEYS_AT_ONCE = 16 };
+void approach_keys(const Order *order, const int64_t *keys, size_t n, size_t *places);
+
+/* Append the signatures below `limit` that are in a bucket of a file; `place` is of approach_keys(). */
+int find_key(const Order *order, int64_t key, size_t place, int64_t limit, Found *found);
 
 /* Buckets with their signatures: the keys and the sizes of some, and their members one after the other. */
 typedef struct {
