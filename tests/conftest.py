@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from lshdb import Index
 from tests.children import databases
@@ -20,6 +21,10 @@ from tests.postgres import (
     drop_schemas,
     fresh_schema,
 )
+
+# How fast a machine is decides about no test. Of the profile for CI the rest stays.
+settings.register_profile("lshdb", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("lshdb")
 
 WORDS = [
     a + b for a in ("ba", "ke", "lo", "mi", "nu", "ra", "so") for b in ("d", "f", "g", "st", "x")
