@@ -33,6 +33,7 @@ from lshdb.ingest.unite import unite
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.banding import content_keys
+from lshdb.storage.orders.freezing import SortedRows
 from lshdb.storage.tables.records import StoredDocument, timestamp, timestamp_after
 from lshdb.storage.transactions.changes import WriteTransaction
 from lshdb.storage.transactions.snapshot import Snapshot
@@ -179,12 +180,12 @@ def commit_batches(
                 if on_commit is not None:
                     on_commit(run.result)
                 run.writer.limit_runs()
-                if not batch.is_last:
-                    run.writer.sort_meanwhile()
-                is_large = len(batch.keys) >= _MANY_DOCUMENTS
+                is_last, is_large = batch.is_last, len(batch.keys) >= _MANY_DOCUMENTS
                 del batch  # before the next one is complete
                 if is_large:
                     return_memory()
+                if not is_last:
+                    run.writer.sort_meanwhile()
         run.finish(sources[-1])
     run.writer.tidy()
 
@@ -348,12 +349,16 @@ class Run:
         )
         if self._night and self.add_id is None:
             transaction.name_night(batch_id, self._night)
-        # Postings are sorted beside the writing of rows and documents.
-        postings = self.beside.submit(self._postings, (shared, transaction.n_signatures))
+        # Bucket keys are sorted beside the writing of rows and documents.
+        task = self.beside.submit(self._sorted, shared)
+        first = transaction.n_signatures
         self._write_signatures(transaction, shared, is_last=batch.is_last)
         self._write_documents(transaction, source, batch, found, shared, batch_id)
-        transaction.runs.add(*postings.result(helps=True))
-        del postings
+        planes = task.result(helps=True)
+        shared.parts.clear()  # before postings are laid out, which takes as much again
+        if planes is not None:
+            transaction.runs.add(*BandOrders(self.params.cut).postings(planes, first))
+            self.writer.keep_sorted(SortedRows(first, planes))
         _update_fields(transaction, batch, found.same)
         for seen_at, some in found.seen_again.items():
             transaction.touch_documents(some, seen_at)
@@ -446,9 +451,11 @@ class Run:
         if runs != self._before[0]:  # a run from before was merged with others
             self._before = runs, snapshot.n_signatures
         suspected = self._written.suspected(keys)
-        there = snapshot.signatures_of_contents(
-            values, keys[~suspected], runs=runs, below=self._before[1]
-        )
+        there: dict[bytes, tuple[int, int]] = {}
+        if self._before[1]:
+            there = snapshot.signatures_of_contents(
+                values, keys[~suspected], runs=runs, below=self._before[1]
+            )
         there |= snapshot.signatures_of_contents(values, keys[suspected])
         fresh = [digest for digest in values if digest not in there]
         rows, counts = source.sign([values[digest] for digest in fresh])
@@ -484,12 +491,11 @@ class Run:
         if not is_last:  # nobody asks after the last batch, and a small add spares the filter
             self._written.remember(content_keys(shared.digests))
 
-    def _postings(self, place: tuple[_Shared, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the sorted postings of new signatures, which begin at a number."""
-        shared, first = place
+    def _sorted(self, shared: _Shared) -> NDArray[np.uint32] | None:
+        """Return the sorted bucket keys of new signatures, if there are some."""
         if not shared.digests:
-            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-        return BandOrders(self.params.cut).postings(shared.parts[0], shared.digests, first)
+            return None
+        return BandOrders(self.params.cut).sorted_rows(shared.parts[0], shared.digests)
 
     def _write_documents(
         self,

@@ -34,7 +34,7 @@ from lshdb.errors import (
 from lshdb.params.index_params import FORMAT, IndexParams
 from lshdb.storage.dialects import DatabasePlace, database_of
 from lshdb.storage.dialects.base import Database, Reader, Session
-from lshdb.storage.orders.freezing import clear_orders, freeze_rows
+from lshdb.storage.orders.freezing import SortedRows, clear_orders, freeze_rows
 from lshdb.storage.orders.frozen import OrderFolder
 from lshdb.storage.orders.order_file import Banding
 from lshdb.storage.place.consistency import agreed_params, state_is_sound
@@ -351,7 +351,13 @@ class Store:
         """
         self.orders = OrderFolder(self.directory.path, banding)
 
-    def freeze(self, *, begun: int | None = None, goes_on: bool = False) -> bool:
+    def freeze(
+        self,
+        *,
+        begun: int | None = None,
+        goes_on: bool = False,
+        ready: SortedRows | None = None,
+    ) -> bool:
         """Sort the rows that no order covers yet; under the writer lock.
 
         The rows are committed, and questions are answered without orders too. So what goes wrong
@@ -363,11 +369,14 @@ class Store:
             The number of signatures when the add began.
         goes_on : bool
             The add has not ended.
+        ready : SortedRows, optional
+            Rows whose bucket keys are sorted already.
 
         Returns
         -------
         bool
-            Whether orders answer look-ups wherever this index is opened. They do not where the
+            Whether orders answer look-ups wherever this index is opened; False while the add goes
+            on. They do not where the
             database lies elsewhere: another host may open it without these files.
         """
         if self.orders is None:
@@ -378,9 +387,16 @@ class Store:
                     return False
                 n, contents = snapshot.n_signatures, snapshot.content_hashes
                 freeze_rows(
-                    self.orders, snapshot.generation, n, contents, begun=begun, goes_on=goes_on
+                    self.orders,
+                    snapshot.generation,
+                    n,
+                    contents,
+                    begun=begun,
+                    goes_on=goes_on,
+                    ready=ready,
                 )
-                is_covered = self.orders.cover(snapshot.generation, n) is not None
+                # Who goes on does not ask, and maps no file.
+                is_covered = not goes_on and self.orders.cover(snapshot.generation, n) is not None
             return is_covered and self.database.lies_in(self.directory.path)
         except (OSError, LshdbError) as error:
             import logging

@@ -24,6 +24,7 @@ from lshdb.signatures.banding import bucket_keys, content_keys
 from lshdb.storage.orders import freezing, frozen
 from lshdb.storage.orders.order_file import OrderName, order_names
 from lshdb.storage.runs.posting_runs import Buckets, Postings
+from lshdb.storage.transactions import writer as writing
 from lshdb.storage.transactions.snapshot import Snapshot
 from tests.children.databases import child_path
 
@@ -159,6 +160,36 @@ def test_every_metric_has_the_postings_of_sql(tmp_path: Path, kind: str) -> None
     assert_same_postings(path)
     with Index.open(path) as index:
         assert index.check() == []
+
+
+@pytest.mark.parametrize("batch", [90, 500])
+def test_rows_sorted_for_their_run_make_the_same_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    """The name of a file has the CRC-32 of its content."""
+    monkeypatch.setattr(adding, "BATCH_DOCUMENTS", batch)
+    monkeypatch.setattr(freezing, "MOST_SORTED", 50)
+    read: list[int] = []
+
+    def counted(*arguments: Any) -> Any:
+        read.append(arguments[3] - arguments[2])
+        return keys_of(*arguments)
+
+    keys_of = freezing._keys
+    monkeypatch.setattr(freezing, "_keys", counted)
+    found = []
+    for most in (2**20, -1):
+        monkeypatch.setattr(writing, "_MOST_SORTED_BYTES", most)
+        path = tmp_path / f"{most}"
+        with small_steps(), Index.create(path, seed=1) as index:
+            index.add(list(texts(random.Random(3), 400, 0)))
+            index.add(list(texts(random.Random(4), 100, 900)))
+            found.append(([str(name) for name in names(path)], sum(read)))
+            assert index.check() == []
+        read.clear()
+    (names_, n_read), (others, _) = found
+    assert names_ == others
+    assert n_read == 0
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))

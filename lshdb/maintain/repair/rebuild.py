@@ -411,7 +411,7 @@ class Rebuild:
         transaction.append_signatures(*parts)
         contents = [firsts[old].content_hash for old in olds]
         orders = BandOrders(self._params.cut)
-        transaction.runs.add(*orders.postings(stacked, contents, first))
+        transaction.runs.add(*orders.postings(orders.sorted_rows(stacked, contents), first))
 
     def _take_out_the_rest(self) -> None:
         """Put out the rest of documents whose row cannot be read: a key, or a text."""

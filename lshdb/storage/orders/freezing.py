@@ -20,7 +20,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol, TypeAlias
+from typing import IO, TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from lshdb.arrays import np
 from lshdb.disksort.descriptors import read_at, write_at
@@ -45,7 +45,7 @@ from lshdb.storage.rowfiles.row_file import RowFile
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["clear_orders", "freeze_rows", "wrong_order"]
+__all__ = ["SortedRows", "clear_orders", "freeze_rows", "wrong_order"]
 
 RATIO = 4
 MOST_PARTS = 32
@@ -62,6 +62,26 @@ _ENTRY_BYTES = 40
 Ids: TypeAlias = "NDArray[np.int64]"
 Contents = Callable[[int, int], dict[int, bytes]]
 """First and last signature (left out) -> content hashes by signature, of those with a document."""
+
+
+class SortedRows(NamedTuple):
+    """Rows whose bucket keys somebody has sorted.
+
+    Attributes
+    ----------
+    first : int
+        The signature of the first row.
+    planes : ndarray of uint32, shape (3, n_orders, n)
+        As :meth:`Banding.sort` gives them; every row has a document, or had one when it was made.
+    """
+
+    first: int
+    planes: NDArray[np.uint32]
+
+    @property
+    def last(self) -> int:
+        """The signature behind the last row."""
+        return self.first + int(self.planes.shape[2])
 
 
 class Part(Protocol):
@@ -104,6 +124,7 @@ def freeze_rows(
     *,
     begun: int | None = None,
     goes_on: bool = False,
+    ready: SortedRows | None = None,
 ) -> OrderName | None:
     """Sort the rows that no file covers into a new file; None if there are none.
 
@@ -119,6 +140,8 @@ def freeze_rows(
     goes_on : bool
         That add has not ended. Its new rows get a file of their own, unless they are so few that
         readers sort them, or there are ``MOST_PARTS`` files of the add already.
+    ready : SortedRows, optional
+        Used if they are just the rows that no file covers; any other rows are read and sorted.
 
     Raises
     ------
@@ -148,12 +171,16 @@ def freeze_rows(
         first = absorbed[0].name.first
     banding, rows = folder.banding, generation.signatures
     step = max(1, _SORTED_BYTES // (20 * banding.n_orders))
+    is_ready = ready is not None and (ready.first, ready.last) == (covered, n_signatures)
+    piece = n_signatures - covered if is_ready else step
 
     def sort(begin: int, end: int) -> NDArray[np.uint32]:
+        if ready is not None and (ready.first, ready.last) == (begin, end):
+            return ready.planes
         return banding.sort(_keys(banding, rows, begin, end, contents))
 
     def fill(descriptor: int) -> None:
-        if n_signatures - first <= step:
+        if n_signatures - first <= (step if absorbed else max(step, piece)):
             planes = sort(first, n_signatures)
             write_at(descriptor, _data(planes), HEADER_BYTES)
             return
@@ -162,9 +189,9 @@ def freeze_rows(
                 raise ValueError(f"{file.path} is not what was written")
         parts: list[Part] = list(absorbed)
         with contextlib.ExitStack() as opened:
-            for begin in range(covered, n_signatures, step):
+            for begin in range(covered, n_signatures, piece):
                 scratch = opened.enter_context(_scratch_file(folder.directory))
-                end = min(begin + step, n_signatures)
+                end = min(begin + piece, n_signatures)
                 parts.append(_Scratch(scratch.fileno(), begin, sort(begin, end)))
             _merge(descriptor, parts, banding.n_orders, n_signatures - first, first)
 
@@ -182,7 +209,9 @@ def freeze_rows(
         if not absorbed:
             raise
         folder.distrust(absorbed, str(error))  # their rows are sorted again
-        return freeze_rows(folder, generation, n_signatures, contents, begun=given, goes_on=goes_on)
+        return freeze_rows(
+            folder, generation, n_signatures, contents, begun=given, goes_on=goes_on, ready=ready
+        )
     clear_orders(folder.directory, generation.number, banding.name, n_signatures)
     return name
 

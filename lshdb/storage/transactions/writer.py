@@ -26,6 +26,7 @@ from typing import TypeVar
 
 from lshdb.errors import DatabaseError, LockedError, LshdbError, system_hint
 from lshdb.storage.dialects.base import Fate
+from lshdb.storage.orders.freezing import SortedRows
 from lshdb.storage.place.lock import WriterLock
 from lshdb.storage.runs.posting_runs import (
     FAN_IN,
@@ -44,6 +45,7 @@ __all__ = ["Writer"]
 
 _Result = TypeVar("_Result")
 
+_MOST_SORTED_BYTES = 24 * 2**20
 _ATTEMPTS = 5
 _PAUSE_SECONDS = 0.1
 
@@ -98,6 +100,7 @@ class Writer:
         self._usable = False
         self.began_empty = False
         self._began: int | None = None
+        self._sorted: SortedRows | None = None
         self._runs: list[Run] | None = None
         self._process = os.getpid()
 
@@ -237,6 +240,7 @@ class Writer:
         """One transaction; errors come as the driver raises them."""
         if not self._usable or self._process != os.getpid():
             raise LshdbError("the writer is closed", hint="open the index again")
+        self._sorted = None  # of rows that another transaction wrote, or failed to
         running = self._connection.begin()
         try:
             self._lock_database()
@@ -347,7 +351,8 @@ class Writer:
         is a transaction of its own. If the last transaction saw none that are due, no transaction
         is begun.
         """
-        if self._store.freeze(begun=self._began) and len(self._known_runs()) <= RUNS_BESIDE_ORDERS:
+        are_frozen = self._store.freeze(begun=self._began, ready=self._take_sorted())
+        if are_frozen and len(self._known_runs()) <= RUNS_BESIDE_ORDERS:
             return
         while self._merge_due(most=FAN_IN):
             pass
@@ -358,8 +363,20 @@ class Writer:
 
     def sort_meanwhile(self) -> None:
         """Sort the rows of an add that goes on, for its readers."""
+        ready = self._take_sorted()
         if self._store.creation is None:
-            self._store.freeze(begun=self._began, goes_on=True)
+            self._store.freeze(begun=self._began, goes_on=True, ready=ready)
+
+    def keep_sorted(self, rows: SortedRows) -> None:
+        """Keep the sorted bucket keys of rows that are being written, until orders need them.
+
+        Those of many bands are let go of, and made again then: they take much memory.
+        """
+        self._sorted = rows if rows.planes.nbytes <= _MOST_SORTED_BYTES else None
+
+    def _take_sorted(self) -> SortedRows | None:
+        taken, self._sorted = self._sorted, None
+        return taken
 
     def vacuum(self) -> None:
         """Give the space of deleted rows back to the file system.
