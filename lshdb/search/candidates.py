@@ -299,7 +299,8 @@ def _buckets_of(
         own = np.where(contains(new, found.members), found.members, _NEVER)
         return found.chosen(np.flatnonzero(np.minimum.reduceat(own, starts) >= new[start]))
 
-    yield from _read_ahead(snapshot, read, range(0, len(new), _PROBE_SIGNATURES), workers)
+    parts = range(0, len(new), _PROBE_SIGNATURES)  # a thread more has to open the index
+    yield from _read_ahead(snapshot, read, parts, min(workers, max(1, len(parts))))
 
 
 def _read_ahead(
