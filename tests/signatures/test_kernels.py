@@ -500,6 +500,22 @@ def test_pairs_of_buckets_are_compared_as_one_by_one(
                 assert len(again) <= len(expected) - len(firsts)
 
 
+def test_rows_of_a_file_that_share_a_place_are_told_apart(tmp_path: Path) -> None:
+    """More members than the kernel keeps rows of: each pair whose rows have one place is there."""
+    n, words = 400, 1100  # of this size 256 are kept
+    rng = np.random.default_rng(8)
+    rows = rng.integers(0, 3, (n, words), dtype=np.uint32)
+    path = tmp_path / "rows"
+    path.write_bytes(rows.tobytes())
+    buckets = np.zeros(1, np.int64), np.array([n]), np.arange(n)
+    suffices = np.arange(words + 1) >= words * 0.36
+    how: Any = {"bands": 50, "rows": 2, "later": True, "decided": None}
+    expected = first_agreements(buckets, (rows, 0, n), words, suffices, **how)
+    with path.open("rb") as file:
+        found = first_agreements(buckets, (file.fileno(), 0, n), words, suffices, **how)
+    assert len(expected) > 100 and np.array_equal(found, expected)
+
+
 def test_members_and_rows_that_are_not_there() -> None:
     rows, of_band, sizes, members, cut = bucket_case(32)
     suffices, how = np.ones(21, dtype=bool), {**cut, "later": False, "decided": None}

@@ -24,14 +24,18 @@ typedef struct {
     int64_t left, right, band, first, equal, matched;
 } Agreeing;
 
-/* Rows that were read, by an open table of their numbers; 0 is an empty place. */
+/* Rows that were read last, each in the one place that the hash of its number gives it, and a spare one.
+
+   Members of a bucket meet again and again, and buckets of one band share none: a cache that the
+   processor's own holds is enough. Larger ones cost more in fresh pages than the reads they save. */
 typedef struct {
     Rows source;
     uint32_t *words;
-    uint64_t *numbers; /* of a row, plus 1 */
-    uint32_t *slots;
-    size_t places, n, most;
+    uint64_t *numbers; /* of a row, plus 1; 0 is an empty place */
+    size_t places;
 } Cache;
+
+enum { CACHE_BYTES = 1 << 21, LEAST_PLACES = 256 };
 
 typedef struct {
     const Level *level;
@@ -50,28 +54,26 @@ typedef struct {
 
 enum { ROW_OUTSIDE = 1 };
 
-static int begin_cache(Cache *cache, size_t most)
+static int begin_cache(Cache *cache)
 {
+    size_t row_bytes = cache->source.row_words * sizeof *cache->words;
     if (cache->source.words)
         return WORK_DONE;
-    for (cache->places = 64; cache->places < 2 * most;)
+    for (cache->places = LEAST_PLACES; 2 * cache->places * row_bytes <= CACHE_BYTES;)
         cache->places *= 2;
-    cache->most = most;
-    cache->words = calloc(most + 1, cache->source.row_words * sizeof *cache->words);
+    cache->words = malloc((cache->places + 1) * row_bytes);
     cache->numbers = calloc(cache->places, sizeof *cache->numbers);
-    cache->slots = malloc(cache->places * sizeof *cache->slots);
-    return cache->words && cache->numbers && cache->slots ? WORK_DONE : WORK_MEMORY;
+    return cache->words && cache->numbers ? WORK_DONE : WORK_MEMORY;
 }
 
 static void end_cache(Cache *cache)
 {
     free(cache->words);
     free(cache->numbers);
-    free(cache->slots);
 }
 
-/* The row of a member; NULL with a failure. There are at most `most` different members. */
-static const uint32_t *cached_row(Cache *cache, int64_t id, int *failure)
+/* The row of a member, which leaves the row `kept` where it is; NULL with a failure. */
+static const uint32_t *cached_row(Cache *cache, int64_t id, const uint32_t *kept, int *failure)
 {
     const Rows *source = &cache->source;
     if (id < 0 || id >= source->n) {
@@ -82,19 +84,19 @@ static const uint32_t *cached_row(Cache *cache, int64_t id, int *failure)
         return source->words + (size_t)id * source->row_words;
     uint64_t number = (uint64_t)id + 1;
     size_t place = (size_t)((number * SPREAD) >> 20) & (cache->places - 1);
-    while (cache->numbers[place] && cache->numbers[place] != number)
-        place = (place + 1) & (cache->places - 1);
-    if (cache->numbers[place])
-        return cache->words + (size_t)cache->slots[place] * source->row_words;
-    if (cache->n == cache->most) { /* the members have changed meanwhile */
-        *failure = ROW_OUTSIDE;
-        return NULL;
-    }
-    const uint32_t *row = row_at(source, id, cache->words + cache->n * source->row_words, failure);
+    uint32_t *held = cache->words + place * source->row_words;
+    if (cache->numbers[place] == number)
+        return held;
+    int is_kept = held == kept;
+    if (is_kept)
+        held = cache->words + cache->places * source->row_words;
+    else
+        cache->numbers[place] = 0;
+    const uint32_t *row = row_at(source, id, held, failure);
     if (*failure)
         return NULL;
-    cache->numbers[place] = number;
-    cache->slots[place] = (uint32_t)cache->n++;
+    if (!is_kept)
+        cache->numbers[place] = number;
     return row;
 }
 
@@ -119,8 +121,8 @@ static int take_pair(Asked *asked, Answer *answer, int64_t left, int64_t right, 
             return WORK_DONE;
     }
     int failure = 0;
-    const uint32_t *one = cached_row(&asked->cache, left, &failure);
-    const uint32_t *other = one ? cached_row(&asked->cache, right, &failure) : NULL;
+    const uint32_t *one = cached_row(&asked->cache, left, NULL, &failure);
+    const uint32_t *other = one ? cached_row(&asked->cache, right, one, &failure) : NULL;
     if (!other)
         return failure;
     if (!asked->is_bits && !asked->keeps_later && is_elsewhere(asked, one, other, (size_t)band))
@@ -245,7 +247,7 @@ static PyObject *py_agreeing_pairs(PyObject *module, PyObject *args)
     Hearing hearing;
     Listener listener = listen_with(&hearing, module);
     hearing.released = PyEval_SaveThread();
-    int done = begin_cache(&asked.cache, (size_t)m);
+    int done = begin_cache(&asked.cache);
     if (done == WORK_DONE)
         done = take_buckets(&asked, &buckets, &answer, &listener);
     int reason = errno;
