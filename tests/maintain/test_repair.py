@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from lshdb import DamageError, DatabaseError, Index, LockedError, read_documents
+from lshdb.signatures.band_orders import BandOrders
 from lshdb.storage.place.lock import WriterLock
 from tests.conftest import family_corpus, pair_set
 from tests.raw import change
@@ -280,9 +281,12 @@ def test_what_was_rebuilt_is_checked_before_it_takes_the_place(
 ) -> None:
     flip_signature(path)
     before = contents(path)
-    monkeypatch.setattr(
-        "lshdb.maintain.repair.rebuild.content_keys", lambda hashes: [0] * len(hashes)
-    )
+
+    class OfOtherContents(BandOrders):
+        def sorted_rows(self, rows: Any, content_hashes: list[bytes]) -> Any:
+            return super().sorted_rows(rows, [bytes(16)] * len(content_hashes))
+
+    monkeypatch.setattr("lshdb.maintain.repair.rebuild.BandOrders", OfOtherContents)
     with pytest.raises(DamageError, match="the rebuilt index is not sound"):
         Index.repair(path)
     assert contents(path) == before
