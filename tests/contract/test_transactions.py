@@ -143,9 +143,11 @@ def test_other_errors_are_looked_into(index: Index, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("lshdb.ingest.ahead.Ahead.contents", fail)
     with pytest.raises(Looked):
         index.add([("new", "a text")])
-    monkeypatch.setattr(Snapshot, "members_of", fail)
-    with pytest.raises(Looked):
-        list(index.query_many([("one", CORPUS[0][1])]))
+    for looks_up in ("members", "members_of"):  # of one query, and of several
+        monkeypatch.setattr(Snapshot, looks_up, fail)
+    for n in (1, 2):
+        with pytest.raises(Looked):
+            list(index.query_many([("one", CORPUS[0][1])] * n, workers=n))
 
 
 def test_a_rejected_input_alone_is_one_batch(index: Index) -> None:
