@@ -376,8 +376,8 @@ class Store:
         -------
         bool
             Whether orders answer look-ups wherever this index is opened; False while the add goes
-            on. They do not where the
-            database lies elsewhere: another host may open it without these files.
+            on. They do not where the database lies elsewhere: another host may open it without
+            these files.
         """
         if self.orders is None:
             return False
@@ -401,7 +401,8 @@ class Store:
         except (OSError, LshdbError) as error:
             import logging
 
-            logging.getLogger("lshdb").warning(
+            logging.getLogger("lshdb").log(
+                logging.DEBUG if goes_on else logging.WARNING,  # the end of the add tries again
                 "the bucket keys of %s could not be sorted into a file: %s; questions take longer, "
                 "and the next add, or lshdb compact, tries again",
                 self.path,
