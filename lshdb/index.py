@@ -1326,20 +1326,22 @@ class Index:
     ) -> Neighbors | NearestNeighbors:
         """Stream the most similar documents of every document.
 
-        They come from the stored edges, which are the pairs at the threshold; or with ``recall``
-        from a comparison of all texts, which finds the nearest however near they are.
+        They come from the stored edges, which are the pairs at the threshold. With ``recall`` they
+        are the nearest, however near they are: all texts are compared, or in an index without them
+        (vectors, bits, weights, ``store_text=False``) each document is a query.
 
         Parameters
         ----------
         top : int
             Maximum number of neighbours per document.
         threshold : float, optional
-            Lowest similarity; by default the index's own, or any above 0 with ``recall``.
+            Lowest similarity; by default the index's own, or with ``recall`` none (above 0 where
+            texts are compared).
         below : float, optional
             Only neighbours less similar than this, or for a distance farther: near, but no copies.
         recall : float, optional
-            Find each of the nearest with this probability. All texts are compared, so each is
-            found, whatever number you give. Only in an index of texts that stores them.
+            Find each of the nearest with this probability, as :meth:`query` does. Where all texts
+            are compared, each is found, whatever number you give; 1 is allowed only there.
         since : int, str or datetime, optional
             Only the neighbours of new documents, as for :meth:`pairs`.
         update, lock_timeout
@@ -1349,8 +1351,8 @@ class Index:
         Returns
         -------
         iterator of Neighbor
-            Grouped by document, the most similar first. Documents that share no shingle are not
-            listed.
+            Grouped by document, the most similar first. Texts that share no shingle are not
+            listed. With ``recall`` it has ``reached``, the lowest recall of a document.
 
         Raises
         ------

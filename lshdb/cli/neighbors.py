@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from lshdb import Index
+from lshdb import Index, NearestNeighbors
 from lshdb.cli._contents import Named, contents_options, with_contents
 from lshdb.cli._long_work import prompt_interrupts
 from lshdb.cli._options import (
@@ -19,7 +19,7 @@ from lshdb.cli._options import (
     since_option,
     update_edges,
 )
-from lshdb.cli._output import Column, print_listing
+from lshdb.cli._output import Column, note, print_listing
 from lshdb.cli._words import measured, note_unfinished
 from lshdb.cli.cursors import advance_option, advancing
 
@@ -44,9 +44,9 @@ NAMED = (Named("key", "text", "fields"), Named("neighbor", "neighbor_text", "nei
     "--recall",
     type=float,
     metavar="P",
-    help="Find each of the nearest documents with this probability, however near they are: compare "
-    "all texts, by which all are found.  [default: only near-duplicates, which are kept in the "
-    "index]",
+    help="Find each of the nearest documents with this probability, however near they are. Where "
+    "texts are stored, all are compared, and all are found.  [default: only near-duplicates, which "
+    "are kept in the index]",
 )
 @since_option("List only the neighbors of documents that came in since then.")
 @advance_option
@@ -76,7 +76,7 @@ def command(
     kept in the index. In SQL, the view neighbor holds all of them.
 
     With --recall, list the most similar documents whether they are near-duplicates or not. All
-    texts are compared, and nothing is written.
+    texts are compared; vectors and the like are searched as query does. Nothing is written.
 
     \b
     lshdb neighbors news.lshdb --top 3
@@ -109,6 +109,10 @@ def command(
             empty="no document has a neighbor",
             count=("neighbor", "neighbors"),
         )
+        if isinstance(found, NearestNeighbors) and recall is not None and found.reached < recall:
+            note(
+                f"recall {recall:g} was not reached for every document, but {found.reached:.3f}"
+            )
         answered(found)
 
 
@@ -118,6 +122,6 @@ def _refuse_linking(ctx: click.Context) -> None:
         if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             option = name.replace("_", "-")
             raise click.UsageError(
-                f"--recall compares all texts and uses no pairs found before; leave out --{option}",
+                f"--recall uses no pairs found before; leave out --{option}",
                 ctx,
             )

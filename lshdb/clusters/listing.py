@@ -23,13 +23,14 @@ from lshdb.clusters.agreed_units import agreed_clusters, units_of
 from lshdb.clusters.update import edges_down_to, ready_edges
 from lshdb.params.index_params import IndexParams, check_recall
 from lshdb.search.agreement import Agreement, check_agreement
-from lshdb.search.all_texts import AllTexts, require_texts
+from lshdb.search.all_texts import AllTexts, has_texts
 from lshdb.search.candidates import contains
 from lshdb.search.components import connect, represent
 from lshdb.search.handle import Handle, Listing
 from lshdb.search.loss import PairCount
+from lshdb.search.nearest import NearestSearch
 from lshdb.search.since import Since, check_since, first_new_batch
-from lshdb.search.verification import asked_level, below_level, level_of
+from lshdb.search.verification import asked_level, below_level, choose_method, level_of
 from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
 from lshdb.storage.tables.edges import Edges, EdgeState
@@ -55,6 +56,8 @@ __all__ = [
 
 LINKAGES = ("component", "representative")
 _SIGNATURES = 1000
+_QUERIES = 256
+"""Documents that ask together."""
 
 Ids = NDArray[np.int64]
 _Item = TypeVar("_Item", covariant=True)
@@ -211,7 +214,15 @@ class Neighbors(StoredAnswer["Neighbor"]):
 
 
 class NearestNeighbors(Listing["Neighbor"]):
-    """The nearest documents of each document, however near they are: all texts are compared."""
+    """The nearest documents of each document, however near they are.
+
+    All texts are compared; without stored texts, each document is a query with that recall.
+
+    Attributes
+    ----------
+    reached : float
+        The lowest recall that was reached so far for a document; 1 where all texts are compared.
+    """
 
     def __init__(
         self,
@@ -226,31 +237,60 @@ class NearestNeighbors(Listing["Neighbor"]):
         recall: float,
         since: Since,
     ) -> None:
-        check_recall(recall, may_be_1=True)
         check_since(store, since)
-        require_texts(store.params, "recall")
-        self._top, self._since = check_whole("top", top, 1), since
-        self._least = 0.0 if threshold is None else level_of(store.params, threshold)
-        self._below = below_level(store, below, level=self._least)
+        self._all_texts = has_texts(store.params)
+        check_recall(recall, may_be_1=self._all_texts)
+        self._top, self._since, self._recall = check_whole("top", top, 1), since, recall
+        self._least = None if threshold is None else level_of(store.params, threshold)
+        self._below = below_level(
+            store, below, level=-math.inf if self._least is None else self._least
+        )
+        self.reached = 1.0
         super().__init__(
             handle, top=top, threshold=threshold, below=below, recall=recall, since=since
         )
 
     def _items(self, store: Store, family: Family) -> Iterator[Neighbor]:
         """Yield the neighbours in one state."""
-        self.newest_batch = None
+        self.newest_batch, self.reached = None, 1.0
         with store.reading() as snapshot:
-            found = nearest_neighbors(
-                snapshot,
-                family,
-                top=self._top,
-                least=self._least,
-                below=self._below,
-                since=first_new_batch(snapshot, self._since),
-                workers=choose_workers(None),
-            )
+            since = first_new_batch(snapshot, self._since)
+            found = (
+                nearest_neighbors(
+                    snapshot, family, top=self._top, least=self._least or 0.0, below=self._below,
+                    since=since, workers=choose_workers(None),
+                )
+                if self._all_texts
+                else self._searched(snapshot, family, since or 0)
+            )  # fmt: skip
             yield from store.while_open(found)
             self.newest_batch = snapshot.newest_batch()
+
+    def _searched(self, snapshot: Snapshot, family: Family, since: int) -> Iterator[Neighbor]:
+        """Yield the neighbours by a search from each document, in order of signature."""
+        snapshot.require_signatures()
+        params = family.params
+        search = NearestSearch(
+            snapshot, family, top=self._top + 1, threshold=self._least, below=self._below,
+            recall=self._recall, limit=None, method=choose_method(None, params),
+            workers=choose_workers(None),
+        )  # fmt: skip
+        for start in range(0, snapshot.n_signatures, _QUERIES):
+            asking = range(start, min(start + _QUERIES, snapshot.n_signatures))
+            documents = {
+                number: [key for _, key, batch_id in each if batch_id >= since]
+                for number, each in snapshot.documents_of_signatures([*asking]).items()
+            }
+            numbers = np.array([one for one in asking if documents.get(one)], dtype=np.int64)
+            for number, answer in zip(
+                numbers.tolist(), search.search_signatures(numbers), strict=True
+            ):
+                if answer.recall is not None:
+                    self.reached = min(self.reached, answer.recall)
+                for key in documents[number]:
+                    hits = (hit for hit in answer if hit.key != key)
+                    for rank, hit in enumerate(itertools.islice(hits, self._top), 1):
+                        yield Neighbor(key, rank, hit.key, hit.similarity, hit.method, hit.distance)
 
 
 def find_clusters(

@@ -45,6 +45,7 @@ __all__ = [
     "TextSets",
     "check_containment",
     "contained_pairs",
+    "has_texts",
     "require_texts",
 ]
 
@@ -106,6 +107,11 @@ class Shared:
     levels: NDArray[np.float64]
 
 
+def has_texts(params: IndexParams) -> bool:
+    """Return whether an index has stored texts, or tokens, to compare."""
+    return params.metric == "jaccard" and params.store_text
+
+
 def require_texts(params: IndexParams, what: str) -> None:
     """Raise ParameterError if an index has no stored texts to compare.
 
@@ -115,7 +121,7 @@ def require_texts(params: IndexParams, what: str) -> None:
     what : str
         What the caller wants, as the beginning of the message.
     """
-    if params.metric != "jaccard" or not params.store_text:
+    if not has_texts(params):
         has = "stores none" if params.metric == "jaccard" else f"has metric {params.metric}"
         raise ParameterError(
             f"{what} compares the texts of an index, and this one {has}",

@@ -321,6 +321,22 @@ class NearestSearch:
         point = self._points.get([number])[number] if is_stored else None
         return self.near(row, point, leave_out=document.doc_id)
 
+    def search_signatures(self, numbers: Ids) -> list[Answer]:
+        """Return the nearest documents of some signatures, their own documents included.
+
+        Parameters
+        ----------
+        numbers : ndarray of int64
+        """
+        points = self._points.get(numbers.tolist()) if self._params.store_text else {}
+        rows = self._snapshot.signatures
+        return self._finish(
+            [
+                self._begin(rows[number : number + 1], points.get(number), None)
+                for number in numbers.tolist()
+            ]
+        )
+
     def _next(self, probes: Probes, done: int, found: _Found) -> int:
         """Return how many buckets to look into before the answers are checked again."""
         if self._recall is None or done >= probes.n:

@@ -26,7 +26,7 @@ def cloud(seed: int = 1) -> np.ndarray:
     return (rows * rng.lognormal(0.0, 1.0, (N, 1))).astype(np.float32)
 
 
-def vectors_at(path: Path, rows: np.ndarray, **changes: Any) -> Index:
+def vectors_at(path: Path, rows: np.ndarray, /, **changes: Any) -> Index:
     """An index whose own buckets find little."""
     made: dict[str, Any] = {
         "metric": "cosine",
@@ -230,3 +230,56 @@ def test_buckets_go_on_where_that_is_sooner(
         monkeypatch.setattr(nearest, "_BUCKET_SECONDS", 0.0)
         monkeypatch.setattr(nearest, "_CANDIDATE_SECONDS", 0.0)
         assert answer_of(index, rows[0]).checked < N
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"metric": "l2", "threshold": 2.0, "bands": 8, "rows": 4},
+        {"metric": "l2", "threshold": 2.0, "bands": 8, "rows": 4, "store_text": False},
+    ],
+)
+def test_neighbors_with_recall_are_what_each_document_finds(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    rows = cloud()[:100]
+    rows[17] = rows[16]
+    with vectors_at(tmp_path / "a.lshdb", rows, **changes) as index:
+        index.remove(["30"])
+        index.add([("new", rows[5] * 1.001)])
+        found: dict[str, list[tuple[str, float, float | None]]] = {}
+        asked = index.neighbors(top=3, recall=0.95)
+        for one in asked:
+            found.setdefault(one.key, []).append((one.neighbor, one.similarity, one.distance))
+            assert one.rank == len(found[one.key])
+        by_query = {
+            key: [
+                (hit.key, hit.similarity, hit.distance)
+                for hit in index.query(key=key, top=3, recall=0.95)
+            ]
+            for key in index
+        }
+        assert found == by_query
+        assert found["16"][0][0] == "17" and "30" not in found
+        assert 0.95 <= asked.reached <= 1.0  # type: ignore[union-attr]
+        new = list(index.neighbors(top=3, recall=0.95, since="last"))
+        assert [(one.neighbor, one.similarity, one.distance) for one in new] == found["new"]
+        assert {one.key for one in new} == {"new"}
+        near = list(index.neighbors(top=100, recall=0.95, threshold=0.9 if not changes else 1.5))
+        assert 0 < len(near) < 100 * 99
+        under = index.neighbors(top=100, recall=0.95, below=0.9 if not changes else 1.5)
+        both = {(one.key, one.neighbor) for one in near}
+        assert not both & {(one.key, one.neighbor) for one in under}
+
+
+def test_neighbors_with_recall_find_the_nearest_vectors(tmp_path: Path) -> None:
+    rows = cloud(2)
+    units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    levels = units.astype(np.float64) @ units.T.astype(np.float64)
+    np.fill_diagonal(levels, -2.0)
+    best = np.argsort(-levels, axis=1)[:, :TOP]
+    with vectors_at(tmp_path / "a.lshdb", rows, num_perm=512) as index:
+        found = {(one.key, one.neighbor) for one in index.neighbors(top=TOP, recall=0.95)}
+    hits = [(str(n), str(other)) in found for n in range(N) for other in best[n]]
+    assert sum(hits) / len(hits) >= 0.95
