@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import gc
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import TYPE_CHECKING, Generic, TypeVar
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lshdb.arguments import check_whole
 from lshdb.cancel import until
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import Future
 
 __all__ = [
     "Task",
@@ -26,6 +28,9 @@ __all__ = [
     "work_ahead",
 ]
 
+
+_PATIENCE = 0.25
+"""Seconds to wait for a result before doing the work where no thread has begun it."""
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -68,6 +73,9 @@ class Workers:
     for it and drops the rest. If the system gives fewer threads (``ulimit -u``, ``ulimit -v``), or
     none, the thread that needs a result does the work.
 
+    Threads are started without waiting for them, unlike those of :mod:`threading`: that would wait
+    for ever for one that has no memory to begin with (https://github.com/python/cpython/issues/140746).
+
     Parameters
     ----------
     n_threads : int
@@ -81,31 +89,53 @@ class Workers:
 
     def __init__(self, n_threads: int) -> None:
         self.is_short = n_threads == 0
-        self._n_threads = n_threads
-        self._pool: ThreadPoolExecutor | None = None
+        self._n_threads, self._n_started = n_threads, 0
+        self._waiting: deque[Task[Any, Any]] = deque()
+        self._given: deque[Task[Any, Any]] = deque()
+        self._calls: SimpleQueue[bool] = SimpleQueue()
+        """For each task that comes, True; for the end of each thread, False."""
         self._stop = threading.Event()
 
     def __enter__(self) -> Workers:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._stop.set()
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+        self._waiting.clear()
+        for _ in range(self._n_started):
+            self._calls.put(False)
+        while self._given:
+            self._given.pop().drop()
 
     def submit(self, work: Callable[[_Item], _Result], item: _Item) -> Task[_Item, _Result]:
         """Have work done on an item, soon; the task has its result, or its error."""
-        task = Task(work, item, self._stop)
+        task = Task(work, item, self._stop, self._waiting)
         if self._n_threads:
-            if self._pool is None:
-                from concurrent.futures import ThreadPoolExecutor
-
-                self._pool = ThreadPoolExecutor(self._n_threads)
-            try:
-                self._pool.submit(task.run)
-            except RuntimeError:  # no thread can be started; running ones may still take the work
-                self.is_short = True
+            while self._given and self._given[0].is_done():
+                self._given.popleft()
+            self._given.append(task)
+            self._waiting.append(task)
+            self._calls.put(True)
+            self._start()
         return task
+
+    def _start(self) -> None:
+        """Start one more thread, if there are not all."""
+        if self._n_started == self._n_threads:
+            return
+        try:
+            _thread.start_new_thread(_serve, (self._calls, self._waiting))
+            self._n_started += 1
+        except RuntimeError:  # no thread can be started; running ones may still take the work
+            self.is_short = True
+
+
+def _serve(calls: SimpleQueue[bool], waiting: deque[Task[Any, Any]]) -> None:
+    """Do tasks until the end; a thread without memory ends, and leaves its tasks to others."""
+    with contextlib.suppress(MemoryError):
+        while calls.get():
+            with contextlib.suppress(IndexError):  # who needs its result has taken it
+                waiting.popleft().run()
 
 
 def work_ahead(
@@ -145,13 +175,18 @@ class Task(Generic[_Item, _Result]):
     """Work on one item, done once by the thread that takes it first."""
 
     def __init__(
-        self, work: Callable[[_Item], _Result], item: _Item, stop: threading.Event
+        self,
+        work: Callable[[_Item], _Result],
+        item: _Item,
+        stop: threading.Event,
+        waiting: deque[Task[Any, Any]],
     ) -> None:
         from concurrent.futures import Future
 
         self._work = work
         self._item = item
         self._stop = stop
+        self._waiting = waiting
         self._untaken = threading.Lock()
         self._done: Future[_Result] = Future()
 
@@ -165,10 +200,26 @@ class Task(Generic[_Item, _Result]):
         except BaseException as error:
             self._done.set_exception(error)
 
+    def is_done(self) -> bool:
+        """Return whether there is a result, or an error."""
+        return self._done.done()
+
+    def drop(self) -> None:
+        """Have the work not done, or wait for the thread that has begun it."""
+        if not self._untaken.acquire(blocking=False):
+            self._done.exception()
+
     def result(self, *, helps: bool) -> _Result:
-        """Return the result; ``helps`` does the work in this thread unless another has taken it."""
-        if helps:
-            self.run()
+        """Return the result; ``helps`` does the work in this thread unless another has taken it.
+
+        So does this without ``helps`` after a while: the threads may have ended as they began.
+        """
+        if not helps:
+            with contextlib.suppress(TimeoutError):
+                self._done.exception(_PATIENCE)
+        with contextlib.suppress(ValueError, IndexError):  # it is done, or another takes it
+            self._waiting.remove(self)
+        self.run()
         return self._done.result()
 
 

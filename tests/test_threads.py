@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from lshdb import threads
 from lshdb.cancel import stop_if_told
 from lshdb.errors import ParameterError
 from lshdb.threads import choose_workers, in_chunks, work_ahead
@@ -82,15 +84,15 @@ def test_fewer_threads_than_asked_for_do_all_the_same(
     there_are: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As under ``ulimit -u`` and ``ulimit -v``."""
-    start, started = threading.Thread.start, []
+    start, started = _thread.start_new_thread, []
 
-    def limited(thread: threading.Thread) -> None:
+    def limited(function: Callable[..., object], arguments: tuple[object, ...]) -> int:
         if len(started) >= there_are:
             raise RuntimeError("can't start new thread")
-        started.append(thread)
-        start(thread)
+        started.append(function)
+        return start(function, arguments)
 
-    monkeypatch.setattr(threading.Thread, "start", limited)
+    monkeypatch.setattr(_thread, "start_new_thread", limited)
     done = []
 
     def work(number: int) -> int:
@@ -105,6 +107,40 @@ def test_fewer_threads_than_asked_for_do_all_the_same(
         next(results)
     assert len(started) == there_are
     assert len(done) == len(set(done))
+
+
+@pytest.mark.parametrize("lives", [0, 1])
+def test_threads_that_end_as_they_begin_are_not_waited_for(
+    lives: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a new thread has no memory: it was started, and never does a thing."""
+    start, started = _thread.start_new_thread, []
+
+    def dying(function: Callable[..., object], arguments: tuple[object, ...]) -> int:
+        started.append(function)
+        return start(function, arguments) if len(started) <= lives else 0
+
+    monkeypatch.setattr(_thread, "start_new_thread", dying)
+    results = work_ahead(lambda number: number * number, range(6), workers=3)
+    assert list(results) == [number * number for number in range(6)]
+    assert len(started) == 3
+    left = work_ahead(lambda number: number, range(20), workers=3)
+    assert next(left) == 0
+    left.close()
+
+
+def test_a_thread_without_memory_ends_and_leaves_its_tasks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Refusing(threads.Task[int, int]):
+        def run(self) -> None:
+            if threading.current_thread() is not threading.main_thread():
+                raise MemoryError
+            super().run()
+
+    monkeypatch.setattr(threads, "Task", Refusing)
+    assert list(work_ahead(lambda number: -number, range(5), workers=2)) == [0, -1, -2, -3, -4]
+    assert capsys.readouterr().err == ""
 
 
 def test_leaving_early_stops_work_that_asks() -> None:

@@ -110,9 +110,7 @@ def command(
             count=("neighbor", "neighbors"),
         )
         if isinstance(found, NearestNeighbors) and recall is not None and found.reached < recall:
-            note(
-                f"recall {recall:g} was not reached for every document, but {found.reached:.3f}"
-            )
+            note(f"recall {recall:g} was not reached for every document, but {found.reached:.3f}")
         answered(found)
 
 

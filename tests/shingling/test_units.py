@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
-from lshdb.shingling import UNITS, Shingler, shingle_hashes
+from lshdb.shingling import UNITS, URL_UNITS, Shingler, shingle_hashes
 from lshdb.signatures import shingle_content, sign, sign_contents
 from tests.chosen import choose_params
 from tests.golden import plain
 from tests.property.test_stages import TEXTS, TOKENS
 
-TEXT_UNITS = [unit for unit in UNITS if unit not in ("url", "tokenizer")]
+TEXT_UNITS = [unit for unit in UNITS if unit not in (*URL_UNITS, "tokenizer")]
 
 
 def hashes(unit: str, body: str | list[str], k: int, bag: bool = False) -> list[int]:
@@ -47,7 +47,7 @@ def test_shingles_by_definition(
     assert hashes(unit, body, k) == of(*shingles)
 
 
-@pytest.mark.parametrize("unit", [*TEXT_UNITS, "url"])
+@pytest.mark.parametrize("unit", [*TEXT_UNITS, *URL_UNITS])
 @pytest.mark.parametrize("body", ["", []])
 def test_nothing_gives_nothing(unit: str, body: str | list[str]) -> None:
     assert hashes(unit, body, 3) == []

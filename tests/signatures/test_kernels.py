@@ -676,6 +676,7 @@ def work_for_long(name: str) -> Callable[[], object]:
     text = rng.bytes(1_500_000).hex()
     tokens = [text[at : at + 6] for at in range(0, len(text), 6)]
     hashes = np.sort(rng.integers(0, 2**63, 4_000_000).astype(np.uint64))
+    unsorted = rng.integers(0, 2**63, 12_000_000 if name == "a table of sets" else 1, np.uint64)
     numbers = kernels.constants("universal", num_perm, 1)
     row, one = np.zeros((1, num_perm), np.uint32), np.zeros(1, np.int64)
     pairs = rng.integers(0, 256, (2, n))
@@ -712,8 +713,8 @@ def work_for_long(name: str) -> Callable[[], object]:
             np.zeros((256, 40 * 256), np.uint16),
         ),
         "a table of sets": lambda: kernel.table_sets(
-            np.tile(hashes, 3), np.array([3 * len(hashes)]), 20, np.zeros(2**20 + 1, np.uint32),
-            np.zeros(3 * len(hashes), np.uint64), np.zeros(3 * len(hashes), np.uint32),
+            unsorted, np.array([len(unsorted)]), 20, np.zeros(2**20 + 1, np.uint32),
+            np.zeros(len(unsorted), np.uint64), np.zeros(len(unsorted), np.uint32),
         ),
         "what sets share": lambda: kernel.find_sharing(
             1, np.array([0, 9999, 9999], np.uint32), hashes[:9999], np.zeros(9999, np.uint32),
