@@ -161,6 +161,33 @@ def test_a_failed_merge_leaves_the_runs_as_they_were(
         assert (transaction.runs.runs(), all_postings(transaction.runs)) == before
 
 
+@pytest.mark.sqlite("Postgres merges all at once")
+@pytest.mark.parametrize(("beside", "merges"), [(24, [16, 16]), (0, [16, 16, 10]), (40, [])])
+def test_many_runs_are_merged_sixteen_at_a_time(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch, beside: int, merges: list[int]
+) -> None:
+    monkeypatch.setattr(runs_module, "RUN_ROWS", 1)
+    merge, merged = runs_module.PostingRuns.merge, list[int]()
+
+    def noted(runs: runs_module.PostingRuns, sources: list[runs_module.Run]) -> runs_module.Run:
+        merged.append(len(sources))
+        return merge(runs, sources)
+
+    monkeypatch.setattr(runs_module.PostingRuns, "merge", noted)
+    for step in range(40):
+        with writer.transaction() as transaction:
+            transaction.runs.add(np.arange(3) + step, np.full(3, step))
+    with writer.transaction() as transaction:
+        expected = all_postings(transaction.runs)
+    monkeypatch.setattr(BESIDE, beside)
+    monkeypatch.setattr(type(writer._store), "freeze", lambda *_, **__: True)
+    writer.tidy()
+    with writer.transaction() as transaction:
+        assert all_postings(transaction.runs) == expected
+        assert len(transaction.runs.runs()) == 40 - sum(merges) + len(merges)
+    assert merged == merges
+
+
 @pytest.mark.sqlite("Postgres keeps to the old rule")
 @pytest.mark.parametrize("why", ["", "no kernel's order", "no room", "elsewhere"])
 def test_runs_beside_orders_are_merged_once_they_are_many(

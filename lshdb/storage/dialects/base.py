@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import enum
 import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -582,6 +583,8 @@ class RunTables(ABC):
 
     posting_bytes: ClassVar[int]
     """What a posting takes on disk, about."""
+    merged_at_once: ClassVar[int] = sys.maxsize
+    """More runs than this take longer to merge at once than some after the others."""
 
     @abstractmethod
     def create(self, run_id: int, table: str, *, is_active: bool) -> None:

@@ -5,10 +5,10 @@ order:
 
 * a large batch writes its own run, sorted beforehand, which never changes again;
 * a small batch goes into the one *active* run; once that has grown, it is sealed as it is;
-* runs of similar size are merged inside SQL, all runs of a level at once when it has four, and the
-  sources are dropped in the same transaction;
+* runs of similar size are merged inside SQL, all runs of a level at once when it has four (SQLite:
+  sixteen at most), and the sources are dropped in the same transaction;
 * where frozen orders answer look-ups, nothing is merged before there are more than
-  ``RUNS_BESIDE_ORDERS`` runs.
+  ``RUNS_BESIDE_ORDERS`` runs, and then until there are no more than that.
 
 The sizes of the buckets of each run are counted as it is written (``bucket_stat``), so asking for
 them costs no scan. A bucket that lies in several runs counts in each, until they are merged.
@@ -214,8 +214,9 @@ class PostingRuns:
         self._drop(sources)
 
     def due(self, *, most: int = FAN_IN) -> list[Run]:
-        """Return the runs to merge next; see :func:`due_runs`."""
-        return due_runs(self.runs(), most=most)
+        """Return the runs to merge next, the smallest first; see :func:`due_runs`."""
+        due = sorted(due_runs(self.runs(), most=most), key=lambda run: run.n_rows)
+        return due[: self._tables.merged_at_once]
 
     def merge(self, sources: list[Run]) -> Run:
         """Merge runs into a new one and drop them; cost in proportion to their postings."""

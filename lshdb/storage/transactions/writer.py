@@ -347,15 +347,14 @@ class Writer:
     def tidy(self) -> None:
         """Sort new rows into frozen orders, and merge the posting runs that are due.
 
-        Where orders answer look-ups, runs are merged only once there are many of them. Each merge
+        Where orders answer look-ups, runs are merged only while there are many of them. Each merge
         is a transaction of its own. If the last transaction saw none that are due, no transaction
         is begun.
         """
         are_frozen = self._store.freeze(begun=self._began, ready=self._take_sorted())
-        if are_frozen and len(self._known_runs()) <= RUNS_BESIDE_ORDERS:
-            return
-        while self._merge_due(most=FAN_IN):
-            pass
+        while not are_frozen or len(self._known_runs()) > RUNS_BESIDE_ORDERS:
+            if not self._merge_due(most=FAN_IN):
+                return
 
     def limit_runs(self) -> None:
         """Merge runs in the middle of an add that has made very many of them."""
