@@ -258,7 +258,10 @@ class OrderFolder:
         if last < name.first:
             raise ValueError(f"{file.path} covers rows that are not committed")
         keys = banding.keys_of_row(generation.signatures.row(last))
-        ids = memoryview(banding.members([file.place], keys, n_signatures)).cast("q")
+        # A few look-ups in a map would bring much of a small file into memory, and a long add opens
+        # hundreds of them.
+        place = file.place_to_read if banding.reads_files else file.place
+        ids = memoryview(banding.members([place], keys, n_signatures)).cast("q")
         if ids.tolist().count(last) != len(keys) // 8:
             raise ValueError(f"{file.path} is not of the rows that its name says")
         return file

@@ -237,6 +237,11 @@ class OrderFile:
         source = self.descriptor if self.words is None else self.words
         return source, self.n, self.n_orders, self.name.first
 
+    @property
+    def place_to_read(self) -> tuple[int, int, int, int]:
+        """The same, to be read and not mapped."""
+        return self.descriptor, self.n, self.n_orders, self.name.first
+
     def row(self, plane: int, order: int, start: int, stop: int) -> Planes:
         """Return some numbers of a plane, in place if the file is mapped.
 
@@ -247,9 +252,14 @@ class OrderFile:
         ValueError
             It ends too early.
         """
+        if self.words is None:
+            return self._read(plane, order, start, stop)
         begin = (plane * self.n_orders + order) * self.n
-        if self.words is not None:
-            return np.frombuffer(self.words[4 * (begin + start) : 4 * (begin + stop)], dtype="<u4")
+        return np.frombuffer(self.words[4 * (begin + start) : 4 * (begin + stop)], dtype="<u4")
+
+    def _read(self, plane: int, order: int, start: int, stop: int) -> Planes:
+        """Return the same, read and not mapped."""
+        begin = (plane * self.n_orders + order) * self.n
         size = 4 * (stop - start)
         data = read_at(self.descriptor, size, HEADER_BYTES + 4 * (begin + start))
         if len(data) != size:
@@ -259,14 +269,17 @@ class OrderFile:
     def part(self, order: int, start: int, stop: int) -> tuple[Ids, Ids]:
         """Return buckets (56 bits) from one place to another, and their signatures.
 
+        They are read and not mapped: who takes all of a file part by part would have all of it in
+        memory, a gigabyte for five million documents.
+
         Raises
         ------
         OSError, ValueError
             As for :meth:`row`; or a signature is not among those of the file.
         """
-        buckets = self.row(UPPER, order, start, stop).astype(np.int64) << LOWER_BITS
-        buckets |= self.row(LOWER, order, start, stop)
-        places = self.row(PLACE, order, start, stop).astype(np.int64)
+        buckets = self._read(UPPER, order, start, stop).astype(np.int64) << LOWER_BITS
+        buckets |= self._read(LOWER, order, start, stop)
+        places = self._read(PLACE, order, start, stop).astype(np.int64)
         if len(places) and places.max() >= self.n:
             raise ValueError(f"{self.path} names a signature that it does not have")
         return buckets, places + self.name.first
