@@ -275,13 +275,14 @@ class NearestNeighbors(Listing["Neighbor"]):
             recall=self._recall, limit=None, method=choose_method(None, params),
             workers=choose_workers(None),
         )  # fmt: skip
-        for start in range(0, snapshot.n_signatures, _QUERIES):
-            asking = range(start, min(start + _QUERIES, snapshot.n_signatures))
+        asking = snapshot.new_signatures(since) if since else np.arange(snapshot.n_signatures)
+        for start in range(0, len(asking), _QUERIES):
+            some = asking[start : start + _QUERIES].tolist()
             documents = {
                 number: [key for _, key, batch_id in each if batch_id >= since]
-                for number, each in snapshot.documents_of_signatures([*asking]).items()
+                for number, each in snapshot.documents_of_signatures(some).items()
             }
-            numbers = np.array([one for one in asking if documents.get(one)], dtype=np.int64)
+            numbers = np.array([one for one in some if documents.get(one)], dtype=np.int64)
             for number, answer in zip(
                 numbers.tolist(), search.search_signatures(numbers), strict=True
             ):
