@@ -23,12 +23,10 @@ from lshdb.clusters.agreed_units import agreed_clusters, units_of
 from lshdb.clusters.update import edges_down_to, ready_edges
 from lshdb.params.index_params import IndexParams, check_recall
 from lshdb.search.agreement import Agreement, check_agreement
-from lshdb.search.all_texts import AllTexts, has_texts
 from lshdb.search.candidates import contains
 from lshdb.search.components import connect, represent
 from lshdb.search.handle import Handle, Listing
 from lshdb.search.loss import PairCount
-from lshdb.search.nearest import NearestSearch
 from lshdb.search.since import Since, check_since, first_new_batch
 from lshdb.search.verification import asked_level, below_level, choose_method, level_of
 from lshdb.signatures.family import Family
@@ -237,6 +235,8 @@ class NearestNeighbors(Listing["Neighbor"]):
         recall: float,
         since: Since,
     ) -> None:
+        from lshdb.search.all_texts import has_texts  # with all that compares all: few ask for it
+
         check_since(store, since)
         self._all_texts = has_texts(store.params)
         check_recall(recall, may_be_1=self._all_texts)
@@ -268,6 +268,8 @@ class NearestNeighbors(Listing["Neighbor"]):
 
     def _searched(self, snapshot: Snapshot, family: Family, since: int) -> Iterator[Neighbor]:
         """Yield the neighbours by a search from each document, in order of signature."""
+        from lshdb.search.nearest import NearestSearch
+
         snapshot.require_signatures()
         params = family.params
         search = NearestSearch(
@@ -559,6 +561,8 @@ def nearest_neighbors(
     least : float
         Lowest similarity; 0 for any above it.
     """
+    from lshdb.search.all_texts import AllTexts
+
     texts = AllTexts(snapshot, family, workers=workers)
     new = None if since is None else snapshot.new_signatures(since)
     # One more than asked for, because each text is most similar to itself.
