@@ -61,7 +61,7 @@ Linkage: TypeAlias = Literal["component", "representative"]
 Keep: TypeAlias = Literal["first", "last", "longest", "shortest"] | str
 """Or ``field:NAME``, or ``field:-NAME``."""
 Only: TypeAlias = Literal["all", "keep", "drop"]
-TableFormat: TypeAlias = Literal["jsonl", "parquet"]
+TableFormat: TypeAlias = Literal["jsonl", "parquet", "delta"]
 
 
 def check_items(

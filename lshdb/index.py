@@ -264,7 +264,7 @@ class Index:
         Parameters
         ----------
         folder : path-like
-            The export.
+            The export, of any format.
         path : path-like
             Directory to create; its parent must exist.
         database : str, optional
@@ -290,10 +290,14 @@ class Index:
         ParameterError, LockedError, DatabaseError, LshdbError
             After any error there is no index.
         """
-        from lshdb.exchange.importer import import_export
+        from lshdb.dataset.commits import is_dataset
 
         place = DatabasePlace(database, schema)
-        import_export(Path(folder), Path(path), place=place, on_progress=on_progress)
+        if is_dataset(str(folder)):
+            from lshdb.dataset.dataset_import import import_dataset as load
+        else:
+            from lshdb.exchange.importer import import_export as load
+        load(Path(folder), Path(path), place=place, on_progress=on_progress)
         return cls.open(path, tokenizer=tokenizer)
 
     @classmethod
@@ -1546,9 +1550,11 @@ class Index:
         ----------
         path : path-like
             Directory to create; its parent must exist.
-        format : {"jsonl", "parquet"}
+        format : {"jsonl", "parquet", "delta"}
             Format of the tables. With ``parquet`` postings are a Parquet file too, otherwise
-            ``.npy``. Parquet needs the extra ``lshdb[parquet]``.
+            ``.npy``. Parquet needs the extra ``lshdb[parquet]``. With ``delta`` the directory is
+            a dataset of tables that other engines read and Spark adds to
+            (``docs/format-spark.md``); it needs the extra ``lshdb[spark]``.
         on_progress : callable, optional
             Called with the number of documents written so far.
 
@@ -1561,13 +1567,22 @@ class Index:
         DamageError
             Signatures or texts are damaged.
         LockedError, DatabaseError, LshdbError
-            Also if pyarrow is not installed; there is no export.
+            Also if pyarrow or deltalake is not installed; there is no export.
 
         Notes
         -----
         Documents are streamed, a few thousand in memory at a time. The directory is synced, then
-        renamed into place: if the process is killed before that, there is no export.
+        renamed into place: if the process is killed before that, there is no export. With
+        ``delta`` it is written in place, and the last commit makes it a dataset with documents:
+        a process that is killed before leaves a directory that you have to remove.
         """
+        if format == "delta":
+            from lshdb.dataset.dataset_export import export_dataset
+
+            self._handle.ask(
+                lambda store, _: export_dataset(store, Path(path), on_progress=on_progress)
+            )
+            return
         from lshdb.exchange.exporter import export_store
 
         self._handle.ask(

@@ -23,7 +23,7 @@ DRIVERS = {"sqlite3", "psycopg"}
 
 ROOMS = (
     "shingling", "params", "signatures", "disksort", "storage", "documents", "ingest", "search",
-    "clusters", "maintain", "exchange", "cli",
+    "clusters", "maintain", "exchange", "dataset", "cli",
 )  # fmt: skip
 """Each may import what stands before it, and the modules at the root but ``index``."""
 ROOT_FILES = 10

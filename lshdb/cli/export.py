@@ -20,10 +20,11 @@ __all__ = ["command"]
 @click.option(
     "--format",
     "tables",
-    type=click.Choice(["jsonl", "parquet"]),
+    type=click.Choice(["jsonl", "parquet", "delta"]),
     default="jsonl",
     show_default=True,
-    help="Format of the tables; parquet needs the extra lshdb[parquet].",
+    help="Format of the tables; parquet needs the extra lshdb[parquet], and delta, a dataset for "
+    "other engines, lshdb[spark].",
 )
 def command(index_path: str, path: str, *, tables: TableFormat) -> None:
     """Write INDEX, as of its last commit, to files in DIR, a new or empty folder.
@@ -32,10 +33,12 @@ def command(index_path: str, path: str, *, tables: TableFormat) -> None:
     all that lshdb import needs to make the index again, and other engines need to join the
     postings; see lshdb guide export for the files. Others may write INDEX meanwhile. DIR is
     complete and synced when the command ends; if the command is killed before, DIR does not exist.
+    With --format delta it may, and import refuses it: remove it then.
 
     \b
     lshdb export news.lshdb news-export
     lshdb export news.lshdb news-parquet --format parquet
+    lshdb export news.lshdb news-dataset --format delta
     """
     with Index.open(index_path) as index, TaskProgress("exporting") as progress:
         index.export(path, format=tables, on_progress=progress.reached)

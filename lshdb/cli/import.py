@@ -21,9 +21,10 @@ __all__ = ["command"]
 def command(folder: str, path: str, *, database: str | None, schema: str | None) -> None:
     """Make INDEX, a new or empty folder, from the files that lshdb export wrote to DIR.
 
-    Every file is compared with its checksum first. Nothing is signed again: documents, signatures,
-    batches and clusters are as they were, and so is every answer. INDEX appears when it is
-    complete; if the command is killed before, INDEX does not exist.
+    Every file is compared with its checksum first; those of a dataset (--format delta) carry
+    checksums of their own. Nothing is signed again: documents, signatures, batches and clusters are
+    as they were, and so is every answer. INDEX appears when it is complete; if the command is
+    killed before, INDEX does not exist.
 
     \b
     lshdb import news-export news.lshdb

@@ -7,7 +7,7 @@ because the export has checksums of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from lshdb.storage.tables.records import verified_row
 from lshdb.storage.transactions.diagnosis import callers_function
 from lshdb.storage.transactions.snapshot import Snapshot, verified_rows
 
-__all__ = ["export_store"]
+__all__ = ["export_store", "exported_index", "exported_rows"]
 
 _INDEX = ("format", "uuid", "created_at", "library_version", "unicode_version", "next_doc_id")
 _TOLD_AFTER = 1_000
@@ -44,7 +44,7 @@ def export_store(
 ) -> None:
     """Write an index to files; see :meth:`lshdb.Index.export`."""
     if tables not in FORMATS:
-        raise ParameterError(f'the format is {tables!r}; expected "jsonl" or "parquet"')
+        raise ParameterError(f'the format is {tables!r}; expected "jsonl", "parquet" or "delta"')
     store.directory.refuse_inside(path)
     store.require_signatures()
     creation = Creation(path, what="export")
@@ -67,32 +67,7 @@ def _write(
 ) -> None:
     form = FORMATS[tables]
     counts = {}
-    rows = {
-        "documents": _told(_documents(snapshot, store.params), on_progress),
-        # Without the last two fields: an imported index treats every add as finished.
-        "batches": (astuple(batch)[:-2] for batch in snapshot.batches()),
-        "releases": snapshot.execute(
-            "SELECT release_id, signature_id, batch_id FROM signature_release ORDER BY release_id"
-        ),
-        "edges": (
-            verified_row("edge", row)
-            for row in snapshot.execute(
-                "SELECT signature1, signature2, similarity, method, checksum FROM edge "
-                "ORDER BY signature1, signature2"
-            )
-        ),
-        "clusters": snapshot.execute(
-            "SELECT signature_id, label FROM cluster_member ORDER BY signature_id"
-        ),
-        "fields": (
-            verified_row("kept_field", row)
-            for row in snapshot.execute(
-                "SELECT doc_id, fields, checksum FROM kept_field ORDER BY doc_id"
-            )
-        ),
-        "nights": snapshot.nights().items(),
-        "cursors": map(astuple, snapshot.cursors()),
-    }
+    rows = exported_rows(snapshot, store.params, on_progress)
     has_more = bool(snapshot.has_fields() or snapshot.nights() or snapshot.cursors())
     described = tables_of(store.params.metric, has_more=has_more)
     files = [f"{name}{form.suffix}" for name in described]
@@ -121,18 +96,63 @@ def _write(
             f"the runs hold {counts['postings']} postings, expected {n_postings}",
             hint="run lshdb check",
         )
-    index = snapshot.execute(f"SELECT {', '.join(_INDEX)} FROM state").fetchone()
     edges = snapshot.edges.state()
     plain_format = TEXT_FORMAT if store.params.metric == "jaccard" else METRIC_FORMAT
     Manifest(
         export_format=FIELD_FORMAT if has_more else plain_format,
         tables=tables,
-        index=dict(zip(_INDEX, index, strict=True)),
+        index=exported_index(snapshot),
         parameters=store.params.items(),
         edges=None if edges is None else asdict(edges),
         counts=counts,
         files={file: describe(folder / file) for file in files},
     ).write(folder)
+
+
+def exported_rows(
+    snapshot: Snapshot, params: IndexParams, on_progress: Callable[[int], None] | None
+) -> dict[str, Iterable[Sequence[Any]]]:
+    """Return the rows of every table of an export by its name; they are read as they are taken.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    params : IndexParams
+    on_progress : callable, optional
+        Told the number of documents so far.
+    """
+    return {
+        "documents": _told(_documents(snapshot, params), on_progress),
+        # Without the last two fields: an imported index treats every add as finished.
+        "batches": (astuple(batch)[:-2] for batch in snapshot.batches()),
+        "releases": snapshot.execute(
+            "SELECT release_id, signature_id, batch_id FROM signature_release ORDER BY release_id"
+        ),
+        "edges": (
+            verified_row("edge", row)
+            for row in snapshot.execute(
+                "SELECT signature1, signature2, similarity, method, checksum FROM edge "
+                "ORDER BY signature1, signature2"
+            )
+        ),
+        "clusters": snapshot.execute(
+            "SELECT signature_id, label FROM cluster_member ORDER BY signature_id"
+        ),
+        "fields": (
+            verified_row("kept_field", row)
+            for row in snapshot.execute(
+                "SELECT doc_id, fields, checksum FROM kept_field ORDER BY doc_id"
+            )
+        ),
+        "nights": snapshot.nights().items(),
+        "cursors": map(astuple, snapshot.cursors()),
+    }
+
+
+def exported_index(snapshot: Snapshot) -> dict[str, Any]:
+    """Return format, uuid, times and versions of an index, and its next doc_id."""
+    index = snapshot.execute(f"SELECT {', '.join(_INDEX)} FROM state").fetchone()
+    return dict(zip(_INDEX, index, strict=True))
 
 
 def _documents(snapshot: Snapshot, params: IndexParams) -> Iterator[tuple[Any, ...]]:

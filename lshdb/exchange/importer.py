@@ -10,10 +10,10 @@ truncated, SIGBUS ends the process; here it is an error.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol, TypeAlias
 
 import numpy as np
 import orjson
@@ -43,7 +43,16 @@ from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.writer import Writer
 from lshdb.threads import collector_paused
 
-__all__ = ["import_export", "read_array"]
+__all__ = [
+    "DescribedIndex",
+    "Exported",
+    "described_index",
+    "import_export",
+    "load_export",
+    "ordered_postings",
+    "read_array",
+    "with_bodies",
+]
 
 _HINT = "export the index again, or use another copy"
 
@@ -121,7 +130,60 @@ def import_export(
     manifest = read_manifest(folder)
     source = _Export(folder, manifest)
     verify_files(folder, manifest, source.files())
-    params, state, edges = _described(folder / MANIFEST, manifest)
+    described = described_index(
+        folder / MANIFEST, manifest.index, manifest.parameters, manifest.edges
+    )
+    load_export(source, described, path, place=place, on_progress=on_progress)
+
+
+class Exported(Protocol):
+    """What an index is made of: the rows that were exported, whatever files hold them."""
+
+    @property
+    def documents_path(self) -> Path:
+        """Where documents are, for messages."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Rows by table, with ``signatures`` and ``postings``."""
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there are the tables of kept fields, nights and cursors."""
+
+    def rows(self, name: str) -> Iterator[tuple[Any, ...]]:
+        """Read the rows of a table."""
+
+    def documents(self) -> Iterator[tuple[Any, ...]]:
+        """Read the rows of documents; the last value is the body, or None."""
+
+    def row_blocks(self, params: IndexParams) -> Iterator[tuple[NDArray[Any], ...]]:
+        """Yield signature rows, and vectors if they are kept, some at a time."""
+
+    def postings(
+        self, params: IndexParams
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield bucket keys and signature ids, some at a time, in order."""
+
+
+def load_export(
+    source: Exported,
+    described: DescribedIndex,
+    path: Path,
+    *,
+    place: DatabasePlace,
+    on_progress: Callable[[int], None] | None,
+) -> None:
+    """Build an index at ``path`` from exported rows; it appears when it is complete.
+
+    Raises
+    ------
+    DamageError
+        A row is not what was exported.
+    IndexExistsError, LockedError, DatabaseError, LshdbError
+        As for :meth:`lshdb.Index.from_export`; there is no index.
+    """
+    params, state, edges = described
     with (
         Store.making(path, params, place=place, state=state) as store,
         Writer(store, lock_timeout=0.0) as writer,
@@ -133,24 +195,24 @@ def import_export(
             for rows in _cut(source.rows("edges")):
                 load_edges(transaction, rows)
             load_clusters(transaction, list(source.rows("clusters")), edges)
-            if manifest.has_more:
+            if source.has_more:
                 _load_more(transaction, source)
         with writer.transaction() as transaction:
-            if manifest.counts["postings"]:
+            if source.counts["postings"]:
                 transaction.runs.load(source.postings(params))
             transaction.execute("UPDATE state SET next_doc_id = ?", (state["next_doc_id"],))
         store.use_orders(BandOrders(params.cut))
         store.freeze()
 
 
-def _load_more(transaction: WriteTransaction, source: _Export) -> None:
+def _load_more(transaction: WriteTransaction, source: Exported) -> None:
     """Load kept fields, nights and cursors."""
     for rows in _cut(source.rows("fields")):
         for doc_id, text in rows:
             if not isinstance(_json_object(text), dict):
-                path = source.folder / source.files()[0]
                 raise _damage(
-                    path, f"is of an export whose fields of document {doc_id} are no JSON object"
+                    source.documents_path,
+                    f"is of an export whose fields of document {doc_id} are no JSON object",
                 )
         transaction.put_fields(rows)
     for add_id, name in source.rows("nights"):
@@ -172,6 +234,21 @@ class _Export:
 
     folder: Path
     manifest: Manifest
+
+    @property
+    def documents_path(self) -> Path:
+        """The file of documents."""
+        return self.folder / self.files()[0]
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Rows by table."""
+        return self.manifest.counts
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there are the tables of kept fields, nights and cursors."""
+        return self.manifest.has_more
 
     def files(self) -> list[str]:
         """Return the names of the files."""
@@ -199,13 +276,7 @@ class _Export:
 
     def documents(self) -> Iterator[tuple[Any, ...]]:
         """Read the rows of documents; the last value is the body, or None."""
-        n_values = len(TABLES["documents"].columns) - 2
-        for row in self.rows("documents"):
-            text, tokens, *weights = row[n_values:]
-            body = tokens if text is None else text
-            if weights and weights[0] is not None:
-                body = _weights(self.folder / self.files()[0], weights[0])
-            yield (*row[:n_values], body)
+        return with_bodies(self.rows("documents"), self.documents_path)
 
     def row_blocks(self, params: IndexParams) -> Iterator[tuple[NDArray[Any], ...]]:
         """Yield signature rows, and vectors if they are kept, some at a time."""
@@ -231,14 +302,8 @@ class _Export:
         path = self.folder / self.files()[-1]
         n_signatures = self.manifest.counts["signatures"]
         self._check_count(path, "postings", n_signatures * (params.bands + 1))
-        count, last = 0, (-(2**63), -1)
-        for keys, ids in self._posting_blocks(path):
-            ordered = np.column_stack([keys, ids])
-            behind = np.vstack([np.array([last]), ordered[:-1]])
-            rises = (keys > behind[:, 0]) | ((keys == behind[:, 0]) & (ids > behind[:, 1]))
-            if not rises.all() or ids.min() < 0 or ids.max() >= n_signatures:
-                raise _damage(path, "holds postings out of order, or without a signature")
-            last = (int(keys[-1]), int(ids[-1]))
+        count = 0
+        for keys, ids in ordered_postings(self._posting_blocks(path), path, n_signatures):
             count += len(keys)
             yield keys, ids
         self._check_count(path, "postings", count)
@@ -258,11 +323,35 @@ class _Export:
             )
 
 
-def _described(
-    path: Path, manifest: Manifest
-) -> tuple[IndexParams, dict[str, Any], EdgeState | None]:
-    """Return the parameters, the columns of the table ``state``, and the state of the edges."""
-    index = manifest.index
+DescribedIndex: TypeAlias = "tuple[IndexParams, dict[str, Any], EdgeState | None]"
+"""The parameters, the columns of the table ``state``, and the state of the edges."""
+
+
+def described_index(
+    path: Path,
+    index: Mapping[str, Any],
+    parameters: Mapping[str, Any],
+    edge_state: Mapping[str, Any] | None,
+) -> DescribedIndex:
+    """Return what an export says of its index, checked.
+
+    Parameters
+    ----------
+    path : Path
+        Where it says so, for messages.
+    index : mapping
+        Format, uuid, created_at, library_version, unicode_version, next_doc_id.
+    parameters : mapping
+        Name to value.
+    edge_state : mapping or None
+
+    Raises
+    ------
+    FormatError
+        The index has another format.
+    DamageError
+        An entry is missing or invalid.
+    """
     if index.get("format") != FORMAT:
         raise FormatError(
             f"{path} describes an index of format {index.get('format')}, but this version reads "
@@ -270,8 +359,8 @@ def _described(
             hint="import it with the lshdb version that wrote it",
         )
     try:
-        params = IndexParams(**manifest.parameters)
-        edges = None if manifest.edges is None else EdgeState(**manifest.edges)
+        params = IndexParams(**parameters)
+        edges = None if edge_state is None else EdgeState(**edge_state)
         state = {
             name: str(index[name])
             for name in ("uuid", "created_at", "library_version", "unicode_version")
@@ -283,6 +372,32 @@ def _described(
         raise _damage(path, f"has missing or invalid entries: {error}") from error
 
 
+def with_bodies(rows: Iterable[tuple[Any, ...]], path: Path) -> Iterator[tuple[Any, ...]]:
+    """Yield exported rows of documents with the body, or None, as the last value."""
+    n_values = len(TABLES["documents"].columns) - 2
+    for row in rows:
+        text, tokens, *weights = row[n_values:]
+        body = tokens if text is None else text
+        if weights and weights[0] is not None:
+            body = _weights(path, weights[0])
+        yield (*row[:n_values], body)
+
+
+def ordered_postings(
+    blocks: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]], path: Path, n_signatures: int
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield the same bucket keys and signature ids; raise DamageError if they are out of order."""
+    last = (-(2**63), -1)
+    for keys, ids in blocks:
+        ordered = np.column_stack([keys, ids])
+        behind = np.vstack([np.array([last]), ordered[:-1]])
+        rises = (keys > behind[:, 0]) | ((keys == behind[:, 0]) & (ids > behind[:, 1]))
+        if not rises.all() or ids.min() < 0 or ids.max() >= n_signatures:
+            raise _damage(path, "holds postings out of order, or without a signature")
+        last = (int(keys[-1]), int(ids[-1]))
+        yield keys, ids
+
+
 def _load_rows(writer: Writer, blocks: Iterable[tuple[NDArray[Any], ...]]) -> None:
     for parts in blocks:
         with writer.transaction() as transaction:
@@ -291,14 +406,14 @@ def _load_rows(writer: Writer, blocks: Iterable[tuple[NDArray[Any], ...]]) -> No
 
 def _load_documents(
     writer: Writer,
-    source: _Export,
+    source: Exported,
     params: IndexParams,
     on_progress: Callable[[int], None] | None,
 ) -> None:
     with writer.transaction() as transaction:
         load_batches(transaction, source.rows("batches"))
-    n_signatures, done = source.manifest.counts["signatures"], 0
-    path = source.folder / source.files()[0]
+    n_signatures, done = source.counts["signatures"], 0
+    path = source.documents_path
     for batch in _batches(source.documents()):
         rows: list[tuple[Any, ...]] = []
         bodies: list[tuple[int, str, bytes]] = []

@@ -109,6 +109,8 @@ def test_exports_and_copies_go_both_ways(lived: Both, both: Both) -> None:
             before = held(index)
             folder = both.places[0].folder / f"files of {source.name}"
             index.export(folder)
+            dataset = both.places[0].folder / f"dataset of {source.name}"
+            index.export(dataset, format="delta")
             exports.append(
                 {
                     file.name: file.read_bytes()
@@ -123,9 +125,11 @@ def test_exports_and_copies_go_both_ways(lived: Both, both: Both) -> None:
                     assert held(copy)[0] == before[0]
                     copy.add([("later", "one more document than there was")])
                     assert copy.check() == []
-                path = target.folder / f"import of {source.name}"
-                with Index.from_export(folder, path, **target.database()) as again:
-                    assert held(again)[0] == before[0]
+                for name, exported in (("import", folder), ("import of dataset", dataset)):
+                    path = target.folder / f"{name} of {source.name}"
+                    with Index.from_export(exported, path, **target.database()) as again:
+                        assert held(again)[0] == before[0]
+                        assert again.check() == []
     assert exports[0] == exports[1] and len(exports[0]) == 2
 
 

@@ -58,12 +58,15 @@ def test_the_life_of_an_index_of_bits(both: Both) -> None:
             index.update_clusters()
             found += [said(index), index.compact().dropped, said(index)]
             index.export(place.folder / "files")
+            index.export(place.folder / "dataset", format="delta")
             index.copy(place.folder / "copy", **place.database())
             with place.create("merged", **PARAMETERS) as into:
                 into.merge(index)
                 found.append(said(into))
-        Index.from_export(place.folder / "files", place.folder / "back", **place.database()).close()
-        for name in ("copy", "back"):
+        for name, folder in (("back", "files"), ("again", "dataset")):
+            path = place.folder / name
+            Index.from_export(place.folder / folder, path, **place.database()).close()
+        for name in ("copy", "back", "again"):
             with Index.open(place.folder / name) as index:
                 found.append(said(index))
         return found

@@ -34,6 +34,7 @@ NEEDS_ARROW = pytest.mark.skipif(
     importlib.util.find_spec("pyarrow") is None, reason="pyarrow is not installed"
 )
 FORMATS = ["jsonl", pytest.param("parquet", marks=NEEDS_ARROW)]
+WITH_DATASETS = [*FORMATS, "delta"]
 STORED = (
     "SELECT * FROM document ORDER BY doc_id",
     "SELECT doc_id, form FROM content ORDER BY doc_id",
@@ -52,7 +53,7 @@ def stored(index: Index) -> list[list[tuple[object, ...]]]:
     return [list(index.sql(statement).rows) for statement in STORED]
 
 
-@pytest.mark.parametrize("tables", FORMATS)
+@pytest.mark.parametrize("tables", WITH_DATASETS)
 @pytest.mark.parametrize("parameters", [{}, {"store_text": False, "num_perm": 96}])
 def test_the_index_comes_back(
     make_index: Make,
@@ -67,6 +68,9 @@ def test_the_index_comes_back(
     monkeypatch.setattr("lshdb.exchange.importer._ROW_BYTES", 5_000)
     monkeypatch.setattr("lshdb.exchange.importer._POSTINGS", 100)
     monkeypatch.setattr("lshdb.exchange.tables._BATCH_POSTINGS", 100)
+    monkeypatch.setattr("lshdb.dataset.dataset_import._BLOCK_ROWS", 7)
+    monkeypatch.setattr("lshdb.dataset.dataset_import._BLOCK_BYTES", 5_000)
+    monkeypatch.setattr("lshdb.dataset.dataset_import._POSTINGS", 100)
     with Index.from_export(tmp_path / "files", tmp_path / "b") as again:
         assert stored(again) == stored(index)
         assert again.check() == []
@@ -82,7 +86,7 @@ def test_the_index_comes_back(
 
 
 @pytest.mark.fast
-@pytest.mark.parametrize("tables", FORMATS)
+@pytest.mark.parametrize("tables", WITH_DATASETS)
 def test_an_empty_index(make_index: Make, tmp_path: Path, tables: str) -> None:
     index = make_index("a", database=f"sqlite:///{tmp_path / 'apart.db'}")
     index.export(tmp_path / "files", format=tables)
@@ -282,7 +286,7 @@ def test_refusals(make_index: Make, tmp_path: Path) -> None:
     index = make_index("a")
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "file").touch()
-    with pytest.raises(ParameterError, match='expected "jsonl" or "parquet"'):
+    with pytest.raises(ParameterError, match='expected "jsonl", "parquet" or "delta"'):
         index.export(tmp_path / "files", format="csv")
     with pytest.raises(ParameterError, match="inside the index"):
         index.export(index.path / "files")

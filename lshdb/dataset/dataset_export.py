@@ -1,0 +1,165 @@
+"""Export one state of an index as a dataset, while others write.
+
+Everything is read in one reading transaction and streamed into files, which one commit makes a
+dataset. Signature rows and vectors are compared
+with their checksums on the way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.dataset.commits import Change, Dataset
+from lshdb.dataset.dataset_tables import RANGE, dataset_tables, load_delta, posting_shift
+from lshdb.dataset.table_files import NewFile, TableWriter
+from lshdb.errors import DamageError
+from lshdb.exchange.exporter import exported_index, exported_rows
+from lshdb.storage.place.directory import sync_directory
+from lshdb.storage.store import Store
+from lshdb.storage.transactions.diagnosis import callers_function
+from lshdb.storage.transactions.snapshot import Snapshot, verified_rows
+
+__all__ = ["export_dataset"]
+
+_GROUP_ROWS = 65_536
+_GROUP_BYTES = 16 * 2**20
+
+
+def export_dataset(store: Store, path: Path, *, on_progress: Callable[[int], None] | None) -> None:
+    """Write an index as a dataset; see :meth:`lshdb.Index.export`."""
+    load_delta()
+    store.directory.refuse_inside(path)
+    store.require_signatures()
+    is_new = not path.exists()
+    with store.reading() as snapshot:
+        dataset = Dataset.create(
+            str(path),
+            index=exported_index(snapshot),
+            parameters=store.params.items(),
+            posting_shift=posting_shift(snapshot.n_signatures),
+        )
+        try:
+            change = Change(dataset)
+            _write(store, snapshot, change, callers_function(on_progress))
+            for folder in path.rglob("*"):
+                if folder.is_dir():
+                    sync_directory(folder)
+            edges = snapshot.edges.state()
+            change.commit("export", edges=None if edges is None else asdict(edges))
+            sync_directory(path)
+        except BaseException:
+            _abandon(path, is_new=is_new)
+            raise
+
+
+def _abandon(path: Path, *, is_new: bool) -> None:
+    """Remove what this export wrote; the folder was new or empty."""
+    with contextlib.suppress(OSError):
+        for one in path.iterdir():
+            shutil.rmtree(one)
+        if is_new:
+            path.rmdir()
+
+
+def _write(
+    store: Store,
+    snapshot: Snapshot,
+    change: Change,
+    on_progress: Callable[[int], None] | None,
+) -> None:
+    """Write the files of every table."""
+    path = Path(change.base.path)
+    rows = exported_rows(snapshot, store.params, on_progress)
+    for name in dataset_tables(store.params.metric):
+        writer = TableWriter(path / name, change.base.schema(name))
+        writer.write_rows(rows[name])
+        writer.close()
+        change.new[name] = writer.files
+    _write_signatures(snapshot, change)
+    _write_postings(snapshot, change)
+
+
+def _write_signatures(snapshot: Snapshot, change: Change) -> None:
+    """Write signature rows, and vectors where they are kept, in order of signature_id."""
+    import pyarrow as arrow
+
+    schema = change.base.schema("signatures")
+    writer = TableWriter(Path(change.base.path) / "signatures", schema)
+    files = snapshot.generation.files
+    n_rows = max(1, min(_GROUP_ROWS, _GROUP_BYTES // sum(one.row_bytes for one in files)))
+    blocks = (_cut(verified_rows(snapshot, one), n_rows) for one in files)
+    for parts in zip(*blocks, strict=True):
+        ids = arrow.array(np.arange(writer.n_rows, writer.n_rows + len(parts[0])))
+        columns = [_as_bytes(part) for part in parts]
+        if len(columns) == 1:
+            columns.append(arrow.nulls(len(ids), arrow.binary()))
+        writer.write(arrow.Table.from_arrays([ids, *columns], schema=schema))
+    writer.close()
+    change.new["signatures"] = writer.files
+
+
+def _cut(blocks: Iterable[NDArray[Any]], n_rows: int) -> Iterator[NDArray[Any]]:
+    """Yield the same rows, ``n_rows`` at a time."""
+    held: list[NDArray[Any]] = []
+    for block in blocks:
+        held.append(block)
+        while sum(map(len, held)) >= n_rows:
+            whole = np.concatenate(held)
+            yield whole[:n_rows]
+            held = [whole[n_rows:]]
+    if sum(map(len, held)):
+        yield np.concatenate(held)
+
+
+def _as_bytes(rows: NDArray[Any]) -> Any:
+    """Return rows as an Arrow column of their bytes, little-endian."""
+    import pyarrow as arrow
+
+    data = np.ascontiguousarray(rows, dtype=rows.dtype.newbyteorder("<"))
+    width = data.shape[1] * data.itemsize
+    column = arrow.Array.from_buffers(arrow.binary(width), len(data), [None, arrow.py_buffer(data)])
+    return column.cast(arrow.binary())
+
+
+def _write_postings(snapshot: Snapshot, change: Change) -> None:
+    """Write postings in order of bucket key and signature_id, a file or more for each range."""
+    import pyarrow as arrow
+
+    path, schema = Path(change.base.path) / "postings", change.base.schema("postings")
+    shift = change.base.commit.posting_shift
+    files: list[NewFile] = []
+    count, writer, at = 0, None, None
+    for keys, ids in snapshot.postings.with_contents():
+        ranges = keys >> shift
+        cuts = np.flatnonzero(np.diff(ranges)) + 1
+        for some_keys, some_ids in zip(np.split(keys, cuts), np.split(ids, cuts), strict=True):
+            if writer is None or at != some_keys[0] >> shift:
+                files += _closed(writer)
+                at = some_keys[0] >> shift
+                partition = {RANGE: str(at)}
+                writer = TableWriter(path, schema, within=f"{RANGE}={at}", partition=partition)
+            columns = [arrow.array(some_keys), arrow.array(some_ids)]
+            writer.write(arrow.Table.from_arrays(columns, schema=schema))
+        count += len(keys)
+    files += _closed(writer)
+    change.new["postings"] = files
+    (expected,) = snapshot.execute("SELECT coalesce(sum(n_rows), 0) FROM run").fetchone()
+    if count != expected:
+        raise DamageError(
+            f"the runs hold {count} postings, expected {expected}", hint="run lshdb check"
+        )
+
+
+def _closed(writer: TableWriter | None) -> list[NewFile]:
+    if writer is None:
+        return []
+    writer.close()
+    return writer.files

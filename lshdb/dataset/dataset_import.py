@@ -1,0 +1,181 @@
+"""Make a one-machine index of a dataset: same numbers, same answers, nothing signed again.
+
+Everything is streamed: postings a range at a time, everything else in blocks. Checksums of Parquet
+pages show damage to any file; texts and vectors are compared with their hashes besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.dataset.commits import Dataset, StoredFile
+from lshdb.dataset.dataset_tables import COMMITS, RANGE, dataset_tables
+from lshdb.dataset.table_files import arrow_blocks
+from lshdb.errors import DamageError
+from lshdb.exchange.importer import described_index, load_export, ordered_postings, with_bodies
+from lshdb.exchange.tables import fault_of
+from lshdb.params.index_params import IndexParams
+from lshdb.storage.dialects import DatabasePlace
+from lshdb.storage.rowfiles.layouts import RowLayout, row_layouts
+
+__all__ = ["import_dataset"]
+
+_BLOCK_ROWS = 1_000
+_BLOCK_BYTES = 32 * 2**20
+_POSTINGS = 65_536
+_HINT = "export the index again, or use another copy"
+
+
+def import_dataset(
+    folder: Path,
+    path: Path,
+    *,
+    place: DatabasePlace,
+    on_progress: Callable[[int], None] | None,
+) -> None:
+    """Build an index from the newest state of a dataset; see :meth:`lshdb.Index.from_export`."""
+    dataset = Dataset.open(str(folder))
+    commit = dataset.commit
+    described = described_index(folder / COMMITS, commit.index, commit.parameters, commit.edges)
+    load_export(_Rows(dataset), described, path, place=place, on_progress=on_progress)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of a dataset, as :class:`lshdb.exchange.importer.Exported`."""
+
+    dataset: Dataset
+
+    @property
+    def documents_path(self) -> Path:
+        """The folder of documents."""
+        return Path(self.dataset.path) / "documents"
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Rows by table."""
+        return self.dataset.commit.counts
+
+    @property
+    def has_more(self) -> bool:
+        """A dataset always has tables of kept fields, nights and cursors."""
+        return True
+
+    def rows(self, name: str) -> Iterator[tuple[Any, ...]]:
+        """Read the rows of a table."""
+        table = dataset_tables(self.dataset.commit.parameters["metric"])[name]
+        schema = self.dataset.schema(name)
+        count = 0
+        for stored in self.dataset.files(name):
+            for block in arrow_blocks(stored.uri, schema, size=_BLOCK_ROWS):
+                for row in zip(*(column.to_pylist() for column in block.columns), strict=True):
+                    fault = fault_of(table, row)
+                    if fault is not None:
+                        raise _damage(stored.uri, f"has a row whose {fault}")
+                    count += 1
+                    yield row
+        self._check_count(name, count)
+
+    def documents(self) -> Iterator[tuple[Any, ...]]:
+        """Read the rows of documents; the last value is the body, or None."""
+        return with_bodies(self.rows("documents"), self.documents_path)
+
+    def row_blocks(self, params: IndexParams) -> Iterator[tuple[NDArray[Any], ...]]:
+        """Yield signature rows, and vectors if they are kept, in order of signature_id."""
+        layouts = row_layouts(params)
+        size = max(1, _BLOCK_BYTES // sum(layout.row_bytes for layout in layouts))
+        schema = self.dataset.schema("signatures")
+        files = self.dataset.files("signatures")
+        expected = 0
+        for stored in sorted(files, key=lambda one: one.file.lows.get("signature_id", -1)):
+            for block in arrow_blocks(stored.uri, schema, size=size):
+                ids = _numbers(block, "signature_id", stored.uri)
+                if not np.array_equal(ids, np.arange(expected, expected + len(ids))):
+                    raise _damage(
+                        stored.uri, f"does not hold signatures in order, from {expected} on"
+                    )
+                expected += len(ids)
+                yield tuple(
+                    _rows_of(column, layout, stored.uri)
+                    for column, layout in zip(block.columns[1:], layouts, strict=False)
+                )
+        self._check_count("signatures", expected)
+
+    def postings(
+        self, params: IndexParams
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield bucket keys and signature ids in order of both, a range in memory at a time."""
+        path = Path(self.dataset.path) / "postings"
+        n_signatures = self.counts["signatures"]
+        if self.counts["postings"] != n_signatures * (params.bands + 1):
+            raise _damage(path, f"has {self.counts['postings']} rows for {n_signatures} signatures")
+        count = 0
+        for keys, ids in ordered_postings(self._posting_blocks(), path, n_signatures):
+            count += len(keys)
+            yield keys, ids
+        self._check_count("postings", count)
+
+    def _posting_blocks(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        by_range: dict[int, list[StoredFile]] = {}
+        for stored in self.dataset.files("postings"):
+            by_range.setdefault(int(stored.file.partition[RANGE]), []).append(stored)
+        for _, files in sorted(by_range.items()):
+            blocks = self._blocks_of(files)
+            if len(files) > 1:
+                keys, ids = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+                order = np.lexsort((ids, keys))
+                blocks = iter([(keys[order], ids[order])])
+            for keys, ids in blocks:
+                for start in range(0, len(keys), _POSTINGS):
+                    yield keys[start : start + _POSTINGS], ids[start : start + _POSTINGS]
+
+    def _blocks_of(
+        self, files: Iterable[StoredFile]
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        schema = self.dataset.schema("postings")
+        for stored in files:
+            for block in arrow_blocks(stored.uri, schema, size=_POSTINGS):
+                yield (
+                    _numbers(block, "bucket_key", stored.uri),
+                    _numbers(block, "signature_id", stored.uri),
+                )
+
+    def _check_count(self, name: str, count: int) -> None:
+        if count != self.counts[name]:
+            raise _damage(
+                Path(self.dataset.path) / name,
+                f"has {count} rows, but {COMMITS} says {self.counts[name]}",
+            )
+
+
+def _numbers(block: Any, name: str, path: str) -> NDArray[np.int64]:
+    column = block.column(name)
+    if column.null_count:
+        raise _damage(path, f"has a {name} that is null")
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _rows_of(column: Any, layout: RowLayout, path: str) -> NDArray[Any]:
+    """Return rows from a column of their bytes."""
+    import pyarrow as arrow
+
+    try:
+        fixed = column.cast(arrow.binary(layout.row_bytes))
+    except arrow.ArrowInvalid as error:
+        raise _damage(path, f"has a {layout.kind} of another length: {error}") from error
+    if fixed.null_count:
+        raise _damage(path, f"has a {layout.kind} that is null")
+    size = layout.row_bytes
+    data = np.frombuffer(fixed.buffers()[1], dtype=np.uint8) if len(fixed) else np.zeros(0, "u1")
+    data = data[fixed.offset * size : (fixed.offset + len(fixed)) * size]
+    return data.view(layout.dtype).reshape(-1, layout.n_columns)
+
+
+def _damage(path: Path | str, what: str) -> DamageError:
+    return DamageError(f"{path} {what}", hint=_HINT)

@@ -1,0 +1,201 @@
+"""The Parquet files of a table: written, described for the log, and read again.
+
+Pages carry checksums, which are compared when they are read. Files are never changed. A file that
+no commit names does not exist for anybody.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lshdb.disksort.descriptors import sync_file
+from lshdb.errors import DamageError
+
+__all__ = ["NewFile", "TableWriter", "arrow_blocks"]
+
+_GROUP_ROWS = 10_000
+_GROUP_CHARACTERS = 32 * 2**20
+_FILE_ROWS = 2**20
+_FILE_BYTES = 256 * 2**20
+_HINT = "export the index again, or use another copy"
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A file that lies in its table's folder, and what the log will say of it.
+
+    Attributes
+    ----------
+    path : str
+        Relative to the table's folder, with forward slashes.
+    size : int
+        Bytes.
+    n_rows : int
+    partition : mapping
+        Partition columns and their values, as text.
+    lows, highs : mapping
+        Least and largest value of integer columns, by name.
+    """
+
+    path: str
+    size: int
+    n_rows: int
+    partition: Mapping[str, str]
+    lows: Mapping[str, int]
+    highs: Mapping[str, int]
+
+    def action(self) -> Any:
+        """Return the action that adds the file to the log."""
+        from deltalake.transaction import AddAction
+
+        nulls = dict.fromkeys(self.lows, 0)
+        stats = {
+            "numRecords": self.n_rows, "minValues": dict(self.lows),
+            "maxValues": dict(self.highs), "nullCount": nulls,
+        }  # fmt: skip
+        now = int(time.time() * 1000)
+        return AddAction(self.path, self.size, dict(self.partition), now, True, json.dumps(stats))
+
+
+class TableWriter:
+    """Writes rows into new files of one table, a row group at a time.
+
+    Parameters
+    ----------
+    folder : Path
+        The table's.
+    schema : pyarrow.Schema
+        Without partition columns.
+    within : str
+        A folder inside, such as ``bucket_range=3``; empty for none.
+    partition : mapping, optional
+        Values of partition columns.
+
+    Attributes
+    ----------
+    files : list of NewFile
+        Those that are complete, after :meth:`close`; each is synced.
+    n_rows : int
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        schema: Any,
+        *,
+        within: str = "",
+        partition: Mapping[str, str] | None = None,
+    ) -> None:
+        self.files: list[NewFile] = []
+        self.n_rows = 0
+        self._folder = folder
+        self._schema = schema
+        self._within = within
+        self._partition = dict(partition or {})
+        self._writer: Any = None
+        self._path = ""
+        self._rows = 0
+
+    def write(self, table: Any) -> None:
+        """Write a table of Arrow as one row group or several."""
+        from pyarrow import parquet
+
+        if self._writer is None:
+            self._path = "/".join(filter(None, (self._within, f"part-{uuid.uuid4()}.parquet")))
+            path = self._folder / self._path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._writer = parquet.ParquetWriter(
+                str(path), self._schema, compression="zstd", write_page_checksum=True
+            )
+        self._writer.write_table(table)
+        self._rows += len(table)
+        self.n_rows += len(table)
+        if self._rows >= _FILE_ROWS or os.path.getsize(self._folder / self._path) >= _FILE_BYTES:
+            self.close()
+
+    def write_rows(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Write rows of plain values, in the order of the columns."""
+        import pyarrow as arrow
+
+        for group in _groups(rows):
+            arrays = [
+                arrow.array(column, type=field.type)
+                for column, field in zip(zip(*group, strict=True), self._schema, strict=True)
+            ]
+            self.write(arrow.Table.from_arrays(arrays, schema=self._schema))
+
+    def close(self) -> None:
+        """Complete and sync the file that is being written, if there is one."""
+        if self._writer is None:
+            return
+        self._writer.close()
+        self._writer, self._rows = None, 0
+        path = self._folder / self._path
+        with open(path, "rb") as file:
+            sync_file(file.fileno())
+        self.files.append(_described(path, self._path, self._partition))
+
+
+def _described(path: Path, name: str, partition: Mapping[str, str]) -> NewFile:
+    """Read what the log says of a file from its footer."""
+    from pyarrow import parquet
+
+    lows: dict[str, int] = {}
+    highs: dict[str, int] = {}
+    found = parquet.read_metadata(str(path))
+    for number in range(found.num_columns):
+        chunks = [found.row_group(group).column(number) for group in range(found.num_row_groups)]
+        stats = [chunk.statistics for chunk in chunks if chunk.physical_type == "INT64"]
+        if stats and all(one and one.has_min_max and not one.null_count for one in stats):
+            lows[chunks[0].path_in_schema] = min(one.min for one in stats)
+            highs[chunks[0].path_in_schema] = max(one.max for one in stats)
+    return NewFile(name, os.path.getsize(path), found.num_rows, partition, lows, highs)
+
+
+def _groups(rows: Iterable[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
+    """Cut rows into groups that fit in memory, however long their texts are."""
+    group: list[Sequence[Any]] = []
+    size = 0
+    for row in rows:
+        group.append(row)
+        size += sum(len(value) for value in row if isinstance(value, str | bytes | list))
+        if len(group) >= _GROUP_ROWS or size >= _GROUP_CHARACTERS:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def arrow_blocks(path: str, schema: Any, *, size: int) -> Iterator[Any]:
+    """Read the columns of a file that a schema names, ``size`` rows at a time.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        Of the schema.
+
+    Raises
+    ------
+    DamageError
+        The file is missing or damaged, or has other columns; the error names it.
+    """
+    import pyarrow as arrow
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+            for batch in file.iter_batches(batch_size=size, columns=schema.names):
+                columns = [
+                    batch.column(field.name).cast(field.type)
+                    for field in schema
+                ]  # fmt: skip
+                yield arrow.RecordBatch.from_arrays(columns, schema=schema)
+    except (arrow.ArrowException, OSError, KeyError) as error:
+        raise DamageError(f"{path} cannot be read: {error}", hint=_HINT) from error

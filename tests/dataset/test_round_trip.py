@@ -1,0 +1,221 @@
+"""An index as a dataset and back: every metric, several files, what other programs read."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lshdb import (
+    DamageError,
+    FormatError,
+    Index,
+    IndexExistsError,
+    IndexNotFoundError,
+    LshdbError,
+    ParameterError,
+)
+from lshdb.dataset.commits import Dataset
+from lshdb.dataset.dataset_tables import COMMITS, NAMES, RANGE, posting_shift
+from tests.answers import answers, lively_index
+from tests.exchange.test_exchange import stored
+
+Make = Callable[..., Index]
+RANDOM = np.random.default_rng(5)
+VECTORS = [(f"v{number}", RANDOM.normal(size=16).tolist()) for number in range(12)]
+BITS = [(f"b{number}", RANDOM.integers(0, 2, 64).astype(bool)) for number in range(12)]
+LIVES: dict[str, tuple[dict[str, Any], list[tuple[str, Any]]]] = {
+    "cosine": ({"metric": "cosine", "dim": 16, "threshold": 0.9}, VECTORS),
+    "l2": ({"metric": "l2", "dim": 16, "dtype": "float64", "threshold": 2.0}, VECTORS),
+    "hamming": ({"metric": "hamming", "dim": 64, "threshold": 6}, BITS),
+    "weights": (
+        {"metric": "weighted-jaccard"},
+        [("a", {"x": 1.5, "y": 2}), ("b", {"x": 1.5}), ("c", {"x": 1, "y": 2.0}), ("d", "x y z")],
+    ),
+    "bag": ({"bag": True, "k": 1}, [("a", "to be or not to be"), ("b", ["to", "be"]), ("c", "")]),
+    "sets": ({}, [("a", {"one", "two", "three"}), ("b", ["one", "two", "three"])]),
+    "urls": ({"unit": "url", "k": 2}, [("a", "http://x.example/a/b/c\nhttp://x.example/a/b/d")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIVES)
+def test_every_metric_comes_back(make_index: Make, tmp_path: Path, name: str) -> None:
+    parameters, documents = LIVES[name]
+    index = make_index("a", **parameters)
+    index.add(documents)
+    index.add([(f"{key} again", body) for key, body in documents[:5]], night="second")
+    list(index.clusters())
+    index.export(tmp_path / "d", format="delta")
+    with Index.from_export(tmp_path / "d", tmp_path / "b") as again:
+        assert stored(again) == stored(index)
+        assert list(again.pairs()) == list(index.pairs())
+        assert [again.show(key).body == index.show(key).body for key, _ in documents]
+        assert again.check() == []
+        again.export(tmp_path / "e", format="delta")
+    one, other = (Dataset.open(str(tmp_path / name)) for name in "de")
+    for table in ("documents", "signatures", "postings", "edges", "fields", "nights"):
+        left, right = (each.table(table).to_pyarrow_table() for each in (one, other))
+        assert left == right, table
+
+
+def test_many_files_and_ranges(
+    make_index: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lshdb.dataset.table_files._GROUP_ROWS", 7)
+    monkeypatch.setattr("lshdb.dataset.table_files._FILE_ROWS", 20)
+    monkeypatch.setattr("lshdb.dataset.dataset_export._GROUP_ROWS", 9)
+    monkeypatch.setattr("lshdb.dataset.dataset_tables._MOST_IN_A_RANGE", 1)
+    index = lively_index(make_index, "a")
+    index.export(tmp_path / "d", format="delta")
+    dataset = Dataset.open(str(tmp_path / "d"))
+    assert len(dataset.files("documents")) > 2
+    assert len(dataset.files("signatures")) == 2
+    shift = dataset.commit.posting_shift
+    postings = dataset.table("postings").to_pyarrow_table().to_pydict()
+    assert postings[RANGE] == [key >> shift for key in postings["bucket_key"]]
+    assert len(set(postings[RANGE])) > 20
+    for stored_file in dataset.files("postings", ranges=postings[RANGE][:1]):
+        assert stored_file.file.partition == {RANGE: str(postings[RANGE][0])}
+        assert stored_file.file.lows["bucket_key"] >> shift == postings[RANGE][0]
+        assert stored_file.file.highs["bucket_key"] >> shift == postings[RANGE][0]
+    with Index.from_export(tmp_path / "d", tmp_path / "b") as again:
+        assert stored(again) == stored(index)
+        assert answers(again) == answers(index)
+        assert again.check() == []
+
+
+@pytest.mark.parametrize("n", [0, 1, 4_095, 4_096, 10**6, 10**9, 10**15])
+def test_a_range_has_a_million_postings_at_most(n: int) -> None:
+    shift = posting_shift(n)
+    assert 44 <= shift <= 63
+    assert n * 2 ** (shift - 56) <= 2**20 or shift == 44
+
+
+def test_other_programs_read_it(make_index: Make, tmp_path: Path) -> None:
+    """With nothing of lshdb, at the versions that the newest commit names."""
+    duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
+    from deltalake import DeltaTable
+
+    index = lively_index(make_index, "a")
+    list(index.clusters())
+    index.export(tmp_path / "d", format="delta")
+    folder = tmp_path / "d"
+    (commit,) = DeltaTable(folder / "commits").to_pandas().to_dict("records")
+    documents = DeltaTable(folder / "documents", version=commit["documents_version"])
+    assert len(documents.to_pandas()) == json.loads(commit["counts"])["documents"]
+    edges = list(index.sql("SELECT signature1, signature2, similarity, method FROM edge").rows)
+    assert sorted(polars.read_delta(str(folder / "edges")).rows()) == sorted(edges)
+    with duckdb.connect() as database:
+        for name in ("documents", "postings"):
+            table = DeltaTable(folder / name, version=commit[f"{name}_version"])
+            database.register(name, table.to_pyarrow_dataset())
+        joined = database.execute(
+            "SELECT DISTINCT one.signature_id, other.signature_id FROM postings AS one "
+            "JOIN postings AS other USING (bucket_key) "
+            "WHERE one.signature_id < other.signature_id AND one.bucket_key >> 56 <> -1"
+        ).fetchall()
+    expected = index.sql(
+        "SELECT DISTINCT one.signature_id, other.signature_id FROM posting AS one "
+        "JOIN posting AS other USING (bucket_key) WHERE one.signature_id < other.signature_id"
+    ).rows
+    assert sorted(joined) == sorted(expected)
+    assert joined
+
+
+def test_damage_names_the_file(make_index: Make, tmp_path: Path) -> None:
+    index = lively_index(make_index, "a")
+    list(index.clusters())
+    index.export(tmp_path / "d", format="delta")
+    dataset = Dataset.open(str(tmp_path / "d"))
+    for name in NAMES:
+        for path in [Path(found.uri) for found in dataset.files(name)[:1]]:
+            data = path.read_bytes()
+            path.write_bytes(data[:-1])
+            with pytest.raises(DamageError) as caught:
+                Index.from_export(tmp_path / "d", tmp_path / "b")
+            assert str(path) in str(caught.value)
+            path.write_bytes(data)
+    path = Path(dataset.files("documents")[0].uri)
+    path.rename(tmp_path / "aside")
+    with pytest.raises(DamageError, match="cannot be read"):
+        Index.from_export(tmp_path / "d", tmp_path / "b")
+    (tmp_path / "aside").rename(path)
+    assert sorted(os.listdir(tmp_path)) == ["a", "d"]
+    Index.from_export(tmp_path / "d", tmp_path / "b").close()
+
+
+def test_a_flipped_bit_changes_no_answer(make_index: Make, tmp_path: Path) -> None:
+    """Pages have checksums; where a flip is not found, nothing depends on that bit."""
+    index = lively_index(make_index, "a")
+    index.export(tmp_path / "d", format="delta")
+    dataset = Dataset.open(str(tmp_path / "d"))
+    found = 0
+    for name in ("documents", "signatures", "postings"):
+        path = Path(dataset.files(name)[0].uri)
+        data = path.read_bytes()
+        for part in (3, 2):
+            flipped = bytearray(data)
+            flipped[len(data) // part] ^= 4
+            path.write_bytes(flipped)
+            try:
+                Index.from_export(tmp_path / "d", tmp_path / f"{name}{part}").close()
+            except DamageError as error:
+                assert str(path) in str(error)
+                found += 1
+            else:
+                with Index.open(tmp_path / f"{name}{part}") as again:
+                    assert stored(again) == stored(index)
+        path.write_bytes(data)
+    assert found >= 3
+
+
+def test_refusals(make_index: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = lively_index(make_index, "a")
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "file").touch()
+    with pytest.raises(IndexExistsError, match="exists already"):
+        index.export(tmp_path / "there", format="delta")
+    with pytest.raises(ParameterError, match="inside the index"):
+        index.export(index.path / "d", format="delta")
+    index.export(tmp_path / "d", format="delta")
+    with pytest.raises(IndexExistsError, match="an index at"):
+        Index.from_export(tmp_path / "d", index.path)
+    with monkeypatch.context() as patch:
+        patch.setattr("lshdb.dataset.commits.FORMAT", 0)
+        with pytest.raises(FormatError, match="has format 1, but this version reads 0"):
+            Index.from_export(tmp_path / "d", tmp_path / "b")
+    monkeypatch.setitem(__import__("sys").modules, "deltalake", None)
+    with pytest.raises(LshdbError, match="need deltalake") as caught:
+        index.export(tmp_path / "e", format="delta")
+    assert "lshdb[spark]" in str(caught.value.hint)
+    with pytest.raises(LshdbError, match="need deltalake"):
+        Index.from_export(tmp_path / "d", tmp_path / "b")
+    assert sorted(os.listdir(tmp_path)) == ["a", "d", "there"]
+
+
+def test_interrupted_there_is_none(
+    make_index: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lshdb.exchange.exporter._TOLD_AFTER", 5)
+    index = lively_index(make_index, "a")
+
+    def interrupt(documents: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        index.export(tmp_path / "d", format="delta", on_progress=interrupt)
+    assert os.listdir(tmp_path) == ["a"]
+    with monkeypatch.context() as patch:  # as a killed process leaves it
+        patch.setattr("lshdb.dataset.dataset_export._abandon", lambda path, is_new: None)
+        with pytest.raises(KeyboardInterrupt):
+            index.export(tmp_path / "d", format="delta", on_progress=interrupt)
+    assert (tmp_path / "d" / COMMITS).is_dir()
+    with pytest.raises(IndexNotFoundError, match="making it did not end"):
+        Index.from_export(tmp_path / "d", tmp_path / "b")
+    with pytest.raises(IndexExistsError, match="exists already"):
+        index.export(tmp_path / "d", format="delta")
