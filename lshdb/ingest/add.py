@@ -47,7 +47,15 @@ from lshdb.storage.transactions.diagnosis import callers_function, callers_items
 from lshdb.storage.transactions.writer import Writer
 from lshdb.threads import choose_workers
 
-__all__ = ["REPEATED", "AddResult", "Rejections", "add_documents", "in_batches", "source_of_bodies"]
+__all__ = [
+    "REPEATED",
+    "AddResult",
+    "Rejections",
+    "add_documents",
+    "in_batches",
+    "n_chars_of",
+    "source_of_bodies",
+]
 
 BATCH_DOCUMENTS = 40_000
 BATCH_CHARACTERS = 32 * 2**20
@@ -287,7 +295,7 @@ class _Filling:
         if times is not None:
             batch.times.append(times)
         if not self._is_dense:
-            batch.sizes.append(_n_chars(body))
+            batch.sizes.append(n_chars_of(body))
         self._is_of_blocks = False
         self._grow(_weight(body))
         return None
@@ -363,10 +371,11 @@ def _weight(body: Any) -> int:
         return len(body)
     if isinstance(body, np.ndarray):
         return int(body.nbytes)
-    return _n_chars(body) + 64 * len(body)
+    return n_chars_of(body) + 64 * len(body)
 
 
-def _n_chars(body: Any) -> int:
+def n_chars_of(body: Any) -> int:
+    """Return the characters of a text, or of all tokens."""
     if isinstance(body, str):
         return len(body)
     return sum(len(token) for token in body if isinstance(token, str))

@@ -42,6 +42,7 @@ __all__ = [
     "RowSource",
     "candidates",
     "contains",
+    "leader_links",
     "living",
     "pairs_of_buckets",
 ]
@@ -67,6 +68,16 @@ class LargeBuckets(Protocol):
 
     def add(self, buckets: Buckets) -> None:
         """Add some buckets."""
+
+
+class SomeRows(Protocol):
+    """Signature rows by number."""
+
+    def __getitem__(self, numbers: Ids) -> NDArray[np.uint32]:
+        """Return the rows of some signatures."""
+
+    def among(self, numbers: Ids) -> tuple[NDArray[np.uint32], Ids]:
+        """Return rows, and where in them those of some signatures are."""
 
 
 @dataclass(slots=True)
@@ -431,7 +442,7 @@ def _linked(
     for place, end in enumerate(ends.tolist()):
         members = np.sort(hot.members[end - hot.sizes[place] : end])
         compared = 0
-        for left, right in _links(snapshot, params, members, like):
+        for left, right in leader_links(snapshot.signatures, params, members, like):
             if new is not None:
                 wanted = contains(new, left) | contains(new, right)
                 left, right = left[wanted], right[wanted]
@@ -441,11 +452,20 @@ def _linked(
         left_out.count(one, n_new[place : place + 1], compared)
 
 
-def _links(
-    snapshot: Snapshot, params: IndexParams, members: Ids, like: float
+def leader_links(
+    signatures: SomeRows, params: IndexParams, members: Ids, like: float
 ) -> Iterator[tuple[Ids, Ids]]:
-    """Yield pairs (leader, member) of the members whose signatures are like their leader's."""
-    signatures = snapshot.signatures
+    """Yield pairs (leader, member) of the members whose signatures are like their leader's.
+
+    Parameters
+    ----------
+    signatures : SomeRows
+    params : IndexParams
+    members : ndarray of int64, shape (n,)
+        Sorted.
+    like : float
+        The least share of equal slots.
+    """
     for _ in range(LEADERS):
         if len(members) < 2:
             return

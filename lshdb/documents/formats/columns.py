@@ -35,7 +35,7 @@ from lshdb.documents.document import (
 from lshdb.documents.formats.objects import absent, joined
 from lshdb.documents.formats.rows import NO_KEY, RowKey
 
-__all__ = ["ArrowRows", "small_batches", "unreadable"]
+__all__ = ["ArrowRows", "bodies_of", "small_batches", "unreadable"]
 
 _BATCH_BYTES = 8 * 2**20
 _BATCH_ROWS = 8_192
@@ -144,7 +144,7 @@ class ArrowRows:
                 yield self._item(next(keys, NO_KEY), body, source, values)
 
     def _bodies_of(self, batch: Any) -> list[Any]:
-        columns = [_bodies(self._arrow, batch.column(each)) for each in self._bodies]
+        columns = [bodies_of(self._arrow, batch.column(each)) for each in self._bodies]
         if not self._is_joined:
             return columns[0]
         return [joined(texts) for texts in zip(*columns, strict=True)]
@@ -245,7 +245,7 @@ def _keys(column: Any) -> Iterator[RowKey]:
             yield RowKey(value, validate_key(value))
 
 
-def _bodies(arrow: Any, column: Any) -> list[Any]:
+def bodies_of(arrow: Any, column: Any) -> list[Any]:
     """Return arrays for a column of numbers, without one object per number; else Python values."""
     types = arrow.types
     kind = column.type

@@ -1,0 +1,48 @@
+"""The same questions on Apache Spark: data frame in, data frame out. Public names, nothing else.
+
+The stages are the one machine's own (``shingling/``, ``signatures/``, ``search/``), called on
+batches of Arrow's columns where the data lies. Spark sorts, joins and moves what they need.
+
+Each name is imported when it is first asked for, because pyspark is an extra.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
+    from lshdb.spark.questions import pairs as pairs
+
+_HOMES = {
+    "questions": "pairs",
+}
+"""Module to the public names that it holds."""
+
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+__all__ = sorted(_HOME_OF)  # pyright: ignore[reportUnsupportedDunderAll]  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    try:
+        home = importlib.import_module(f"{__name__}.{_HOME_OF[name]}")
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in ("pyspark", "pyarrow", "py4j", "pandas"):
+            raise
+        from lshdb.errors import ParameterError
+
+        raise ParameterError(
+            f"lshdb.spark needs {error.name}, which is not installed",
+            hint="pip install 'lshdb[spark]'",
+        ) from error
+    value = getattr(home, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,390 @@
+"""Rows of a data frame -> documents, signed: bodies, signatures and bucket keys, batch by batch.
+
+Each batch of Arrow's columns goes through the stages of an add (``ingest/batch.py``): texts that
+the kernel takes are hashed, normalised and signed together; other bodies take the way of the
+reference. What cannot be a document gets a reason instead of a signature, and no row ends the job.
+
+A signature is known by its content hash of 16 bytes, which follows from the text alone. So
+documents with the same content share a signature without a look-up, wherever they are signed. Two
+of 1e9 different contents have the same hash with probability 1.5e-21.
+
+Columns of signed rows:
+
+``key`` string, ``body`` as it was given, ``place`` (any type that Spark orders; null without
+``order``), ``n_chars`` and ``n_shingles`` bigint, ``signature_id`` binary (16 bytes; null for a
+body without shingles), ``signature`` binary (row_words words of 32 bits, little-endian),
+``buckets`` array<bigint> (one bucket key for each band), ``reason`` string (null for a document).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+from pyspark.sql.window import Window
+
+from lshdb.documents.document import (
+    MAX_DOCUMENT_BYTES,
+    MAX_KEY_BYTES,
+    shown_names,
+    validate_key,
+)
+from lshdb.documents.formats.columns import bodies_of as column_bodies
+from lshdb.documents.formats.columns import small_batches
+from lshdb.documents.formats.objects import JOINT
+from lshdb.errors import ParameterError
+from lshdb.ingest.add import REPEATED, n_chars_of
+from lshdb.ingest.batch import PERSON_OF_TEXTS
+from lshdb.params.index_params import IndexParams
+from lshdb.signatures.banding import bucket_keys
+from lshdb.signatures.families import family_of
+from lshdb.signatures.family import Family
+from lshdb.storage.tables.bodies import hash_body, raw_body
+from lshdb.tokenizers import Tokenizer, splitter
+
+__all__ = [
+    "ID_BYTES",
+    "Recipe",
+    "binaries",
+    "bodies_of",
+    "documents",
+    "few_rows",
+    "mapped",
+    "rejections",
+    "signed",
+]
+
+ID_BYTES = 16
+SIGNED = [
+    "key", "body", "place", "n_chars", "n_shingles", "signature_id", "signature", "buckets",
+    "reason",
+]  # fmt: skip
+
+_LONG = 2**20
+"""Longer texts (characters) take the way of the reference, each held in several forms."""
+_GROWING = 2**21
+"""Longer texts (bytes) may be too long once normalised, and are looked at one by one."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What executors need to sign and compare: small, and the same for every task.
+
+    Attributes
+    ----------
+    params : IndexParams
+    tokenizer : Tokenizer or None
+        The caller's own, which Spark ships; installed ones are found by name.
+    """
+
+    params: IndexParams
+    tokenizer: Tokenizer | None = None
+
+    def family(self) -> Family:
+        """Return the family of hash functions, made once in each process."""
+        if self.tokenizer is None:
+            return _family_of(self.params)
+        return family_of(self.params, splitter(self.params.tokenizer, self.tokenizer))
+
+
+@functools.lru_cache(maxsize=8)
+def _family_of(params: IndexParams) -> Family:
+    split = splitter(params.tokenizer) if params.tokenizer else None
+    return family_of(params, split)
+
+
+def signed(
+    df: DataFrame,
+    recipe: Recipe,
+    *,
+    key: str = "id",
+    body: str | Sequence[str] = "text",
+    order: str | None = None,
+) -> DataFrame:
+    """Return a signed row for each row: what became of it, or why it is rejected.
+
+    Keys that come twice are not looked for here (:func:`documents`).
+
+    Parameters
+    ----------
+    df : DataFrame
+    recipe : Recipe
+    key : str
+        Column of strings or whole numbers.
+    body : str or sequence of str
+        Column of the bodies; texts of several are joined, with a blank line between.
+    order : str, optional
+        Column by which one document is older than another.
+
+    Raises
+    ------
+    ParameterError
+        A column is missing, or of a type that cannot be read.
+
+    Notes
+    -----
+    Lazy. One task holds a few megabytes of bodies at a time; 10 to 20 us a KB of text.
+    """
+    names = [body] if isinstance(body, str) else list(body)
+    found = _checked(df, [key, *names, *([] if order is None else [order])])
+    if not isinstance(found[key], st.StringType | st.IntegralType):
+        raise ParameterError(
+            f"the column {key!r} is of type {found[key].simpleString()}; expected strings or whole "
+            "numbers as keys",
+            hint=f"cast it: df.withColumn({key!r}, df[{key!r}].cast('string'))",
+        )
+    kind = found[names[0]] if len(names) == 1 else st.StringType()
+    place = sf.lit(None).cast("boolean") if order is None else _column(df, order)
+    rows = df.select(
+        _column(df, key).cast("string").alias("key"),
+        (_column(df, names[0]) if len(names) == 1 else _joined(df, names)).alias("body"),
+        place.alias("place"),
+    )
+    schema = st.StructType(
+        [
+            st.StructField("key", st.StringType()),
+            st.StructField("body", kind),
+            st.StructField("place", st.BooleanType() if order is None else found[order]),
+            st.StructField("n_chars", st.LongType()),
+            st.StructField("n_shingles", st.LongType()),
+            st.StructField("signature_id", st.BinaryType()),
+            st.StructField("signature", st.BinaryType()),
+            st.StructField("buckets", st.ArrayType(st.LongType(), False)),
+            st.StructField("reason", st.StringType()),
+        ]
+    )
+    return rows.mapInArrow(mapped(_signed_batches, recipe), schema)
+
+
+def documents(signed: DataFrame) -> DataFrame:
+    """Return (key, place, n_chars, signature_id) of the rows that are documents.
+
+    Of a key that comes twice, that is the first row: the one with the smallest ``place``; of
+    equals, that with the smallest content. Bodies are not moved.
+    """
+    return _told_apart(signed).where("number = 1").drop("number")
+
+
+def rejections(signed: DataFrame) -> DataFrame:
+    """Return (key, reason) of the rows that are no documents."""
+    name = sf.concat(sf.lit("the key '"), sf.substring("key", 1, 100), sf.lit("' "))
+    repeated = _told_apart(signed).where("number > 1").select(
+        "key", sf.concat(name, sf.lit(REPEATED)).alias("reason")
+    )  # fmt: skip
+    return signed.where("reason IS NOT NULL").select("key", "reason").unionAll(repeated)
+
+
+def few_rows(rows: DataFrame, of: str, wanted: DataFrame) -> DataFrame:
+    """Return the rows whose value is probably among some: all that are, and few others.
+
+    A join would move all rows to find out which of them are wanted. Here a bit map of the hashes of
+    the wanted values goes to the rows: 4 MB at most, however many values there are. With 1e6 of
+    them 3 % of the other rows pass, with 1e7 a quarter; a join afterwards takes those out.
+
+    Parameters
+    ----------
+    rows : DataFrame
+    of : str
+        A column of ``rows``; rows where it is null are left out.
+    wanted : DataFrame
+        Its first column has the values.
+    """
+    bit = _bit(sf.col(wanted.columns[0]))
+    maps = (
+        wanted.select(bit.alias("_bit"))
+        .groupBy(sf.bitmap_bucket_number("_bit").alias("_part"))
+        .agg(sf.bitmap_construct_agg(sf.bitmap_bit_position("_bit")).alias("_bits"))
+    )
+    placed = rows.where(sf.col(of).isNotNull()).withColumn("_at", _bit(sf.col(of)))
+    met = placed.join(sf.broadcast(maps), sf.bitmap_bucket_number("_at") == sf.col("_part"))
+    position = sf.bitmap_bit_position("_at")
+    byte = sf.substring(sf.col("_bits"), (sf.floor(position / 8) + 1).cast("int"), sf.lit(1))
+    number = sf.conv(sf.hex(byte), 16, 10).cast("int")
+    is_set = sf.getbit(number, (position % 8).cast("int")) == 1
+    return met.where(is_set).select(*rows.columns)
+
+
+_BITS = 2**25
+
+
+def _bit(value: Column) -> Column:
+    return sf.pmod(sf.xxhash64(value), sf.lit(_BITS)) + 1
+
+
+def _told_apart(signed: DataFrame) -> DataFrame:
+    """Add ``number``: 1 for the first document of a key, 2 for the next."""
+    content = sf.coalesce(sf.col("signature_id"), sf.lit(b""))
+    in_turn = Window.partitionBy("key").orderBy(
+        sf.col("place").asc_nulls_last(), content, "n_chars"
+    )
+    rows = signed.where("reason IS NULL").select("key", "place", "n_chars", "signature_id")
+    return rows.withColumn("number", sf.row_number().over(in_turn))
+
+
+def _checked(df: DataFrame, names: Sequence[str]) -> dict[str, st.DataType]:
+    """Return the types of some columns.
+
+    Raises
+    ------
+    ParameterError
+        There is no such data frame, or no such column.
+    """
+    if not hasattr(df, "mapInArrow"):
+        raise ParameterError(
+            f"the documents are of type {type(df).__name__}; expected a data frame of Spark",
+            hint="spark.createDataFrame makes one; lshdb.deduplicate takes tables in memory",
+        )
+    found = {field.name: field.dataType for field in df.schema.fields}
+    missing = [repr(name) for name in names if name not in found]
+    if missing:
+        raise ParameterError(
+            f"the data frame has no column {' and no '.join(missing)}; the columns are: "
+            f"{shown_names(df.columns)}",
+            hint="name the columns with key= and text=",
+        )
+    return found
+
+
+def _column(df: DataFrame, name: str) -> Column:
+    """Return a column by its name, whatever characters that has."""
+    return df["`" + name.replace("`", "``") + "`"]
+
+
+def _joined(df: DataFrame, names: Sequence[str]) -> Column:
+    texts = [_column(df, name).cast("string") for name in names]
+    filled = [sf.when(text != "", text) for text in texts]
+    return sf.when(sf.coalesce(*texts).isNotNull(), sf.concat_ws(JOINT, *filled))
+
+
+def mapped(
+    function: Callable[..., Iterator[pa.RecordBatch]], *given: Any
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return what ``mapInArrow`` takes: a function of this package that knows its parameters."""
+    return functools.partial(function, *given)
+
+
+def _signed_batches(recipe: Recipe, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    family = recipe.family()
+    for batch in small_batches(batches):
+        yield _signed_batch(family, batch)
+
+
+def _signed_batch(family: Family, batch: pa.RecordBatch) -> pa.RecordBatch:
+    n = batch.num_rows
+    keys, bodies = batch.column("key"), batch.column("body")
+    reasons, values, sizes = _readable(family, keys, bodies)
+    good = np.array([reason is None for reason in reasons], dtype=bool)
+    hashes, rows, counts = _signatures(family, values)
+    filled = np.zeros(n, dtype=bool)
+    filled[good] = counts > 0
+    kept = counts > 0
+    n_shingles, n_chars = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    n_shingles[good], n_chars[good] = counts, sizes
+    cut = bucket_keys(rows[kept], **family.params.cut)
+    ids = np.frombuffer(b"".join(hashes), dtype=np.uint8).reshape(-1, ID_BYTES)[kept]
+    return pa.RecordBatch.from_arrays(
+        [
+            keys,
+            bodies,
+            batch.column("place"),
+            pa.array(n_chars),
+            pa.array(n_shingles),
+            _spread(binaries(ids), filled),
+            _spread(binaries(rows[kept].astype("<u4", copy=False)), filled),
+            _spread(_lists(cut), filled),
+            pa.array(reasons, pa.string()),
+        ],
+        names=SIGNED,
+    )
+
+
+def _readable(
+    family: Family, keys: pa.Array, bodies: pa.Array
+) -> tuple[list[str | None], list[Any], list[int]]:
+    """Return why rows are no documents; of those that are, the bodies and their sizes."""
+    if family.takes_texts and pa.types.is_string(bodies.type):
+        wrong = _wrong_keys(keys)
+        too_long = pc.fill_null(pc.greater(pc.binary_length(bodies), _GROWING), False)
+        doubtful = pc.or_(pc.or_(wrong, pc.is_null(bodies)), too_long)
+        if not doubtful.true_count:
+            texts = bodies.to_pylist()
+            return [None] * len(texts), texts, list(map(len, texts))
+    reasons: list[str | None] = []
+    good: list[Any] = []
+    for key, body in zip(keys.to_pylist(), bodies_of(bodies), strict=True):
+        reason = "the key is null" if key is None else validate_key(key)
+        if reason is None and body is None:
+            reason = "the body is null"
+        if reason is None:
+            reason = _too_long(body) or family.refusal(body)
+        reasons.append(reason)
+        if reason is None:
+            good.append(body)
+    if family.params.kind.is_dense:
+        return reasons, good, [family.params.dim] * len(good)
+    return reasons, good, list(map(n_chars_of, good))
+
+
+def _wrong_keys(keys: pa.Array) -> pa.Array:
+    """Return which keys need a look: null, empty, long, or with a NUL."""
+    length = pc.binary_length(keys)
+    odd = pc.or_(pc.equal(length, 0), pc.greater(length, MAX_KEY_BYTES))
+    return pc.fill_null(pc.or_(odd, pc.match_substring(keys, "\0")), True)
+
+
+def _too_long(body: Any) -> str | None:
+    size = body.nbytes if isinstance(body, np.ndarray) else len(body)
+    if size <= MAX_DOCUMENT_BYTES:
+        return None
+    return f"the body has at least {size:,} bytes, more than the limit of {MAX_DOCUMENT_BYTES:,}"
+
+
+def _signatures(
+    family: Family, bodies: list[Any]
+) -> tuple[list[bytes], NDArray[np.uint32], NDArray[np.int64]]:
+    """Return content hashes, rows and numbers of shingles of accepted bodies."""
+    is_plain = family.takes_texts and all(
+        type(body) is str and len(body) <= _LONG for body in bodies
+    )
+    if is_plain:
+        texts = family.sign_texts(bodies, PERSON_OF_TEXTS)
+        return texts.hashes, texts.rows, texts.counts
+    contents = family.contents(bodies)
+    rows, counts = family.sign_contents(contents)
+    return [hash_body(*raw_body(content)) for content in contents], rows, counts
+
+
+def bodies_of(column: pa.Array) -> list[Any]:
+    """Return the bodies of a column: texts, tokens, weights, vectors or bits; None for null."""
+    return column_bodies(pa, column)
+
+
+def binaries(rows: NDArray[Any]) -> pa.Array:
+    """Return rows of an array as binary values, without an object for each."""
+    data = np.ascontiguousarray(rows)
+    n, width = len(data), data.nbytes // max(1, len(data))
+    ends = np.arange(n + 1, dtype=np.int32) * np.int32(width)
+    return pa.Array.from_buffers(pa.binary(), n, [None, pa.py_buffer(ends), pa.py_buffer(data)])
+
+
+def _lists(rows: NDArray[np.int64]) -> pa.Array:
+    n, width = rows.shape
+    ends = np.arange(n + 1, dtype=np.int32) * np.int32(width)
+    return pa.ListArray.from_arrays(pa.array(ends), pa.array(rows.reshape(-1)))
+
+
+def _spread(values: pa.Array, filled: NDArray[np.bool_]) -> pa.Array:
+    """Return the values at the filled places, and null at the others."""
+    if filled.all():
+        return values
+    places = np.where(filled, np.cumsum(filled) - 1, 0)
+    return values.take(pa.array(places, pa.int64(), mask=~filled))
