@@ -232,6 +232,17 @@ def make_postgres() -> Iterator[Callable[..., PostgresServer]]:
         server.remove()
 
 
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A session of Apache Spark, the same for all tests of a process (``spark_session.py``)."""
+    from tests import spark_session
+
+    folder = tmp_path_factory.mktemp("spark")
+    session = spark_session.start(folder)
+    yield session
+    spark_session.stop(session, folder)
+
+
 def pair_set(index: Index, **question: Any) -> set[tuple[str, str, float]]:
     """The answer of ``pairs`` without the order within pairs and among them."""
     pairs = [

@@ -11,10 +11,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
+    from lshdb.spark.questions import clusters as clusters
+    from lshdb.spark.questions import dedup as dedup
+    from lshdb.spark.questions import deduplicate as deduplicate
+    from lshdb.spark.questions import large_buckets as large_buckets
+    from lshdb.spark.questions import neighbors as neighbors
     from lshdb.spark.questions import pairs as pairs
+    from lshdb.spark.questions import rejected as rejected
 
 _HOMES = {
-    "questions": "pairs",
+    "questions": "clusters dedup deduplicate large_buckets neighbors pairs rejected",
 }
 """Module to the public names that it holds."""
 

@@ -1,7 +1,5 @@
 """Verified pairs of signatures -> pairs of documents. Copies are expanded here, last.
 
-A file of its own because the stages before know signatures alone.
-
 Every stage before works on signatures: however many documents have one, they were signed, paired
 and compared as one. A document is older than another if its ``place`` is smaller; of equals, and
 without places, if its key is (in order of UTF-8 bytes). That is the order of ``lshdb add`` for
@@ -12,10 +10,11 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.window import Window
 
 from lshdb.params.index_params import IndexParams
 
-__all__ = ["age", "copy_groups", "expanded"]
+__all__ = ["age", "copy_groups", "distances", "expanded", "neighbors_of"]
 
 
 def age() -> Column:
@@ -62,15 +61,54 @@ def expanded(
     found = both.join(one, "left").join(other, "right")
     found = found.where((sf.col("left") != sf.col("right")) | (sf.col("age1") < sf.col("age2")))
     is_older = sf.col("age1") < sf.col("age2")
-    columns = [
+    return found.select(
         sf.when(is_older, sf.col("one")).otherwise(sf.col("other")).alias("key1"),
         sf.when(is_older, sf.col("other")).otherwise(sf.col("one")).alias("key2"),
-        sf.col("similarity"),
+        "similarity",
         sf.lit(method).alias("method"),
-    ]
-    if params.kind.is_distance:
-        columns.append((sf.lit(0.0) - sf.col("similarity")).alias("distance"))
-    return found.select(*columns)
+        *distances(params),
+    )
+
+
+def neighbors_of(
+    edges: DataFrame, documents: DataFrame, params: IndexParams, *, method: str, top: int
+) -> DataFrame:
+    """Return (key, rank, neighbor, similarity, method): the ``top`` most similar documents of each.
+
+    Of equally similar ones, the oldest come first. Parameters are as for :func:`expanded`.
+    """
+    best = sf.lit(params.curve.best).cast("double")
+    turned = edges.select(
+        sf.col("right").alias("left"), sf.col("left").alias("right"), "similarity"
+    )
+    itself = copy_groups(documents).select(
+        sf.col("signature_id").alias("left"), sf.col("signature_id").alias("right"),
+        best.alias("similarity"),
+    )  # fmt: skip
+    both = edges.select("left", "right", "similarity").unionByName(turned).unionByName(itself)
+    held = documents.select("signature_id", "key", age().alias("age"))
+    # A document has no use for more than one more than it wants of the copies of another.
+    oldest = Window.partitionBy("right").orderBy("age2")
+    other = held.toDF("right", "neighbor", "age2").withColumn("at", sf.row_number().over(oldest))
+    other = other.where(sf.col("at") <= top + 1).drop("at")
+    found = held.toDF("left", "key", "age1").join(both, "left").join(other, "right")
+    ranked = Window.partitionBy("key").orderBy(sf.desc("similarity"), "age2")
+    return (
+        found.where("key != neighbor")
+        .withColumn("rank", sf.row_number().over(ranked))
+        .where(sf.col("rank") <= top)
+        .select(
+            "key", "rank", "neighbor", "similarity", sf.lit(method).alias("method"),
+            *distances(params),
+        )
+    )  # fmt: skip
+
+
+def distances(params: IndexParams) -> list[Column]:
+    """Return the column ``distance`` for a metric that is one."""
+    if not params.kind.is_distance:
+        return []
+    return [(sf.lit(0.0) - sf.col("similarity")).alias("distance")]
 
 
 def copy_groups(documents: DataFrame) -> DataFrame:

@@ -1,4 +1,13 @@
-"""What is asked of a data frame: pairs."""
+"""What is asked of a data frame: pairs, clusters, which documents to keep, and neighbours.
+
+Every question makes documents of the rows, signs them, and finds and verifies pairs, as ``lshdb
+add`` and ``lshdb pairs`` do. Nothing is stored for later. What a stage gives to several others is
+kept on the executors (``DataFrame.persist``) until the session ends or
+``spark.catalog.clearCache()``.
+
+:func:`pairs`, :func:`neighbors`, :func:`rejected` and :func:`large_buckets` compute nothing before
+you use their answers. The others count and connect pairs first, so they begin when you call them.
+"""
 
 from __future__ import annotations
 
@@ -7,72 +16,151 @@ from dataclasses import dataclass
 from typing import Unpack
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.window import Window
 
-from lshdb.arguments import Verify
+from lshdb.arguments import Keep, Linkage, Only, Verify, check_choice, check_flag, check_whole
+from lshdb.clusters.deduplication import ONLY, check_keep, field_name
+from lshdb.clusters.listing import LINKAGES
+from lshdb.documents.formats.passthrough import MARKS
+from lshdb.errors import ParameterError
 from lshdb.params.options import CreateOptions, Parameters
 from lshdb.search.verification import check_limits, choose_method
+from lshdb.spark import pairing
 from lshdb.spark.comparison import verified
-from lshdb.spark.expansion import expanded
+from lshdb.spark.expansion import age, copy_groups, distances, expanded, neighbors_of
+from lshdb.spark.grouping import components, cut, representatives
 from lshdb.spark.pairing import MAX_BUCKET, bucket_pairs, candidates, postings
-from lshdb.spark.signing import Recipe, documents, signed
+from lshdb.spark.signing import Recipe, column_name, column_of, documents, rejections, signed
 from lshdb.tokenizers import Tokenizer, given_tokenizer
 
-__all__ = ["pairs"]
+__all__ = [
+    "clusters",
+    "dedup",
+    "deduplicate",
+    "large_buckets",
+    "neighbors",
+    "pairs",
+    "rejected",
+]
 
 _KEPT = StorageLevel.MEMORY_AND_DISK
 
 
 @dataclass(frozen=True, slots=True)
+class _Question:
+    """What every question is given.
+
+    Attributes
+    ----------
+    df : DataFrame
+    key : str
+    text : str or sequence of str
+    order : str or None
+    verify : str or None
+    max_bucket : int, "none" or None
+    tokenizer : Tokenizer, str or None
+    parameters : Parameters
+    """
+
+    df: DataFrame
+    key: str
+    text: str | Sequence[str]
+    order: str | None
+    verify: Verify | None
+    max_bucket: int | str | None
+    tokenizer: Tokenizer | str | None
+    parameters: Parameters
+
+
 class _Stages:
     """The stages up to verified pairs of signatures, none of which has run yet.
 
     Attributes
     ----------
+    recipe : Recipe
+    method : str
+    max_bucket : int or None
     signed : DataFrame
         Every row, signed or rejected.
     met : DataFrame
         Pairs of small buckets, and large buckets.
     edges : DataFrame
         Verified pairs of signatures.
-    recipe : Recipe
-    method : str
-    max_bucket : int or None
+    documents : DataFrame
     """
 
-    signed: DataFrame
-    met: DataFrame
+    def __init__(self, asked: _Question, *, value: str | None = None) -> None:
+        given = given_tokenizer(asked.tokenizer)
+        recorded = "" if given is None else given.recorded
+        params = CreateOptions(**asked.parameters, tokenizer=recorded).params()
+        self.recipe = Recipe(params, given if isinstance(asked.tokenizer, Tokenizer) else None)
+        check_limits(asked.max_bucket)
+        most = MAX_BUCKET if asked.max_bucket is None else asked.max_bucket
+        self.max_bucket = None if isinstance(most, str) else most
+        self.method = choose_method(asked.verify, params)
+        self.signed = signed(
+            asked.df, self.recipe, key=asked.key, body=asked.text, order=asked.order, value=value
+        ).persist(_KEPT)
+        good = self.signed.where("reason IS NULL")
+        self.met = bucket_pairs(postings(good), max_bucket=self.max_bucket).persist(_KEPT)
+        method, level = self.method, params.level
+        found = candidates(self.met, good, self.recipe, method=method, level=level).persist(_KEPT)
+        self.edges = verified(found, good, self.recipe, method=method, level=level)
+        self.documents = documents(self.signed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Linked:
+    """Documents and the verified pairs that join them, computed.
+
+    Attributes
+    ----------
+    documents, edges : DataFrame
+    nodes : DataFrame
+        ``signature_id`` and ``root`` of every end of an edge.
+    """
+
+    stages: _Stages
+    documents: DataFrame
     edges: DataFrame
-    recipe: Recipe
-    method: str
-    max_bucket: int | None
+    nodes: DataFrame
 
+    @classmethod
+    def of(cls, stages: _Stages) -> _Linked:
+        """Compute the pairs, and connect them."""
+        edges, held = cut(stages.edges), stages.documents.persist(_KEPT)
+        if held.count() < stages.signed.where("reason IS NULL").count():
+            # A signature that only rejected documents have joins nothing.
+            ids = held.select("signature_id").distinct()
+            left, right = ids.toDF("left"), ids.toDF("right")
+            edges = cut(edges.join(left, "left", "semi").join(right, "right", "semi"))
+        return cls(stages, held, edges, components(edges))
 
-def _stages(
-    df: DataFrame,
-    *,
-    key: str,
-    text: str | Sequence[str],
-    order: str | None,
-    verify: Verify | None,
-    max_bucket: int | str | None,
-    tokenizer: Tokenizer | str | None,
-    parameters: Parameters,
-) -> _Stages:
-    """Put the stages together; those that are read several times are kept as they are computed."""
-    given = given_tokenizer(tokenizer)
-    recorded = "" if given is None else given.recorded
-    params = CreateOptions(**parameters, tokenizer=recorded).params()
-    check_limits(max_bucket)
-    most = MAX_BUCKET if max_bucket is None else None if max_bucket == "none" else int(max_bucket)
-    method = choose_method(verify, params)
-    recipe = Recipe(params, given if isinstance(tokenizer, Tokenizer) else None)
-    every = signed(df, recipe, key=key, body=text, order=order).persist(_KEPT)
-    good = every.where("reason IS NULL")
-    met = bucket_pairs(postings(good), max_bucket=most).persist(_KEPT)
-    found = candidates(met, good, recipe, method=method, level=params.level).persist(_KEPT)
-    edges = verified(found, good, recipe, method=method, level=params.level)
-    return _Stages(every, met, edges, recipe, method, most)
+    def with_copies(self) -> DataFrame:
+        """Return the nodes, and the signatures without an edge that several documents have."""
+        alone = copy_groups(self.documents).join(self.nodes, "signature_id", "anti")
+        same = sf.col("signature_id").alias("root")
+        return self.nodes.unionByName(alone.select("signature_id", same))
+
+    def chosen(self, preference: list[Column]) -> DataFrame:
+        """Return (signature_id, chosen, similarity, speaker, speaker_age) of all with copies.
+
+        ``speaker`` is the key of the document that stands for the chosen signature.
+        """
+        first = Window.partitionBy("signature_id").orderBy(*preference)
+        shown = self.documents.where("signature_id IS NOT NULL")
+        speakers = shown.withColumn("at", sf.row_number().over(first)).where("at = 1").drop("at")
+        nodes = self.with_copies()
+        rows = speakers.join(nodes, "signature_id")
+        edges = self.edges.join(nodes.toDF("left", "root"), "left")
+        found = representatives(rows, edges, preference)
+        names = speakers.select(
+            sf.col("signature_id").alias("chosen"), sf.col("key").alias("speaker"),
+            age().alias("speaker_age"),
+        )  # fmt: skip
+        return found.join(names, "chosen")
 
 
 def pairs(
@@ -93,7 +181,7 @@ def pairs(
     Parameters
     ----------
     df : DataFrame
-        A document in each row. Rows that are no documents are left out.
+        A document in each row. Rows that are no documents are left out (:func:`rejected`).
     key : str
         The column of the keys: strings or whole numbers. Of a key that comes twice, the first
         document counts.
@@ -116,17 +204,308 @@ def pairs(
     Returns
     -------
     DataFrame
-        Nothing is computed before you use it. For a distance metric also ``distance``.
+        ``key1`` is the older document. For a distance metric also ``distance``.
 
     Raises
     ------
     ParameterError, TextNotStoredError
     """
-    stages = _stages(
-        df, key=key, text=text, order=order, verify=verify, max_bucket=max_bucket,
-        tokenizer=tokenizer, parameters=parameters,
-    )  # fmt: skip
+    stages = _Stages(_Question(df, key, text, order, verify, max_bucket, tokenizer, parameters))
     return expanded(
-        stages.edges, documents(stages.signed), stages.recipe.params,
+        stages.edges, stages.documents, stages.recipe.params,
         method=stages.method, max_bucket=stages.max_bucket,
     )  # fmt: skip
+
+
+def clusters(
+    df: DataFrame,
+    *,
+    min_size: int = 2,
+    linkage: Linkage = "component",
+    key: str = "id",
+    text: str | Sequence[str] = "text",
+    order: str | None = None,
+    verify: Verify | None = None,
+    max_bucket: int | str | None = None,
+    tokenizer: Tokenizer | str | None = None,
+    **parameters: Unpack[Parameters],
+) -> DataFrame:
+    """Return the clusters of near-duplicate documents: ``cluster``, ``size``, ``key``.
+
+    A row for each document of a cluster, which is named after its oldest document.
+
+    Parameters
+    ----------
+    df, key, text, order, verify, max_bucket, tokenizer, **parameters
+        As for :func:`pairs`.
+    min_size : int
+        Fewest documents in a cluster.
+    linkage : {"component", "representative"}
+        As for :meth:`lshdb.Index.clusters`.
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    ParameterError, TextNotStoredError
+    """
+    check_choice("linkage", linkage, LINKAGES)
+    check_whole("min_size", min_size, 2)
+    linked = _Linked.of(
+        _Stages(_Question(df, key, text, order, verify, max_bucket, tokenizer, parameters))
+    )
+    return _clusters(linked, min_size=min_size, linkage=linkage)
+
+
+def _clusters(linked: _Linked, *, min_size: int, linkage: str) -> DataFrame:
+    if linkage == "component":
+        nodes = linked.with_copies()
+    else:
+        chosen = linked.chosen([age()])
+        nodes = chosen.select("signature_id", sf.col("chosen").alias("root"))
+    members = linked.documents.join(nodes, "signature_id")
+    is_named = sf.lit(True) if linkage == "component" else sf.col("signature_id") == sf.col("root")
+    named = members.groupBy("root").agg(
+        sf.min_by(sf.when(is_named, sf.col("key")), sf.when(is_named, age())).alias("cluster"),
+        sf.count("*").alias("size"),
+    )
+    found = members.join(named.where(sf.col("size") >= min_size), "root")
+    return found.select("cluster", "size", "key")
+
+
+def dedup(
+    df: DataFrame,
+    *,
+    keep: Keep = "first",
+    only: Only = "all",
+    key: str = "id",
+    text: str | Sequence[str] = "text",
+    order: str | None = None,
+    verify: Verify | None = None,
+    max_bucket: int | str | None = None,
+    tokenizer: Tokenizer | str | None = None,
+    **parameters: Unpack[Parameters],
+) -> DataFrame:
+    """Decide for each document whether to keep it, and if not, which one is kept instead.
+
+    A dropped document is verified to be similar to the one kept in its place. Kept documents that
+    share only buckets over ``max_bucket`` may still be near-duplicates; one machine looks for those
+    once more, and this does not.
+
+    Parameters
+    ----------
+    df, key, text, order, verify, max_bucket, tokenizer, **parameters
+        As for :func:`pairs`.
+    keep : str
+        ``first``, ``last``, ``longest``, ``shortest``, or ``field:NAME`` (``field:-NAME``) for the
+        document with the largest (smallest) value of a column.
+    only : {"all", "keep", "drop"}
+        Which decisions to give.
+
+    Returns
+    -------
+    DataFrame
+        ``key``, ``decision`` (``keep`` or ``drop``), ``kept_key``, ``similarity``, ``method``; the
+        last three are null for a document that is kept. For a distance metric also ``distance``.
+
+    Raises
+    ------
+    ParameterError, TextNotStoredError
+    """
+    check_choice("only", only, ONLY)
+    check_keep(keep)
+    stages = _Stages(
+        _Question(df, key, text, order, verify, max_bucket, tokenizer, parameters),
+        value=field_name(keep),
+    )
+    found = _decisions(_Linked.of(stages), keep)
+    return found if only == "all" else found.where(sf.col("decision") == only)
+
+
+def _decisions(linked: _Linked, keep: str) -> DataFrame:
+    params, method = linked.stages.recipe.params, linked.stages.method
+    chosen = linked.chosen(_preference(keep))
+    best = sf.lit(params.curve.best).cast("double")
+    found = linked.documents.join(chosen, "signature_id", "left").withColumn(
+        "similarity", sf.coalesce("similarity", best)
+    )
+    drops = sf.coalesce(sf.col("speaker") != sf.col("key"), sf.lit(False))
+    of_dropped = (
+        sf.col("speaker").alias("kept_key"), sf.col("similarity"), sf.lit(method).alias("method"),
+        *distances(params),
+    )  # fmt: skip
+    decision = sf.when(drops, "drop").otherwise("keep").alias("decision")
+    told = found.select("key", decision, *of_dropped)
+    is_dropped = sf.col("decision") == "drop"
+    return told.select(
+        "key", "decision",
+        *(sf.when(is_dropped, sf.col(name)).alias(name) for name in told.columns[2:]),
+    )  # fmt: skip
+
+
+def _preference(keep: str) -> list[Column]:
+    """Return what orders documents, the most preferred first; equals are taken oldest first."""
+    if keep == "first":
+        return [age()]
+    if keep == "last":
+        return [age().desc()]
+    if field_name(keep) is None:
+        size = sf.col("n_chars")
+        return [size.desc() if keep == "longest" else size.asc(), age()]
+    value = sf.col("value")
+    is_least = keep.startswith("field:-")
+    return [value.asc_nulls_last() if is_least else value.desc_nulls_last(), age()]
+
+
+def deduplicate(
+    df: DataFrame,
+    *,
+    keep: Keep = "first",
+    mark: bool = False,
+    key: str = "id",
+    text: str | Sequence[str] = "text",
+    order: str | None = None,
+    verify: Verify | None = None,
+    max_bucket: int | str | None = None,
+    tokenizer: Tokenizer | str | None = None,
+    **parameters: Unpack[Parameters],
+) -> DataFrame:
+    """Return the rows that do not repeat others; rows that are no documents are kept.
+
+    Parameters
+    ----------
+    df, key, text, order, verify, max_bucket, tokenizer, **parameters
+        As for :func:`pairs`.
+    keep : str
+        As for :func:`dedup`.
+    mark : bool
+        Return all rows, with four more columns: ``lshdb_keep`` (whether the row is kept),
+        ``lshdb_cluster`` (the key that names its cluster), ``lshdb_kept_as`` (the key that is kept
+        instead) and ``lshdb_similarity``.
+
+    Returns
+    -------
+    DataFrame
+        All rows of one key are kept or dropped together.
+
+    Raises
+    ------
+    ParameterError, TextNotStoredError
+        Also if the data frame is marked already.
+    """
+    check_keep(keep)
+    check_flag("mark", mark)
+    stages = _Stages(
+        _Question(df, key, text, order, verify, max_bucket, tokenizer, parameters),
+        value=field_name(keep),
+    )
+    marked = [name for name in MARKS if name in df.columns]
+    if mark and marked:
+        raise ParameterError(
+            f"the data frame has a column {marked[0]!r} already: it is marked",
+            hint="remove these columns first",
+        )
+    linked = _Linked.of(stages)
+    names = ["key", "decision", "kept_key", "similarity"]
+    found = _decisions(linked, keep).where("decision = 'drop'").select(*names)
+    found = found.withColumnsRenamed({name: f"lshdb_{name}" for name in names})
+    own = column_of(df, key).cast("string")
+    if not mark:
+        return df.join(found, own == found["lshdb_key"], "anti")
+    named = _clusters(linked, min_size=2, linkage="component")
+    named = named.select(sf.col("cluster").alias("lshdb_cluster"), sf.col("key").alias("_key"))
+    both = df.join(found, own == found["lshdb_key"], "left").join(
+        named, own == named["_key"], "left"
+    )
+    marks = (
+        sf.isnull("lshdb_decision").alias("lshdb_keep"), sf.col("lshdb_cluster"),
+        sf.col("lshdb_kept_key").alias("lshdb_kept_as"), sf.col("lshdb_similarity"),
+    )  # fmt: skip
+    return both.select(*(df[column_name(name)] for name in df.columns), *marks)
+
+
+def neighbors(
+    df: DataFrame,
+    *,
+    top: int = 10,
+    key: str = "id",
+    text: str | Sequence[str] = "text",
+    order: str | None = None,
+    verify: Verify | None = None,
+    max_bucket: int | str | None = None,
+    tokenizer: Tokenizer | str | None = None,
+    **parameters: Unpack[Parameters],
+) -> DataFrame:
+    """Return the most similar documents of every document, of those at the threshold.
+
+    Parameters
+    ----------
+    df, key, text, order, verify, max_bucket, tokenizer, **parameters
+        As for :func:`pairs`.
+    top : int
+        Most neighbours of a document.
+
+    Returns
+    -------
+    DataFrame
+        ``key``, ``rank`` (from 1), ``neighbor``, ``similarity``, ``method``. Among equally similar
+        documents the oldest come first.
+
+    Raises
+    ------
+    ParameterError, TextNotStoredError
+    """
+    check_whole("top", top, 1)
+    stages = _Stages(_Question(df, key, text, order, verify, max_bucket, tokenizer, parameters))
+    return neighbors_of(
+        stages.edges, stages.documents, stages.recipe.params, method=stages.method, top=top
+    )
+
+
+def rejected(
+    df: DataFrame,
+    *,
+    key: str = "id",
+    text: str | Sequence[str] = "text",
+    order: str | None = None,
+    tokenizer: Tokenizer | str | None = None,
+    **parameters: Unpack[Parameters],
+) -> DataFrame:
+    """Return the rows that are no documents: ``key`` and ``reason``.
+
+    Parameters are as for :func:`pairs`. The rows are signed for it.
+
+    Raises
+    ------
+    ParameterError
+    """
+    asked = _Question(df, key, text, order, None, None, tokenizer, parameters)
+    return rejections(_Stages(asked).signed)
+
+
+def large_buckets(
+    df: DataFrame,
+    *,
+    key: str = "id",
+    text: str | Sequence[str] = "text",
+    order: str | None = None,
+    verify: Verify | None = None,
+    max_bucket: int | str | None = None,
+    tokenizer: Tokenizer | str | None = None,
+    **parameters: Unpack[Parameters],
+) -> DataFrame:
+    """Return the buckets that are joined through leaders: ``bucket`` and ``size``.
+
+    Not every pair in them is compared. Empty if none has more than ``max_bucket`` signatures.
+
+    Parameters are as for :func:`pairs`.
+
+    Raises
+    ------
+    ParameterError, TextNotStoredError
+    """
+    return pairing.large_buckets(
+        _Stages(_Question(df, key, text, order, verify, max_bucket, tokenizer, parameters)).met
+    )

@@ -10,10 +10,11 @@ of 1e9 different contents have the same hash with probability 1.5e-21.
 
 Columns of signed rows:
 
-``key`` string, ``body`` as it was given, ``place`` (any type that Spark orders; null without
-``order``), ``n_chars`` and ``n_shingles`` bigint, ``signature_id`` binary (16 bytes; null for a
-body without shingles), ``signature`` binary (row_words words of 32 bits, little-endian),
-``buckets`` array<bigint> (one bucket key for each band), ``reason`` string (null for a document).
+``key`` string, ``body`` as it was given, ``place`` and ``value`` (of any type that Spark orders;
+null without ``order`` and ``value``), ``n_chars`` and ``n_shingles`` bigint, ``signature_id``
+binary (16 bytes; null for a body without shingles), ``signature`` binary (row_words words of 32
+bits, little-endian), ``buckets`` array<bigint> (one bucket key for each band), ``reason`` string
+(null for a document).
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ __all__ = [
     "Recipe",
     "binaries",
     "bodies_of",
+    "column_name",
+    "column_of",
     "documents",
     "few_rows",
     "mapped",
@@ -65,8 +68,8 @@ __all__ = [
 
 ID_BYTES = 16
 SIGNED = [
-    "key", "body", "place", "n_chars", "n_shingles", "signature_id", "signature", "buckets",
-    "reason",
+    "key", "body", "place", "value", "n_chars", "n_shingles", "signature_id", "signature",
+    "buckets", "reason",
 ]  # fmt: skip
 
 _LONG = 2**20
@@ -109,6 +112,7 @@ def signed(
     key: str = "id",
     body: str | Sequence[str] = "text",
     order: str | None = None,
+    value: str | None = None,
 ) -> DataFrame:
     """Return a signed row for each row: what became of it, or why it is rejected.
 
@@ -124,6 +128,8 @@ def signed(
         Column of the bodies; texts of several are joined, with a blank line between.
     order : str, optional
         Column by which one document is older than another.
+    value : str, optional
+        Another column to go along, as ``value``.
 
     Raises
     ------
@@ -135,7 +141,8 @@ def signed(
     Lazy. One task holds a few megabytes of bodies at a time; 10 to 20 us a KB of text.
     """
     names = [body] if isinstance(body, str) else list(body)
-    found = _checked(df, [key, *names, *([] if order is None else [order])])
+    along = {"place": order, "value": value}
+    found = _checked(df, [key, *names, *(name for name in along.values() if name is not None)])
     if not isinstance(found[key], st.StringType | st.IntegralType):
         raise ParameterError(
             f"the column {key!r} is of type {found[key].simpleString()}; expected strings or whole "
@@ -143,17 +150,22 @@ def signed(
             hint=f"cast it: df.withColumn({key!r}, df[{key!r}].cast('string'))",
         )
     kind = found[names[0]] if len(names) == 1 else st.StringType()
-    place = sf.lit(None).cast("boolean") if order is None else _column(df, order)
     rows = df.select(
-        _column(df, key).cast("string").alias("key"),
-        (_column(df, names[0]) if len(names) == 1 else _joined(df, names)).alias("body"),
-        place.alias("place"),
+        column_of(df, key).cast("string").alias("key"),
+        (column_of(df, names[0]) if len(names) == 1 else _joined(df, names)).alias("body"),
+        *(
+            (sf.lit(None).cast("boolean") if name is None else column_of(df, name)).alias(alias)
+            for alias, name in along.items()
+        ),
     )
     schema = st.StructType(
         [
             st.StructField("key", st.StringType()),
             st.StructField("body", kind),
-            st.StructField("place", st.BooleanType() if order is None else found[order]),
+            *(
+                st.StructField(alias, st.BooleanType() if name is None else found[name])
+                for alias, name in along.items()
+            ),
             st.StructField("n_chars", st.LongType()),
             st.StructField("n_shingles", st.LongType()),
             st.StructField("signature_id", st.BinaryType()),
@@ -166,7 +178,7 @@ def signed(
 
 
 def documents(signed: DataFrame) -> DataFrame:
-    """Return (key, place, n_chars, signature_id) of the rows that are documents.
+    """Return (key, place, value, n_chars, signature_id) of the rows that are documents.
 
     Of a key that comes twice, that is the first row: the one with the smallest ``place``; of
     equals, that with the smallest content. Bodies are not moved.
@@ -226,7 +238,7 @@ def _told_apart(signed: DataFrame) -> DataFrame:
     in_turn = Window.partitionBy("key").orderBy(
         sf.col("place").asc_nulls_last(), content, "n_chars"
     )
-    rows = signed.where("reason IS NULL").select("key", "place", "n_chars", "signature_id")
+    rows = signed.where("reason IS NULL").select("key", "place", "value", "n_chars", "signature_id")
     return rows.withColumn("number", sf.row_number().over(in_turn))
 
 
@@ -254,13 +266,18 @@ def _checked(df: DataFrame, names: Sequence[str]) -> dict[str, st.DataType]:
     return found
 
 
-def _column(df: DataFrame, name: str) -> Column:
-    """Return a column by its name, whatever characters that has."""
-    return df["`" + name.replace("`", "``") + "`"]
+def column_name(name: str) -> str:
+    """Return a name as Spark reads it, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def column_of(df: DataFrame, name: str) -> Column:
+    """Return a column by its name."""
+    return df[column_name(name)]
 
 
 def _joined(df: DataFrame, names: Sequence[str]) -> Column:
-    texts = [_column(df, name).cast("string") for name in names]
+    texts = [column_of(df, name).cast("string") for name in names]
     filled = [sf.when(text != "", text) for text in texts]
     return sf.when(sf.coalesce(*texts).isNotNull(), sf.concat_ws(JOINT, *filled))
 
@@ -296,6 +313,7 @@ def _signed_batch(family: Family, batch: pa.RecordBatch) -> pa.RecordBatch:
             keys,
             bodies,
             batch.column("place"),
+            batch.column("value"),
             pa.array(n_chars),
             pa.array(n_shingles),
             _spread(binaries(ids), filled),

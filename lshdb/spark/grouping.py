@@ -1,0 +1,190 @@
+"""Verified pairs of signatures -> connected components, and which signature stands for which.
+
+Components are found by large stars and small stars in turn (Kiveris, Lattanzi, Mirrokni, Rastogi
+and Vassilvitskii, *Connected components in MapReduce and beyond*, SoCC 2014): each round sends
+pairs of ids, and nothing is held that grows with a component. The end is checked: every node points
+to one node, and none of those points any further. Up to ``MOST_AT_ONCE`` pairs, one task does what
+one machine does (``search/components.py``), which takes a second and not ten rounds.
+
+Each component is then cut by representatives in one task, by the one machine's own choice. So the
+memory for the largest component, some hundred bytes a pair, bounds what can be deduplicated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from lshdb.search.components import connect, represent
+from lshdb.spark.pairing import Ids, ids_of
+from lshdb.spark.signing import binaries, mapped
+
+__all__ = ["MOST_AT_ONCE", "components", "cut", "representatives", "stars"]
+
+MOST_AT_ONCE = 2**20
+"""Pairs of signatures that one task connects: 300 MB."""
+
+
+def cut(rows: DataFrame) -> DataFrame:
+    """Compute some rows now, and return them as a data frame that knows nothing of their past.
+
+    Plans of rounds would otherwise double with each round. The rows lie in the folder of
+    ``spark.checkpoint.dir`` if that is set, so that they outlive an executor; else on the
+    executors.
+    """
+    folder = rows.sparkSession.conf.get("spark.checkpoint.dir", None)
+    if folder:
+        return rows.checkpoint(eager=True)
+    return rows.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+
+
+def components(edges: DataFrame) -> DataFrame:
+    """Return (signature_id, root) of every end of a pair; the root is the smallest id.
+
+    Parameters
+    ----------
+    edges : DataFrame
+        ``left`` and ``right``; read several times. Counted at once.
+    """
+    pairs = edges.select("left", "right")
+    if pairs.count() > MOST_AT_ONCE:
+        return stars(pairs)
+    connected = pairs.repartition(1).mapInArrow(
+        mapped(_connected_batches), "signature_id binary, root binary"
+    )
+    return cut(connected)
+
+
+def stars(edges: DataFrame) -> DataFrame:
+    """Return the same by large stars and small stars, in rounds, whatever the number of pairs."""
+    now = cut(edges.select(sf.greatest("left", "right").alias("node"),
+                           sf.least("left", "right").alias("root")).distinct())  # fmt: skip
+    while not _are_stars(now):
+        both = now.unionByName(
+            now.select(sf.col("root").alias("node"), sf.col("node").alias("root"))
+        )
+        least = both.groupBy("node").agg(sf.min(sf.least("node", "root")).alias("least"))
+        large = both.where("root > node").join(least, "node")
+        large = large.select(sf.col("root").alias("node"), sf.col("least").alias("root")).distinct()
+        least = large.groupBy("node").agg(sf.min("root").alias("least"))
+        small = large.join(least, "node")
+        moved = small.where("root > least").select(sf.col("root").alias("node"),
+                                                   sf.col("least").alias("root"))  # fmt: skip
+        now = cut(least.toDF("node", "root").unionByName(moved).distinct())
+    roots = now.select(sf.col("root").alias("signature_id"), "root").distinct()
+    return now.toDF("signature_id", "root").unionByName(roots)
+
+
+def _are_stars(now: DataFrame) -> bool:
+    """Return whether each node points to one node, and none of those to another."""
+    n = now.count()
+    once = now.select("node").distinct().count() == n
+    return once and now.join(now.select(sf.col("root").alias("node")), "node", "semi").isEmpty()
+
+
+def _connected_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    held = [
+        (ids_of(batch.column("left")).copy(), ids_of(batch.column("right")).copy())
+        for batch in batches
+        if batch.num_rows
+    ]
+    if not held:
+        return
+    left, right = (np.concatenate(column) for column in zip(*held, strict=True))
+    names, numbers = _numbered(np.concatenate([left, right]))
+    nodes, roots = connect(numbers[: len(left)], numbers[len(left) :])
+    columns = [binaries(names[nodes]), binaries(names[roots])]
+    yield pa.RecordBatch.from_arrays(columns, names=["signature_id", "root"])
+
+
+def _numbered(ids: Ids) -> tuple[Ids, np.ndarray]:
+    """Return distinct ids in order of their bytes, and the number of each in that order."""
+    halves = ids.view(">u8").reshape(-1, 2)
+    order = np.lexsort((halves[:, 1], halves[:, 0]))
+    ordered = halves[order]
+    is_first = np.ones(len(ids), dtype=bool)
+    is_first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    numbers = np.empty(len(ids), dtype=np.int64)
+    numbers[order] = np.cumsum(is_first) - 1
+    return ids[order[is_first]], numbers
+
+
+def representatives(nodes: DataFrame, edges: DataFrame, preference: list[Column]) -> DataFrame:
+    """Return (signature_id, chosen, similarity): who stands for each node, and how similar it is.
+
+    In order of preference, a node that has none yet stands for itself and for all its neighbours
+    that have none (``search/components.py``). The similarity is null for a node that stands for
+    itself.
+
+    Parameters
+    ----------
+    nodes : DataFrame
+        ``signature_id``, ``root``, and the columns of the preference: every end of an edge, once.
+    edges : DataFrame
+        ``left``, ``right``, ``similarity``, ``root``.
+    preference : list of Column
+        What orders nodes, the preferred ones first; no two are equal.
+    """
+    names = [name for name in nodes.columns if name not in ("signature_id", "root")]
+    nobody = sf.lit(None)
+    ends = nodes.select(
+        "root", sf.lit(0).alias("kind"), sf.col("signature_id").alias("left"),
+        nobody.cast("binary").alias("right"), nobody.cast("double").alias("similarity"), *names,
+    )  # fmt: skip
+    pairs = edges.select(
+        "root", sf.lit(1).alias("kind"), "left", "right", "similarity",
+        *(nobody.cast(nodes.schema[name].dataType).alias(name) for name in names),
+    )  # fmt: skip
+    return (
+        ends.unionByName(pairs)
+        .repartition("root")
+        .sortWithinPartitions("root", "kind", *preference)
+        .select("root", "kind", "left", "right", "similarity")
+        .mapInArrow(
+            mapped(_chosen_batches), "signature_id binary, chosen binary, similarity double"
+        )
+    )
+
+
+def _chosen_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    held: list[pa.RecordBatch] = []
+    now: bytes | None = None
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        roots = ids_of(batch.column("root"))
+        begin = 0
+        for end in [*(np.flatnonzero(roots[1:] != roots[:-1]) + 1).tolist(), len(roots)]:
+            root = roots[begin].tobytes()
+            if held and root != now:
+                yield _chosen(pa.Table.from_batches(held))
+                held = []
+            now = root
+            held.append(batch.slice(begin, end - begin))
+            begin = end
+    if held:
+        yield _chosen(pa.Table.from_batches(held))
+
+
+def _chosen(component: pa.Table) -> pa.RecordBatch:
+    n = component.column("right").null_count
+    ids = ids_of(component.column("left").slice(0, n).combine_chunks())
+    left, right = (
+        ids_of(component.column(name).slice(n).combine_chunks()) for name in ("left", "right")
+    )
+    similarities = component.column("similarity").slice(n).combine_chunks().to_numpy()
+    _, numbers = _numbered(np.concatenate([ids, left, right]))
+    place = np.empty(n, dtype=np.int64)
+    place[numbers[:n]] = np.arange(n)  # from the number of an id to its place in the order
+    ends = place[numbers[n:]]
+    _, chosen, pairs = represent(np.arange(n), ends[: len(left)], ends[len(left) :])
+    found = pa.array(
+        similarities[np.maximum(pairs, 0)] if len(left) else np.zeros(n), mask=pairs < 0
+    )
+    columns = [binaries(ids), binaries(ids[chosen]), found]
+    return pa.RecordBatch.from_arrays(columns, names=["signature_id", "chosen", "similarity"])

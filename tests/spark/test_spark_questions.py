@@ -1,0 +1,191 @@
+"""Data frames of Spark give the lines of one machine, whatever their partitions and order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lshdb.spark
+from lshdb import Index, ParameterError
+from tests.conftest import edited, family_corpus, make_text
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:distutils:DeprecationWarning"),
+]
+SCRIPTS = [
+    "Η γρήγορη καφέ αλεπού πηδά πάνω από το τεμπέλικο σκυλί κάθε πρωί του χειμώνα στο χωριό",
+    "Быстрая коричневая лиса прыгает через ленивую собаку каждое утро зимой в деревне у реки",
+    "素早い茶色の狐は 毎朝 冬の村で 怠け者の犬を 飛び越える そして 川の ほとりで 眠る",
+    "Straße ﬁnden naïve café co\u0301te ２０２６ Ⅻ und viele andere Wörter in einem langen Satz",
+]
+
+
+def corpus(seed: int = 7) -> list[tuple[str, str]]:
+    """Families, copies, texts without shingles and other scripts; sorted by key."""
+    rng = random.Random(seed)
+    documents = family_corpus(seed, families=14, size=4)
+    for number, text in enumerate(SCRIPTS):
+        documents.append((f"s{number}", text))
+        documents.append((f"s{number}-copy", "  " + text.upper()))
+        documents.append((f"ключ{number}", edited(rng, text, 1)))
+    documents += [("empty", ""), ("empty-2", " "), ("short", "two words"), ("short-2", "Two words")]
+    return sorted(documents, key=lambda document: document[0].encode())
+
+
+def frame(
+    spark: Any, documents: Iterable[tuple[Any, ...]], kind: str = "string", n: int = 3
+) -> Any:
+    rows = list(documents)
+    random.Random(1).shuffle(rows)
+    return spark.createDataFrame(rows, f"id string, text {kind}").repartition(n)
+
+
+def lines(df: Any) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in df.collect())
+
+
+def answers(index: Index, keep: str) -> dict[str, list[tuple[Any, ...]]]:
+    """What one machine answers, in the columns of a data frame."""
+    return {
+        "pairs": sorted((p.key1, p.key2, p.similarity, p.method) for p in index.pairs()),
+        "clusters": sorted((c.label, len(c.keys), key) for c in index.clusters() for key in c.keys),
+        "dedup": sorted(
+            (d.key, "keep" if d.keep else "drop", d.kept_key, d.similarity, d.method)
+            for d in index.dedup(keep=keep)
+        ),
+        "neighbors": sorted(
+            (n.key, n.rank, n.neighbor, n.similarity, n.method) for n in index.neighbors(top=3)
+        ),
+    }
+
+
+def test_words_give_the_lines_of_one_machine(spark: Any, tmp_path: Path) -> None:
+    documents = corpus()
+    with Index.create(tmp_path / "one.lshdb", threshold=0.5) as index:
+        index.add(documents)
+        expected = answers(index, "longest")
+    df = frame(spark, documents)
+    assert len(expected["pairs"]) > 50
+    assert lines(lshdb.spark.pairs(df, threshold=0.5)) == expected["pairs"]
+    assert lines(lshdb.spark.clusters(df, threshold=0.5)) == expected["clusters"]
+    found = lshdb.spark.dedup(df, keep="longest", threshold=0.5)
+    assert sorted(tuple(row) for row in found.collect()) == expected["dedup"]
+    assert lines(lshdb.spark.neighbors(df, top=3, threshold=0.5)) == expected["neighbors"]
+
+
+OTHERS: list[dict[str, Any]] = [
+    {"unit": "char", "k": 4, "threshold": 0.6},
+    {"bag": True, "scheme": "universal", "k": 2, "threshold": 0.4},
+    {"threshold": 0.5, "store_text": False},
+]
+
+
+@pytest.mark.parametrize("parameters", OTHERS, ids=["char", "bag-universal", "signature"])
+def test_other_texts_give_the_same_pairs(
+    spark: Any, tmp_path: Path, parameters: dict[str, Any]
+) -> None:
+    documents = corpus(11)
+    with Index.create(tmp_path / "one.lshdb", **parameters) as index:
+        index.add(documents)
+        expected = answers_of_pairs(index)
+    assert len(expected) > 30
+    assert lines(lshdb.spark.pairs(frame(spark, documents, n=1), **parameters)) == expected
+
+
+def test_vectors_give_the_same_pairs_and_distances(spark: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    centres = rng.normal(size=(30, 8))
+    vectors = [
+        (f"v{place:02d}-{copy}", (centre + copy * 0.05 * rng.normal(size=8)).tolist())
+        for place, centre in enumerate(centres)
+        for copy in range(3)
+    ]
+    df = frame(spark, vectors, "array<float>")
+    for parameters in ({"metric": "cosine", "threshold": 0.95}, {"metric": "l2", "threshold": 0.4}):
+        with Index.create(tmp_path / f"{parameters['metric']}.lshdb", dim=8, **parameters) as index:
+            index.add([(key, np.array(vector, np.float32)) for key, vector in vectors])
+            expected = answers_of_pairs(index)
+        assert len(expected) > 20
+        found = lines(lshdb.spark.pairs(df, dim=8, **parameters))
+        # Sums are rounded differently where a pair is the other way round.
+        assert [pair[:2] for pair in found] == [pair[:2] for pair in expected]
+        numbers = [[pair[2], *pair[4:]] for pair in found]
+        assert np.allclose(numbers, [[pair[2], *pair[4:]] for pair in expected], rtol=0, atol=1e-12)
+
+
+def answers_of_pairs(index: Index) -> list[tuple[Any, ...]]:
+    more = index.params.kind.is_distance
+    return sorted(
+        (p.key1, p.key2, p.similarity, p.method, *([p.distance] if more else []))
+        for p in index.pairs()
+    )
+
+
+def test_what_is_no_document_is_rejected_and_ends_nothing(spark: Any) -> None:
+    text = make_text(random.Random(5), 40)
+    rows = [
+        ("a", text, 2), ("b", text + " more", 1), ("a", "other words that come earlier", 1),
+        (None, text, 1), ("", text, 1), ("k" * 1025, text, 1), ("nul\0", text, 1), ("c", None, 1),
+    ]  # fmt: skip
+    df = spark.createDataFrame(rows, "id string, text string, night int").repartition(3)
+    found = {(row.key, row.reason) for row in lshdb.spark.rejected(df, order="night").collect()}
+    assert found == {
+        ("a", "the key 'a' came before in this input; the first one counts"),
+        (None, "the key is null"), ("", "the key is empty"), ("c", "the body is null"),
+        ("k" * 1025, "the key has 1,025 bytes in UTF-8, at most 1,024 are allowed"),
+        ("nul\0", "the key holds a NUL at character 4"),
+    }  # fmt: skip
+    # The document "a" that counts is the older one, which is like no other.
+    assert lines(lshdb.spark.clusters(df, order="night")) == []
+
+
+def test_marks_name_what_is_kept_instead_in_the_order_asked_for(spark: Any) -> None:
+    text = make_text(random.Random(6), 60)
+    rows = [(1, text, 9), (2, text + " end", 5), (3, None, 1), (4, "quite another thing", 1)]
+    df = spark.createDataFrame(rows, "`the key` int, text string, night int")
+    asked = {"key": "the key", "order": "night"}
+    assert sorted(r["the key"] for r in lshdb.spark.deduplicate(df, **asked).collect()) == [2, 3, 4]
+    marked = lshdb.spark.deduplicate(df, mark=True, keep="field:night", **asked)
+    similarity = 56 / 57
+    assert sorted(tuple(row) for row in marked.drop("text").collect()) == [
+        (1, 9, True, "2", None, None), (2, 5, False, "2", "1", similarity),
+        (3, 1, True, None, None, None), (4, 1, True, None, None, None),
+    ]  # fmt: skip
+    with pytest.raises(ParameterError, match="already: it is marked"):
+        lshdb.spark.deduplicate(marked, mark=True, **asked)
+
+
+def test_a_large_bucket_is_one_cluster_and_is_told_of(spark: Any) -> None:
+    rng = random.Random(8)
+    text = make_text(rng, 200)
+    documents = [(f"n{number:03d}", edited(rng, text, 1)) for number in range(60)]
+    df = frame(spark, documents)
+    asked: dict[str, Any] = {"max_bucket": 10, "threshold": 0.8}
+    assert {row.size for row in lshdb.spark.clusters(df, **asked).collect()} == {60}
+    found = lines(lshdb.spark.pairs(df, **asked))
+    assert 59 <= len(found) < 60 * 59 / 2 / 4
+    again = frame(spark, reversed(documents), n=1)
+    assert lines(lshdb.spark.pairs(again, **asked)) == found
+    found = lines(lshdb.spark.large_buckets(df, **asked))
+    assert found and all(size > 10 for _, size in found)
+
+
+def test_mistakes_are_named_at_once(spark: Any) -> None:
+    df = spark.createDataFrame([("a", "b", 1.5)], "name string, text string, weight double")
+    with pytest.raises(ParameterError, match="no column 'id'; the columns are: 'name', 'text'"):
+        lshdb.spark.pairs(df)
+    with pytest.raises(ParameterError, match="'weight' is of type double; expected strings"):
+        lshdb.spark.pairs(df, key="weight")
+    with pytest.raises(ParameterError, match="threshold is 2"):
+        lshdb.spark.pairs(df, key="name", threshold=2)
+    with pytest.raises(ParameterError, match="keep is 'best'"):
+        lshdb.spark.dedup(df, key="name", keep="best")
+    with pytest.raises(ParameterError, match="of type list; expected a data frame of Spark"):
+        lshdb.spark.pairs([("a", "b")])  # type: ignore[arg-type]

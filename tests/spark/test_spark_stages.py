@@ -1,0 +1,105 @@
+"""The stages that need no session: pairs and leaders of sorted buckets; components in rounds."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lshdb import CreateOptions
+from lshdb.spark import grouping, pairing
+
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning")
+
+
+def one_id(number: int) -> bytes:
+    return number.to_bytes(16, "big")
+
+
+def batches(buckets: dict[int, list[int]], size: int) -> list[pa.RecordBatch]:
+    """Sorted postings in batches of so many rows."""
+    rows = [(key, one_id(member)) for key in sorted(buckets) for member in sorted(buckets[key])]
+    return [
+        pa.RecordBatch.from_arrays(
+            [pa.array(column) for column in zip(*rows[at : at + size], strict=True)],
+            names=["bucket", "signature_id"],
+        )
+        for at in range(0, len(rows), size)
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+@pytest.mark.parametrize("most", [None, 2, 5])
+def test_each_bucket_is_paired_or_given_out_in_pieces(
+    size: int, most: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pairing, "PIECE", 4)
+    monkeypatch.setattr(pairing, "HEAD", 3)
+    rng = random.Random(size)
+    buckets = {
+        key: [rng.randrange(200) for _ in range(n)]  # some members come twice
+        for key, n in enumerate([1, 2, 9, 1, 3, 30, 5, 2, 12])
+    }
+    expected, large = set(), {}
+    for key, members in buckets.items():
+        ids = sorted(set(members))
+        if most is None or len(ids) <= most:
+            expected |= {(one_id(a), one_id(b)) for a, b in itertools.combinations(ids, 2)}
+        else:
+            large[key] = ids
+    pairs, pieces, sizes = set(), {}, {}
+    for batch in pairing._paired_batches(most, batches(buckets, size)):
+        for row in batch.to_pylist():
+            if row["right"] is not None:
+                pairs.add((row["left"], row["right"]))
+            elif row["left"] is not None:
+                pieces.setdefault((row["first"], row["number"]), set()).add(row["left"])
+            else:
+                sizes[row["bucket"]] = row["number"]
+    assert pairs == expected
+    assert sizes == {key: len(ids) for key, ids in large.items()}
+    wanted: dict[Any, set[bytes]] = {}
+    for ids in large.values():
+        for place, member in enumerate(ids):
+            wanted.setdefault((one_id(ids[0]), place // 4), set()).add(one_id(member))
+        for piece in range(-(-len(ids) // 4)):
+            wanted[one_id(ids[0]), piece] |= set(map(one_id, ids[:3]))
+    assert pieces == wanted
+
+
+def test_leaders_join_the_members_of_a_piece_that_are_alike() -> None:
+    params = CreateOptions(threshold=0.8).params()
+    rng = np.random.default_rng(1)
+    kinds = rng.integers(2**32, size=(3, params.row_words), dtype=np.uint32)
+    rows = kinds[np.arange(30) % 3]
+    batch = pa.RecordBatch.from_arrays(
+        [
+            pa.array([one_id(0)] * 30),
+            pa.array([0] * 30),
+            pa.array([one_id(number) for number in range(30)]),
+            pa.array([row.tobytes() for row in rows]),
+        ],
+        names=["first", "piece", "signature_id", "signature"],
+    )
+    found = [
+        (int.from_bytes(row["left"], "big"), int.from_bytes(row["right"], "big"))
+        for out in pairing._led_batches(params, 0.6, [batch.slice(0, 11), batch.slice(11)])
+        for row in out.to_pylist()
+    ]
+    assert sorted(found) == sorted((number % 3, number) for number in range(3, 30))
+
+
+def test_stars_are_the_components_of_one_task(spark: Any) -> None:
+    rng = random.Random(4)
+    chain = [(number, number + 1) for number in range(100, 109)]
+    rng.shuffle(chain)
+    edges = [*chain, *((5, other) for other in (1, 9, 7)), (7, 9), (40, 41), (41, 42), (42, 40)]
+    rows = [tuple(map(one_id, sorted(edge))) for edge in edges]
+    df = spark.createDataFrame(rows, "left binary, right binary")
+    found = sorted((bytes(a), bytes(b)) for a, b in grouping.stars(df).collect())
+    assert found == sorted((bytes(a), bytes(b)) for a, b in grouping.components(df).collect())
+    assert {root for _, root in found} == {one_id(1), one_id(40), one_id(100)}
