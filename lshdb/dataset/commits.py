@@ -41,7 +41,7 @@ from lshdb.errors import (
 )
 from lshdb.storage.tables.records import as_timestamp, timestamp
 
-__all__ = ["Change", "Commit", "Dataset", "StoredFile", "is_dataset", "vacuum"]
+__all__ = ["Change", "Commit", "Dataset", "StoredFile", "is_dataset", "local_folder", "vacuum"]
 
 _APPLICATION = "lshdb"
 _CONFIGURATION = {
@@ -183,7 +183,7 @@ class Dataset:
         """
         delta = load_delta()
         options = dict(options or {})
-        local = _local(path)
+        local = local_folder(path)
         if local is not None and local.exists() and (not local.is_dir() or any(local.iterdir())):
             raise IndexExistsError(
                 f"{path} exists already", hint="name a new path, or an empty folder"
@@ -341,7 +341,7 @@ class Change:
 
 def is_dataset(path: str, options: Mapping[str, str] | None = None) -> bool:
     """Return whether there is a dataset; only looks for the log of its commits."""
-    local = _local(path)
+    local = local_folder(path)
     if local is not None:
         return (local / COMMITS / "_delta_log").is_dir()
     return bool(load_delta().DeltaTable.is_deltatable(f"{path}/{COMMITS}", dict(options or {})))
@@ -386,14 +386,14 @@ def vacuum(dataset: Dataset, *, retention_hours: int = 168) -> list[str]:
     return sorted(removed)
 
 
-def _local(path: str) -> Path | None:
+def local_folder(path: str) -> Path | None:
     """Return the folder on this machine, or None for another place."""
     return None if "://" in path else Path(path)
 
 
 def _sync_log(uri: str, version: int) -> None:
     """Sync a log entry on this machine, and the folder that names it."""
-    folder = _local(uri)
+    folder = local_folder(uri)
     if folder is None:
         return
     for place in (folder / "_delta_log" / f"{version:020d}.json", folder / "_delta_log", folder):

@@ -18,7 +18,7 @@ from typing import Any
 from lshdb.disksort.descriptors import sync_file
 from lshdb.errors import DamageError
 
-__all__ = ["NewFile", "TableWriter", "arrow_blocks"]
+__all__ = ["NewFile", "TableWriter", "arrow_blocks", "described_file"]
 
 _GROUP_ROWS = 10_000
 _GROUP_CHARACTERS = 32 * 2**20
@@ -55,10 +55,9 @@ class NewFile:
         """Return the action that adds the file to the log."""
         from deltalake.transaction import AddAction
 
-        nulls = dict.fromkeys(self.lows, 0)
         stats = {
             "numRecords": self.n_rows, "minValues": dict(self.lows),
-            "maxValues": dict(self.highs), "nullCount": nulls,
+            "maxValues": dict(self.highs),
         }  # fmt: skip
         now = int(time.time() * 1000)
         return AddAction(self.path, self.size, dict(self.partition), now, True, json.dumps(stats))
@@ -140,13 +139,23 @@ class TableWriter:
         path = self._folder / self._path
         with open(path, "rb") as file:
             sync_file(file.fileno())
-        self.files.append(_described(path, self._path, self._partition))
+        self.files.append(described_file(self._folder, self._path, self._partition))
 
 
-def _described(path: Path, name: str, partition: Mapping[str, str]) -> NewFile:
-    """Read what the log says of a file from its footer."""
+def described_file(folder: Path, name: str, partition: Mapping[str, str]) -> NewFile:
+    """Return what the log will say of a file of a table, from its footer.
+
+    Parameters
+    ----------
+    folder : Path
+        The table's.
+    name : str
+        Path of the file in there.
+    partition : mapping
+    """
     from pyarrow import parquet
 
+    path = folder / name
     lows: dict[str, int] = {}
     highs: dict[str, int] = {}
     found = parquet.read_metadata(str(path))
