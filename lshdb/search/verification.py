@@ -80,6 +80,7 @@ __all__ = [
     "points_of",
     "prefilter",
     "signed_anew",
+    "warn_beyond",
 ]
 
 METHODS = ("none", "signature", "exact")
@@ -192,12 +193,16 @@ def asked_level(store: Store, threshold: float | None, verify: str | None = None
     if threshold is None:
         return params.level
     level = level_of(params, threshold)
-    if level < params.level:
-        value = params.curve.value(level)
-        is_less = round(params.recall_at(value), 4) < round(params.recall, 4)
-        if is_less and not _is_unverified(store, verify):
-            warn_caller(RecallWarning(_recall_below(params, value)))
+    if level < params.level and not _is_unverified(store, verify):
+        warn_beyond(params, level)
     return level
+
+
+def warn_beyond(params: IndexParams, level: float) -> None:
+    """Warn if pairs at a level are found less often than an index of these parameters promises."""
+    value = params.curve.value(level)
+    if level < params.level and round(params.recall_at(value), 4) < round(params.recall, 4):
+        warn_caller(RecallWarning(_recall_below(params, value)))
 
 
 def below_level(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
+    from lshdb.spark.dataset_index import Index as Index
     from lshdb.spark.questions import clusters as clusters
     from lshdb.spark.questions import dedup as dedup
     from lshdb.spark.questions import deduplicate as deduplicate
@@ -18,13 +19,10 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from lshdb.spark.questions import neighbors as neighbors
     from lshdb.spark.questions import pairs as pairs
     from lshdb.spark.questions import rejected as rejected
-    from lshdb.spark.session import connect as connect
-    from lshdb.spark.session import read_files as read_files
-    from lshdb.spark.session import sparks_errors as sparks_errors
 
 _HOMES = {
+    "dataset_index": "Index",
     "questions": "clusters dedup deduplicate large_buckets neighbors pairs rejected",
-    "session": "connect read_files sparks_errors",
 }
 """Module to the public names that it holds."""
 
@@ -41,7 +39,13 @@ def __getattr__(name: str) -> object:
     try:
         home = importlib.import_module(f"{__name__}.{_HOME_OF[name]}")
     except ImportError as error:
-        if (error.name or "").partition(".")[0] not in ("pyspark", "pyarrow", "py4j", "pandas"):
+        if (error.name or "").partition(".")[0] not in (
+            "pyspark",
+            "pyarrow",
+            "py4j",
+            "pandas",
+            "deltalake",
+        ):
             raise
         from lshdb.errors import ParameterError
 

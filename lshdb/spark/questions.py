@@ -25,6 +25,7 @@ from lshdb.clusters.deduplication import ONLY, check_keep, field_name
 from lshdb.clusters.listing import LINKAGES
 from lshdb.documents.formats.passthrough import MARKS
 from lshdb.errors import ParameterError
+from lshdb.params.index_params import IndexParams
 from lshdb.params.options import CreateOptions, Parameters
 from lshdb.search.verification import check_limits, choose_method
 from lshdb.spark import pairing
@@ -36,7 +37,10 @@ from lshdb.spark.signing import Recipe, column_name, column_of, documents, rejec
 from lshdb.tokenizers import Tokenizer, given_tokenizer
 
 __all__ = [
+    "Linked",
     "clusters",
+    "clusters_of",
+    "decisions_of",
     "dedup",
     "deduplicate",
     "large_buckets",
@@ -112,23 +116,27 @@ class _Stages:
 
 
 @dataclass(frozen=True, slots=True)
-class _Linked:
+class Linked:
     """Documents and the verified pairs that join them, computed.
 
     Attributes
     ----------
+    params : IndexParams
+    method : str
+        How pairs were verified.
     documents, edges : DataFrame
     nodes : DataFrame
         ``signature_id`` and ``root`` of every end of an edge.
     """
 
-    stages: _Stages
+    params: IndexParams
+    method: str
     documents: DataFrame
     edges: DataFrame
     nodes: DataFrame
 
     @classmethod
-    def of(cls, stages: _Stages) -> _Linked:
+    def of(cls, stages: _Stages) -> Linked:
         """Compute the pairs, and connect them."""
         edges, held = cut(stages.edges), stages.documents.persist(_KEPT)
         if held.count() < stages.signed.where("reason IS NULL").count():
@@ -136,7 +144,7 @@ class _Linked:
             ids = held.select("signature_id").distinct()
             left, right = ids.toDF("left"), ids.toDF("right")
             edges = cut(edges.join(left, "left", "semi").join(right, "right", "semi"))
-        return cls(stages, held, edges, components(edges))
+        return cls(stages.recipe.params, stages.method, held, edges, components(edges))
 
     def with_copies(self) -> DataFrame:
         """Return the nodes, and the signatures without an edge that several documents have."""
@@ -253,13 +261,14 @@ def clusters(
     """
     check_choice("linkage", linkage, LINKAGES)
     check_whole("min_size", min_size, 2)
-    linked = _Linked.of(
+    linked = Linked.of(
         _Stages(_Question(df, key, text, order, verify, max_bucket, tokenizer, parameters))
     )
-    return _clusters(linked, min_size=min_size, linkage=linkage)
+    return clusters_of(linked, min_size=min_size, linkage=linkage)
 
 
-def _clusters(linked: _Linked, *, min_size: int, linkage: str) -> DataFrame:
+def clusters_of(linked: Linked, *, min_size: int, linkage: str) -> DataFrame:
+    """Return ``cluster``, ``size`` and ``key`` of the documents in clusters."""
     if linkage == "component":
         nodes = linked.with_copies()
     else:
@@ -320,12 +329,13 @@ def dedup(
         _Question(df, key, text, order, verify, max_bucket, tokenizer, parameters),
         value=field_name(keep),
     )
-    found = _decisions(_Linked.of(stages), keep)
+    found = decisions_of(Linked.of(stages), keep)
     return found if only == "all" else found.where(sf.col("decision") == only)
 
 
-def _decisions(linked: _Linked, keep: str) -> DataFrame:
-    params, method = linked.stages.recipe.params, linked.stages.method
+def decisions_of(linked: Linked, keep: str) -> DataFrame:
+    """Return what :func:`dedup` says of each document."""
+    params, method = linked.params, linked.method
     chosen = linked.chosen(_preference(keep))
     best = sf.lit(params.curve.best).cast("double")
     found = linked.documents.join(chosen, "signature_id", "left").withColumn(
@@ -407,14 +417,14 @@ def deduplicate(
             f"the data frame has a column {marked[0]!r} already: it is marked",
             hint="remove these columns first",
         )
-    linked = _Linked.of(stages)
+    linked = Linked.of(stages)
     names = ["key", "decision", "kept_key", "similarity"]
-    found = _decisions(linked, keep).where("decision = 'drop'").select(*names)
+    found = decisions_of(linked, keep).where("decision = 'drop'").select(*names)
     found = found.withColumnsRenamed({name: f"lshdb_{name}" for name in names})
     own = column_of(df, key).cast("string")
     if not mark:
         return df.join(found, own == found["lshdb_key"], "anti")
-    named = _clusters(linked, min_size=2, linkage="component")
+    named = clusters_of(linked, min_size=2, linkage="component")
     named = named.select(sf.col("cluster").alias("lshdb_cluster"), sf.col("key").alias("_key"))
     both = df.join(found, own == found["lshdb_key"], "left").join(
         named, own == named["_key"], "left"

@@ -1,0 +1,306 @@
+"""Rows of a data frame -> one batch of a dataset: what ``ingest/pipeline.py`` does, in data frames.
+
+    stage      the signed rows, so that nothing is signed twice, and what follows sees the same rows
+    classify   against the documents of the dataset by key: added, replaced, unchanged
+    number     documents and new contents, in the order of their age, whatever the partitions are
+    write      documents, signatures, postings, released signatures, rejected rows; one commit
+
+A number is the offset of its partition and the place in there. The driver sees counts only, and the
+paths of files.
+"""
+
+from __future__ import annotations
+
+import time
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+from pyspark.sql.window import Window
+
+from lshdb.dataset.commits import Change, Dataset
+from lshdb.ingest.batch import hash_bodies, hash_texts
+from lshdb.ingest.pipeline import AddResult
+from lshdb.signatures.kernels import compiled
+from lshdb.spark.dataset_frames import Frames
+from lshdb.spark.expansion import age
+from lshdb.spark.signing import Recipe, mapped, rejections
+from lshdb.storage.tables.bodies import hash_body, raw_body
+from lshdb.storage.tables.records import timestamp, timestamp_after
+
+__all__ = ["Batch", "add_signed", "next_batch", "release"]
+
+_CONTENT_BAND = -(2**56)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The batch that a change will be: its number, and when it began."""
+
+    batch_id: int
+    started_at: str
+
+    def row(self, source: str, counts: Mapping[str, int]) -> dict[str, Any]:
+        """Return the row of the table ``batches``."""
+        names = ("n_added", "n_replaced", "n_unchanged", "n_copies", "n_rejected", "n_removed")
+        return {
+            "batch_id": self.batch_id, "add_id": self.batch_id, "started_at": self.started_at,
+            "finished_at": timestamp(), "source": source,
+            **{name: counts.get(name, 0) for name in names},
+            "unicode_version": unicodedata.unidata_version,
+        }  # fmt: skip
+
+
+def next_batch(dataset: Dataset) -> Batch:
+    """Return the batch after the last one."""
+    rows = dataset.table("batches").to_pyarrow_table(columns=["batch_id", "started_at"])
+    last = max(zip(*(rows[name].to_pylist() for name in rows.column_names), strict=True),
+               default=(0, None))  # fmt: skip
+    return Batch(last[0] + 1, timestamp_after(last[1]))
+
+
+def add_signed(
+    frames: Frames, recipe: Recipe, signed: DataFrame, *, source: str, night: str, run: str
+) -> tuple[AddResult, Dataset]:
+    """Commit signed rows as one batch, and return what it did, and the new state.
+
+    Parameters
+    ----------
+    frames : Frames
+        Of the newest state.
+    recipe : Recipe
+    signed : DataFrame
+        As :func:`lshdb.spark.signing.signed` returns it.
+    source, night : str
+        Recorded with the batch.
+    run : str
+        Under which rows are staged.
+
+    Raises
+    ------
+    LockedError
+        Another writer has committed meanwhile; nothing has changed.
+    """
+    begun = time.perf_counter()
+    batch = next_batch(frames.dataset)
+    schema = st.StructType(list(signed.schema.fields)).add("body_hash", "string")
+    schema = schema.add("content_hash", "string")
+    hashed = signed.mapInArrow(mapped(_hashed_batches, recipe), schema)
+    every = frames.staged(hashed.withColumn("row_id", sf.monotonically_increasing_id()), run)
+    known = frames.staged(_classified(frames, every), run)
+    counts = {f"n_{row['state']}": row["count"] for row in known.groupBy("state").count().collect()}
+    counts["n_rejected"] = every.count() - sum(counts.values())
+    changed = frames.staged(_resolved(frames, known.where("state <> 'unchanged'")), run)
+    n_released, n_short = _count(changed, counts)
+    change = Change(frames.dataset)
+    documents = _documents(every, changed, batch, recipe)
+    if counts.get("n_replaced"):
+        replaced = changed.where("state = 'replaced'").select("doc_id")
+        frames.replace(change, "documents", replaced, documents)
+        frames.replace(change, "fields", replaced)
+    else:
+        change.new["documents"] = frames.write("documents", documents)
+    new = every.select("row_id", "signature", "buckets").join(
+        changed.where("is_new").select("row_id", "number", "content_hash"), "row_id"
+    )
+    change.new["signatures"] = frames.write("signatures", _rows(new))
+    change.new["postings"] = frames.write("postings", _postings(new))
+    if n_released:
+        release(frames, change, changed.where("released IS NOT NULL"), batch)
+    if counts["n_rejected"]:
+        rejected = rejections(every).withColumns(
+            {"batch_id": sf.lit(batch.batch_id).cast("bigint"), "source": sf.lit(source)}
+        )
+        change.new["rejected"] = frames.write("rejected", rejected)
+    change.new["batches"] = frames.write_row("batches", batch.row(source, counts))
+    if night:
+        named = {"add_id": batch.batch_id, "name": night}
+        change.new["nights"] = frames.write_row("nights", named)
+    index = dict(frames.dataset.commit.index)
+    index["next_doc_id"] += counts.get("n_added", 0)
+    dataset = change.commit("add", index=index)
+    names = ("added", "replaced", "unchanged", "copies", "rejected")
+    done = AddResult(**{name: counts.get(f"n_{name}", 0) for name in names})
+    done.short = n_short
+    done.batches.append(batch.batch_id)
+    done.seconds = time.perf_counter() - begun
+    return done, dataset
+
+
+def _classified(frames: Frames, every: DataFrame) -> DataFrame:
+    """Say of each document whether its key and its content are there, in the order of their age.
+
+    Of a key that comes twice, the first one counts, as ``signing.py`` has it.
+    """
+    names = ("row_id", "key", "place", "n_shingles", "body_hash", "content_hash")
+    content = sf.coalesce(sf.col("signature_id"), sf.lit(b""))
+    turns = Window.partitionBy("key").orderBy(
+        sf.col("place").asc_nulls_last(), content, "n_chars", "row_id"
+    )
+    rows = every.where("reason IS NULL").withColumn("turn", sf.row_number().over(turns))
+    first = rows.where("turn = 1").select(*names)
+    stored = frames.read("documents")
+    old = stored.select(
+        "key", "doc_id", "added_at", sf.col("signature_id").alias("old_signature"),
+        sf.col("body_hash").alias("old_body"), sf.col("content_hash").alias("old_content"),
+    )  # fmt: skip
+    contents = stored.where("signature_id IS NOT NULL").select(
+        "content_hash", sf.col("signature_id").alias("known")
+    )
+    state = (
+        sf.when(sf.col("doc_id").isNull(), "added")
+        .when(sf.col("old_body") == sf.col("body_hash"), "unchanged")
+        .otherwise("replaced")
+    )
+    found = first.join(old, "key", "left").withColumn("state", state)
+    found = found.join(contents.distinct(), "content_hash", "left")
+    sorted_ = found.orderBy(age())
+    return sorted_.withColumns(
+        {"part": sf.spark_partition_id(), "at": sf.monotonically_increasing_id()}
+    )
+
+
+def _number(rows: DataFrame, first: int, name: str) -> DataFrame:
+    """Return (row_id, number) of rows, without gaps, in the order of ``part`` and ``at``."""
+    sizes = {row["part"]: row["count"] for row in rows.groupBy("part").count().collect()}
+    starts = []
+    for part, size in sorted(sizes.items()):
+        starts.append((part, first))
+        first += size
+    offsets = rows.sparkSession.createDataFrame(starts, "part int, start bigint")
+    turn = sf.row_number().over(Window.partitionBy("part").orderBy("at"))
+    placed = rows.select("row_id", "part", (turn - 1).alias("turn"))
+    found = placed.join(sf.broadcast(offsets), "part")
+    return found.select("row_id", (sf.col("start") + sf.col("turn")).alias(name))
+
+
+def _resolved(frames: Frames, changed: DataFrame) -> DataFrame:
+    """Give documents and contents that are new their numbers."""
+    turn = sf.row_number().over(Window.partitionBy("content_hash").orderBy("part", "at"))
+    fresh = changed.where("n_shingles > 0 AND known IS NULL").withColumn("turn", turn)
+    fresh = fresh.where("turn = 1")
+    n_signatures = frames.dataset.commit.counts["signatures"]
+    numbers = fresh.select("row_id", "content_hash").join(
+        _number(fresh, n_signatures, "number"), "row_id"
+    )
+    next_doc_id = frames.dataset.commit.index["next_doc_id"]
+    added = _number(changed.where("state = 'added'"), next_doc_id, "new_doc_id")
+    found = (
+        changed.join(added, "row_id", "left")
+        .join(numbers.select("row_id", sf.lit(True).alias("is_first")), "row_id", "left")
+        .join(numbers.select("content_hash", "number"), "content_hash", "left")
+    )
+    found = found.withColumns(
+        {
+            "doc_id": sf.coalesce("doc_id", "new_doc_id"),
+            "signature_id": sf.coalesce("known", "number"),
+            "is_new": sf.coalesce("is_first", sf.lit(False)),
+        }
+    )
+    left = sf.col("old_signature").isNotNull() & ~sf.col("old_signature").eqNullSafe(
+        sf.col("signature_id")
+    )
+    found = found.withColumn("released", sf.when(left, sf.col("old_signature")))
+    return found.drop("new_doc_id", "is_first", "place", "body_hash")
+
+
+def _count(changed: DataFrame, counts: dict[str, int]) -> tuple[int, int]:
+    """Count the documents that share the signature of an identical content, as ``n_copies``.
+
+    Return how many left a signature, and how many have a text of one shingle at most.
+    """
+    same = (sf.col("old_content") == sf.col("content_hash")) & sf.col("known").isNotNull()
+    (row,) = changed.agg(
+        sf.count("signature_id").alias("signed"),
+        sf.count_if(sf.col("is_new")).alias("new"),
+        sf.count_if(same).alias("same"),
+        sf.count("released").alias("released"),
+        sf.count_if(sf.col("n_shingles") <= 1).alias("short"),
+    ).collect()
+    counts["n_copies"] = row["signed"] - row["new"] - row["same"]
+    return row["released"], row["short"]
+
+
+def _documents(every: DataFrame, changed: DataFrame, batch: Batch, recipe: Recipe) -> DataFrame:
+    """Return the rows of documents that are new or have another body."""
+    nothing = sf.lit(None)
+    rows = changed.select("row_id", "key", "doc_id", "signature_id", "added_at", "content_hash")
+    bodies = every.select("row_id", "body", "body_hash", "n_shingles", "n_chars")
+    found = bodies.join(rows, "row_id").withColumns(
+        {
+            "source": sf.lit(""),  # a row has no place in a file
+            "batch_id": sf.lit(batch.batch_id).cast("bigint"),
+            "added_at": sf.coalesce("added_at", sf.lit(batch.started_at)),
+            "last_seen_at": sf.lit(batch.started_at),
+            "n_unassigned": nothing.cast("bigint"),
+            "text": sf.col("body") if recipe.params.keeps_texts else nothing.cast("string"),
+            "tokens": nothing.cast("array<string>"),
+        }
+    )
+    return found.repartitionByRange("doc_id").sortWithinPartitions("doc_id")
+
+
+def _rows(new: DataFrame) -> DataFrame:
+    """Return rows of the table ``signatures``, in files that do not overlap."""
+    rows = new.select(
+        sf.col("number").alias("signature_id"), sf.col("signature").alias("row"),
+        sf.lit(None).cast("binary").alias("vector"),
+    )  # fmt: skip
+    return rows.repartitionByRange("signature_id").sortWithinPartitions("signature_id")
+
+
+def _postings(new: DataFrame) -> DataFrame:
+    """Return the postings of new signatures, with those of the content band."""
+    content = sf.conv(sf.substring("content_hash", 1, 14), 16, 10).cast("bigint")
+    keys = sf.concat("buckets", sf.array(content + sf.lit(_CONTENT_BAND)))
+    return new.select(sf.explode(keys).alias("bucket_key"), sf.col("number").alias("signature_id"))
+
+
+def release(frames: Frames, change: Change, left: DataFrame, batch: Batch) -> None:
+    """Record which signatures documents have left.
+
+    Parameters
+    ----------
+    frames : Frames
+    change : Change
+    left : DataFrame
+        ``row_id``, ``part``, ``at``, and the signature as ``released``.
+    batch : Batch
+    """
+    files = frames.dataset.files("releases")
+    last = max((one.file.highs["release_id"] for one in files), default=0)
+    rows = left.join(_number(left, last + 1, "release_id"), "row_id").select(
+        "release_id", sf.col("released").alias("signature_id"),
+        sf.lit(batch.batch_id).cast("bigint").alias("batch_id"),
+    )  # fmt: skip
+    change.new["releases"] = frames.write("releases", rows)
+
+
+def _hashed_batches(recipe: Recipe, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Add ``body_hash`` and ``content_hash``, as hexadecimal digits, to documents."""
+    family = recipe.family()
+    for batch in batches:
+        good = np.flatnonzero(batch.column("reason").is_null().to_numpy(zero_copy_only=False))
+        bodies = batch.column("body").take(pa.array(good)).to_pylist()
+        hash_all = hash_bodies if compiled() is None else hash_texts
+        digests: list[str | None] = [None] * batch.num_rows
+        contents: list[str | None] = [None] * batch.num_rows
+        ids = batch.column("signature_id").to_pylist()
+        for at, body, digest in zip(
+            good.tolist(), bodies, hash_all(bodies, packs=False).hashes, strict=True
+        ):
+            digests[at] = digest.hex()
+            known = ids[at]
+            if known is None:  # without shingles
+                known = hash_body(*raw_body(family.contents([body])[0]))
+            contents[at] = known.hex()
+        yield pa.RecordBatch.from_arrays(
+            [*batch.columns, pa.array(digests, pa.string()), pa.array(contents, pa.string())],
+            names=[*batch.schema.names, "body_hash", "content_hash"],
+        )

@@ -1,0 +1,639 @@
+"""An index of texts in a dataset, which Spark adds to and asks.
+
+The tables are those of ``docs/format-spark.md``. The stages are the ones of a data frame
+(``signing.py`` to ``expansion.py``); their ids of 16 bytes are the numbers of signatures here. A
+night reads the keys and hashes of all documents, and of postings, signatures and texts those that
+its buckets touch.
+
+Limits: texts under Jaccard similarity, whatever their unit. Documents that came in as tokens or
+sets are kept, and paired by signature, but not compared exactly. An unchanged document does not get
+a new ``last_seen_at``.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Unpack
+
+import numpy as np
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from lshdb.arguments import Linkage, Verify, check_choice, check_items, check_key, check_whole
+from lshdb.clusters.listing import LINKAGES
+from lshdb.dataset.commits import Change, Dataset, vacuum
+from lshdb.dataset.dataset_tables import posting_shift
+from lshdb.errors import ParameterError
+from lshdb.ingest.pipeline import AddResult
+from lshdb.ingest.remove import RemoveResult
+from lshdb.params.index_params import FORMAT, IndexParams
+from lshdb.params.options import CreateOptions, Parameters
+from lshdb.search.verification import check_limits, choose_method, level_of, warn_beyond
+from lshdb.signatures.banding import bucket_keys
+from lshdb.spark.comparison import verified
+from lshdb.spark.dataset_add import add_signed, next_batch, release
+from lshdb.spark.dataset_frames import Frames, stage_id
+from lshdb.spark.expansion import expanded
+from lshdb.spark.grouping import components, cut
+from lshdb.spark.pairing import MAX_BUCKET, bucket_pairs, candidates, rows_of
+from lshdb.spark.questions import Linked, clusters_of, decisions_of
+from lshdb.spark.signing import Recipe, few_rows, mapped, signed
+from lshdb.storage.tables.records import timestamp
+from lshdb.tokenizers import Tokenizer, given_tokenizer
+from lshdb.version import __version__
+
+__all__ = ["Index"]
+
+_KEPT = StorageLevel.MEMORY_AND_DISK
+_IS_CONTENT = "bucket_key BETWEEN -72057594037927936 AND -1"
+"""Postings of band 255."""
+
+
+class Index:
+    """A persistent near-duplicate index of texts, as a dataset of tables.
+
+    Made by :meth:`create` and :meth:`open`. Every method reads the newest state. Of two writers,
+    the one that commits second gets a LockedError, and nothing of its change is seen.
+
+    Attributes
+    ----------
+    path : str
+    params : IndexParams
+    """
+
+    def __init__(
+        self, spark: SparkSession, dataset: Dataset, tokenizer: Tokenizer | None = None
+    ) -> None:
+        self._spark = spark
+        self._dataset = dataset
+        self._tokenizer = tokenizer
+        self.path = dataset.path
+        self.params = IndexParams(**dataset.commit.parameters)
+        if self.params.metric != "jaccard":
+            raise ParameterError(
+                f"the metric of {dataset.path} is {self.params.metric}; Spark takes datasets of "
+                "texts under jaccard similarity",
+                hint="lshdb import makes an index of it on this machine",
+            )
+
+    @classmethod
+    def create(
+        cls,
+        path: str,
+        *,
+        spark: SparkSession | None = None,
+        tokenizer: Tokenizer | str | None = None,
+        documents: int = 1_000_000,
+        options: Mapping[str, str] | None = None,
+        **parameters: Unpack[Parameters],
+    ) -> Index:
+        """Create an empty index.
+
+        Parameters
+        ----------
+        path : str
+            A new or empty folder, or a URI that Spark and deltalake both reach.
+        spark : SparkSession, optional
+            The active one by default.
+        tokenizer : Tokenizer or str, optional
+            As for :meth:`lshdb.Index.create`.
+        documents : int
+            How many you expect. Postings are cut into ranges of some million each.
+        options : mapping, optional
+            How deltalake reaches the path (``storage_options``).
+        **parameters
+            Parameters of :meth:`lshdb.Index.create` by name.
+
+        Raises
+        ------
+        IndexExistsError
+            Something is there already.
+        ParameterError, DatabaseError
+        """
+        given = given_tokenizer(tokenizer)
+        recorded = "" if given is None else given.recorded
+        params = CreateOptions(**parameters, tokenizer=recorded).params()
+        index = {
+            "format": FORMAT, "uuid": str(uuid.uuid4()), "created_at": timestamp(),
+            "library_version": __version__, "unicode_version": unicodedata.unidata_version,
+            "next_doc_id": 1,
+        }  # fmt: skip
+        dataset = Dataset.create(
+            path, index=index, parameters=params.items(), posting_shift=posting_shift(documents),
+            options=options,
+        )  # fmt: skip
+        dataset = Change(dataset).commit("create")
+        return cls(
+            _session(spark), dataset, tokenizer if isinstance(tokenizer, Tokenizer) else None
+        )
+
+    @classmethod
+    def open(
+        cls,
+        path: str,
+        *,
+        spark: SparkSession | None = None,
+        tokenizer: Tokenizer | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Index:
+        """Open the dataset that :meth:`create` or ``lshdb export --format delta`` made.
+
+        Parameters
+        ----------
+        path, spark, tokenizer, options
+            As for :meth:`create`.
+
+        Raises
+        ------
+        IndexNotFoundError, FormatError, DamageError, DatabaseError
+        ParameterError
+            Its metric is not jaccard.
+        """
+        return cls(_session(spark), Dataset.open(path, options=options), tokenizer)
+
+    def add(
+        self,
+        df: DataFrame,
+        *,
+        key: str = "id",
+        text: str | Sequence[str] = "text",
+        order: str | None = None,
+        source: str = "",
+        night: str = "",
+    ) -> AddResult:
+        """Add the documents of a data frame, or replace those whose text has changed.
+
+        One commit: all of it, or nothing. Rows that are no documents come into the table
+        ``rejected``.
+
+        Parameters
+        ----------
+        df : DataFrame
+            A document in each row.
+        key, text : str
+            Columns of keys and texts. Texts of several columns are joined.
+        order : str, optional
+            The column by which one document is older than another; then, and by default, by key.
+        source, night : str
+            Recorded with the batch.
+
+        Raises
+        ------
+        LockedError
+            Another writer has committed meanwhile; repeat the add.
+        ParameterError
+            There is no such column, or the bodies are not strings.
+        """
+        recipe = self._recipe()
+        rows = signed(df, recipe, key=key, body=text, order=order)
+        if not isinstance(rows.schema["body"].dataType, st.StringType):
+            raise ParameterError(
+                f"the texts are of type {rows.schema['body'].dataType.simpleString()}; expected "
+                "strings",
+                hint="cast the column, or add tokens on one machine",
+            )
+        run = str(uuid.uuid4())
+        frames = self._frames()
+        try:
+            done, self._dataset = add_signed(
+                frames, recipe, rows, source=source, night=night, run=run
+            )
+        finally:
+            frames.unstage(run)
+        return done
+
+    def remove(self, keys: str | Iterable[str]) -> RemoveResult:
+        """Remove documents by key, in one commit.
+
+        Parameters
+        ----------
+        keys : str or iterable of str
+
+        Raises
+        ------
+        LockedError
+            Another writer has committed meanwhile; nothing has changed.
+        """
+        given = check_items("keys", [keys] if isinstance(keys, str) else keys, "a key, or keys")
+        wanted = list(dict.fromkeys(check_key("a key", one) for one in given))
+        frames = self._frames()
+        asked = frames.spark.createDataFrame([(one,) for one in wanted], "key string")
+        stored = frames.read("documents").select("key", "doc_id", "signature_id")
+        run = str(uuid.uuid4())
+        try:
+            gone = stored.join(sf.broadcast(asked), "key").orderBy("doc_id")
+            gone = gone.withColumns(
+                {"part": sf.spark_partition_id(), "at": sf.monotonically_increasing_id()}
+            )
+            gone = frames.staged(gone.withColumn("row_id", sf.col("doc_id")), run)
+            there = {row["key"] for row in gone.select("key").collect()}
+            result = RemoveResult(len(there), [one for one in wanted if one not in there])
+            if there:
+                batch = next_batch(frames.dataset)
+                change = Change(frames.dataset)
+                for name in ("documents", "fields"):
+                    frames.replace(change, name, gone.select("doc_id"))
+                left = gone.where("signature_id IS NOT NULL")
+                release(frames, change, left.withColumnRenamed("signature_id", "released"), batch)
+                row = batch.row("", {"n_removed": len(there)})
+                change.new["batches"] = frames.write_row("batches", row)
+                self._dataset = change.commit("remove")
+                result.batches.append(batch.batch_id)
+        finally:
+            frames.unstage(run)
+        return result
+
+    def pairs(
+        self,
+        *,
+        threshold: float | None = None,
+        since: int | None = None,
+        verify: Verify | None = None,
+        max_bucket: int | str | None = None,
+    ) -> DataFrame:
+        """Return all near-duplicate pairs, each once: key1, key2, similarity, method.
+
+        Parameters
+        ----------
+        threshold : float, optional
+            Least similarity; that of the index by default.
+        since : int, optional
+            Only pairs with a document of this batch or a later one. Reads the postings, signatures
+            and texts that the buckets of these documents touch.
+        verify, max_bucket : optional
+            As for :func:`lshdb.spark.pairs`.
+
+        Raises
+        ------
+        ParameterError, TextNotStoredError
+        """
+        frames = self._frames()
+        asked = _Question(self, frames, threshold, verify, max_bucket)
+        documents = _documents(frames)
+        if since is None:
+            return asked.pairs(self._live_postings(frames), documents, None)
+        newest = next_batch(frames.dataset).batch_id - 1
+        if type(since) is not int or not 1 <= since <= newest:
+            raise ParameterError(
+                f"there is no batch {since!r}; the index has {newest}",
+                hint="the table batches lists them",
+            )
+        new = documents.where(sf.col("batch_id") >= since)
+        numbers = new.select("signature_id").distinct().persist(_KEPT)
+        keys = frames.signatures_of(numbers).mapInArrow(
+            mapped(_keyed_batches, self.params), "bucket_key bigint"
+        )
+        postings = frames.postings_of(keys.persist(_KEPT)).persist(_KEPT)
+        if frames.dataset.commit.counts["releases"]:
+            live = few_rows(documents, "signature_id", postings.select("signature_id"))
+            live = live.select("signature_id").distinct()
+            postings = postings.join(live, "signature_id", "left_semi")
+        return asked.pairs(postings, documents, (numbers, new.select("key")))
+
+    def clusters(
+        self,
+        *,
+        threshold: float | None = None,
+        min_size: int = 2,
+        linkage: Linkage = "component",
+        verify: Verify | None = None,
+        max_bucket: int | str | None = None,
+    ) -> DataFrame:
+        """Return the clusters of near-duplicate documents: cluster, size, key.
+
+        Computed from all pairs. The stored edges and clusters of an exported index are not used.
+
+        Parameters
+        ----------
+        threshold, verify, max_bucket
+            As for :meth:`pairs`.
+        min_size, linkage
+            As for :func:`lshdb.spark.clusters`.
+
+        Raises
+        ------
+        ParameterError, TextNotStoredError
+        """
+        check_choice("linkage", linkage, LINKAGES)
+        check_whole("min_size", min_size, 2)
+        linked = self._linked(threshold, verify, max_bucket)
+        return clusters_of(linked, min_size=min_size, linkage=linkage)
+
+    def dedup(
+        self,
+        *,
+        keep: str = "first",
+        threshold: float | None = None,
+        verify: Verify | None = None,
+        max_bucket: int | str | None = None,
+    ) -> DataFrame:
+        """Decide for each document whether to keep it: key, decision, kept_key, similarity, method.
+
+        Parameters
+        ----------
+        keep : {"first", "last", "longest", "shortest"}
+        threshold, verify, max_bucket
+            As for :meth:`pairs`.
+
+        Raises
+        ------
+        ParameterError, TextNotStoredError
+        """
+        check_choice("keep", keep, ("first", "last", "longest", "shortest"))
+        return decisions_of(self._linked(threshold, verify, max_bucket), keep)
+
+    def _linked(
+        self, threshold: float | None, verify: Verify | None, max_bucket: int | str | None
+    ) -> Linked:
+        """Compute all pairs of the newest state, and connect them."""
+        frames = self._frames()
+        asked = _Question(self, frames, threshold, verify, max_bucket)
+        edges = cut(asked.edges(self._live_postings(frames), _documents(frames), None))
+        held = _shown(frames.read("documents")).persist(_KEPT)
+        return Linked(self.params, asked.method, held, edges, components(edges))
+
+    def _live_postings(self, frames: Frames) -> DataFrame:
+        """Return the postings of signatures that a document has, without the content band."""
+        postings = frames.read("postings").where(f"NOT ({_IS_CONTENT})")
+        if frames.dataset.commit.counts["releases"]:
+            live = _documents(frames).select("signature_id").distinct()
+            postings = postings.join(live, "signature_id", "left_semi")
+        return postings
+
+    def query(
+        self,
+        df: DataFrame,
+        *,
+        key: str = "id",
+        text: str | Sequence[str] = "text",
+        threshold: float | None = None,
+        verify: Verify | None = None,
+    ) -> DataFrame:
+        """Return the documents that are similar to texts: query, key, similarity, method.
+
+        Parameters
+        ----------
+        df : DataFrame
+            A text in each row; its rows are read twice. Rows that are no documents are left out.
+        key, text, threshold, verify
+            As for :meth:`add` and :meth:`pairs`.
+        """
+        frames = self._frames()
+        asked = _Question(self, frames, threshold, verify, None)
+        rows = signed(df, asked.recipe, key=key, body=text)
+        rows = rows.where("signature_id IS NOT NULL").persist(_KEPT)
+        keys = rows.select(sf.explode("buckets").alias("bucket_key"), "signature_id")
+        met = frames.postings_of(keys).select(
+            "bucket_key", stage_id(sf.col("signature_id")).alias("right")
+        )
+        found = keys.withColumnRenamed("signature_id", "left").join(met, "bucket_key")
+        pairs = found.select("left", "right").distinct().persist(_KEPT)
+        documents = _documents(frames)
+        ends = pairs.select(sf.col("right").alias("signature_id")).distinct()
+        stored = asked.compared(documents, ends)
+        names = ["signature_id", "signature", "n_chars", "body"]
+        both = stored.select(*names).unionByName(rows.select(*names)).persist(_KEPT)
+        edges = asked.verified(pairs, both)
+        right = documents.select(stage_id(sf.col("signature_id")).alias("right"), "key")
+        left = rows.select(sf.col("signature_id").alias("left"), sf.col("key").alias("query"))
+        similar = edges.select("left", "right", "similarity", sf.lit(asked.method).alias("method"))
+        return (
+            similar.join(left, "left")
+            .join(right, "right")
+            .select("query", "key", "similarity", "method")
+        )
+
+    def compact(self) -> dict[str, int]:
+        """Write the small files of every table as few large ones, and return files by table.
+
+        Readers of earlier states are not disturbed; :meth:`vacuum` removes the files. Signatures
+        that no document has any longer stay, because numbers of signatures have no gaps.
+
+        Raises
+        ------
+        LockedError
+            Another writer has committed meanwhile; nothing has changed.
+        """
+        frames = self._frames()
+        change = Change(frames.dataset)
+        orders = {"documents": "doc_id", "signatures": "signature_id", "postings": ""}
+        counts = {}
+        for name, order in orders.items():
+            files = frames.dataset.files(name)
+            rows = frames.read(name)
+            if order:
+                rows = rows.repartitionByRange(order).sortWithinPartitions(order)
+            change.new[name] = frames.write(name, rows)
+            change.gone[name] = {one.file.path for one in files}
+            counts[name] = len(change.new[name])
+        self._dataset = change.commit("compact")
+        return counts
+
+    def vacuum(self, *, retention_hours: int = 168) -> list[str]:
+        """Remove files that no commit of the last hours names; see ``docs/format-spark.md``."""
+        dataset = self._frames().dataset
+        removed = vacuum(dataset, retention_hours=retention_hours)
+        self._dataset = dataset.newest()
+        return removed
+
+    def check(self) -> list[str]:
+        """Compare the tables with each other, and return what is wrong; empty if it is sound."""
+        frames = self._frames()
+        counts = frames.dataset.commit.counts
+        found = [
+            f"{name} has {n} rows; {expected} are committed"
+            for name, expected in counts.items()
+            if (n := frames.read(name).count()) != expected
+        ]
+        documents, signatures = frames.read("documents"), frames.read("signatures")
+        for name, rows in (("key", documents), ("doc_id", documents), ("signature_id", signatures)):
+            n = rows.groupBy(name).count().where("count > 1").count()
+            if n:
+                found.append(f"{n} values of {name} come twice")
+        named = documents.where("signature_id IS NOT NULL").select("signature_id").distinct()
+        n = named.join(signatures, "signature_id", "left_anti").count()
+        if n:
+            found.append(f"{n} signatures of documents are missing")
+        made = signatures.mapInArrow(
+            mapped(_posting_batches, self.params), "bucket_key bigint, signature_id bigint"
+        )
+        postings = frames.read("postings")
+        bands = postings.where(f"NOT ({_IS_CONTENT})")
+        for what, one, other in (
+            ("missing", made, bands),
+            ("not cut from a signature", bands, made),
+        ):
+            n = one.exceptAll(other).count()
+            if n:
+                found.append(f"{n} postings are {what}")
+        content = sf.conv(sf.substring("content_hash", 1, 14), 16, 10).cast("bigint")
+        key = (content - sf.lit(2**56)).alias("bucket_key")
+        contents = documents.where("signature_id IS NOT NULL").select(key, "signature_id")
+        n = contents.join(postings, ["bucket_key", "signature_id"], "left_anti").count()
+        if n:
+            found.append(f"{n} documents are missing from the content band")
+        return found
+
+    def _frames(self) -> Frames:
+        """Read the newest state."""
+        self._dataset = self._dataset.newest()
+        return Frames(self._spark, self._dataset)
+
+    def _recipe(self) -> Recipe:
+        return Recipe(self.params, self._tokenizer)
+
+
+class _Question:
+    """What is asked of one state: the level, the method, the limit on buckets."""
+
+    def __init__(
+        self,
+        index: Index,
+        frames: Frames,
+        threshold: float | None,
+        verify: Verify | None,
+        max_bucket: int | str | None,
+    ) -> None:
+        check_limits(max_bucket)
+        self.params = index.params
+        self.frames = frames
+        self.recipe = Recipe(index.params, index._tokenizer)
+        self.method = choose_method(verify, index.params)
+        self.level = level_of(index.params, threshold)
+        if self.method != "none":
+            warn_beyond(index.params, self.level)
+        self.most = (
+            MAX_BUCKET if max_bucket is None else None if max_bucket == "none" else int(max_bucket)
+        )
+        if self.method == "exact":
+            ready = frames.read("documents").where("tokens IS NOT NULL")
+            if not ready.isEmpty():
+                raise ParameterError(
+                    f"{index.path} holds documents that came in as tokens, which Spark does not "
+                    "compare exactly",
+                    hint='pass verify="signature", or import the dataset and ask on one machine',
+                )
+
+    def compared(self, documents: DataFrame, ends: DataFrame) -> DataFrame:
+        """Return ``signature_id``, ``signature``, ``n_chars`` and ``body`` of some signatures.
+
+        Parameters
+        ----------
+        documents : DataFrame
+            As :func:`_documents` returns it.
+        ends : DataFrame
+            A column ``signature_id``, of ids of 16 bytes, each once; read twice.
+        """
+        rows = self.frames.read("signatures").select(
+            stage_id(sf.col("signature_id")).alias("signature_id"), sf.col("row").alias("signature")
+        )
+        texts = documents.select(
+            stage_id(sf.col("signature_id")).alias("signature_id"), "n_chars",
+            sf.col("text").alias("body"),
+        )  # fmt: skip
+        some = few_rows(texts, "signature_id", ends).join(ends, "signature_id", "left_semi")
+        some = some.dropDuplicates(["signature_id"])
+        return some.join(few_rows(rows, "signature_id", ends), "signature_id")
+
+    def verified(self, found: DataFrame, compared: DataFrame) -> DataFrame:
+        """Return the pairs at or above the threshold."""
+        return verified(found, compared, self.recipe, method=self.method, level=self.level)
+
+    def edges(
+        self,
+        postings: DataFrame,
+        documents: DataFrame,
+        new: DataFrame | None,
+    ) -> DataFrame:
+        """Return verified pairs of signatures: left, right, similarity.
+
+        Parameters
+        ----------
+        postings, documents : DataFrame
+        new : DataFrame, optional
+            A column ``signature_id``: signatures of which a pair must have one.
+        """
+        ids = stage_id(sf.col("signature_id")).alias("signature_id")
+        met = bucket_pairs(
+            postings.select(sf.col("bucket_key").alias("bucket"), ids), max_bucket=self.most
+        ).persist(_KEPT)
+        members = met.select(sf.explode(sf.array("left", "right")).alias("signature_id"))
+        ends = members.where("signature_id IS NOT NULL").distinct().persist(_KEPT)
+        compared = self.compared(documents, ends).persist(_KEPT)
+        found = candidates(met, compared, self.recipe, method=self.method, level=self.level)
+        if new is not None:
+            found = _touching(found, "left", "right", new.select(ids).toDF("new"))
+        return self.verified(found.persist(_KEPT), compared)
+
+    def pairs(
+        self,
+        postings: DataFrame,
+        documents: DataFrame,
+        new: tuple[DataFrame, DataFrame] | None,
+    ) -> DataFrame:
+        """Return pairs of documents.
+
+        Parameters
+        ----------
+        postings, documents : DataFrame
+        new : tuple of DataFrame, optional
+            Signatures and keys of which a pair must have one.
+        """
+        edges = self.edges(postings, documents, None if new is None else new[0])
+        pairs = expanded(
+            edges, _shown(documents), self.params, method=self.method, max_bucket=self.most
+        )
+        return pairs if new is None else _touching(pairs, "key1", "key2", new[1].toDF("new"))
+
+
+def _shown(documents: DataFrame) -> DataFrame:
+    """Return documents as the stages have them: the older one has the smaller ``place``."""
+    ids = sf.when(sf.col("signature_id").isNotNull(), stage_id(sf.col("signature_id")))
+    return documents.select(
+        ids.alias("signature_id"), "key", sf.col("doc_id").alias("place"),
+        sf.lit(None).cast("boolean").alias("value"), "n_chars",
+    )  # fmt: skip
+
+
+def _touching(rows: DataFrame, one: str, other: str, wanted: DataFrame) -> DataFrame:
+    """Return the rows that have one of the wanted values in either column."""
+    first = wanted.select(sf.col("new").alias(one), sf.lit(True).alias("_one"))
+    second = wanted.select(sf.col("new").alias(other), sf.lit(True).alias("_other"))
+    found = rows.join(first, one, "left").join(second, other, "left")
+    return found.where("_one OR _other").select(*rows.columns)
+
+
+def _documents(frames: Frames) -> DataFrame:
+    """Return the documents that have a signature."""
+    rows = frames.read("documents").where("signature_id IS NOT NULL")
+    return rows.select("signature_id", "key", "doc_id", "batch_id", "n_chars", "text")
+
+
+def _session(spark: SparkSession | None) -> SparkSession:
+    return SparkSession.builder.getOrCreate() if spark is None else spark
+
+
+def _keyed_batches(
+    params: IndexParams, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the bucket keys of signatures, without the content band."""
+    for batch in batches:
+        keys = bucket_keys(rows_of(batch.column("row"), params), **params.cut)
+        yield pa.RecordBatch.from_arrays([pa.array(keys.reshape(-1))], names=["bucket_key"])
+
+
+def _posting_batches(
+    params: IndexParams, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the postings of signatures, without the content band."""
+    for batch in batches:
+        keys = bucket_keys(rows_of(batch.column("row"), params), **params.cut)
+        ids = np.repeat(batch.column("signature_id").to_numpy(), params.bands)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(keys.reshape(-1)), pa.array(ids)], names=["bucket_key", "signature_id"]
+        )
