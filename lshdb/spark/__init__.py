@@ -19,10 +19,14 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from lshdb.spark.questions import neighbors as neighbors
     from lshdb.spark.questions import pairs as pairs
     from lshdb.spark.questions import rejected as rejected
+    from lshdb.spark.session import connect as connect
+    from lshdb.spark.session import read_files as read_files
+    from lshdb.spark.session import sparks_errors as sparks_errors
 
 _HOMES = {
     "dataset_index": "Index",
     "questions": "clusters dedup deduplicate large_buckets neighbors pairs rejected",
+    "session": "connect read_files sparks_errors",
 }
 """Module to the public names that it holds."""
 

@@ -19,7 +19,7 @@ CHANGES = [
     ("import", "files", "again"), ("upgrade", "a"), ("cursors", "a", "press", "--set", "now"),
 ]  # fmt: skip
 LISTS = ("tune", "query", "pairs", "clusters", "dedup", "neighbors", "join", "explain", "contract",
-         "show", "stats", "batches", "sql", "check", "guide")  # fmt: skip
+         "show", "stats", "batches", "sql", "check", "guide", "spark")  # fmt: skip
 
 
 def test_what_a_change_says_is_no_data(

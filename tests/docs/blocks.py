@@ -10,6 +10,8 @@ A block of a language in ``RUN`` has a comment above it that says what becomes o
 ``<!-- python: NAME -->``
     Run as it stands; blocks of one name on a page share their names and a folder. What it prints
     is the block under ``<!-- output -->`` that follows; without one it prints nothing.
+``<!-- python with spark: NAME -->``
+    The same, alone, with a session of Spark as ``spark`` (``tests/spark``).
 ``<!-- sql: NAME -->``
     A statement for an index of texts.
 ``<!-- not run: REASON -->``
@@ -29,7 +31,15 @@ __all__ = ["KINDS", "PAGES", "ROOT", "RUN", "Block", "block", "blocks", "groups"
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 RUN = {"console", "python", "pycon", "sql"}
-KINDS = {"session", "session in postgres", "python", "sql", "not run", "output"}
+KINDS = {
+    "session",
+    "session in postgres",
+    "python",
+    "python with spark",
+    "sql",
+    "not run",
+    "output",
+}
 
 _FENCE = re.compile(r"^([ ]*)(`{3,})(\w*).*\n((?:.*\n)*?)\1\2[ ]*$", re.MULTILINE)
 _MARK = re.compile(r"<!-- ([a-z ]+?)(?:: (.+?))? -->\s*\Z")

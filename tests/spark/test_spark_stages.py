@@ -32,6 +32,7 @@ def batches(buckets: dict[int, list[int]], size: int) -> list[pa.RecordBatch]:
     ]
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
 @pytest.mark.parametrize("most", [None, 2, 5])
 def test_each_bucket_is_paired_or_given_out_in_pieces(
@@ -71,6 +72,7 @@ def test_each_bucket_is_paired_or_given_out_in_pieces(
     assert pieces == wanted
 
 
+@pytest.mark.fast
 def test_leaders_join_the_members_of_a_piece_that_are_alike() -> None:
     params = CreateOptions(threshold=0.8).params()
     rng = np.random.default_rng(1)

@@ -331,7 +331,7 @@ ALSO_REFUSES = {
     "pairs": ["{there}", "--verify", "signature"],
 }
 MAKES_ONE = {"init", "import", "demo"}
-NEEDS_NONE = {"tune", "guide"}
+NEEDS_NONE = {"tune", "guide", "spark"}
 
 
 @pytest.fixture

@@ -1,0 +1,220 @@
+"""``lshdb spark``: the same questions about files, on Apache Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from lshdb import IndexParams, ParameterError
+from lshdb.arguments import Only
+from lshdb.cli._errors import REJECTED
+from lshdb.cli._options import (
+    Command,
+    creation_options,
+    given_parameters,
+    linkage_option,
+    listing_options,
+    max_bucket_option,
+    without,
+)
+from lshdb.cli._output import Column, note, print_listing
+from lshdb.cli._words import counted, measured
+from lshdb.params.options import CreateOptions
+from lshdb.tokenizers import given_tokenizer
+
+__all__ = ["command"]
+
+QUESTIONS = ("pairs", "clusters", "dedup", "neighbors", "rejected")
+COLUMNS = {
+    "pairs": (
+        Column("key1"), Column("key2"), Column("similarity", "similarity"), Column("method"),
+    ),
+    "clusters": (Column("cluster"), Column("size", "number"), Column("key")),
+    "dedup": (
+        Column("key"), Column("decision"), Column("kept_key"), Column("similarity", "similarity"),
+        Column("method"),
+    ),
+    "neighbors": (
+        Column("key"), Column("rank", "number"), Column("neighbor"),
+        Column("similarity", "similarity"), Column("method"),
+    ),
+    "rejected": (Column("key"), Column("reason", "prose")),
+}  # fmt: skip
+_OWN = {
+    "pairs": ("verify", "max_bucket"),
+    "clusters": ("verify", "max_bucket", "min_size", "linkage"),
+    "dedup": ("verify", "max_bucket", "keep", "only"),
+    "neighbors": ("verify", "max_bucket", "top"),
+    "rejected": (),
+}
+"""Options that are of one question, or of some."""
+
+
+@click.command("spark", cls=Command)
+@click.argument("question", metavar="QUESTION", type=click.Choice(QUESTIONS))
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True)
+@click.option(
+    "--master",
+    metavar="URL",
+    help="The cluster: local[4], spark://HOST:7077, yarn, k8s://..., or sc://HOST for Spark "
+    "Connect.  [default: what spark-submit says, or all cores of this machine]",
+)
+@click.option(
+    "--conf",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting of Spark, such as spark.driver.memory=4g.",
+)
+@click.option(
+    "--input",
+    "input_format",
+    type=click.Choice(["auto", "jsonl", "csv", "tsv", "parquet"]),
+    default="auto",
+    show_default=True,
+    help="Input format; auto goes by file names.",
+)
+@click.option("--key-field", default="id", show_default=True, metavar="NAME", help="Of the keys.")
+@click.option(
+    "--text-field",
+    multiple=True,
+    metavar="NAME",
+    help="Of the texts, or vectors. Given several times, the texts are joined.  [default: text]",
+)
+@click.option(
+    "--order",
+    metavar="NAME",
+    help="The field by which one document is older than another.  [default: keys]",
+)
+@click.option(
+    "--verify",
+    type=click.Choice(["none", "signature", "exact"]),
+    help="How candidates are compared.  [default: exact]",
+)
+@max_bucket_option(
+    "Join larger buckets through leaders, and leave out larger groups of exact copies.  "
+    "[default: 1000]"
+)
+@click.option("--min-size", type=int, metavar="N", help="clusters: fewest documents.  [default: 2]")
+@linkage_option
+@click.option(
+    "--keep",
+    metavar="WHICH",
+    help="dedup: first, last, longest, shortest, field:NAME or field:-NAME.  [default: first]",
+)
+@click.option(
+    "--only",
+    type=click.Choice(["all", "keep", "drop"]),
+    help="dedup: which decisions to list.  [default: all]",
+)
+@click.option("--top", type=int, metavar="N", help="neighbors: most per document.  [default: 10]")
+@without(creation_options, "database", "schema")
+@listing_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    question: str,
+    paths: tuple[str, ...],
+    *,
+    master: str | None,
+    settings: tuple[str, ...],
+    input_format: str,
+    key_field: str,
+    text_field: tuple[str, ...],
+    order: str | None,
+    verify: str | None,
+    max_bucket: int | str | None,
+    min_size: int | None,
+    linkage: str,
+    keep: str | None,
+    only: Only | None,
+    top: int | None,
+    output_format: str | None,
+    **options: Any,
+) -> None:
+    """Ask about files on Apache Spark, without an index.
+
+    QUESTION is pairs, clusters, dedup, neighbors or rejected.
+
+    The answers are those of lshdb add and the command of the same name, for documents added in the
+    order of their keys. FILE is a file, a folder or a pattern that Spark can read, local or
+    elsewhere: JSON Lines, CSV, TSV or Parquet. Needs the extra lshdb[spark], and Java 17 or later.
+
+    Exit code 5 means that some rows are no documents; the question rejected lists them.
+
+    \b
+    lshdb spark pairs news/*.jsonl --threshold 0.7
+    lshdb spark dedup s3a://bucket/crawl.parquet --master yarn --keep longest --only drop
+    lshdb spark clusters news.jsonl --master local[4] --conf spark.driver.memory=8g
+    """
+    given: dict[str, Any] = {
+        "verify": verify, "max_bucket": max_bucket, "min_size": min_size, "keep": keep,
+        "only": only, "top": top,
+    }  # fmt: skip
+    if ctx.get_parameter_source("linkage") is click.core.ParameterSource.COMMANDLINE:
+        given["linkage"] = linkage
+    asked = {name: value for name, value in given.items() if value is not None}
+    foreign = sorted(asked.keys() - _OWN[question])
+    if foreign:
+        raise click.UsageError(f"--{foreign[0].replace('_', '-')} is not for {question}", ctx)
+    fields = list(text_field) or ["text"]
+    along = [] if order is None else [order]
+    if keep is not None and keep.startswith("field:"):
+        along.append(keep.removeprefix("field:").removeprefix("-"))
+    parameters = given_parameters(options)
+    # Mistakes are told of before Spark starts.
+    given_name = given_tokenizer(parameters.get("tokenizer"))
+    recorded = {} if given_name is None else {"tokenizer": given_name.recorded}
+    params = CreateOptions(**(parameters | recorded)).params()
+    import lshdb.spark as on_spark
+
+    with on_spark.connect(master, _settings(settings)) as session, on_spark.sparks_errors():
+        frame = on_spark.read_files(
+            session, paths, key=key_field, columns=fields, along=along,
+            are_texts=params.kind.body == "text", input_format=input_format,
+        )  # fmt: skip
+        same: dict[str, Any] = {
+            "key": key_field, "text": fields if len(fields) > 1 else fields[0], "order": order,
+            **parameters,
+        }  # fmt: skip
+        found = getattr(on_spark, question)(frame, **same, **asked)
+        _print(question, found, params, output_format)
+        if question == "rejected":
+            return
+        n_large = 0
+        if max_bucket != "none":
+            how: dict[str, Any] = {"verify": verify, "max_bucket": max_bucket}
+            n_large = on_spark.large_buckets(frame, **same, **how).count()
+        if n_large:
+            note(f"{counted(n_large, 'bucket')} joined through leaders: some pairs are left out")
+        n_rejected = on_spark.rejected(frame, **same).count()
+        if n_rejected:
+            note(f"{counted(n_rejected, 'row')} rejected; lshdb spark rejected lists them")
+            ctx.exit(REJECTED)
+
+
+def _settings(given: tuple[str, ...]) -> dict[str, str]:
+    """Return NAME=VALUE as a mapping."""
+    found = dict(one.split("=", 1) for one in given if "=" in one)
+    wrong = next((one for one in given if "=" not in one), None)
+    if wrong is not None:
+        raise ParameterError(f"--conf is {wrong!r:.80}; expected NAME=VALUE")
+    return found
+
+
+def _print(question: str, found: Any, params: IndexParams, output_format: str | None) -> None:
+    columns = COLUMNS[question]
+    names = [column.name for column in columns]
+    if question == "clusters":
+        found = found.orderBy(found["size"].desc(), "cluster", "key")
+    elif question != "pairs":
+        found = found.orderBy(*names[:2])
+    rows = (tuple(row) for row in found.select(*names).toLocalIterator())
+    word = {"pairs": "pair", "neighbors": "neighbor", "rejected": "row"}.get(question, "document")
+    named, told = measured(params, columns, rows) if "similarity" in names else (columns, rows)
+    print_listing(
+        named, told, output_format, empty=f"no {word}s", count=(word, f"{word}s"),
+        says_count=question == "pairs",
+    )  # fmt: skip

@@ -1,0 +1,158 @@
+"""A session of Spark and data frames of files, for the command line; and Spark's errors as ours.
+
+Paths are Spark's: local or of any file system that the session reads (``hdfs://``, ``s3a://``),
+files, folders and patterns. A line that is no JSON, or has no key, becomes a row without a key,
+which is rejected later like any other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from lshdb.errors import InputError, LshdbError, ParameterError
+from lshdb.spark.signing import column_of
+
+__all__ = ["connect", "read_files", "sparks_errors"]
+
+_SUFFIXES = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv",
+    ".parquet": "parquet",
+}  # fmt: skip
+_COMPRESSED = (".gz", ".bz2", ".zst", ".zstd", ".lz4", ".xz")
+
+
+@contextlib.contextmanager
+def connect(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSession]:
+    """Give a session, and stop it at the end if it was not there before.
+
+    Parameters
+    ----------
+    master : str or None
+        As for ``spark-submit``, or ``sc://HOST`` for Spark Connect; by default what the
+        surroundings say, or this machine.
+    settings : mapping
+        Spark's configuration, by name.
+
+    Raises
+    ------
+    LshdbError
+        Spark does not start.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    before = SparkSession.getActiveSession()
+    builder = SparkSession.builder.appName("lshdb")
+    if master is not None and master.startswith("sc://"):
+        builder = builder.remote(master)
+    elif master is not None:
+        builder = builder.master(master)
+    quiet = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+    for name, value in (quiet | dict(settings)).items():
+        builder = builder.config(name, value)
+    try:
+        session = builder.getOrCreate()
+    except (PySparkException, OSError) as error:
+        raise LshdbError(
+            f"Spark does not start: {_line(error)}",
+            hint="Spark needs Java 17 or later: set JAVA_HOME, or install it",
+        ) from error
+    try:
+        yield session
+    finally:
+        if session is not before:
+            session.stop()
+
+
+@contextlib.contextmanager
+def sparks_errors() -> Iterator[None]:
+    """Turn the errors of Spark's jobs into errors of this library.
+
+    Raises
+    ------
+    LshdbError
+    """
+    try:
+        yield
+    except PySparkException as error:
+        raise LshdbError(
+            f"Spark failed: {_line(error)}",
+            hint="its log has more: give --conf spark.log.level=WARN",
+        ) from error
+
+
+def read_files(
+    session: SparkSession,
+    paths: Sequence[str],
+    *,
+    key: str,
+    columns: Sequence[str],
+    along: Sequence[str] = (),
+    are_texts: bool = True,
+    input_format: str = "auto",
+) -> DataFrame:
+    """Return the rows of files of one format as a data frame.
+
+    Parameters
+    ----------
+    session : SparkSession
+    paths : sequence of str
+    key : str
+    columns : sequence of str
+        Of the texts.
+    along : sequence of str
+        Other columns, whose types are found by reading JSON Lines once more.
+    are_texts : bool
+        Whether bodies are texts; other types are found as well.
+    input_format : {"auto", "jsonl", "csv", "tsv", "parquet"}
+        Auto goes by the names.
+
+    Raises
+    ------
+    InputError
+        There is no such file, or it is of another format.
+    ParameterError
+        The names say nothing, or name several formats.
+    """
+    form = _format_of(paths) if input_format == "auto" else input_format
+    try:
+        if form == "parquet":
+            return session.read.parquet(*paths)
+        if form in ("csv", "tsv"):
+            separator = "," if form == "csv" else "\t"
+            return session.read.csv(
+                list(paths), header=True, sep=separator, escape='"', multiLine=True
+            )
+        if along or not are_texts:
+            inferred = session.read.json(list(paths))
+            texts = (key, *columns) if are_texts else (key,)
+            names = [name for name in texts if name in inferred.columns]
+            cast = {name: column_of(inferred, name).cast("string") for name in names}
+            return inferred.withColumns(cast)
+        schema = ", ".join(f"`{name}` string" for name in dict.fromkeys([key, *columns]))
+        return session.read.schema(schema).json(list(paths))
+    except PySparkException as error:
+        raise InputError(f"the input cannot be read: {_line(error)}") from error
+
+
+def _format_of(paths: Sequence[str]) -> str:
+    found = set()
+    for path in paths:
+        name = path.rstrip("/")
+        while name.endswith(_COMPRESSED):
+            name = name.rpartition(".")[0]
+        found.add(_SUFFIXES.get(os.path.splitext(name)[1].lower(), ""))
+    if len(found) == 1 and found != {""}:
+        return found.pop()
+    raise ParameterError(
+        "the names of the input do not tell one format of all",
+        hint="give --input jsonl, csv, tsv or parquet",
+    )
+
+
+def _line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0][:500]

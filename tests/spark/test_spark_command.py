@@ -1,0 +1,59 @@
+"""``lshdb spark`` prints the lines of ``lshdb add`` and the command of the same name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import pytest
+
+from lshdb.cli._group import cli
+from tests.conftest import family_corpus
+from tests.docs.blocks import ROOT, blocks
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+
+def run(*words: str, code: int = 0) -> click.testing.Result:
+    done = click.testing.CliRunner().invoke(cli, list(words), catch_exceptions=False)
+    assert done.exit_code == code, done.stderr
+    return done
+
+
+def test_files_give_the_lines_of_an_index(spark: Any, tmp_path: Path) -> None:
+    file, index = tmp_path / "a.jsonl", str(tmp_path / "a.lshdb")
+    documents = sorted(family_corpus(3, families=5))
+    records = [json.dumps({"nr": key, "body": text}) + "\n" for key, text in documents]
+    file.write_text("".join([*records, "no json\n"]))
+    reading = (str(file), "--key-field", "nr", "--text-field", "body", "--threshold", "0.5")
+    run("add", index, *reading, code=5)
+    found = run("spark", "pairs", *reading, code=5)
+    assert sorted(found.stdout.splitlines()) == sorted(run("pairs", index).stdout.splitlines())
+    assert "1 row rejected; lshdb spark rejected lists them" in found.stderr
+    assert run("spark", "rejected", *reading).stdout == "\tthe key is null\n"
+
+
+def test_mistakes_are_told_of_before_spark_starts() -> None:
+    pairs = ("spark", "pairs", "a.jsonl")
+    assert "threshold is 7" in run(*pairs, "--threshold", "7", code=2).stderr
+    assert "--keep is not for pairs" in run(*pairs, "--keep", "last", code=2).stderr
+    assert "'x'; expected NAME=VALUE" in run(*pairs, "--conf", "x", code=2).stderr
+
+
+def test_input_that_cannot_be_read_is_an_error(spark: Any, tmp_path: Path) -> None:
+    said = run("spark", "pairs", str(tmp_path / "none.jsonl"), code=1).stderr
+    assert "the input cannot be read" in said and "none.jsonl" in said
+    said = run("spark", "pairs", str(tmp_path / "a.pdf"), code=2).stderr
+    assert "do not tell one format" in said
+
+
+def test_the_guide_gives_what_stands_there(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    page = blocks(ROOT / "docs/guides/spark.md")
+    (block,) = [one for one in page if one.kind == "python with spark"]
+    exec(compile(block.text, str(block), "exec"), {"spark": spark})
+    assert capsys.readouterr().out == block.output
