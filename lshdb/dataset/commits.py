@@ -199,7 +199,7 @@ class Dataset:
                     configuration=_CONFIGURATION,
                     storage_options=options,
                 )
-            except delta.exceptions.DeltaError as error:
+            except (delta.exceptions.DeltaError, OSError) as error:
                 if delta.DeltaTable.is_deltatable(uri, options):
                     raise IndexExistsError(
                         f"there is a table at {uri} already", hint="name a new path"

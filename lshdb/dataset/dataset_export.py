@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from lshdb.dataset.commits import Change, Dataset
 from lshdb.dataset.dataset_tables import RANGE, dataset_tables, load_delta, posting_shift
 from lshdb.dataset.table_files import NewFile, TableWriter
-from lshdb.errors import DamageError
+from lshdb.errors import DamageError, LshdbError, system_hint
 from lshdb.exchange.exporter import exported_index, exported_rows
 from lshdb.storage.place.directory import sync_directory
 from lshdb.storage.store import Store
@@ -39,6 +39,8 @@ def export_dataset(store: Store, path: Path, *, on_progress: Callable[[int], Non
     store.directory.refuse_inside(path)
     store.require_signatures()
     is_new = not path.exists()
+    if not path.parent.is_dir():
+        raise LshdbError(f"cannot make the export: there is no directory {path.parent}")
     with store.reading() as snapshot:
         dataset = Dataset.create(
             str(path),
@@ -55,8 +57,14 @@ def export_dataset(store: Store, path: Path, *, on_progress: Callable[[int], Non
             edges = snapshot.edges.state()
             change.commit("export", edges=None if edges is None else asdict(edges))
             sync_directory(path)
-        except BaseException:
+            sync_directory(path.parent)
+        except BaseException as error:
             _abandon(path, is_new=is_new)
+            if isinstance(error, OSError):
+                raise LshdbError(
+                    f"cannot write the export {path}: {error.strerror or error}",
+                    hint=system_hint(error) or "make room, or name another place",
+                ) from error
             raise
 
 

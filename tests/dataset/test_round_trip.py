@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -69,7 +70,7 @@ def test_many_files_and_ranges(
     monkeypatch.setattr("lshdb.dataset.table_files._GROUP_ROWS", 7)
     monkeypatch.setattr("lshdb.dataset.table_files._FILE_ROWS", 20)
     monkeypatch.setattr("lshdb.dataset.dataset_export._GROUP_ROWS", 9)
-    monkeypatch.setattr("lshdb.dataset.dataset_tables._MOST_IN_A_RANGE", 1)
+    monkeypatch.setattr("lshdb.dataset.dataset_tables._MOST_IN_A_RANGE", 20)
     index = lively_index(make_index, "a")
     index.export(tmp_path / "d", format="delta")
     dataset = Dataset.open(str(tmp_path / "d"))
@@ -182,6 +183,8 @@ def test_refusals(make_index: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         index.export(tmp_path / "there", format="delta")
     with pytest.raises(ParameterError, match="inside the index"):
         index.export(index.path / "d", format="delta")
+    with pytest.raises(LshdbError, match="there is no directory"):
+        index.export(tmp_path / "none" / "d", format="delta")
     index.export(tmp_path / "d", format="delta")
     with pytest.raises(IndexExistsError, match="an index at"):
         Index.from_export(tmp_path / "d", index.path)
@@ -196,6 +199,20 @@ def test_refusals(make_index: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(LshdbError, match="need deltalake"):
         Index.from_export(tmp_path / "d", tmp_path / "b")
     assert sorted(os.listdir(tmp_path)) == ["a", "d", "there"]
+
+
+def test_a_full_disk_leaves_nothing(
+    make_index: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(*arguments: Any, **options: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    index = lively_index(make_index, "a")
+    monkeypatch.setattr("lshdb.dataset.table_files.TableWriter.write", write)
+    with pytest.raises(LshdbError, match=r"cannot write the export .*: No space left") as caught:
+        index.export(tmp_path / "d", format="delta")
+    assert caught.value.hint
+    assert os.listdir(tmp_path) == ["a"]
 
 
 def test_interrupted_there_is_none(
