@@ -82,12 +82,11 @@ def test_words_give_the_lines_of_one_machine(spark: Any, tmp_path: Path) -> None
 
 OTHERS: list[dict[str, Any]] = [
     {"unit": "char", "k": 4, "threshold": 0.6},
-    {"bag": True, "scheme": "universal", "k": 2, "threshold": 0.4},
-    {"threshold": 0.5, "store_text": False},
+    {"bag": True, "scheme": "universal", "k": 2, "threshold": 0.4, "store_text": False},
 ]
 
 
-@pytest.mark.parametrize("parameters", OTHERS, ids=["char", "bag-universal", "signature"])
+@pytest.mark.parametrize("parameters", OTHERS, ids=["char-exact", "bag-universal-signature"])
 def test_other_texts_give_the_same_pairs(
     spark: Any, tmp_path: Path, parameters: dict[str, Any]
 ) -> None:
