@@ -3,8 +3,8 @@
 Decided: a process that runs tests of Spark starts a Spark of its own, in which all of them run.
 That takes some ten seconds and 1 GB, and pytest-xdist, which gives neighbouring tests to one
 process and lets others steal only at the end, nearly always starts one. A server for all processes
-(Spark Connect) needs a jar that is not in pip's pyspark at work offline, and a lock would let one
-process wait for another.
+(Spark Connect) needs packages beside pyspark and starts as slowly, and a lock would let one process
+wait for another.
 """
 
 from __future__ import annotations
