@@ -61,6 +61,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.params.bands import choose_bands as choose_bands
     from lshdb.params.index_params import IndexParams as IndexParams
     from lshdb.params.options import CreateOptions as CreateOptions
+    from lshdb.params.s_curve import SCurve as SCurve
+    from lshdb.params.s_curve import s_curve as s_curve
     from lshdb.search.candidates import LeftOut as LeftOut
     from lshdb.search.explain import Explanation as Explanation
     from lshdb.search.explain import ShownDocument as ShownDocument
@@ -68,6 +70,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.search.join import JoinedPairs as JoinedPairs
     from lshdb.search.loss import Loss as Loss
     from lshdb.search.loss import PairCount as PairCount
+    from lshdb.search.measured_recall import MeasuredRecall as MeasuredRecall
+    from lshdb.search.measured_recall import RecallSlice as RecallSlice
     from lshdb.search.nearest import Answer as Answer
     from lshdb.search.pair_columns import Pair as Pair
     from lshdb.search.pair_columns import PairColumns as PairColumns
@@ -112,11 +116,13 @@ _HOMES = {
     "params.bands": "candidate_probability choose_bands",
     "params.index_params": "IndexParams",
     "params.options": "CreateOptions",
+    "params.s_curve": "SCurve s_curve",
     "search.candidates": "LeftOut",
     "search.explain": "Explanation ShownDocument",
     "search.handle": "Listing",
     "search.join": "JoinedPairs",
     "search.loss": "Loss PairCount",
+    "search.measured_recall": "MeasuredRecall RecallSlice",
     "search.nearest": "Answer",
     "search.pair_columns": "Pair PairColumns",
     "search.pairs": "PairSearch",

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from lshdb.search.handle import Listing
     from lshdb.search.join import JoinedPairs
     from lshdb.search.loss import Loss
+    from lshdb.search.measured_recall import MeasuredRecall
     from lshdb.search.pairs import PairSearch
     from lshdb.search.since import Since
     from lshdb.search.sql import SqlResult
@@ -1372,6 +1373,69 @@ class Index:
         return self._handle.ask(
             Neighbors, self._handle, top=top, threshold=threshold, below=below, since=since,
             update=update, lock_timeout=lock_timeout,
+        )  # fmt: skip
+
+    def recall(
+        self,
+        *,
+        sample: int | None = 1000,
+        threshold: float | None = None,
+        furthest: float | None = None,
+        max_bucket: int | str | None = None,
+        seed: int = 0,
+        memory: int = MEMORY,
+        workers: int | None = None,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> MeasuredRecall:
+        """Measure which share of the near-duplicate pairs is found, against all texts or vectors.
+
+        Some documents are drawn, and each is compared exactly with all others. Then the index is
+        asked for the same pairs, as :meth:`pairs` asks it.
+
+        Parameters
+        ----------
+        sample : int or None
+            Documents to draw; all if there are fewer, or for None.
+        threshold : float, optional
+            Judge pairs of at least this similarity, or at most this distance; the index's own by
+            default. Beyond that one, the promise is what the bands give there
+            (``params.recall_at(threshold)``).
+        furthest : float, optional
+            Also measure pairs down to this similarity, or up to this distance; 0.3 below the
+            threshold, or twice the distance, by default.
+        max_bucket : int or "none", optional
+            Count pairs as missed that :meth:`pairs` leaves out with this cap.
+        seed : int
+            Another seed draws other documents.
+        memory : int
+            Bytes for shingles, weights or vectors, and for pairs.
+        workers : int, optional
+            Threads; one per core by default. The result is the same.
+        on_progress : callable, optional
+            Called with the number of contents that were compared so far.
+
+        Returns
+        -------
+        MeasuredRecall
+            Recall by slice of similarity with its interval, beside 1 - (1 - p^r)^b and the promise;
+            why pairs were missed; and ``is_kept``, whether the promise is kept.
+
+        Raises
+        ------
+        ParameterError, TextNotStoredError, TokenizerError, DamageError
+
+        Notes
+        -----
+        All texts are shingled, some 20 s of processor time a gigabyte. Vectors are read once for
+        each 256 that were drawn. Memory beyond ``memory`` grows with the documents drawn, and by 16
+        bytes for each signature.
+        """
+        from lshdb.search.measured_recall import measure_recall
+
+        return self._handle.ask(
+            measure_recall, sample=sample, threshold=threshold, furthest=furthest,
+            max_bucket=max_bucket, seed=seed, memory=memory, workers=workers,
+            on_progress=on_progress,
         )  # fmt: skip
 
     def contract(

@@ -6,6 +6,7 @@
     3    another writer holds the index
     4    the index is damaged, or ``check`` found something
     5    done, but some input was rejected
+    6    done, and ``recall`` found that the promise of the index is not kept
     130  interrupted by Ctrl-C
     143  asked to end by SIGTERM
     141  the reader of the output closed it (as ``lshdb pairs X | head`` does); no message
@@ -28,13 +29,22 @@ from lshdb.cancel import Terminated
 from lshdb.cli._output import complain, discard_output, flush_output, note
 from lshdb.errors import system_hint
 
-__all__ = ["DAMAGED", "INTERRUPTED", "REJECTED", "TERMINATED", "errors_as_messages", "interruption"]
+__all__ = [
+    "BROKEN_PROMISE",
+    "DAMAGED",
+    "INTERRUPTED",
+    "REJECTED",
+    "TERMINATED",
+    "errors_as_messages",
+    "interruption",
+]
 
 REFUSED = 1
 USAGE = 2
 LOCKED = 3
 DAMAGED = 4
 REJECTED = 5
+BROKEN_PROMISE = 6
 INTERRUPTED = 130
 CLOSED_PIPE = 141
 TERMINATED = 143

@@ -40,6 +40,7 @@ COMMANDS = {
     "dedup": "Decide which documents to keep, or write files anew.",
     "neighbors": "List for every document its most similar ones.",
     "join": "List near-duplicate pairs across two indexes.",
+    "recall": "Measure which share of the pairs is found.",
     "explain": "Explain how similar two documents are, and why.",
     "contract": "Fold a graph by the clusters of its nodes.",
     "show": "Show a document with everything stored about it.",

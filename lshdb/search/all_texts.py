@@ -43,6 +43,7 @@ __all__ = [
     "AllTextsSearch",
     "Shared",
     "TextSets",
+    "blocks_within",
     "check_containment",
     "contained_pairs",
     "has_texts",
@@ -176,7 +177,7 @@ class AllTexts:
         self._shinglers = workers if family.split is None else 1
         self.ids, self._sizes = snapshot.set_sizes()
         self._most = max(1, memory // _SHINGLE_BYTES)
-        self._blocks = _blocks(self._sizes, self._most)
+        self._blocks = blocks_within(self._sizes, self._most)
         self._held: TextSets | None = None
         self._only: SetTable | None = None
 
@@ -188,7 +189,7 @@ class AllTexts:
             return
         if ids is None:
             ids = self.ids
-        for block in _blocks(self._sizes[np.searchsorted(self.ids, ids)], self._most):
+        for block in blocks_within(self._sizes[np.searchsorted(self.ids, ids)], self._most):
             yield from self.sharing(self._read(ids[block]), **wish)
 
     def sharing(
@@ -269,8 +270,16 @@ class AllTexts:
         return TextSets(np.array([one for one, _ in group], dtype=np.int64), hashes, counts)
 
 
-def _blocks(sizes: Ids, most: int) -> list[slice]:
-    """Cut texts into blocks of as many shingles as memory holds; a larger text is a block."""
+def blocks_within(sizes: Ids, most: int) -> list[slice]:
+    """Cut texts into blocks of as many shingles as memory holds; a larger text is a block.
+
+    Parameters
+    ----------
+    sizes : ndarray of int64
+        Shingles of each text.
+    most : int
+        Shingles of a block.
+    """
     ends = np.cumsum(sizes)
     blocks, first, before = [], 0, 0
     while first < len(sizes):

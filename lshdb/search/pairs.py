@@ -80,6 +80,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HotBuckets",
     "PairSearch",
+    "find_candidates",
     "find_links",
     "find_pairs",
 ]
@@ -506,6 +507,41 @@ def find_links(
     workers : int
         Threads that read buckets, and that shingle texts.
     """
+    found = find_candidates(
+        snapshot, family, threshold=threshold, method=method, new=new, most=most, link=link,
+        left_out=left_out, memory=memory, workers=workers,
+    )  # fmt: skip
+    if method != "exact":
+        yield from found
+        return
+    levels = levels_between(snapshot, family, most_bytes=memory // 2, workers=workers)
+    for gathered in _gathered(found, memory // 4 // _PAIR_BYTES):
+        yield from check_exactly(levels, gathered, threshold)
+
+
+def find_candidates(
+    snapshot: Snapshot,
+    family: Family,
+    *,
+    threshold: float,
+    method: str,
+    new: Ids | None = None,
+    most: int | None = None,
+    link: bool = False,
+    left_out: LeftOut,
+    memory: int = MEMORY,
+    workers: int = 1,
+) -> Iterator[Edges]:
+    """Yield the pairs that share a bucket and go on to verification, each once.
+
+    Parameters
+    ----------
+    snapshot, family, threshold, new, most, link, left_out, memory, workers
+        See :func:`find_links`.
+    method : {"none", "signature", "exact"}
+        For ``exact``, those whose texts may bring them to the threshold; their similarity is the
+        estimate.
+    """
     params = family.params
     blocks = candidates(
         snapshot,
@@ -527,12 +563,7 @@ def find_links(
         found = work_ahead(check, blocks, workers=workers if hot is None else 1)
     else:
         found = _by_buckets(snapshot, params, blocks, memory)
-    if method != "exact":
-        yield from (links for links in found if len(links))
-        return
-    levels = levels_between(snapshot, family, most_bytes=memory // 2, workers=workers)
-    for gathered in _gathered(found, memory // 4 // _PAIR_BYTES):
-        yield from check_exactly(levels, gathered, threshold)
+    yield from (links for links in found if len(links))
 
 
 def _row_source(snapshot: Snapshot, family: Family, new: Ids) -> RowSource | None:

@@ -18,8 +18,9 @@ CHANGES = [
     ("merge", "a", "copy"), ("reindex", "a", "chars", "--unit", "char"), ("export", "a", "files"),
     ("import", "files", "again"), ("upgrade", "a"), ("cursors", "a", "press", "--set", "now"),
 ]  # fmt: skip
-LISTS = ("tune", "query", "pairs", "clusters", "dedup", "neighbors", "join", "explain", "contract",
-         "show", "stats", "batches", "sql", "check", "guide", "spark")  # fmt: skip
+LISTS = ("tune", "query", "pairs", "clusters", "dedup", "neighbors", "join", "recall", "explain",
+         "contract", "show", "stats", "batches", "sql", "check", "guide",
+         "spark")  # fmt: skip
 
 
 def test_what_a_change_says_is_no_data(

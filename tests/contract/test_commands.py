@@ -40,6 +40,7 @@ SESSION: list[list[str]] = [
     ["query", "a", "--text", QUERY, "--recall", "1"],
     ["query", "a", "--text", QUERY, "--measure", "containment", "--threshold", "0.2"],
     ["pairs", "a", "--measure", "containment", "--sort", "similarity"],
+    ["recall", "a", "--sample", "7", "--furthest", "0.3", "--json"],
     ["explain", "a", "f000-0", "f000-1"],
     ["join", "a", "b"],
     ["contract", "a", "links.tsv", "--drop-loops"],
@@ -114,7 +115,7 @@ def test_a_session(folders: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     for sqlite, postgres in zip(*found, strict=True):
         assert sqlite == postgres
     codes = [code for _, code, *_ in found[0]]
-    assert [number for number, code in enumerate(codes) if code] == [1, 29, 31, 45]
+    assert [number for number, code in enumerate(codes) if code] == [1, 30, 32, 46]
 
 
 def test_every_command_is_in_it() -> None:

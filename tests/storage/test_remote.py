@@ -295,6 +295,7 @@ WORKS = {
     "clusters": ["{there}", "--no-update"],
     "dedup": ["{there}", "--no-update"],
     "neighbors": ["{there}", "--no-update"],
+    "recall": ["{there}", "--sample", "all"],
     "explain": ["{there}", "f002-0", "f002-1"],
     "contract": ["{there}", "{links}", "--no-update"],
     "show": ["{there}", "f002-0"],

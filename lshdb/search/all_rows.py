@@ -1,0 +1,340 @@
+"""All vectors, bits or weights of an index against some: exact levels, with no bucket asked.
+
+What ``all_texts.py`` does for shingles. Rows are screened first, many at a time: vectors by
+products of matrices, bits by counting those that differ, weights by a table of all elements.
+Screening may round in another way than the comparison of two bodies, so it lets a little too much
+pass. What passes is compared by the family itself, as every search does, so levels agree to the
+last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.arrays import count_bits
+from lshdb.errors import TextNotStoredError
+from lshdb.params.index_params import IndexParams
+from lshdb.search.all_texts import AllTexts, Shared, blocks_within, has_texts
+from lshdb.search.verification import MEMORY, grouped_bodies, missing_text
+from lshdb.signatures.family import Family
+from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.threads import work_ahead
+
+__all__ = ["AllBodies", "all_bodies", "require_bodies"]
+
+Ids = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Screened = tuple[Ids, Ids]
+"""Which of the asking rows may be near which of the others: places, and numbers of rows."""
+
+_ROWS_ASK = 256
+_BLOCK_BYTES = 16 * 2**20
+"""Working memory for the levels of a block of rows, and for its numbers in float64."""
+_PAIRS = 65_536
+_ELEMENT_BYTES = 40
+"""Memory of a weighted element: in a block, sorted, and while it is asked for."""
+_SLACK = 1e-9
+
+
+class AllBodies(Protocol):
+    """Compares all stored bodies of an index with some."""
+
+    def sharing_with(self, ids: Ids | None = None, *, least: float) -> Iterator[Shared]:
+        """Yield what is at a level or above for some signatures, by default all, in order.
+
+        A signature is found for itself, too.
+
+        Raises
+        ------
+        DamageError
+            A text or a vector is missing, or is not what was written.
+        """
+
+
+def require_bodies(params: IndexParams, what: str) -> None:
+    """Raise TextNotStoredError if an index has no stored bodies to compare.
+
+    Parameters
+    ----------
+    params : IndexParams
+    what : str
+        What the caller wants, as the beginning of the message.
+    """
+    if not params.store_text:
+        bodies, option = ("vectors", "vectors") if params.kind.is_dense else ("texts", "text")
+        raise TextNotStoredError(
+            f"{what} compares the {bodies} of an index, and this one was made with --no-{option}",
+            hint="make an index that stores them, of a sample of the documents",
+        )
+
+
+def all_bodies(
+    snapshot: Snapshot, family: Family, ids: Ids, *, workers: int, memory: int = MEMORY
+) -> AllBodies:
+    """Return how all bodies of an index are compared with some.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        Its texts, or vectors, are stored.
+    family : Family
+        Of the same parameters.
+    ids : ndarray of int64
+        The signatures that a document has, sorted.
+    workers : int
+    memory : int
+        Bytes for shingles, weights or rows.
+    """
+    if has_texts(family.params):
+        return AllTexts(snapshot, family, workers=workers, memory=memory)
+    if family.params.kind.is_dense:
+        return _AllRows(snapshot, family, ids, workers=workers, memory=memory)
+    return _AllWeights(snapshot, family, ids, workers=workers, memory=memory)
+
+
+# Vectors and bits
+
+
+class _AllRows:
+    """Rows of the vector file, read in order a block at a time."""
+
+    def __init__(
+        self, snapshot: Snapshot, family: Family, ids: Ids, *, workers: int, memory: int
+    ) -> None:
+        self._rows, self._family, self._ids, self._workers = snapshot.vectors, family, ids, workers
+        params = family.params
+        self._screen = _screen_of(params)
+        a_row = max(8 * params.vector_columns, 8 * _ROWS_ASK)
+        held = min(_BLOCK_BYTES, memory // (4 * workers))
+        self._step = max(1, held // a_row)
+
+    def sharing_with(self, ids: Ids | None = None, *, least: float) -> Iterator[Shared]:
+        asking = self._ids if ids is None else ids
+        for first in range(0, len(asking), _ROWS_ASK):
+            yield self._found(asking[first : first + _ROWS_ASK], least)
+
+    def _found(self, asking: Ids, least: float) -> Shared:
+        own = self._rows[asking]
+        screen = self._screen(own, least)
+
+        def compare(first: int) -> tuple[Ids, Ids, Floats]:
+            some = self._ids[first : first + self._step]
+            rows = self._rows[some]
+            places, numbers = screen(rows)
+            levels = np.empty(len(places))
+            for start in range(0, len(places), _PAIRS):
+                part = slice(start, start + _PAIRS)
+                # Rows of one array are a sequence of points, without an object for each.
+                ones: Any = own[places[part]]
+                others: Any = rows[numbers[part]]
+                levels[part] = self._family.levels(ones, others)
+            keep = levels >= least
+            return places[keep], some[numbers[keep]], levels[keep]
+
+        parts = range(0, len(self._ids), self._step)
+        with closing(work_ahead(compare, parts, workers=self._workers)) as done:
+            return _in_order(asking, done)
+
+
+class _Screen(Protocol):
+    def __call__(self, rows: NDArray[Any], /) -> Screened: ...
+
+
+class _ScreenOf(Protocol):
+    def __call__(self, asking: NDArray[Any], least: float, /) -> _Screen: ...
+
+
+def _screen_of(params: IndexParams) -> _ScreenOf:
+    """Return what screens the rows of a metric."""
+    screens: dict[str, _ScreenOf] = {
+        "cosine": _cosine, "l2": _euclidean, "l1": _taxicab, "hamming": _hamming,
+        "jaccard-bits": _bit_sets,
+    }  # fmt: skip
+    return screens[params.metric]
+
+
+def _places(are_near: NDArray[np.bool_]) -> Screened:
+    places, numbers = np.nonzero(are_near)
+    return places, numbers
+
+
+def _unit(rows: NDArray[Any]) -> NDArray[np.float32]:
+    wide = rows.astype(np.float64)
+    wide /= np.sqrt(np.einsum("ij,ij->i", wide, wide))[:, None]
+    return wide.astype(np.float32)
+
+
+def _cosine(asking: NDArray[Any], least: float) -> _Screen:
+    own = _unit(asking)
+    # Sums of float32 products, each off by at most 2^-24 of itself, in any order.
+    lowest = least - 1e-5 - 2e-7 * asking.shape[1]
+    return lambda rows: _places(own @ _unit(rows).T >= lowest)
+
+
+def _euclidean(asking: NDArray[Any], least: float) -> _Screen:
+    own = asking.astype(np.float64)
+    squares = np.einsum("ij,ij->i", own, own)[:, None]
+
+    def screen(rows: NDArray[Any]) -> Screened:
+        wide = rows.astype(np.float64)
+        both = squares + np.einsum("ij,ij->i", wide, wide)
+        # What rounding the sums may lose, as a share of the squares that cancel.
+        most = least * least * (1.0 + _SLACK) + 1e-14 * (asking.shape[1] + 10) * both
+        return _places(both - 2.0 * (own @ wide.T) <= most)
+
+    return screen
+
+
+def _one_by_one(asking: NDArray[Any], near: Any, prepared: Any = lambda rows: rows) -> _Screen:
+    """Screen each asking row by itself; ``near`` says which rows may be near to one."""
+
+    def screen(rows: NDArray[Any]) -> Screened:
+        ready = prepared(rows)
+        found = [np.flatnonzero(near(one, ready)) for one in asking]
+        places = np.repeat(np.arange(len(found)), [len(one) for one in found])
+        return places, np.concatenate([np.empty(0, np.int64), *found])
+
+    return screen
+
+
+def _taxicab(asking: NDArray[Any], least: float) -> _Screen:
+    most = -least * (1.0 + _SLACK)
+
+    def near(one: Floats, rows: Floats) -> NDArray[np.bool_]:
+        apart = rows - one
+        kept: NDArray[np.bool_] = np.abs(apart, out=apart).sum(axis=1) <= most
+        return kept
+
+    return _one_by_one(asking.astype(np.float64), near, lambda rows: rows.astype(np.float64))
+
+
+def _words(rows: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Return packed bits in words of 64."""
+    padded = np.zeros((len(rows), -(-rows.shape[1] // 8) * 8), dtype=np.uint8)
+    padded[:, : rows.shape[1]] = rows
+    return padded.view(np.uint64)
+
+
+def _hamming(asking: NDArray[Any], least: float) -> _Screen:
+    return _one_by_one(_words(asking), lambda one, rows: count_bits(rows ^ one) <= -least, _words)
+
+
+def _bit_sets(asking: NDArray[Any], least: float) -> _Screen:
+    def near(one: NDArray[np.uint64], held: Any) -> NDArray[np.bool_]:
+        rows, sizes = held
+        common = count_bits(rows & one)
+        either = sizes + count_bits(one[None])[0] - common
+        kept: NDArray[np.bool_] = common >= (least - _SLACK) * either
+        return kept
+
+    def prepared(rows: NDArray[Any]) -> Any:
+        words = _words(rows)
+        return words, count_bits(words)
+
+    return _one_by_one(_words(asking), near, prepared)
+
+
+# Weights
+
+
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """The weighted elements of some bodies, and the points that the family compares."""
+
+    ids: Ids
+    points: list[Any]
+
+    def columns(self) -> tuple[NDArray[np.uint64], Ids, Floats]:
+        """Return (hashes, owners, weights), sorted by hash."""
+        hashes = np.concatenate([np.empty(0, np.uint64), *(one for one, _ in self.points)])
+        weights = np.concatenate([np.empty(0), *(one for _, one in self.points)])
+        owners = np.repeat(np.arange(len(self.points)), [len(one) for one, _ in self.points])
+        order = np.argsort(hashes, kind="stable")
+        return hashes[order], owners[order], weights[order]
+
+
+class _AllWeights:
+    """Weights by element, in blocks of as many as memory holds."""
+
+    def __init__(
+        self, snapshot: Snapshot, family: Family, ids: Ids, *, workers: int, memory: int
+    ) -> None:
+        self._snapshot, self._family, self._workers = snapshot, family, workers
+        self._ids, sizes = snapshot.set_sizes()
+        self._blocks = blocks_within(sizes, max(1, memory // _ELEMENT_BYTES))
+        self._only: tuple[_Weights, Any] | None = None
+
+    def sharing_with(self, ids: Ids | None = None, *, least: float) -> Iterator[Shared]:
+        asking = self._ids if ids is None else ids
+        for first in range(0, len(asking), _ROWS_ASK):
+            own = self._read(asking[first : first + _ROWS_ASK])
+            found = (self._near(own, *self._block(number), least) for number in self._numbers())
+            yield _in_order(own.ids, found)
+
+    def _numbers(self) -> range:
+        return range(len(self._blocks))
+
+    def _block(self, number: int) -> tuple[_Weights, Any]:
+        """Return the bodies of a block and their elements; those of an only block are kept."""
+        if self._only is not None:
+            return self._only
+        held = self._read(self._ids[self._blocks[number]])
+        found = held, held.columns()
+        if len(self._blocks) == 1:
+            self._only = found
+        return found
+
+    def _near(
+        self, own: _Weights, held: _Weights, columns: Any, least: float
+    ) -> tuple[Ids, Ids, Floats]:
+        hashes, owners, weights = columns
+        totals = np.bincount(owners, weights, minlength=len(held.ids))
+
+        def compare(place: int) -> tuple[Ids, Ids, Floats]:
+            point = own.points[place]
+            starts = np.searchsorted(hashes, point[0])
+            counts = np.searchsorted(hashes, point[0], side="right") - starts
+            ends = np.cumsum(counts)
+            among = np.repeat(starts - (ends - counts), counts) + np.arange(counts.sum())
+            both = np.minimum(np.repeat(point[1], counts), weights[among])
+            common = np.bincount(owners[among], both, minlength=len(held.ids))
+            either = totals + point[1].sum() - common
+            numbers = np.flatnonzero((common > 0) & (common >= (least - _SLACK) * either))
+            others = [held.points[number] for number in numbers.tolist()]
+            levels = self._family.levels([point] * len(others), others)
+            keep = levels >= least
+            numbers = numbers[keep]
+            return np.full(len(numbers), place), held.ids[numbers], levels[keep]
+
+        with closing(work_ahead(compare, range(len(own.ids)), workers=self._workers)) as done:
+            parts = list(done)
+        return _columns(parts)
+
+    def _read(self, ids: Ids) -> _Weights:
+        found: dict[int, Any] = {}
+        for group in grouped_bodies(self._snapshot.bodies_of_signatures(ids.tolist())):
+            points = self._family.points(self._family.contents([body for _, body in group]))
+            found.update(zip((one for one, _ in group), points, strict=True))
+        missing = [one for one in ids.tolist() if one not in found]
+        if missing:
+            raise missing_text(missing[0])
+        return _Weights(ids, [found[one] for one in ids.tolist()])
+
+
+def _columns(parts: Iterable[tuple[Ids, Ids, Floats]]) -> tuple[Ids, Ids, Floats]:
+    empty = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+    places, ids, levels = zip(empty, *parts, strict=True)
+    return np.concatenate(places), np.concatenate(ids), np.concatenate(levels)
+
+
+def _in_order(asking: Ids, parts: Iterable[tuple[Ids, Ids, Floats]]) -> Shared:
+    """Return what blocks gave, in order of who asks."""
+    places, ids, levels = _columns(parts)
+    order = np.argsort(places, kind="stable")
+    return Shared(asking, places[order], ids[order], levels[order])
