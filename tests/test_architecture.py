@@ -18,12 +18,24 @@ PURE_MAY_IMPORT = {
     "math", "mmap", "mmh3", "numpy", "numbers", "re", "sys", "typing", "unicodedata",
     "urllib.parse", "warnings",
 }  # fmt: skip
-HEAVY = {"sqlalchemy", "alembic", "rich", "pyarrow", "pandas", "matplotlib", "pyspark"}
+HEAVY = {
+    "sqlalchemy",
+    "alembic",
+    "rich",
+    "pyarrow",
+    "pandas",
+    "matplotlib",
+    "pyspark",
+    "fastapi",
+    "uvicorn",
+    "prometheus_client",
+}
 DRIVERS = {"sqlite3", "psycopg"}
 
 ROOMS = (
     "shingling", "params", "signatures", "disksort", "storage", "documents", "ingest", "search",
-    "clusters", "maintain", "exchange", "dataset", "spark", "cli",
+    "clusters", "maintain", "exchange", "dataset", "spark", "serve",
+    "cli",
 )  # fmt: skip
 """Each may import what stands before it, and the modules at the root but ``index``."""
 ROOT_FILES = 10
@@ -218,8 +230,9 @@ def test_heavy_imports_wait_until_they_are_needed() -> None:
         "cli/_parquet.py",
     }  # fmt: skip
     for name, tree in modules():
-        is_spark = name.startswith("spark/") and name != "spark/__init__.py"
-        if name not in late and not is_spark:
+        is_late = name.startswith("serve/")
+        is_late |= name.startswith("spark/") and name != "spark/__init__.py"
+        if name not in late and not is_late:
             for imported in imports(tree, at_import_time=True):
                 assert imported.split(".")[0] not in HEAVY, (name, imported)
 

@@ -20,7 +20,7 @@ CHANGES = [
 ]  # fmt: skip
 LISTS = ("tune", "query", "pairs", "clusters", "dedup", "neighbors", "join", "recall", "explain",
          "contract", "show", "stats", "batches", "sql", "check", "guide",
-         "spark")  # fmt: skip
+         "serve", "spark")  # fmt: skip
 
 
 def test_what_a_change_says_is_no_data(

@@ -98,6 +98,7 @@ DEATHS = range(1, 2 * (len(CHANGED) + 1) + 1)
 
 
 @pytest.mark.parametrize("n", DEATHS)
+@pytest.mark.fast
 def test_a_driver_that_dies_between_any_two_commits(
     dataset: Dataset, monkeypatch: pytest.MonkeyPatch, n: int
 ) -> None:

@@ -332,7 +332,7 @@ ALSO_REFUSES = {
     "pairs": ["{there}", "--verify", "signature"],
 }
 MAKES_ONE = {"init", "import", "demo"}
-NEEDS_NONE = {"tune", "guide", "spark"}
+NEEDS_NONE = {"tune", "guide", "serve", "spark"}
 
 
 @pytest.fixture
