@@ -76,6 +76,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.search.pair_columns import Pair as Pair
     from lshdb.search.pair_columns import PairColumns as PairColumns
     from lshdb.search.pairs import PairSearch as PairSearch
+    from lshdb.search.passages import Passage as Passage
+    from lshdb.search.passages import PassageSearch as PassageSearch
     from lshdb.search.query import QueryAnswers as QueryAnswers
     from lshdb.search.sql import SqlResult as SqlResult
     from lshdb.search.verification import Hit as Hit
@@ -126,6 +128,7 @@ _HOMES = {
     "search.nearest": "Answer",
     "search.pair_columns": "Pair PairColumns",
     "search.pairs": "PairSearch",
+    "search.passages": "Passage PassageSearch",
     "search.query": "QueryAnswers",
     "search.sql": "SqlResult",
     "search.verification": "Hit Hits",

@@ -34,6 +34,7 @@ from lshdb.search.handle import (
     has_key,
     list_batches,
     map_signatures,
+    require_whole_documents,
 )
 from lshdb.search.query import QueryAnswers, count_shingles, query_index, similarity
 from lshdb.search.verification import MEMORY, has_signatures
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from lshdb.search.loss import Loss
     from lshdb.search.measured_recall import MeasuredRecall
     from lshdb.search.pairs import PairSearch
+    from lshdb.search.passages import Passage, PassageSearch
     from lshdb.search.since import Since
     from lshdb.search.sql import SqlResult
     from lshdb.search.verification import Hit, Hits
@@ -147,6 +149,7 @@ class Index:
         digits: Digits = "keep",
         stop_tokens: str | Iterable[str] | None = None,
         stop_words: Iterable[str] | None = None,
+        passages: tuple[int, int] | str | None = None,
         tokenizer: Tokenizer | str | None = None,
         store_text: bool = True,
         database: str | None = None,
@@ -205,6 +208,10 @@ class Index:
         stop_words : iterable of str, optional
             For unit ``word``: words to leave out of texts before they are shingled, such as
             :func:`lshdb.published_stop_words` of a language. The index stores them.
+        passages : (int, int) or str, optional
+            Words in a window and words from one window to the next, such as ``(200, 100)``: the
+            index keeps windows of each document instead of the document, and :meth:`passages` finds
+            what documents share. The threshold, 0.3 by default, is then one of windows.
         tokenizer : Tokenizer or str, optional
             Tokenizer that splits texts, or the name of an installed one.
         store_text : bool
@@ -238,7 +245,7 @@ class Index:
             num_perm=num_perm, scheme=scheme, seed=seed, dim=dim, dtype=dtype, width=width,
             unit=unit, k=k, bag=bag, lowercase=lowercase, strip_accents=strip_accents,
             strip_punctuation=strip_punctuation, digits=digits, stop_tokens=stop_tokens,
-            stop_words=stop_words, store_text=store_text,
+            stop_words=stop_words, passages=passages, store_text=store_text,
         )  # fmt: skip
         place = DatabasePlace(database, schema)
         handle = Handle.create(
@@ -891,6 +898,124 @@ class Index:
             cross=cross, ignore_same_path=ignore_same_path, limit=limit, measure=measure,
         )  # fmt: skip
 
+    def passages(
+        self,
+        *,
+        threshold: float | None = None,
+        since: Since = None,
+        max_bucket: int | str | None = None,
+        memory: int = MEMORY,
+        workers: int | None = None,
+        limit: int | None = None,
+        with_text: bool = False,
+    ) -> PassageSearch:
+        """Stream the passages that recur, in an index that was made with ``passages``.
+
+        Similar windows are joined where they lie side by side in two documents, and compared word
+        by word. A passage that a document repeats is listed as well, if the two do not overlap.
+
+        Parameters
+        ----------
+        threshold : float, optional
+            Lowest similarity of two windows; the index's own by default.
+        since, max_bucket, memory, workers
+            As for :meth:`pairs`, of windows.
+        limit : int, optional
+            Stop after so many passages.
+        with_text : bool
+            Whether to give the texts of the passages, too.
+
+        Returns
+        -------
+        iterator of Passage
+            In order of the keys of the two documents, and of the places in the first. An edit of
+            more than a window's words ends a passage; another one may begin after it.
+
+        Raises
+        ------
+        ParameterError
+            The index keeps whole documents, or a value is out of range.
+        DamageError
+            A window is missing.
+
+        Notes
+        -----
+        Holds 48 bytes for each pair of similar windows, and texts of some documents.
+        """
+        from lshdb.search.passages import PassageSearch
+
+        return self._handle.ask(
+            PassageSearch, self._handle, threshold=threshold, since=since, max_bucket=max_bucket,
+            memory=memory, workers=workers, limit=limit, with_text=with_text,
+        )  # fmt: skip
+
+    def query_passages(
+        self,
+        text: str | None = None,
+        *,
+        key: str | None = None,
+        threshold: float | None = None,
+        with_text: bool = False,
+        workers: int | None = 1,
+    ) -> list[Passage]:
+        """Return which passages of a text recur in documents of an index of passages.
+
+        The text is cut into windows as documents are.
+
+        Parameters
+        ----------
+        text : str, optional
+        key : str, optional
+            Key of a document instead. Its own passages are left out.
+        threshold : float, optional
+            Lowest similarity of two windows; the index's own by default.
+        with_text : bool
+            Whether to give the texts of the passages, too.
+        workers : int or None
+            Threads; None means one per core.
+
+        Returns
+        -------
+        list of Passage
+            In the order of the text. ``key1`` is ``key``, or ``"text"``.
+
+        Raises
+        ------
+        ParameterError, InputError, KeyNotFoundError, DamageError
+        """
+        from lshdb.search.passages import query_passages
+
+        return self._handle.ask(
+            query_passages, text, key=key, threshold=threshold, with_text=with_text,
+            workers=workers,
+        )  # fmt: skip
+
+    def explain_passages(self, key1: str, key2: str, *, with_text: bool = False) -> list[Passage]:
+        """Return the passages that two documents of an index of passages share.
+
+        Both are compared word by word, whatever windows are similar, so this shows passages that
+        are too short or too different to be found. With one key twice, what the document repeats.
+
+        Parameters
+        ----------
+        key1, key2 : str
+            Keys of documents.
+        with_text : bool
+            Whether to give the texts of the passages, too.
+
+        Returns
+        -------
+        list of Passage
+            Of at least a quarter of a window, or else the best one, in the order of the first text.
+
+        Raises
+        ------
+        ParameterError, KeyNotFoundError, DamageError
+        """
+        from lshdb.search.passages import explain_passages
+
+        return self._handle.ask(explain_passages, key1, key2, with_text=with_text)
+
     def join(
         self, other: Index, *, threshold: float | None = None, verify: Verify | None = None
     ) -> JoinedPairs:
@@ -1023,6 +1148,7 @@ class Index:
         ------
         LockedError, ParameterError, TextNotStoredError, DatabaseError
         """
+        require_whole_documents(self._store, "clustering")
         from lshdb.clusters.update import update_clusters
 
         return self._handle.ask(
@@ -1106,6 +1232,7 @@ class Index:
             Also if ``update`` is false and the stored edges do not reach down to the threshold.
         LockedError, DatabaseError
         """
+        require_whole_documents(self._store, "clustering")
         from lshdb.clusters.listing import Clusters
 
         return self._handle.ask(
@@ -1166,6 +1293,7 @@ class Index:
         ------
         ParameterError, LockedError, DatabaseError
         """
+        require_whole_documents(self._store, "deduplication")
         from lshdb.clusters.deduplication import Deduplication
 
         return self._handle.ask(
@@ -1213,6 +1341,7 @@ class Index:
             thousand) holds a document of the index.
         ParameterError, LockedError, DatabaseError
         """
+        require_whole_documents(self._store, "filtering")
         from lshdb.clusters.filter import Survivors
 
         return self._handle.ask(
@@ -1301,6 +1430,7 @@ class Index:
             An output exists. Files that were written before an error stay; no half file does.
         LockedError, DatabaseError
         """
+        require_whole_documents(self._store, "deduplication")
         from lshdb.clusters.rewrite_files import Rewriting, RewrittenFiles
 
         asked = self._handle.ask(
@@ -1363,6 +1493,7 @@ class Index:
         ------
         ParameterError, LockedError, DatabaseError
         """
+        require_whole_documents(self._store, "listing neighbors")
         from lshdb.clusters.listing import NearestNeighbors, Neighbors
 
         if recall is not None:
@@ -1494,6 +1625,7 @@ class Index:
         The graph is summed in temporary files a few times its size. Memory does not grow with the
         graph, except that ``repeat`` holds the links of one source as a document.
         """
+        require_whole_documents(self._store, "contraction")
         from lshdb.clusters.contraction import contract_links
 
         return self._handle.ask(

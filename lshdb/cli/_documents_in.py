@@ -208,12 +208,16 @@ def committing(words: str) -> Iterator[TaskProgress]:
 def summary(result: AddResult) -> str:
     """Describe in one line what an add did."""
     united = f" ({result.united:,} united)" if result.united else ""
+    cut = ""
+    if result.cut:
+        cut = f"cut {counted(result.cut, 'document')} into passages; "
+        united += f", removed {result.stale:,}"
     rate = result.documents / result.seconds if result.seconds else 0.0
     return (
-        f"added {result.added:,}, replaced {result.replaced:,}{united}, "
+        f"{cut}added {result.added:,}, replaced {result.replaced:,}{united}, "
         f"unchanged {result.unchanged:,}, exact copies {result.copies:,}, "
         f"rejected {result.rejected:,}; "
-        f"{counted(round(rate), 'document')}/s; {_batches(result)}"
+        f"{counted(round(rate), 'passage' if result.cut else 'document')}/s; {_batches(result)}"
     )
 
 

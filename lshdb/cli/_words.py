@@ -120,7 +120,11 @@ def described(params: IndexParams) -> str:
     unit = names.get(params.unit, params.unit)
     metric = "weighted-jaccard, " if params.kind.body == "weights" else ""
     shingles = f"{params.k}-{unit} shingles{by}{_stop_words_in_words(params)}"
-    return f"{metric}threshold {params.threshold:g}, {shingles}"
+    windows = ""
+    if params.window is not None:
+        words, step = params.window
+        windows = f", windows of {words:,} words, one every {step:,}"
+    return f"{metric}threshold {params.threshold:g}, {shingles}{windows}"
 
 
 def pair_rows(found: PairSearch | JoinedPairs) -> Iterator[Block]:

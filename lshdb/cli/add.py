@@ -200,8 +200,8 @@ def command(
 
 def _fields(result: AddResult) -> dict[str, Any]:
     names = (
-        "added", "replaced", "unchanged", "copies", "resumed", "united", "short", "rejected",
-        "seconds",
+        "added", "replaced", "unchanged", "copies", "resumed", "united", "cut", "stale", "short",
+        "rejected", "seconds",
     )  # fmt: skip
     return {name: getattr(result, name) for name in names} | {"batches": tuple(result.batches)}
 

@@ -123,7 +123,7 @@ REWRITING = (
 )
 @without(input_options, "keys")
 @folder_options
-@without(creation_options, "threshold", "database", "schema")
+@without(creation_options, "threshold", "database", "schema", "passages")
 @workers_option
 @agreement_options
 @linking_options

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from lshdb import Explanation, Index, IndexParams
+from lshdb import Explanation, Index, IndexParams, KeyNotFoundError
 from lshdb.cli._cells import harmless
 from lshdb.cli._options import Command, index_argument, listing_options, vector_option
 from lshdb.cli._output import print_record
+from lshdb.cli._passages import shown_passages
 from lshdb.cli._words import element_in_words
+
+if TYPE_CHECKING:
+    from lshdb import Passage
 
 __all__ = ["command"]
 
@@ -64,6 +68,9 @@ def command(
     Without stored texts there are no shingles to show, and the similarity is the estimate. tsv and
     csv write one field per line, and one item per line for lists; jsonl writes one object.
 
+    Of an index of passages, KEY1 and KEY2 are documents, and the passages that both have are
+    listed, compared word by word; or they are two windows, such as KEY#0-1200.
+
     \b
     lshdb explain news.lshdb article-17 article-42
     lshdb explain news.lshdb article-17 --text "the quick brown fox jumps over the lazy dog"
@@ -71,9 +78,37 @@ def command(
     if [key2 is None, text is None, vector is None].count(False) != 1:
         raise click.UsageError("give one of KEY2, --text and --vector", ctx)
     with Index.open(index_path) as index:
-        found = index.explain(key1, key2, body=text if vector is None else vector)
         params = index.params
+        if params.window is not None and key2 is not None:
+            try:
+                passages = index.explain_passages(key1, key2, with_text=True)
+            except KeyNotFoundError:  # these may be two windows
+                if key1 not in index or key2 not in index:
+                    raise
+            else:
+                _print_passages(key1, key2, passages, output_format)
+                return
+        found = index.explain(key1, key2, body=text if vector is None else vector)
     print_record(_fields(found, params, most), output_format, shown=_in_table(found, params, most))
+
+
+def _print_passages(
+    key1: str, key2: str, passages: Sequence[Passage], output_format: str | None
+) -> None:
+    """Show the passages that two documents share."""
+    names = ("start1", "end1", "words1", "start2", "end2", "words2", "similarity", "method")
+    fields = {
+        "key1": key1,
+        "key2": key2,
+        "n_passages": len(passages),
+        "words": sum(one.words1 for one in passages),
+        "passages": tuple(
+            {**{name: getattr(one, name) for name in names}, "text1": one.text1, "text2": one.text2}
+            for one in passages
+        ),
+    }
+    shown = {"passages": shown_passages(passages) or "none"}
+    print_record(fields, output_format, shown=shown)
 
 
 def _fields(found: Explanation, params: IndexParams, most: int | None) -> dict[str, Any]:

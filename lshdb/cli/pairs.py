@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from lshdb import Index, Pair, PairSearch
+from lshdb import Index, LeftOut, Pair, PairSearch
 from lshdb.arguments import Measure, Verify
 from lshdb.cli._contents import Named, contents_options, with_contents
 from lshdb.cli._long_work import prompt_interrupts
@@ -27,6 +27,7 @@ from lshdb.cli._options import (
     since_option,
 )
 from lshdb.cli._output import Blocks, Column, note, print_listing
+from lshdb.cli._passages import passage_columns, passage_rows, refuse_options
 from lshdb.cli._words import (
     counted,
     loss_in_words,
@@ -77,6 +78,12 @@ BY_DIRECTORY = (Column("directory1"), Column("directory2"), Column("pairs", "num
     help="With --cross: leave out pairs whose keys are the same after their prefixes.",
 )
 @click.option(
+    "--by",
+    type=click.Choice(["document"]),
+    help="List the passages that documents share, of an index made with --passages: windows side "
+    "by side as one line, with the offsets of both passages in characters.",
+)
+@click.option(
     "--by-directory",
     is_flag=True,
     help="Count the pairs of each two folders of keys instead, the most first. Holds a line for "
@@ -113,6 +120,7 @@ def command(
     differ: tuple[str, ...],
     cross: tuple[str, str] | None,
     ignore_same_path: bool,
+    by: str | None,
     by_directory: bool,
     sort: str | None,
     limit: int | None,
@@ -134,6 +142,7 @@ def command(
     lshdb pairs trees.lshdb --cross linux-6.1 linux-6.6 --ignore-same-path
     lshdb pairs trees.lshdb --by-directory --limit 20
     lshdb pairs press.lshdb --measure containment --threshold 0.9
+    lshdb pairs essays.lshdb --by document --with-text
     """
     if advance and limit is not None:
         raise click.UsageError("--advance would pass over what --limit leaves out", ctx)
@@ -141,11 +150,38 @@ def command(
         raise click.UsageError("--by-directory lists the most pairs first; leave out --sort", ctx)
     if by_directory and (with_text or with_fields):
         raise click.UsageError("--by-directory lists no documents to show the contents of", ctx)
+    if by is not None:
+        refuse_options(
+            ctx,
+            "does not go with --by document, which lists passages",
+            below=below, measure=None if measure == "similarity" else measure,
+            verify=None if verify == "exact" else verify, agree=agree, differ=differ, cross=cross,
+            ignore_same_path=ignore_same_path, by_directory=by_directory, sort=sort,
+            with_fields=with_fields,
+        )  # fmt: skip
     with (
         Index.open(index_path) as index,
         prompt_interrupts(),
         advancing(index, since, advance=advance) as answered,
     ):
+        if by is not None:
+            shared = index.passages(
+                threshold=threshold, since=since, max_bucket=max_bucket, memory=memory,
+                limit=limit, with_text=with_text,
+            )  # fmt: skip
+            note_unfinished(index, since)
+            n = print_listing(
+                passage_columns(with_text=with_text),
+                passage_rows(shared, with_text=with_text),
+                output_format,
+                empty="no passages",
+                count=("passage", "passages"),
+                says_count=True,
+            )
+            _say_limit(n, limit)
+            _note_left_out(shared.left_out, None)
+            answered(shared)
+            return
         found = index.pairs(
             threshold=threshold, below=below, verify=verify, since=since, max_bucket=max_bucket,
             memory=memory, agree=agree, differ=differ, cross=cross,
@@ -176,10 +212,14 @@ def command(
             count=("line", "lines") if by_directory else ("pair", "pairs"),
             says_count=True,
         )
-        if n == limit:
-            note(f"--limit {limit} ended the list; there may be more")
-        _note_left_out(found)
+        _say_limit(n, limit)
+        _note_left_out(found.left_out, found)
         answered(found)
+
+
+def _say_limit(n: int, limit: int | None) -> None:
+    if n == limit:
+        note(f"--limit {limit} ended the list; there may be more")
 
 
 def _sorted(found: Iterable[Pair]) -> Iterator[tuple[Any, ...]]:
@@ -205,8 +245,7 @@ def _directories(found: Iterable[Pair], *, is_ordered: bool) -> Iterator[tuple[A
         yield *folders, count
 
 
-def _note_left_out(found: PairSearch) -> None:
-    left_out = found.left_out
+def _note_left_out(left_out: LeftOut, found: PairSearch | None) -> None:
     if left_out.buckets:
         note(
             f"left out: {counted(left_out.buckets, 'bucket')} of more than "
@@ -219,5 +258,5 @@ def _note_left_out(found: PairSearch) -> None:
             f"{left_out.max_bucket:,} exact copies, "
             f"with {counted(left_out.copy_pairs, 'pair')}"
         )
-    if left_out.buckets or left_out.copy_groups:
+    if found is not None and (left_out.buckets or left_out.copy_groups):
         note(loss_in_words(found.loss))

@@ -6,9 +6,11 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from lshdb import Document, Hits, Index, InputError, Rejected
 from lshdb.arguments import Measure, Verify
@@ -30,6 +32,9 @@ from lshdb.cli._output import Column, is_terminal, note, print_listing
 from lshdb.cli._rejections import Rejections
 from lshdb.cli._words import counted, element_in_words, measured, note_unverified, units_in_words
 from lshdb.shingling import URL_UNITS
+
+if TYPE_CHECKING:
+    from lshdb import Passage
 
 __all__ = ["command"]
 
@@ -143,6 +148,9 @@ def command(
     input. With unit url, the text is a list of URLs, one per line, and so are files and standard
     input.
 
+    In an index of passages, a query is cut into windows as documents are. Each line is a passage of
+    the query and where it recurs, with offsets in characters, in the order of the query.
+
     \b
     lshdb query news.lshdb --text "the quick brown fox jumps over the lazy dog"
     lshdb query news.lshdb --key article-17 --top 3
@@ -170,6 +178,24 @@ def command(
         search |= {"recall": recall, "probe_limit": limit}
     effort = _Effort(recall, top, measure, is_nearest="recall" in search)
     with Index.open(index_path) as index:
+        if index.params.window is not None:
+            from lshdb.cli._passages import refuse_options
+
+            refuse_options(
+                ctx,
+                "is about whole documents, and the index keeps passages of them",
+                vector=vector, vote=vote, recall=recall, probe_limit=probe_limit, below=below,
+                measure=None if measure == "similarity" else measure,
+                verify=None if verify == "exact" else verify, with_fields=with_fields,
+                top=ctx.get_parameter_source("top") is not ParameterSource.DEFAULT,
+            )  # fmt: skip
+            _list_passages(
+                index, files, rejections, text=text, key=key, with_text=with_text,
+                threshold=threshold, workers=workers, output_format=output_format,
+                input_format=input_format, **reading,
+            )  # fmt: skip
+            _say_rejected(ctx, rejections)
+            return
         rows: Iterable[tuple[object, ...] | None]
         listed: Callable[[str, Hits], Iterator[tuple[object, ...]]] = _rows
         ballot = None if vote is None else _Ballot(index, vote)
@@ -222,10 +248,57 @@ def command(
         effort.say(is_empty=not len(index))
         if ballot is not None:
             ballot.say()
+    _say_rejected(ctx, rejections)
+
+
+def _say_rejected(ctx: click.Context, rejections: Rejections) -> None:
     rejections.end()
     if rejections.count:
         note(f"{rejections.count:,} rejected; the other queries were answered")
         ctx.exit(REJECTED)
+
+
+def _list_passages(
+    index: Index,
+    files: tuple[str, ...],
+    rejections: Rejections,
+    *,
+    text: str | None,
+    key: str | None,
+    with_text: bool,
+    threshold: float | None,
+    workers: int | None,
+    output_format: str | None,
+    **reading: Any,
+) -> None:
+    """List which passages of each query recur where, in an index of passages."""
+    from lshdb.cli._passages import passage_columns, passage_rows
+
+    asked: dict[str, Any] = {"threshold": threshold, "with_text": with_text, "workers": workers}
+
+    def found() -> Iterator[Passage]:
+        if text is not None or key is not None:
+            yield from index.query_passages(text, key=key, **asked)
+            return
+        from lshdb import read_documents
+
+        _require_files(index, files)
+        items = read_documents(files or ("-",), body="text", on_note=note, **reading)
+        for query in _usable(items, index, rejections):
+            if not isinstance(query.body, str):
+                reason = "the body is not a text, and passages are looked for of texts"
+                rejections.add(Rejected(query.source or f"key {query.key!r}", reason))
+                continue
+            for passage in index.query_passages(query.body, **asked):
+                yield replace(passage, key1=query.key)
+
+    n = print_listing(
+        passage_columns(with_text=with_text, is_query=True),
+        passage_rows(found(), with_text=with_text),
+        output_format,
+    )
+    if not n:
+        note("no passage of it recurs in the index")
 
 
 class _Effort:

@@ -109,7 +109,7 @@ _OWN = {
     help="dedup: which decisions to list.  [default: all]",
 )
 @click.option("--top", type=int, metavar="N", help="neighbors: most per document.  [default: 10]")
-@without(creation_options, "database", "schema")
+@without(creation_options, "database", "schema", "passages")
 @listing_options
 @click.pass_context
 def command(

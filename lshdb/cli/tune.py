@@ -17,6 +17,7 @@ from lshdb.cli._options import (
     given_parameters,
     input_options,
     listing_options,
+    without,
 )
 from lshdb.cli._output import note, print_record
 from lshdb.cli.stats import readable_size
@@ -45,7 +46,7 @@ __all__ = ["command"]
 )
 @input_options
 @listing_options
-@creation_options
+@without(creation_options, "passages")
 def command(
     files: tuple[str, ...],
     *,

@@ -31,6 +31,7 @@ from lshdb.documents import (
 from lshdb.errors import AllRejectedError, InputError, LockedError, TooManyRejectedError
 from lshdb.ingest.ahead import PART_CHARACTERS, PART_DOCUMENTS, Ahead, Part
 from lshdb.ingest.batch import Batch, Contents, hash_bodies
+from lshdb.ingest.cut_documents import cut_document
 from lshdb.ingest.pipeline import (
     ON_CONFLICT,
     AddResult,
@@ -109,7 +110,9 @@ def add_documents(
         Ahead(family, workers=workers, expects_new=writer.began_empty) as ahead,
     ):
         given = items.by_blocks() if isinstance(items, DocumentStream) else items
-        batches = in_batches(callers_items(given), family, rejections.add, ahead)
+        batches = in_batches(
+            callers_items(given), family, rejections.add, ahead, window=family.params.window
+        )
         bodies = source_of_bodies(source, batches, family, rejections, ahead)
         run = Run(writer, family.params, result, on_conflict=on_conflict, night=night)
         commit_batches(run, [bodies], workers=workers, on_commit=callers_function(on_commit))
@@ -207,6 +210,7 @@ def in_batches(
     ahead: Ahead,
     *,
     times: Times | None = None,
+    window: tuple[int, int] | None = None,
 ) -> Iterator[Batch]:
     """Yield batches that fit in memory; unacceptable items are left out and reported.
 
@@ -214,12 +218,14 @@ def in_batches(
     full batch is given out once another item has come, so that the last batch is known as the last;
     and where blocks of files come, once some of the next batch is being signed by other threads.
     Rejections, and errors of ``items``, come after the batches before them.
+
+    With ``window``, documents are cut, and the windows of one are in one batch, however large.
     """
     full: _Filling | None = None
     filling = _Filling(family, ahead)
     try:
         for item in items:
-            if isinstance(item, Block) and ahead.takes_texts:
+            if isinstance(item, Block) and ahead.takes_texts and window is None:
                 done = 0
                 while done < len(item):
                     if filling.is_full:
@@ -240,7 +246,11 @@ def in_batches(
                     reject(given)
                     continue
                 document = given_document(given)
-                reason = filling.add(document, None if times is None else times(document))
+                seen = None if times is None else times(document)
+                if window is None:
+                    reason = filling.add(document, seen)
+                else:
+                    reason = filling.add_windows(document, seen, window)
                 if reason is not None:
                     reject(Rejected(document.source or f"key {document.key!r}"[:200], reason))
     except Exception:
@@ -298,6 +308,30 @@ class _Filling:
             batch.sizes.append(n_chars_of(body))
         self._is_of_blocks = False
         self._grow(_weight(body))
+        return None
+
+    def add_windows(
+        self, document: Document, times: tuple[str, str] | None, window: tuple[int, int]
+    ) -> str | None:
+        """Add the windows of a text, or return the reason why it cannot be added."""
+        if not isinstance(document.body, str):
+            return "the body is not a text, and an index of passages cuts texts"
+        reason = validate_key(document.key) or self._family.refusal(document.body)
+        if reason is not None:
+            return reason
+        windows = cut_document(document, window)
+        reason = validate_key(windows[-1].key)  # the longest one
+        if reason is not None:
+            return f"with the place of a window behind it, {reason}"
+        for one in windows:
+            reason = self._family.refusal(one.body)
+            if reason is not None:
+                return reason
+        for one in windows:
+            reason = self.add(one, times)
+            if reason is not None:  # of its fields, so of the first window and all others
+                return reason
+        self.batch.cut.append((document.key, len(windows)))
         return None
 
     def add_block(self, block: Block, start: int) -> int:

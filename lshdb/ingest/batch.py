@@ -102,6 +102,9 @@ class Batch:
         Kept fields as JSON, by place, for the documents that have some.
     contents : Contents, optional
         Those that are known before the documents are classified; a value is None where not.
+    cut : list of (str, int)
+        In an index of passages: the key of each document that was cut, and its number of windows,
+        which are the documents of the batch one after the other.
     is_last : bool
         No batch comes after it: its commit records that the run has ended.
     """
@@ -116,6 +119,7 @@ class Batch:
     times: list[tuple[str, str]] = field(default_factory=list)
     fields: dict[int, str] = field(default_factory=dict)
     contents: Contents | None = None
+    cut: list[tuple[str, int]] = field(default_factory=list)
     is_last: bool = False
 
 

@@ -69,6 +69,12 @@ def merge_stores(
 
 
 def _check(into: Store, other: Store) -> None:
+    if into.params.window is not None:
+        raise ParameterError(
+            f"{into.directory.path} is an index of passages, and merge would mix windows of two "
+            "texts of one document",
+            hint="add the documents to one index (lshdb add)",
+        )
     if os.path.samefile(into.directory.path, other.directory.path):
         raise ParameterError(
             f"{other.directory.path} is the index that others are to be merged into",

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from lshdb.documents import Rejected
 from lshdb.errors import ConflictError, ParameterError
 from lshdb.ingest.batch import Batch, Contents, row_checksums
+from lshdb.ingest.cut_documents import Review, review_documents
 from lshdb.ingest.unite import unite
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.band_orders import BandOrders
@@ -78,6 +79,11 @@ class AddResult:
     united : int
         Of those replaced, how many hosts got URLs besides those that they had
         (``on_conflict="unite"``).
+    cut : int
+        Documents that were cut into windows, in an index of passages. All other counts are then of
+        windows.
+    stale : int
+        Windows that were removed because their document has another text now.
     short : int
         Of those added and replaced, how many have a text of one shingle at most: only another text
         of the same shingle is similar to it.
@@ -97,6 +103,8 @@ class AddResult:
     copies: int = 0
     resumed: int = 0
     united: int = 0
+    cut: int = 0
+    stale: int = 0
     short: int = 0
     rejected: int = 0
     rejections: list[Rejected] = field(default_factory=list)
@@ -210,6 +218,8 @@ class _Classified:
     n_unchanged : int
     same : list of (int, int)
         Place and doc_id of unchanged documents that come with fields.
+    stale : list of StoredDocument
+        Windows that their documents no longer have.
     """
 
     places: list[int] = field(default_factory=list)
@@ -218,6 +228,7 @@ class _Classified:
     resumed: Seen = field(default_factory=dict)
     n_unchanged: int = 0
     same: list[tuple[int, int]] = field(default_factory=list)
+    stale: list[StoredDocument] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -310,6 +321,8 @@ class Run:
         result.copies += counts["n_copies"]
         result.resumed += counts["n_resumed"]
         result.united += counts["n_replaced"] if self.on_conflict == "unite" else 0
+        result.cut += len(batch.cut)
+        result.stale += counts["n_removed"]
         result.short += counts["n_short"]
         result.batches.append(counts["batch_id"])
         result.seconds = time.perf_counter() - self._begun
@@ -352,6 +365,9 @@ class Run:
         # Bucket keys are sorted beside the writing of rows and documents.
         task = self.beside.submit(self._sorted, shared)
         first = transaction.n_signatures
+        transaction.delete_documents([one.doc_id for one in found.stale])
+        gone = [one.signature_id for one in found.stale if one.signature_id is not None]
+        transaction.release_signatures(gone, batch_id)
         self._write_signatures(transaction, shared, is_last=batch.is_last)
         self._write_documents(transaction, source, batch, found, shared, batch_id)
         planes = task.result(helps=True)
@@ -375,6 +391,7 @@ class Run:
             "n_unchanged": found.n_unchanged,
             "n_copies": shared.n_copies,
             "n_rejected": self.result.rejected - self._rejected_before,
+            "n_removed": len(found.stale),
         }
         transaction.update_batch(batch_id, {**counts, "finished_at": timestamp()})
         is_text = self.params.kind.body == "text"
@@ -395,15 +412,24 @@ class Run:
 
     def _classify(self, snapshot: Snapshot, source: Source, batch: Batch) -> _Classified:
         """Sort a batch into what is to be written and what is unchanged."""
-        known = snapshot.documents_of_keys(batch.keys)
-        unfinished = snapshot.unfinished_batches(but=self.add_id)
         found = _Classified()
-        if not known and len(set(batch.keys)) == len(batch.keys):
-            found.places = list(range(len(batch.keys)))
-            found.before = [None] * len(batch.keys)
+        places: Sequence[int] = range(len(batch.keys))
+        if batch.cut:
+            review = self._review(snapshot, source, batch)
+            known, places, found.stale = review.known, review.places, review.stale
+            found.n_unchanged = len(review.kept)
+            for one in review.kept:
+                found.seen_again.setdefault(self._started_at, []).append(one)
+        else:
+            known = snapshot.documents_of_keys(batch.keys)
+        unfinished = snapshot.unfinished_batches(but=self.add_id)
+        if not known and (batch.cut or len(set(batch.keys)) == len(batch.keys)):
+            found.places = list(places)
+            found.before = [None] * len(places)
             return found
         met: set[str] = set()
-        for place, key in enumerate(batch.keys):
+        for place in places:
+            key = batch.keys[place]
             before = known.get(key)
             if source.on_repeat is not None:
                 if key in met or (before and before.last_seen_at == self._started_at):
@@ -436,6 +462,21 @@ class Run:
             found.places.append(place)
             found.before.append(before)
         return found
+
+    def _review(self, snapshot: Snapshot, source: Source, batch: Batch) -> Review:
+        """Compare documents that were cut into windows with the stored ones."""
+
+        def on_repeat(key: str, of: str) -> None:
+            if source.on_repeat is not None and not self._is_again:
+                source.on_repeat(key, of)
+
+        return review_documents(
+            snapshot,
+            batch,
+            on_conflict=self.on_conflict,
+            started_at=self._started_at,
+            on_repeat=on_repeat,
+        )
 
     def _share(
         self,

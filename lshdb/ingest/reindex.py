@@ -49,7 +49,7 @@ _KEPT = ("metric", "scheme", "num_perm", "seed", "threshold", "store_text")
 _OPTIONS = {
     *("threshold", "recall", "bands", "rows", "num_perm", "scheme", "seed", "unit", "k", "bag"),
     *("lowercase", "strip_accents", "strip_punctuation", "digits", "stop_tokens", "stop_words"),
-    *("store_text", "metric", "dtype", "width"),
+    *("store_text", "metric", "dtype", "width", "passages"),
 }
 _OF_SLOTS = frozenset({"num_perm", "width"})
 """Parameters whose meaning changes if slots become words instead of bits, or the reverse."""
@@ -100,6 +100,7 @@ def reindex_store(
             rejections.add,
             ahead,
             times=attrgetter("added_at", "last_seen_at"),
+            window=None if store.params.window else params.window,
         )
         name = f"reindex of {store.directory.path}"
         source = source_of_bodies(name, batches, changed, rejections, ahead)
@@ -184,6 +185,12 @@ def changed_params(
     elif not {"recall", "bands", "rows"} & given.keys() and 0.0 < params.recall < 1.0:
         kept["recall"] = params.recall
     changed = params_for(CreateOptions(**{**kept, **given}), sample if rebanded else None)
+    if params.passages and changed.passages != params.passages:
+        raise ParameterError(
+            f"the index holds windows of {params.passages} (words:step), and "
+            f"{changed.passages or 'whole documents'} cannot be made of them",
+            hint="add the documents to a new index",
+        )
     return changed if rebanded else replace(changed, recall=params.recall)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lshdb.arguments import check_items, check_key, check_moment
+from lshdb.ingest.cut_documents import windows_of
 from lshdb.storage.store import Store
 from lshdb.storage.tables.records import as_timestamp, timestamp, timestamp_after
 from lshdb.storage.transactions.changes import WriteTransaction
@@ -32,7 +33,7 @@ class RemoveResult:
     Attributes
     ----------
     removed : int
-        Documents that were removed.
+        Documents that were removed; in an index of passages, their windows.
     missing : list of str
         Keys that no document had, in the order given.
     batches : list of int
@@ -53,15 +54,21 @@ def remove_documents(
     keys = iter(dict.fromkeys(check_key("a key", key) for key in given))
     with Writer(store, lock_timeout=lock_timeout, needs_signatures=False) as writer:
         while some := list(itertools.islice(keys, _DOCUMENTS_A_BATCH)):
-            _remove(writer, some, result)
+            _remove(writer, some, result, is_cut=store.params.window is not None)
     return result
 
 
-def _remove(writer: Writer, keys: list[str], result: RemoveResult) -> None:
+def _remove(writer: Writer, keys: list[str], result: RemoveResult, *, is_cut: bool) -> None:
     def work(transaction: WriteTransaction) -> tuple[set[str], Gone, int | None]:
-        found = transaction.snapshot.documents_of_keys(keys)
-        gone = [(document.doc_id, document.signature_id) for document in found.values()]
-        return set(found), gone, _delete(transaction, gone)
+        snapshot = transaction.snapshot
+        if is_cut:
+            found = windows_of(snapshot, keys)
+            every = itertools.chain.from_iterable(found.values())
+            gone = [(document.doc_id, document.signature_id) for document in every]
+            return set(found), gone, _delete(transaction, gone)
+        known = snapshot.documents_of_keys(keys)
+        gone = [(document.doc_id, document.signature_id) for document in known.values()]
+        return set(known), gone, _delete(transaction, gone)
 
     found, gone, batch_id = writer.run(work)
     result.missing += [key for key in keys if key not in found]

@@ -37,6 +37,7 @@ __all__ = [
     "check_equal",
     "check_expected",
     "choose_bands",
+    "passages_option",
 ]
 
 FORMAT = 1
@@ -48,6 +49,8 @@ MAX_DIM = 2**20
 _LEAST_DISTANCE, _LARGEST_DISTANCE = 1e-100, 1e200
 _LEAST_WIDTH, _LARGEST_WIDTH = 1e-102, 1e202
 """Calculations with widths and distances in these ranges stay within float64."""
+_PASSAGE_UNITS = ("word", "char", "byte")
+_MOST_WINDOW_WORDS = 1_000_000
 _OF_TEXTS = frozenset({"unit", "k", "bag", "normalisation", "stop_tokens", "tokenizer"})
 _OF_VECTORS = frozenset({"dim", "dtype", "width"})
 
@@ -105,6 +108,9 @@ class IndexParams:
     width : float
         Width of the pieces of a projection; for scheme ``unary`` the largest number; 0 for all
         others.
+    passages : str
+        Words in a window of a document and words from one window to the next, with a colon, such as
+        ``200:100``; empty if documents are kept whole.
     """
 
     metric: str = "jaccard"
@@ -125,6 +131,7 @@ class IndexParams:
     dim: int = 0
     dtype: str = ""
     width: float = 0.0
+    passages: str = ""
 
     def __post_init__(self) -> None:
         check_metric(self.metric)
@@ -145,6 +152,7 @@ class IndexParams:
         _check("recall", self.recall, good, "a number from 0 to 1")
         check_flag("bag", self.bag)
         check_flag("store_text", self.store_text)
+        self._check_passages()
         if self.bands * self.rows > self.num_perm:
             raise ParameterError(
                 f"{self.bands} bands of {self.rows} rows need {self.bands * self.rows} slots, "
@@ -163,6 +171,37 @@ class IndexParams:
         good = isinstance(self.dtype, str) and self.dtype in choices
         _check("dtype", self.dtype, good, " or ".join(choices))
         check_width(self.scheme, self.width)
+
+    def _check_passages(self) -> None:
+        if passages_option(self.passages) != self.passages:
+            raise ParameterError(f"passages is {self.passages!r}; expected words:step or nothing")
+        if not self.passages:
+            return
+        if self.metric != "jaccard" or self.unit not in _PASSAGE_UNITS:
+            what = f"unit {self.unit}" if self.metric == "jaccard" else f"metric {self.metric}"
+            raise ParameterError(
+                f"passages are windows of words in texts, and the index has {what}",
+                hint=f"leave --passages out, or use --unit {' or '.join(_PASSAGE_UNITS)}",
+            )
+        if not self.store_text:
+            raise ParameterError(
+                "passages are aligned word by word, so their texts must be stored",
+                hint="leave out --no-text, or --passages",
+            )
+        words, _ = self.window or (0, 0)
+        if self.unit == "word" and words < self.k:
+            raise ParameterError(
+                f"a window of {words} words is shorter than a shingle of {self.k}",
+                hint="give --passages more words, or a smaller --k",
+            )
+
+    @functools.cached_property
+    def window(self) -> tuple[int, int] | None:
+        """Words in a window, and words from one to the next; None if documents are whole."""
+        if not self.passages:
+            return None
+        words, step = self.passages.split(":")
+        return int(words), int(step)
 
     @property
     def kind(self) -> Metric:
@@ -227,8 +266,14 @@ class IndexParams:
         return float(high - low) / 2.0 if curve is not JACCARD else deviation
 
     def items(self) -> dict[str, str | int | float | bool]:
-        """Return name to value for the metric's parameters, in the order of the attributes."""
+        """Return name to value for the metric's parameters, in the order of the attributes.
+
+        ``passages`` is among them only in an index of passages: others are as earlier versions
+        made them.
+        """
         absent = _OF_TEXTS if self.kind.is_dense else _OF_VECTORS
+        if not self.passages:
+            absent |= {"passages"}
         return {
             field.name: getattr(self, field.name)
             for field in fields(self)
@@ -246,7 +291,39 @@ class IndexParams:
             "strip_punctuation": "punctuation" in steps,
             "digits": "zero" if "digits" in steps else "keep",
             "stop_words": self.stop_tokens if self.unit == "word" else "",
+            "passages": self.passages,
         }
+
+
+def passages_option(value: object) -> str:
+    """Return windows of words as they are stored: ``200:100``, or nothing.
+
+    Parameters
+    ----------
+    value : str, pair of int, or None
+        Words in a window and words from one to the next: ``(200, 100)`` or ``"200:100"``.
+
+    Raises
+    ------
+    ParameterError
+        It is neither, or a number is out of range.
+    """
+    if value is None or value == "":
+        return ""
+    parts: list[object] = []
+    if isinstance(value, str):
+        parts = [
+            int(part) if part.isascii() and part.isdecimal() else part for part in value.split(":")
+        ]
+    elif isinstance(value, tuple | list):
+        parts = [plain_number(part) for part in value]
+    match parts:
+        case [int(words), int(step)] if 1 <= step <= words <= _MOST_WINDOW_WORDS and words > 1:
+            return f"{words}:{step}"
+    raise ParameterError(
+        f"passages is {value!r:.80}; expected words:step, such as 200:100: the words in a window, "
+        f"2 to {_MOST_WINDOW_WORDS:,}, and the words from one window to the next, 1 to as many"
+    )
 
 
 def slot_bits(scheme: str) -> int:
@@ -356,6 +433,8 @@ _MOST_SHOWN = 200
 _OF_BANDS = frozenset({"threshold", "recall", "bands", "rows"})
 _BANDING_HINT = "lshdb reband changes threshold, recall and bands of an index in place"
 _OTHER_HINT = "lshdb reindex makes another index, with other parameters, from the stored texts"
+_PASSAGES_HINT = "leave --passages out: the index knows its own; add to a new index for others"
+_HINTS = {**dict.fromkeys(_OF_BANDS, _BANDING_HINT), "passages": _PASSAGES_HINT}
 
 
 def check_expected(
@@ -381,6 +460,7 @@ def check_expected(
         A value differs; the error names both.
     """
     stored: dict[str, Any] = {**params.items(), **params.options(), **others}
+    stored["passages"] = params.passages
     for name, value in expected.items():
         if name not in stored:
             raise ParameterError(
@@ -390,6 +470,8 @@ def check_expected(
             value = stop_token_list(value, params.normalisation)
         elif name == "stop_words":
             value = stop_word_list(value, params.normalisation)
+        elif name == "passages":
+            value = passages_option(value)
         if stored[name] != value:
             raise ParameterMismatchError(
                 f"the index {path} was made with {name} = {_shortened(stored[name])}, "
@@ -397,7 +479,7 @@ def check_expected(
                 name=name,
                 stored=stored[name],
                 given=value,
-                hint=_BANDING_HINT if name in _OF_BANDS else _OTHER_HINT,
+                hint=_HINTS.get(name, _OTHER_HINT),
             )
 
 
@@ -424,8 +506,8 @@ def check_equal(
         A parameter differs; the error names both values.
     """
     (path, params), (other_path, other_params) = here, there
-    others = other_params.items()
-    for name, value in params.items().items():
+    others = {**other_params.items(), "passages": other_params.passages}
+    for name, value in {**params.items(), "passages": params.passages}.items():
         if name not in may_differ and others[name] != value:
             raise ParameterMismatchError(
                 f"{name} is {_shortened(value)} in {path} and "

@@ -24,6 +24,7 @@ from lshdb.params.index_params import (
     check_recall,
     check_threshold,
     check_width,
+    passages_option,
     slot_bits,
 )
 from lshdb.params.metrics import DTYPES, METRICS, Curve, curve_of
@@ -40,6 +41,8 @@ from lshdb.shingling import (
 __all__ = ["CreateOptions", "ExpectedParameters", "Parameters"]
 
 _NUM_PERM = 128
+_PASSAGE_THRESHOLD = 0.3
+"""Of windows, if none is given: two that cut a passage differently share part of it only."""
 _LEAST_BITS = 256
 """Fewest bits of a signature: with fewer an estimate says little."""
 _MOST_BITS = 16_384
@@ -171,6 +174,15 @@ class CreateOptions:
         default="",
         metadata=_said("An installed tokenizer; implies --unit tokenizer.", metavar="NAME"),
     )
+    passages: tuple[int, int] | str | None = field(
+        default=None,
+        metadata=_said(
+            "Keep windows of so many words of each document, one every STEP words, to find the "
+            "passages that documents share; see lshdb pairs --by document.  [default: whole "
+            "documents]",
+            metavar="WORDS:STEP",
+        ),
+    )
     store_text: bool = field(
         default=True,
         metadata=_said(
@@ -228,6 +240,7 @@ class Parameters(TypedDict, total=False):
     digits: Digits
     stop_tokens: str | Iterable[str] | None
     stop_words: Iterable[str] | None
+    passages: tuple[int, int] | str | None
     store_text: bool
 
 
@@ -253,11 +266,14 @@ def _chosen(options: CreateOptions, levels: Iterable[float] | None) -> IndexPara
             f"scheme is {scheme!r}; expected {' or '.join(map(repr, kind.schemes))} "
             f"for metric {metric}"
         )
+    passages = passages_option(options.passages)
+    if passages and threshold is None:
+        threshold = _PASSAGE_THRESHOLD
     threshold = _threshold(metric, threshold)
     if num_perm is not None:
         check_num_perm(num_perm, scheme)
     fixed: dict[str, Any] = {"metric": metric, "scheme": scheme, "seed": seed}
-    fixed["store_text"] = store_text
+    fixed |= {"store_text": store_text, "passages": passages}
     if kind.is_dense:
         fixed |= _vector_options(options, dim)
     else:

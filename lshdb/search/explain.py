@@ -19,7 +19,14 @@ from numpy.typing import NDArray
 
 from lshdb.arguments import check_items, check_key
 from lshdb.documents import Body
-from lshdb.errors import DamageError, InputError, ParameterError, TextNotStoredError
+from lshdb.errors import (
+    DamageError,
+    InputError,
+    KeyNotFoundError,
+    ParameterError,
+    TextNotStoredError,
+)
+from lshdb.ingest.cut_documents import whole_texts, windows_of
 from lshdb.params.index_params import IndexParams
 from lshdb.search.verification import least_share
 from lshdb.signatures.banding import compare_rows, matching_bands
@@ -298,6 +305,15 @@ def show_document(store: Store, family: Family, key: str) -> ShownDocument:
     """Look the document up, its text or vector, and the documents with its signature."""
     check_key("key", key)
     with store.reading() as snapshot:
+        windows = windows_of(snapshot, [key]).get(key) if store.params.window else None
+        if windows:
+            raise KeyNotFoundError(
+                f"{key!r} was cut into {len(windows):,} windows, from {windows[0].key!r} to "
+                f"{windows[-1].key!r}",
+                key=key,
+                hint="give the key of a window; lshdb export has all, and Index.texts puts a "
+                "document together",
+            )
         return _show(snapshot, store.params, key)
 
 
@@ -317,10 +333,13 @@ def texts_of_keys(store: Store, family: Family, keys: Iterable[str]) -> dict[str
     with store.reading() as snapshot:
         documents = snapshot.documents_of_keys(wanted)
         names = {document.doc_id: key for key, document in documents.items()}
-        return {
+        found = {
             names[doc_id]: plain_tokens(body)
             for doc_id, body in snapshot.bodies_of_documents(list(names))
         }
+        if params.window is not None:
+            found |= whole_texts(snapshot, [key for key in wanted if key not in found])
+        return found
 
 
 def fields_of_keys(store: Store, family: Family, keys: Iterable[str]) -> dict[str, dict[str, Any]]:

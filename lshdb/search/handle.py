@@ -24,7 +24,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from lshdb.arrays import np
 from lshdb.documents import validate_key
-from lshdb.errors import IndexChangedError
+from lshdb.errors import IndexChangedError, ParameterError
 from lshdb.params.index_params import check_expected
 from lshdb.params.options import CreateOptions
 from lshdb.signatures.band_orders import BandOrders
@@ -45,6 +45,7 @@ __all__ = [
     "has_key",
     "list_batches",
     "map_signatures",
+    "require_whole_documents",
 ]
 
 ATTEMPTS = 5
@@ -244,6 +245,22 @@ class Handle:
                 store.close()
 
 
+def require_whole_documents(store: Store, what: str) -> None:
+    """Refuse a question that makes no sense of windows, in an index of passages.
+
+    Raises
+    ------
+    ParameterError
+    """
+    if store.params.window is not None:
+        raise ParameterError(
+            f"{what} needs whole documents, and the index {store.path} keeps passages of them: "
+            "neighbouring windows of one document would count as its near-duplicates",
+            hint="lshdb pairs --by document lists the passages that documents share; for this "
+            "question add the documents to an index without --passages",
+        )
+
+
 class Listing(Iterator[_Item]):
     """Items as they are found.
 
@@ -350,11 +367,20 @@ def count_documents(store: Store, family: Family) -> int:
 
 
 def has_key(store: Store, family: Family, key: object) -> bool:
-    """Return whether a document has this key; False if it is not a valid key."""
+    """Return whether a document has this key; False if it is not a valid key.
+
+    In an index of passages windows have keys, and so do the documents that were cut.
+    """
     if not isinstance(key, str) or validate_key(key) is not None:
         return False
     with store.reading() as snapshot:
-        return key in snapshot.documents_of_keys([key])
+        if key in snapshot.documents_of_keys([key]):
+            return True
+        if store.params.window is None:
+            return False
+        from lshdb.ingest.cut_documents import windows_of
+
+        return bool(windows_of(snapshot, [key]))
 
 
 def list_batches(store: Store, family: Family) -> list[StoredBatch]:

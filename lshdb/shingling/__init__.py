@@ -20,6 +20,7 @@ from lshdb.shingling.shingles import (
     shingle_texts,
     split_words,
     stop_word_list,
+    word_spans,
 )
 from lshdb.shingling.url_shingles import (
     DEFAULT_STOP_TOKENS,
@@ -29,6 +30,7 @@ from lshdb.shingling.url_shingles import (
     stop_token_list,
     url_shingles,
 )
+from lshdb.shingling.windows import Window, cut_windows, parse_window_key, window_key
 
 __all__ = [
     "DEFAULT_STOP_TOKENS",
@@ -39,12 +41,15 @@ __all__ = [
     "URL_UNITS",
     "Content",
     "Shingler",
+    "Window",
     "canonical_content",
     "count_unassigned",
+    "cut_windows",
     "host_shingles",
     "join_steps",
     "normalise",
     "parse_steps",
+    "parse_window_key",
     "refuse_growth",
     "shingle_counts",
     "shingle_hashes",
@@ -54,4 +59,6 @@ __all__ = [
     "stop_token_list",
     "stop_word_list",
     "url_shingles",
+    "window_key",
+    "word_spans",
 ]

@@ -72,6 +72,7 @@ __all__ = [
     "split_words",
     "stop_word_list",
     "word_shingles",
+    "word_spans",
 ]
 
 _LINES = "nfkc-casefold-lines"
@@ -140,6 +141,11 @@ def _word(*, is_ascii: bool) -> re.Pattern[str]:
 def split_words(text: str) -> list[str]:
     """Split a normalised text into words; O(n)."""
     return _word(is_ascii=text.isascii()).findall(text)
+
+
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Return the first and last character (left out) of each word of a text; O(n)."""
+    return [found.span() for found in _word(is_ascii=text.isascii()).finditer(text)]
 
 
 Content = str | Sequence[str] | AbstractSet[str]

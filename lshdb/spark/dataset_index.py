@@ -42,7 +42,7 @@ from lshdb.spark.expansion import expanded
 from lshdb.spark.grouping import components, cut
 from lshdb.spark.pairing import MAX_BUCKET, bucket_pairs, candidates, rows_of
 from lshdb.spark.questions import Linked, clusters_of, decisions_of
-from lshdb.spark.signing import Recipe, few_rows, mapped, signed
+from lshdb.spark.signing import Recipe, few_rows, mapped, refuse_passages, signed
 from lshdb.storage.tables.records import timestamp
 from lshdb.tokenizers import Tokenizer, given_tokenizer
 from lshdb.version import __version__
@@ -74,6 +74,7 @@ class Index:
         self._tokenizer = tokenizer
         self.path = dataset.path
         self.params = IndexParams(**dataset.commit.parameters)
+        refuse_passages(self.params)
         if self.params.metric != "jaccard":
             raise ParameterError(
                 f"the metric of {dataset.path} is {self.params.metric}; Spark takes datasets of "
@@ -118,6 +119,7 @@ class Index:
         given = given_tokenizer(tokenizer)
         recorded = "" if given is None else given.recorded
         params = CreateOptions(**parameters, tokenizer=recorded).params()
+        refuse_passages(params)
         index = {
             "format": FORMAT, "uuid": str(uuid.uuid4()), "created_at": timestamp(),
             "library_version": __version__, "unicode_version": unicodedata.unidata_version,

@@ -33,7 +33,15 @@ from lshdb.spark.comparison import verified
 from lshdb.spark.expansion import age, copy_groups, distances, expanded, neighbors_of
 from lshdb.spark.grouping import components, cut, representatives
 from lshdb.spark.pairing import MAX_BUCKET, bucket_pairs, candidates, postings
-from lshdb.spark.signing import Recipe, column_name, column_of, documents, rejections, signed
+from lshdb.spark.signing import (
+    Recipe,
+    column_name,
+    column_of,
+    documents,
+    refuse_passages,
+    rejections,
+    signed,
+)
 from lshdb.tokenizers import Tokenizer, given_tokenizer
 
 __all__ = [
@@ -99,6 +107,7 @@ class _Stages:
         given = given_tokenizer(asked.tokenizer)
         recorded = "" if given is None else given.recorded
         params = CreateOptions(**asked.parameters, tokenizer=recorded).params()
+        refuse_passages(params)
         self.recipe = Recipe(params, given if isinstance(asked.tokenizer, Tokenizer) else None)
         check_limits(asked.max_bucket)
         most = MAX_BUCKET if asked.max_bucket is None else asked.max_bucket

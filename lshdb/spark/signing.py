@@ -62,6 +62,7 @@ __all__ = [
     "documents",
     "few_rows",
     "mapped",
+    "refuse_passages",
     "rejections",
     "signed",
 ]
@@ -97,6 +98,16 @@ class Recipe:
         if self.tokenizer is None:
             return _family_of(self.params)
         return family_of(self.params, splitter(self.params.tokenizer, self.tokenizer))
+
+
+def refuse_passages(params: IndexParams) -> None:
+    """Raise ParameterError for windows of documents: Spark takes documents whole."""
+    if params.window is not None:
+        raise ParameterError(
+            "passages are windows of documents, which lshdb cuts on one machine; Spark takes "
+            "documents whole",
+            hint="leave passages out, or add the documents with lshdb add --passages",
+        )
 
 
 @functools.lru_cache(maxsize=8)

@@ -346,6 +346,6 @@ def test_add_gives_its_summary_as_a_record(run: Run, tmp_path: Path) -> None:
     assert record.pop("seconds") > 0
     assert record == {
         "added": 4, "replaced": 0, "unchanged": 0, "copies": 1, "resumed": 0, "united": 0,
-        "short": 0, "rejected": 0, "batches": [1],
+        "cut": 0, "stale": 0, "short": 0, "rejected": 0, "batches": [1],
     }  # fmt: skip
     assert "added 4" not in done.stderr

@@ -24,6 +24,8 @@ from lshdb import (
     Neighbor,
     Pair,
     PairSearch,
+    Passage,
+    PassageSearch,
     RemoveResult,
     RepairResult,
     RewriteResult,
@@ -44,6 +46,11 @@ def questions(index: Index) -> None:
     found: PairSearch = index.pairs(max_bucket=100)
     pairs: list[Pair] = list(found)
     lost: Loss | None = found.loss
+    shared: PassageSearch = index.passages(max_bucket=100, with_text=True)
+    passages: list[Passage] = [*shared, *index.query_passages("text", threshold=0.5)]
+    between: list[tuple[int, int]] = [
+        (one.start1, one.end1) for one in index.explain_passages("a", "b")
+    ]
     clusters: list[Cluster] = [*index.clusters(linkage="representative")]
     decisions: list[Decision] = [*index.dedup(keep="field:-n_chars", only="drop")]
     neighbors: list[Neighbor] = [*index.neighbors(top=3)]
@@ -62,7 +69,7 @@ def questions(index: Index) -> None:
     links: Contraction = index.contract("links.tsv")
     sources: list[str] = [source for source, _, _ in links]
     print(far, pairs, lost, clusters, decisions, neighbors, joined, state, why, shown, batches)
-    print(stats, findings, lines, sources, recall, outputs, texts)
+    print(stats, findings, lines, sources, recall, outputs, texts, passages, between)
 
 
 def statements(index: Index) -> list[int]:

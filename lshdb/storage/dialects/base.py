@@ -474,6 +474,10 @@ class Session(ABC):
     def encode_list(self, values: Iterable[Any] | Ids) -> Any:
         """Encode whole numbers or texts as the parameter that :meth:`in_list` expects."""
 
+    @abstractmethod
+    def listed(self) -> str:
+        """Return a table of an encoded list of texts, its one parameter: ``listed.value``."""
+
     def is_one_of(self, column: str, values: Sequence[int]) -> tuple[str, tuple[Any, ...]]:
         """Return a condition and parameters: the column is one of some values.
 

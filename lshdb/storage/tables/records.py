@@ -277,6 +277,28 @@ class RowReader:
             )
         }
 
+    def documents_beginning(self, prefixes: Iterable[str]) -> Iterator[StoredDocument]:
+        """Yield the documents whose keys begin with one of some prefixes, in no order.
+
+        Raises
+        ------
+        DamageError
+            A row is not what was written.
+        """
+        if self.next_doc_id == 1:
+            return
+        names = ", ".join(f"document.{name}" for name in DOCUMENT_COLUMNS.split(", "))
+        # CROSS JOIN keeps SQLite from reading all documents and looking for each in the list.
+        statement = (
+            f"SELECT {names} FROM {self.session.listed()} CROSS JOIN document "
+            "WHERE document.key >= listed.value "
+            "AND document.key < listed.value || CAST(? AS TEXT)"
+        )
+        for chunk in chunks(filter(is_utf8, prefixes)):
+            parameters = (self.session.encode_list(chunk), "\U0010ffff")
+            for row in self.session.fetch(statement, parameters):
+                yield StoredDocument(*verified_row("document", row))
+
     def not_seen(self, since: str, limit: int) -> list[tuple[int, int | None]]:
         """Return (doc_id, signature_id) of the first ``limit`` documents not seen since a time.
 

@@ -158,6 +158,10 @@ class PostgresSession(Session):
         """Return a condition: the column is one of the values in the array."""
         return f"{column} = ANY(?)"
 
+    def listed(self) -> str:
+        """Return a table of the texts in the array."""
+        return "unnest(CAST(? AS TEXT[])) AS listed (value)"
+
     def encode_list(self, values: Iterable[Any] | NDArray[np.int64]) -> Any:
         """Encode whole numbers as an array of NumPy's, texts as a list."""
         if isinstance(values, np.ndarray):

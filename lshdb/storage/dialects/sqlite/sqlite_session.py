@@ -143,6 +143,10 @@ class SqliteSession(Session):
         """Return a condition: the column is one of the values in the encoded list."""
         return f"{column} IN (SELECT value FROM json_each(?))"
 
+    def listed(self) -> str:
+        """Return a table of the values in the encoded list."""
+        return "json_each(?) AS listed"
+
     def encode_list(self, values: Iterable[Any] | NDArray[np.int64]) -> str:
         """Encode values as JSON."""
         if isinstance(values, np.ndarray):

@@ -1,0 +1,71 @@
+"""Passages in a listing: what ``pairs --by document``, ``query`` and ``explain`` show alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lshdb.cli._cells import harmless
+from lshdb.cli._output import Column
+
+if TYPE_CHECKING:
+    from lshdb import Passage
+
+__all__ = ["passage_columns", "passage_rows", "refuse_options", "shown_passages"]
+
+_NUMBERS = ("start", "end", "words")
+_EXCERPT = 60
+"""Characters of the beginning of a passage, and as many of its end."""
+
+
+def passage_columns(*, with_text: bool, is_query: bool = False) -> tuple[Column, ...]:
+    """Return the columns of a listing of passages."""
+    names = [f"{name}{number}" for number in (1, 2) for name in ("key", *_NUMBERS)]
+    titles = {"key1": "query"} if is_query else {}
+    columns = [
+        Column(name, "text" if name.startswith("key") else "number", titles.get(name, ""))
+        for name in names
+    ]
+    columns += [Column("similarity", "similarity"), Column("method")]
+    return (*columns, *[Column("text1"), Column("text2")] * with_text)
+
+
+def passage_rows(passages: Iterable[Passage], *, with_text: bool) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a listing of passages."""
+    for one in passages:
+        texts = (one.text1, one.text2) if with_text else ()
+        yield (
+            one.key1, one.start1, one.end1, one.words1,
+            one.key2, one.start2, one.end2, one.words2,
+            one.similarity, one.method, *texts,
+        )  # fmt: skip
+
+
+def shown_passages(passages: Iterable[Passage]) -> str:
+    """Describe passages for people: where they are in both documents, and how they read."""
+    return "\n".join(_shown(one) for one in passages)
+
+
+def _shown(one: Passage) -> str:
+    first = f"{one.start1:,}-{one.end1:,} ({one.words1:,} words)"
+    second = f"{one.start2:,}-{one.end2:,} ({one.words2:,} words)"
+    return f"{first} and {second}, {one.similarity:.6f}: {_excerpt(one.text1 or '')}"
+
+
+def _excerpt(text: str) -> str:
+    """Return beginning and end of a passage in one line."""
+    line = harmless(" ".join(text.split()))
+    return (
+        line
+        if len(line) <= 2 * _EXCERPT + 5
+        else f"{line[:_EXCERPT].rstrip()} ... {line[-_EXCERPT:].lstrip()}"
+    )
+
+
+def refuse_options(ctx: click.Context, why: str, **given: Any) -> None:
+    """Raise UsageError for the first option that was given and makes no sense of passages."""
+    for name, value in given.items():
+        if value not in (None, False, ()):
+            raise click.UsageError(f"--{name.replace('_', '-')} {why}", ctx)

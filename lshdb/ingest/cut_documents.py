@@ -1,0 +1,170 @@
+"""Windows of documents on their way into an index of passages, and what becomes of earlier ones.
+
+A document is cut before its windows are signed, and all of them are in one batch, so in one
+transaction. What is to be done is decided for the document: it is unchanged if the index holds
+these windows and no others; else its new windows come in, and the stored ones that it no longer has
+go out, with the same commit. Apart from ``pipeline.py`` because that knows nothing of what a key
+means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from lshdb.documents import Document
+from lshdb.errors import ConflictError, DamageError
+from lshdb.ingest.batch import Batch
+from lshdb.shingling import cut_windows, parse_window_key, window_key
+from lshdb.storage.tables.records import RowReader, StoredDocument
+
+__all__ = ["Review", "cut_document", "review_documents", "whole_texts", "windows_of"]
+
+
+def cut_document(document: Document, window: tuple[int, int]) -> list[Document]:
+    """Return the windows of a text as documents, in order; they keep its source and fields.
+
+    Parameters
+    ----------
+    document : Document
+        Its body is a text.
+    window : (int, int)
+        Words in a window, and words from one to the next.
+    """
+    text = str(document.body)
+    return [
+        replace(document, key=window_key(document.key, start, end), body=text[start:end])
+        for start, end in cut_windows(text, *window)
+    ]
+
+
+def windows_of(reader: RowReader, keys: Iterable[str]) -> dict[str, list[StoredDocument]]:
+    """Return the stored windows of some documents, in the order of their text.
+
+    Parameters
+    ----------
+    reader : RowReader
+    keys : iterable of str
+        Keys of documents. One without windows is not in the index, and not in the result.
+
+    Raises
+    ------
+    DamageError
+    """
+    wanted = dict.fromkeys(keys)
+    found: dict[str, list[tuple[int, StoredDocument]]] = {}
+    for one in reader.documents_beginning(f"{key}#" for key in wanted):
+        place = parse_window_key(one.key)
+        # The windows of a document "a#1-2" begin with "a#", too, and come once for each prefix.
+        if place is not None and place.document in wanted:
+            found.setdefault(place.document, []).append((place.start, one))
+    return {
+        key: list(dict.fromkeys(one for _, one in sorted(some, key=lambda each: each[0])))
+        for key, some in found.items()
+    }
+
+
+def whole_texts(reader: RowReader, keys: Iterable[str]) -> dict[str, str]:
+    """Return the texts of documents, as they were added, by key.
+
+    Raises
+    ------
+    DamageError
+        A window is missing, or not what was written.
+    """
+    stored = windows_of(reader, keys)
+    every = [one.doc_id for windows in stored.values() for one in windows]
+    bodies = dict(reader.bodies_of_documents(every))
+    texts: dict[str, str] = {}
+    for key, windows in stored.items():
+        parts: list[str] = []
+        end = 0
+        for one in windows:
+            place = parse_window_key(one.key)
+            body = bodies.get(one.doc_id)
+            if place is None or place.start > end or not isinstance(body, str):
+                raise DamageError(
+                    f"the window of {key!r} from character {end} on is missing",
+                    hint="run lshdb check, and add the document again",
+                )
+            parts.append(body[end - place.start :])
+            end = max(end, place.end)
+        texts[key] = "".join(parts)
+    return texts
+
+
+@dataclass(slots=True)
+class Review:
+    """What is to be done with the documents of a batch.
+
+    Attributes
+    ----------
+    known : dict of str to StoredDocument
+        Stored windows by key.
+    places : list of int
+        Windows in the batch of documents that are new, changed or unchanged.
+    kept : list of StoredDocument
+        Stored windows of documents that stay as they are, whatever came in.
+    stale : list of StoredDocument
+        Stored windows that their documents no longer have.
+    """
+
+    known: dict[str, StoredDocument] = field(default_factory=dict)
+    places: list[int] = field(default_factory=list)
+    kept: list[StoredDocument] = field(default_factory=list)
+    stale: list[StoredDocument] = field(default_factory=list)
+
+
+def review_documents(
+    reader: RowReader,
+    batch: Batch,
+    *,
+    on_conflict: str,
+    started_at: str,
+    on_repeat: Callable[[str, str], None],
+) -> Review:
+    """Compare the documents of a batch with the stored ones.
+
+    Parameters
+    ----------
+    reader : RowReader
+    batch : Batch
+        With ``cut``.
+    on_conflict : {"replace", "skip", "error"}
+    started_at : str
+        The time of the run: a document that came in then came before in this input.
+    on_repeat : callable
+        Told the key and the source of a document that came before. It is left out.
+
+    Raises
+    ------
+    ConflictError
+        With ``"error"``, for a document that is there with another text.
+    DamageError
+    """
+    stored = windows_of(reader, [key for key, _ in batch.cut])
+    review, met, end = Review(), set[str](), 0
+    for key, n_windows in batch.cut:
+        places = range(end, end + n_windows)
+        end += n_windows
+        windows = stored.get(key, [])
+        if key in met or any(one.last_seen_at == started_at for one in windows):
+            on_repeat(key, batch.sources[places[0]])
+            continue
+        met.add(key)
+        before = {one.key: one.body_hash for one in windows}
+        now = {batch.keys[place]: batch.body_hashes[place] for place in places}
+        if windows and before != now and on_conflict == "error":
+            raise ConflictError(
+                f"the key {key!r} is in the index already, with another text "
+                f"({batch.sources[places[0]] or 'no source named'})",
+                key=key,
+                hint="use --on-conflict replace or skip; nothing of this batch was written",
+            )
+        if windows and before != now and on_conflict == "skip":
+            review.kept += windows
+            continue
+        review.places += places
+        review.known |= {one.key: one for one in windows if one.key in now}
+        review.stale += [one for one in windows if one.key not in now]
+    return review

@@ -1,0 +1,384 @@
+"""Which passage of which document recurs where, in an index of windows.
+
+Pairs of similar windows are found as any pairs are. They are gathered by the two documents that
+they are of, and joined where they lie side by side in both; there the texts are compared word by
+word (``alignment.py``), which says where a passage begins and ends. Its similarity is that of the
+two passages, from their own shingles.
+
+Neighbouring windows of a document share their words, so a pair of windows of one document counts
+only if the two do not overlap: then the document repeats itself.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.arguments import check_flag, check_key, check_whole
+from lshdb.documents import Document
+from lshdb.errors import DamageError, InputError, KeyNotFoundError, ParameterError
+from lshdb.ingest.cut_documents import whole_texts
+from lshdb.params.index_params import IndexParams
+from lshdb.search.alignment import Aligner, Block, Span, Words, merge_blocks
+from lshdb.search.candidates import LeftOut
+from lshdb.search.handle import Handle, Listing
+from lshdb.search.pairs import find_pairs
+from lshdb.search.query import Wanted, search_documents
+from lshdb.search.since import Since, check_since, first_new_batch
+from lshdb.search.verification import asked_level, check_limits, level_of
+from lshdb.shingling import cut_windows, parse_window_key
+from lshdb.signatures.family import Family
+from lshdb.storage.store import Store
+from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.threads import choose_workers
+
+__all__ = [
+    "Passage",
+    "PassageSearch",
+    "explain_passages",
+    "query_passages",
+    "require_passages",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A passage of a document, and where it recurs.
+
+    Attributes
+    ----------
+    key1 : str
+        The document, or the query.
+    start1, end1 : int
+        First and last character (left out) in its text as it was added, counted from 0 in code
+        points: ``text[start1:end1]`` is the passage.
+    words1 : int
+        Words of the passage there.
+    key2, start2, end2, words2
+        The same of the other document. Of two documents the one whose key comes first in the order
+        of code points is the first; in one document, the earlier passage.
+    similarity : float
+        Of the two passages, from their shingles.
+    method : {"exact"}
+    text1, text2 : str or None
+        The passages, where they were asked for.
+    """
+
+    key1: str
+    start1: int
+    end1: int
+    words1: int
+    key2: str
+    start2: int
+    end2: int
+    words2: int
+    similarity: float
+    method: str = "exact"
+    text1: str | None = None
+    text2: str | None = None
+
+
+def require_passages(params: IndexParams, path: object) -> tuple[int, int]:
+    """Return the window of an index of passages; refuse another index."""
+    if params.window is None:
+        raise ParameterError(
+            f"the index {path} keeps whole documents, not passages of them",
+            hint="make an index with --passages 200:100, and add the documents to that",
+        )
+    return params.window
+
+
+_MOST_WORDS = 16_000_000
+"""Words of texts that are kept for the next pairs of documents; some 40 bytes each."""
+_PAIRS_A_READ = 32
+"""Pairs of documents whose texts are read by one statement."""
+
+
+class _Texts:
+    """Texts of documents as words, put together from their windows."""
+
+    def __init__(self, snapshot: Snapshot, aligner: Aligner) -> None:
+        self._snapshot, self._aligner = snapshot, aligner
+        self._known: OrderedDict[str, Words] = OrderedDict()
+        self._size = 0
+
+    def load(self, keys: Iterable[str]) -> dict[str, Words]:
+        """Return the texts of documents; one that is not in the index is absent."""
+        wanted = list(dict.fromkeys(keys))
+        missing = [key for key in wanted if key not in self._known]
+        for key, text in whole_texts(self._snapshot, missing).items():
+            words = self._known[key] = self._aligner.words(text)
+            self._size += len(words.starts)
+        found = {key: self._known[key] for key in wanted if key in self._known}
+        for key in found:
+            self._known.move_to_end(key)
+        while self._size > _MOST_WORDS and len(self._known) > len(found):
+            _, gone = self._known.popitem(last=False)
+            self._size -= len(gone.starts)
+        return found
+
+
+class PassageSearch(Listing[Passage]):
+    """Passages that recur, as they are found: documents in order of key, passages of their text.
+
+    Attributes
+    ----------
+    left_out : LeftOut
+        For the last iteration that has begun: what ``max_bucket`` left out.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        family: Family,
+        handle: Handle,
+        *,
+        threshold: float | None,
+        since: Since,
+        max_bucket: int | str | None,
+        memory: int,
+        workers: int | None,
+        limit: int | None,
+        with_text: bool,
+    ) -> None:
+        super().__init__(
+            handle, threshold=threshold, since=since, max_bucket=max_bucket, limit=limit
+        )
+        require_passages(store.params, store.path)
+        asked_level(store, threshold, "exact")
+        check_limits(max_bucket, memory)
+        check_since(store, since)
+        check_flag("with_text", with_text)
+        self._limit = None if limit is None else check_whole("limit", limit, 1)
+        self._threshold, self._since, self._with_text = threshold, since, with_text
+        self._most = max_bucket if isinstance(max_bucket, int) else None
+        self._memory, self._workers = memory, choose_workers(workers)
+        self.left_out = LeftOut(self._most)
+
+    def _items(self, store: Store, family: Family) -> Iterator[Passage]:
+        """Yield the passages of one state."""
+        self.newest_batch, self.left_out = None, LeftOut(self._most)
+        room = self._limit
+        with store.reading() as snapshot:
+            keys, pairs = self._window_pairs(snapshot, store, family)
+            grouped = _by_documents(keys, pairs)
+            for passage in _aligned(snapshot, family, grouped, with_text=self._with_text):
+                yield passage
+                store.require_open()
+                room = None if room is None else room - 1
+                if room == 0:
+                    return
+            self.newest_batch = snapshot.newest_batch()
+
+    def _window_pairs(
+        self, snapshot: Snapshot, store: Store, family: Family
+    ) -> tuple[list[str], NDArray[np.int64]]:
+        """Return documents, and similar windows: (document, start, end) of one and the other."""
+        found = find_pairs(
+            snapshot,
+            family,
+            threshold=level_of(store.params, self._threshold),
+            method="exact",
+            since=first_new_batch(snapshot, self._since),
+            most=self._most,
+            left_out=self.left_out,
+            memory=self._memory,
+            workers=self._workers,
+        )
+        windows = _WindowNumbers()
+        blocks = [np.zeros((0, 6), dtype=np.int64)]
+        with closing(found):
+            for block in found:
+                rows = [
+                    windows.of(key1) + windows.of(key2)
+                    for key1, key2 in zip(block.keys1, block.keys2, strict=True)
+                ]
+                blocks.append(_apart(np.array(rows, dtype=np.int64)))
+                store.require_open()
+        return windows.documents(), np.concatenate(blocks)
+
+
+class _WindowNumbers:
+    """Documents by number, so that a pair of windows is six numbers."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._known: dict[str, tuple[int, int, int]] = {}
+
+    def of(self, key: str) -> tuple[int, int, int]:
+        """Return the number of a window's document, and its first and last character."""
+        found = self._known.get(key)
+        if found is None:
+            place = parse_window_key(key)
+            if place is None:
+                raise DamageError(
+                    f"the key {key!r} is not that of a window", hint="run lshdb check"
+                )
+            number = self._numbers.setdefault(place.document, len(self._numbers))
+            found = self._known[key] = (number, place.start, place.end)
+        return found
+
+    def documents(self) -> list[str]:
+        """Return the keys of the documents by number."""
+        return list(self._numbers)
+
+
+def _apart(pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Leave out pairs of windows of one document that overlap."""
+    document1, start1, end1, document2, start2, end2 = pairs.T
+    overlap = (document1 == document2) & (start1 < end2) & (start2 < end1)
+    kept: NDArray[np.int64] = pairs[~overlap]
+    return kept
+
+
+Group = tuple[str, str, list[Block]]
+"""Two documents, and where windows of them are similar."""
+
+
+def _by_documents(keys: Sequence[str], pairs: NDArray[np.int64]) -> Iterator[Group]:
+    """Yield pairs of documents in order of their keys, with the blocks of their windows."""
+    ranks = np.empty(len(keys), dtype=np.int64)
+    ordered = sorted(range(len(keys)), key=keys.__getitem__)
+    ranks[ordered] = np.arange(len(keys))
+    one, other = pairs[:, :3].copy(), pairs[:, 3:].copy()
+    one[:, 0], other[:, 0] = ranks[one[:, 0]], ranks[other[:, 0]]
+    turned = (one[:, 0] > other[:, 0]) | ((one[:, 0] == other[:, 0]) & (one[:, 1] > other[:, 1]))
+    one[turned], other[turned] = other[turned], one[turned]
+    order = np.lexsort((other[:, 1], one[:, 1], other[:, 0], one[:, 0]))
+    rows = np.hstack([one, other])[order]
+    bounds = np.flatnonzero(np.any(np.diff(rows[:, [0, 3]], axis=0) != 0, axis=1)) + 1
+    for some in np.split(rows, bounds) if len(rows) else ():
+        names = keys[ordered[some[0, 0]]], keys[ordered[some[0, 3]]]
+        yield *names, [Block(*row) for row in some[:, [1, 2, 4, 5]].tolist()]
+
+
+def _aligned(
+    snapshot: Snapshot,
+    family: Family,
+    groups: Iterator[Group],
+    *,
+    with_text: bool,
+    query: tuple[str, Words] | None = None,
+) -> Iterator[Passage]:
+    """Yield the passages of pairs of documents, or of a query and documents."""
+    aligner = Aligner(family.params)
+    texts = _Texts(snapshot, aligner)
+    numbered = enumerate(groups)
+    for _, chunk in groupby(numbered, key=lambda each: each[0] // _PAIRS_A_READ):
+        some = [group for _, group in chunk]
+        named = {key for one, other, _ in some for key in (one, other)}
+        if query is not None:
+            named.discard(query[0])
+        words = texts.load(sorted(named))
+        if query is not None:
+            words[query[0]] = query[1]
+        for one, other, blocks in some:
+            spans = aligner.align(words[one], words[other], merge_blocks(blocks))
+            yield from _passages(
+                family, (one, words[one]), (other, words[other]), spans, with_text=with_text
+            )
+
+
+def _passages(
+    family: Family,
+    one: tuple[str, Words],
+    other: tuple[str, Words],
+    spans: Sequence[Span],
+    *,
+    with_text: bool,
+) -> Iterator[Passage]:
+    """Yield passages with their similarities."""
+    (key1, words1), (key2, words2) = one, other
+    for first1, last1, first2, last2 in spans:
+        start1, end1 = words1.characters(first1, last1)
+        start2, end2 = words2.characters(first2, last2)
+        both = words1.text[start1:end1], words2.text[start2:end2]
+        left, right = family.contents(both)
+        yield Passage(
+            key1, start1, end1, last1 - first1,
+            key2, start2, end2, last2 - first2,
+            family.compare(left, right),
+            "exact",
+            *(both if with_text else (None, None)),
+        )  # fmt: skip
+
+
+QUERY_KEY = "text"
+"""Stands for the key of a query that has none."""
+
+
+def query_passages(
+    store: Store,
+    family: Family,
+    text: str | None,
+    *,
+    key: str | None,
+    threshold: float | None,
+    with_text: bool,
+    workers: int | None,
+) -> list[Passage]:
+    """Return where passages of a text recur; see :meth:`lshdb.Index.query_passages`."""
+    window = require_passages(store.params, store.path)
+    check_flag("with_text", with_text)
+    if (text is None) == (key is None):
+        raise ParameterError("passages are looked for of either a text or a key")
+    wanted = Wanted.of(store, None, threshold, "exact", None, False, None, "similarity")
+    workers = choose_workers(workers)
+    with store.reading() as snapshot:
+        if key is not None:
+            text = _whole_text(snapshot, check_key("key", key))
+        if not isinstance(text, str):
+            raise InputError(f"a query of passages is a text, and {type(text).__name__} was given")
+        reason = family.refusal(text)
+        if reason is not None:
+            raise InputError(f"the text cannot be used as a query: {reason}")
+        own = QUERY_KEY if key is None else key
+        cuts = cut_windows(text, *window)
+        asked = (Document(str(number), text[start:end]) for number, (start, end) in enumerate(cuts))
+        searcher = wanted.searcher(snapshot, family, workers=workers)
+        found: dict[str, list[Block]] = {}
+        for number, hits in search_documents(searcher, family, asked, workers=workers):
+            for hit in hits:
+                place = parse_window_key(hit.key)
+                if place is not None and place.document != key:
+                    blocks = found.setdefault(place.document, [])
+                    blocks.append(Block(*cuts[int(number)], place.start, place.end))
+        # The query is told from a document of its key by a name that no document has.
+        name = "\0"
+        groups = ((name, document, found[document]) for document in sorted(found))
+        words = Aligner(family.params).words(text)
+        passages = _aligned(snapshot, family, groups, with_text=with_text, query=(name, words))
+        return sorted(
+            (replace(passage, key1=own) for passage in passages),
+            key=lambda one: (one.start1, one.end1, one.key2, one.start2),
+        )
+
+
+def explain_passages(
+    store: Store, family: Family, key1: str, key2: str, *, with_text: bool
+) -> list[Passage]:
+    """Return the passages that two documents share; see :meth:`lshdb.Index.explain_passages`."""
+    require_passages(store.params, store.path)
+    check_flag("with_text", with_text)
+    with store.reading() as snapshot:
+        aligner = Aligner(family.params)
+        words = aligner.words(_whole_text(snapshot, check_key("key1", key1)))
+        others = words
+        if key2 != key1:
+            others = aligner.words(_whole_text(snapshot, check_key("key2", key2)))
+        whole = Block(0, len(words.text), 0, len(others.text))
+        spans = aligner.align(words, others, [whole])
+        return list(_passages(family, (key1, words), (key2, others), spans, with_text=with_text))
+
+
+def _whole_text(snapshot: Snapshot, key: str) -> str:
+    found = whole_texts(snapshot, [key])
+    if key not in found:
+        raise KeyNotFoundError(f"no document has the key {key!r}", key=key)
+    return found[key]
