@@ -50,6 +50,8 @@ def run_server(
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family, backlog=min(connections, 1024)) as place:
+        # Connections inherit this. Without it, the second part of an answer waits 40 ms.
+        place.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         taken = place.getsockname()[1]
         name = f"[{host}]" if family == socket.AF_INET6 else host
         config = uvicorn.Config(
