@@ -43,6 +43,7 @@ from lshdb.spark.grouping import components, cut
 from lshdb.spark.pairing import MAX_BUCKET, bucket_pairs, candidates, rows_of
 from lshdb.spark.questions import Linked, clusters_of, decisions_of
 from lshdb.spark.signing import Recipe, few_rows, mapped, refuse_passages, signed
+from lshdb.storage.dialects.base import NOT_CONTENT_SQL
 from lshdb.storage.tables.records import timestamp
 from lshdb.tokenizers import Tokenizer, given_tokenizer
 from lshdb.version import __version__
@@ -50,8 +51,6 @@ from lshdb.version import __version__
 __all__ = ["Index"]
 
 _KEPT = StorageLevel.MEMORY_AND_DISK
-_IS_CONTENT = "bucket_key BETWEEN -72057594037927936 AND -1"
-"""Postings of band 255."""
 
 
 class Index:
@@ -361,7 +360,7 @@ class Index:
 
     def _live_postings(self, frames: Frames) -> DataFrame:
         """Return the postings of signatures that a document has, without the content band."""
-        postings = frames.read("postings").where(f"NOT ({_IS_CONTENT})")
+        postings = frames.read("postings").where(NOT_CONTENT_SQL)
         if frames.dataset.commit.counts["releases"]:
             live = _documents(frames).select("signature_id").distinct()
             postings = postings.join(live, "signature_id", "left_semi")
@@ -465,7 +464,7 @@ class Index:
             mapped(_posting_batches, self.params), "bucket_key bigint, signature_id bigint"
         )
         postings = frames.read("postings")
-        bands = postings.where(f"NOT ({_IS_CONTENT})")
+        bands = postings.where(NOT_CONTENT_SQL)
         for what, one, other in (
             ("missing", made, bands),
             ("not cut from a signature", bands, made),
