@@ -1,0 +1,23 @@
+"use strict";
+// Shared by all pages. What a reader folds open stays open in print; nothing else happens by itself.
+addEventListener("beforeprint", () => {
+  for (const each of document.querySelectorAll("details:not([open])[data-print]")) {
+    each.open = true;
+    each.dataset.closeAgain = "";
+  }
+});
+addEventListener("afterprint", () => {
+  for (const each of document.querySelectorAll("details[data-close-again]")) {
+    each.open = false;
+    delete each.dataset.closeAgain;
+  }
+});
+// A link to a folded part unfolds it.
+const unfold = () => {
+  const name = decodeURIComponent(location.hash.slice(1));
+  for (let each = name && document.getElementById(name); each; each = each.parentElement) {
+    if (each.tagName === "DETAILS") each.open = true;
+  }
+};
+addEventListener("hashchange", unfold);
+unfold();

@@ -1,0 +1,172 @@
+"""The frame of all pages: escaping, the policy, what is not seen, and drawings."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import html5lib
+import pytest
+
+from lshdb import CreateOptions, s_curve
+from lshdb.errors import LshdbError, ParameterError
+from lshdb.pages import (
+    Link,
+    MeasuredPoint,
+    Page,
+    bar_chart,
+    inline_assets,
+    make_environment,
+    read_asset,
+    s_curve_chart,
+    served_assets,
+    visible,
+)
+from lshdb.pages.environment import _own_text, as_json, moment, similarity, size, visible_lines
+from lshdb.signatures.families import params_for
+
+HOSTILE = "\"><script>alert(1)</script>\u202e]]>'\x1b[31m"
+
+
+def parse(text: str) -> Any:
+    """Parse a page; any error of its HTML is one of the test."""
+    parser = html5lib.HTMLParser(strict=False, namespaceHTMLElements=False)
+    tree = parser.parse(text)
+    assert not parser.errors, parser.errors[:5]
+    return tree
+
+
+def base(page: Page) -> str:
+    return make_environment().get_template("base.html").render(page=page)
+
+
+@pytest.mark.fast
+def test_everything_in_the_frame_is_escaped() -> None:
+    page = Page(
+        title=HOSTILE, subtitle=HOSTILE, footer=HOSTILE, assets=inline_assets(),
+        links=(Link(HOSTILE, HOSTILE, is_current=True),),
+    )  # fmt: skip
+    text = base(page)
+    tree = parse(text.replace("\x1b", ""))  # the address of a link is the caller's
+    assert len(tree.findall(".//script")) == 1
+    assert visible(HOSTILE) == tree.find(".//h1").find("bdi").text
+    assert "\u202e" not in tree.find(".//title").text
+
+
+def test_the_policy_has_the_hash_of_all_that_runs_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "more.js").write_text("let more;")
+    tree = parse(base(Page(title="a", assets=inline_assets(tmp_path / "more.js"))))
+    (policy,) = [one.get("content") for one in tree.iter("meta") if one.get("http-equiv")]
+    inline = [*tree.iter("style"), *tree.iter("script")]
+    assert len(inline) == 3
+    assert set(re.findall("'sha256-(.*?)'", policy)) == {
+        base64.b64encode(hashlib.sha256(one.text.encode()).digest()).decode() for one in inline
+    }
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+    assert not any(one.get("src") for one in tree.iter("script"))
+
+
+def test_no_template_has_what_the_policy_refuses() -> None:
+    import lshdb
+
+    for path in Path(lshdb.__file__).parent.rglob("templates/*.html"):
+        text = path.read_text()
+        assert not re.search(r"\s(style|on\w+)=|javascript:|\|\s*safe\b|autoescape", text), path
+
+
+def test_a_served_page_links_to_its_assets() -> None:
+    tree = parse(base(Page(title="a", assets=served_assets("/assets/", "more.js"))))
+    scripts = [one.get("src") for one in tree.iter("script")]
+    assert scripts == ["/assets/page.js", "/assets/more.js"]
+    assert not [one for one in tree.iter("meta") if one.get("http-equiv")]
+    sheets = [one.get("href") for one in tree.iter("link") if one.get("rel") == "stylesheet"]
+    assert sheets == ["/assets/style.css"]
+    body, kind = read_asset("style.css")
+    assert b":root" in body and kind == "text/css; charset=utf-8"
+    with pytest.raises(KeyError):
+        read_asset("../environment.py")
+
+
+def test_a_script_that_would_end_its_element_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bad.js").write_text('"</script>"')
+    with pytest.raises(ParameterError, match="cannot stand inside a page"):
+        _own_text(tmp_path / "bad.js")
+
+
+def test_a_name_that_is_not_there_is_an_error() -> None:
+    from jinja2 import UndefinedError
+
+    with pytest.raises(UndefinedError):
+        make_environment().from_string("{{ nothing }}").render()
+
+
+def test_without_jinja2_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(LshdbError, match="need jinja2") as caught:
+        make_environment()
+    assert caught.value.hint == "pip install 'lshdb[report]'"
+
+
+def test_importing_the_room_does_not_import_jinja2() -> None:
+    code = "import sys, lshdb.pages; assert 'jinja2' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_filters() -> None:
+    assert visible("a\u202eb\tc\nd\x1b") == "a⟨U+202E⟩b⇥c⏎d⟨U+001B⟩"
+    assert visible_lines("a\r\nb\tc\x00\u200b\ufffe") == "a\nb\tc⟨U+0000⟩⟨U+200B⟩⟨U+FFFE⟩"
+    assert visible("\udcff") == "⟨U+DCFF⟩" and visible("Ünï שלום 漢") == "Ünï שלום 漢"
+    assert as_json("\u202e\x00é") == '"\\u202e\\u0000\\u00e9"'
+    assert [size(each) for each in (0, 1023, 1536, 2**40)] == [
+        "0 bytes", "1,023 bytes", "1.5 KiB", "1.0 TiB",
+    ]  # fmt: skip
+    assert moment("2026-01-31 08:15:59.000001") == "2026-01-31 08:15"
+    assert (similarity(0.81234), similarity(1234.5)) == ("0.812", "1,234")
+
+
+def test_all_that_is_seen_as_control_is_what_the_parser_refuses() -> None:
+    """Whatever the filter leaves is a character that HTML may hold."""
+    left = "".join(visible_lines(chr(code)) for code in (*range(0x3000), *range(0xD800, 0x10000)))
+    parse(f"<!DOCTYPE html><title>a</title><p>{left.replace('<', '').replace('&', '')}</p>")
+
+
+def test_a_curve_is_drawn_where_its_numbers_say() -> None:
+    params = params_for(CreateOptions(threshold=0.8), None)
+    curve = s_curve(params, steps=4)
+    chart = s_curve_chart(curve, [MeasuredPoint(0.5, 0.25, 0.0, 1.0)])
+    frame = chart.frame
+    points = [tuple(map(float, point.split(","))) for point in chart.path.split()]
+    assert points[0] == (frame.left, frame.bottom) and points[-1] == (frame.right, frame.top)
+    (whisker,) = chart.measured
+    assert whisker.x == pytest.approx((frame.left + frame.right) / 2, abs=0.1)
+    assert (whisker.low, whisker.high) == (frame.bottom, frame.top)
+    template = "{% from 'charts.html' import s_curve %}{{ s_curve(chart) }}"
+    text = make_environment().from_string(template).render(chart=chart)
+    tree = parse(f"<!DOCTYPE html><title>a</title>{text}")
+    assert len(tree.findall(".//{*}circle")) == 1
+    assert "25.0%" in text and "1 − (1 − p" in text
+
+
+@pytest.mark.parametrize(
+    "values", [[], [0.0], [3.0, 7.0, 0.0], [0.5], [1e9, 2.0]], ids=lambda each: str(len(each))
+)
+def test_bars_have_the_heights_of_their_values(values: list[float]) -> None:
+    names = [f"<{number}>" for number in range(len(values))]
+    chart = bar_chart(names, values, [value / 4 for value in values], mark=0.5)
+    frame = chart.frame
+    for bar, value in zip(chart.bars, values, strict=True):
+        top = (frame.bottom - frame.top) * value
+        highest = max(values) or 1.0
+        drawn = bar.height + bar.second_height
+        assert drawn <= frame.bottom - frame.top + 0.1
+        assert drawn >= 0.4 * top / highest - 0.2
+        assert bar.second_height == pytest.approx(drawn / 4, abs=0.2)
+    template = "{% from 'charts.html' import bars %}{{ bars(c, 'b', 't', 'd', 'x', 'one', 'two') }}"
+    text = make_environment().from_string(template).render(c=chart)
+    tree = parse(f"<!DOCTYPE html><title>a</title>{text}")
+    assert len(tree.findall(".//tbody/tr")) == len(values)
