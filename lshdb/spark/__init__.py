@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from lshdb.spark.dataset_index import Index as Index
+    from lshdb.spark.keeping import release as release
     from lshdb.spark.questions import clusters as clusters
     from lshdb.spark.questions import dedup as dedup
     from lshdb.spark.questions import deduplicate as deduplicate
@@ -25,6 +26,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
 
 _HOMES = {
     "dataset_index": "Index",
+    "keeping": "release",
     "questions": "clusters dedup deduplicate large_buckets neighbors pairs rejected",
     "session": "connect read_files sparks_errors",
 }

@@ -47,7 +47,7 @@ def verified(
     Parameters
     ----------
     candidates : DataFrame
-        ``left`` and ``right``, each pair once. Read several times: persist it.
+        ``left`` and ``right``; a pair that comes twice is compared once. Read several times.
     documents : DataFrame
         ``signature_id``, ``signature``, ``n_chars`` and, for method ``exact``, ``body``; of several
         rows of one signature any counts. Read several times.
@@ -65,25 +65,14 @@ def verified(
     celled = _celled(candidates.select("left", "right"), documents)
     kind = documents.schema["body"].dataType if method == "exact" else None
     names = ["signature_id", "signature", *([] if kind is None else ["body"])]
-    ids = candidates.select(sf.explode(sf.array("left", "right"))).distinct()
-    some = few_rows(documents.select(*names), "signature_id", ids)
+    end = sf.explode(sf.array("left", "right")).alias("signature_id")
+    some = few_rows(documents.select(*names), "signature_id", candidates.select(end))
     bodies = some.dropDuplicates(["signature_id"])
-    # A pair makes three rows: both ends, which are joined with their bodies, and itself.
-    nobody = sf.lit(None).cast("binary")
-    parts = sf.array(
-        *(
-            sf.struct(end.alias("signature_id"), one.alias("left"), other.alias("right"))
-            for end, one, other in (
-                (sf.col("left"), nobody, nobody),
-                (sf.col("right"), nobody, nobody),
-                (nobody, sf.col("left"), sf.col("right")),
-            )
-        )
-    )
-    needs = celled.select("cell", sf.explode(parts).alias("part")).select("cell", "part.*")
+    # Ends are in the partitions of their bodies, and a pair goes to its cell by itself.
+    ends = celled.select(end, "cell").repartition("signature_id").distinct()
     return (
-        needs.dropDuplicates()
-        .join(bodies, "signature_id", "left")
+        ends.join(bodies, "signature_id")
+        .unionByName(celled, allowMissingColumns=True)
         .repartition("cell")
         .sortWithinPartitions("cell", sf.col("signature_id").desc_nulls_last())
         .mapInArrow(
@@ -163,6 +152,8 @@ def _compared(family: Family, method: str, level: float, cell: _Cell) -> Iterato
         np.array([number[one] for one in np.concatenate(column).tolist()], dtype=np.int64)
         for column in (cell.lefts, cell.rights)
     )
+    _, once = np.unique(left * len(ids) + right, return_index=True)
+    left, right = left[once], right[once]
     params = family.params
     agreement = compare_rows(rows, left, rows, right, **params.cut)
     levels, suffices = estimate(agreement, params, method=method, threshold=level)

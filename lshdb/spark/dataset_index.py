@@ -19,7 +19,6 @@ from typing import Unpack
 
 import numpy as np
 import pyarrow as pa
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
@@ -40,6 +39,7 @@ from lshdb.spark.dataset_add import add_signed, next_batch, release
 from lshdb.spark.dataset_frames import Frames, stage_id
 from lshdb.spark.expansion import expanded
 from lshdb.spark.grouping import components, cut
+from lshdb.spark.keeping import kept
 from lshdb.spark.pairing import MAX_BUCKET, bucket_pairs, candidates, rows_of
 from lshdb.spark.questions import Linked, clusters_of, decisions_of
 from lshdb.spark.signing import Recipe, few_rows, mapped, refuse_passages, signed
@@ -49,8 +49,6 @@ from lshdb.tokenizers import Tokenizer, given_tokenizer
 from lshdb.version import __version__
 
 __all__ = ["Index"]
-
-_KEPT = StorageLevel.MEMORY_AND_DISK
 
 
 class Index:
@@ -285,11 +283,11 @@ class Index:
                 hint="the table batches lists them",
             )
         new = documents.where(sf.col("batch_id") >= since)
-        numbers = new.select("signature_id").distinct().persist(_KEPT)
+        numbers = kept(new.select("signature_id").distinct())
         keys = frames.signatures_of(numbers).mapInArrow(
             mapped(_keyed_batches, self.params), "bucket_key bigint"
         )
-        postings = frames.postings_of(keys.persist(_KEPT)).persist(_KEPT)
+        postings = kept(frames.postings_of(kept(keys)))
         if frames.dataset.commit.counts["releases"]:
             live = few_rows(documents, "signature_id", postings.select("signature_id"))
             live = live.select("signature_id").distinct()
@@ -355,7 +353,7 @@ class Index:
         frames = self._frames()
         asked = _Question(self, frames, threshold, verify, max_bucket)
         edges = cut(asked.edges(self._live_postings(frames), _documents(frames), None))
-        held = _shown(frames.read("documents")).persist(_KEPT)
+        held = kept(_shown(frames.read("documents")))
         return Linked(self.params, asked.method, held, edges, components(edges))
 
     def _live_postings(self, frames: Frames) -> DataFrame:
@@ -387,18 +385,18 @@ class Index:
         frames = self._frames()
         asked = _Question(self, frames, threshold, verify, None)
         rows = signed(df, asked.recipe, key=key, body=text)
-        rows = rows.where("signature_id IS NOT NULL").persist(_KEPT)
+        rows = kept(rows.where("signature_id IS NOT NULL"))
         keys = rows.select(sf.explode("buckets").alias("bucket_key"), "signature_id")
         met = frames.postings_of(keys).select(
             "bucket_key", stage_id(sf.col("signature_id")).alias("right")
         )
         found = keys.withColumnRenamed("signature_id", "left").join(met, "bucket_key")
-        pairs = found.select("left", "right").distinct().persist(_KEPT)
+        pairs = kept(found.select("left", "right").distinct())
         documents = _documents(frames)
         ends = pairs.select(sf.col("right").alias("signature_id")).distinct()
         stored = asked.compared(documents, ends)
         names = ["signature_id", "signature", "n_chars", "body"]
-        both = stored.select(*names).unionByName(rows.select(*names)).persist(_KEPT)
+        both = kept(stored.select(*names).unionByName(rows.select(*names)))
         edges = asked.verified(pairs, both)
         right = documents.select(stage_id(sf.col("signature_id")).alias("right"), "key")
         left = rows.select(sf.col("signature_id").alias("left"), sf.col("key").alias("query"))
@@ -560,16 +558,15 @@ class _Question:
             A column ``signature_id``: signatures of which a pair must have one.
         """
         ids = stage_id(sf.col("signature_id")).alias("signature_id")
-        met = bucket_pairs(
-            postings.select(sf.col("bucket_key").alias("bucket"), ids), max_bucket=self.most
-        ).persist(_KEPT)
+        named = postings.select(sf.col("bucket_key").alias("bucket"), ids)
+        met = kept(bucket_pairs(named, max_bucket=self.most))
         members = met.select(sf.explode(sf.array("left", "right")).alias("signature_id"))
-        ends = members.where("signature_id IS NOT NULL").distinct().persist(_KEPT)
-        compared = self.compared(documents, ends).persist(_KEPT)
+        ends = kept(members.where("signature_id IS NOT NULL").distinct())
+        compared = kept(self.compared(documents, ends))
         found = candidates(met, compared, self.recipe, method=self.method, level=self.level)
         if new is not None:
-            found = _touching(found, "left", "right", new.select(ids).toDF("new"))
-        return self.verified(found.persist(_KEPT), compared)
+            found = kept(_touching(found, "left", "right", new.select(ids).toDF("new")))
+        return self.verified(found, compared)
 
     def pairs(
         self,

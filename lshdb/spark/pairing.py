@@ -30,6 +30,7 @@ from lshdb.params.index_params import IndexParams
 from lshdb.search.candidates import leader_links, pairs_of_buckets
 from lshdb.search.verification import least_share
 from lshdb.signatures.banding import BUCKET_BITS
+from lshdb.spark.keeping import kept
 from lshdb.spark.signing import ID_BYTES, Recipe, binaries, few_rows, mapped
 from lshdb.storage.runs.posting_runs import Buckets
 
@@ -105,7 +106,7 @@ def large_buckets(met: DataFrame) -> DataFrame:
 def candidates(
     met: DataFrame, signatures: DataFrame, recipe: Recipe, *, method: str, level: float
 ) -> DataFrame:
-    """Return (left, right) of all candidate pairs, each once.
+    """Return (left, right) of all candidate pairs; a pair of leaders may come twice.
 
     Parameters
     ----------
@@ -122,7 +123,7 @@ def candidates(
     pieces = members.groupBy("first", sf.col("left").alias("signature_id")).agg(
         sf.min("number").alias("piece")
     )
-    wanted = members.select("left").distinct()
+    wanted = members.select("left")
     rows = few_rows(signatures.select("signature_id", "signature"), "signature_id", wanted)
     links = (
         pieces.join(rows.dropDuplicates(["signature_id"]), "signature_id")
@@ -134,7 +135,7 @@ def candidates(
         )
     )
     pairs = met.where("right IS NOT NULL").select("left", "right")
-    return pairs.unionByName(links).distinct()
+    return pairs.unionByName(kept(links.distinct()))
 
 
 class _Met(NamedTuple):

@@ -2,8 +2,7 @@
 
 Every question makes documents of the rows, signs them, and finds and verifies pairs, as ``lshdb
 add`` and ``lshdb pairs`` do. Nothing is stored for later. What a stage gives to several others is
-kept on the executors (``DataFrame.persist``) until the session ends or
-``spark.catalog.clearCache()``.
+kept on the executors until :func:`lshdb.spark.release`, or until the session ends.
 
 :func:`pairs`, :func:`neighbors`, :func:`rejected` and :func:`large_buckets` compute nothing before
 you use their answers. The others count and connect pairs first, so they begin when you call them.
@@ -15,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Unpack
 
-from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.window import Window
@@ -32,6 +30,7 @@ from lshdb.spark import pairing
 from lshdb.spark.comparison import verified
 from lshdb.spark.expansion import age, copy_groups, distances, expanded, neighbors_of
 from lshdb.spark.grouping import components, cut, representatives
+from lshdb.spark.keeping import kept
 from lshdb.spark.pairing import MAX_BUCKET, bucket_pairs, candidates, postings
 from lshdb.spark.signing import (
     Recipe,
@@ -56,8 +55,6 @@ __all__ = [
     "pairs",
     "rejected",
 ]
-
-_KEPT = StorageLevel.MEMORY_AND_DISK
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +110,16 @@ class _Stages:
         most = MAX_BUCKET if asked.max_bucket is None else asked.max_bucket
         self.max_bucket = None if isinstance(most, str) else most
         self.method = choose_method(asked.verify, params)
-        self.signed = signed(
+        rows = signed(
             asked.df, self.recipe, key=asked.key, body=asked.text, order=asked.order, value=value
-        ).persist(_KEPT)
+        )
+        self.signed = kept(rows)
         good = self.signed.where("reason IS NULL")
-        self.met = bucket_pairs(postings(good), max_bucket=self.max_bucket).persist(_KEPT)
+        self.met = kept(bucket_pairs(postings(good), max_bucket=self.max_bucket))
         method, level = self.method, params.level
-        found = candidates(self.met, good, self.recipe, method=method, level=level).persist(_KEPT)
+        found = candidates(self.met, good, self.recipe, method=method, level=level)
         self.edges = verified(found, good, self.recipe, method=method, level=level)
-        self.documents = documents(self.signed)
+        self.documents = kept(documents(self.signed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +145,7 @@ class Linked:
     @classmethod
     def of(cls, stages: _Stages) -> Linked:
         """Compute the pairs, and connect them."""
-        edges, held = cut(stages.edges), stages.documents.persist(_KEPT)
+        edges, held = cut(stages.edges), stages.documents
         if held.count() < stages.signed.where("reason IS NULL").count():
             # A signature that only rejected documents have joins nothing.
             ids = held.select("signature_id").distinct()

@@ -176,6 +176,28 @@ def test_a_large_bucket_is_one_cluster_and_is_told_of(spark: Any) -> None:
     assert found and all(size > 10 for _, size in found)
 
 
+def test_what_is_kept_is_in_few_pieces_and_is_released(spark: Any) -> None:
+    """Spark shuffles into more pieces than such a corpus has use for."""
+
+    def there() -> dict[int, int]:
+        held = dict(spark.sparkContext._jsc.getPersistentRDDs())
+        return {number: rows.getNumPartitions() for number, rows in held.items()}
+
+    lshdb.spark.release()
+    before, df = there(), frame(spark, family_corpus(5, families=4))
+    spark.conf.set("spark.sql.shuffle.partitions", "9")
+    try:
+        found = lines(lshdb.spark.pairs(df))
+        kept = {number: n for number, n in there().items() if number not in before}
+        assert kept and max(kept.values()) <= 3
+        lshdb.spark.release()
+        assert there().keys() <= before.keys()
+        assert lines(lshdb.spark.pairs(df)) == found != []
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", "2")
+        lshdb.spark.release()
+
+
 def test_mistakes_are_named_at_once(spark: Any) -> None:
     df = spark.createDataFrame([("a", "b", 1.5)], "name string, text string, weight double")
     with pytest.raises(ParameterError, match="no column 'id'; the columns are: 'name', 'text'"):

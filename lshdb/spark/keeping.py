@@ -1,0 +1,53 @@
+"""Data frames that several stages read: computed once, and kept on the executors.
+
+``persist`` by itself keeps as many partitions as Spark shuffles into, 200 by default, however few
+rows they have, because other plans may rely on their number. None here does. So small ones are put
+together as in any other stage (``spark.sql.optimizer.canChangeCachedPlanOutputPartitioning``, which
+counts at the moment of ``persist`` and is set for that moment): 27,000 statutes took 200 tasks in
+each of ten stages without it, and three times the processor time.
+"""
+
+from __future__ import annotations
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["kept", "release"]
+
+_FEWER = "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
+_KEPT: dict[SparkSession, list[DataFrame]] = {}
+"""What is kept, by session."""
+
+
+def kept(rows: DataFrame) -> DataFrame:
+    """Keep rows, in memory or on the disks of executors, from when they are first computed.
+
+    Until :func:`release`. The same plan is kept once.
+    """
+    session = rows.sparkSession
+    before = session.conf.get(_FEWER, None)
+    session.conf.set(_FEWER, "true")
+    try:
+        found = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    finally:
+        if before is None:
+            session.conf.unset(_FEWER)
+        else:
+            session.conf.set(_FEWER, before)
+    _KEPT.setdefault(session, []).append(found)
+    return found
+
+
+def release(spark: SparkSession | None = None) -> None:
+    """Free what Spark keeps for the answers of this library so far.
+
+    Answers that you use again afterwards are computed again. Your own cached data frames stay.
+
+    Parameters
+    ----------
+    spark : SparkSession, optional
+        The active one by default.
+    """
+    session = SparkSession.getActiveSession() if spark is None else spark
+    for rows in _KEPT.pop(session, []) if session is not None else []:
+        rows.unpersist()
