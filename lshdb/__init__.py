@@ -63,6 +63,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.params.options import CreateOptions as CreateOptions
     from lshdb.params.s_curve import SCurve as SCurve
     from lshdb.params.s_curve import s_curve as s_curve
+    from lshdb.report import ReportResult as ReportResult
     from lshdb.search.candidates import LeftOut as LeftOut
     from lshdb.search.explain import Explanation as Explanation
     from lshdb.search.explain import ShownDocument as ShownDocument
@@ -119,6 +120,7 @@ _HOMES = {
     "params.index_params": "IndexParams",
     "params.options": "CreateOptions",
     "params.s_curve": "SCurve s_curve",
+    "report": "ReportResult",
     "search.candidates": "LeftOut",
     "search.explain": "Explanation ShownDocument",
     "search.handle": "Listing",

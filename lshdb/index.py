@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from lshdb.maintain.repair import RepairResult
     from lshdb.maintain.rewrite import RewriteResult
     from lshdb.maintain.stats import IndexStats
+    from lshdb.report import ReportResult
     from lshdb.search.explain import Explanation, ShownDocument
     from lshdb.search.handle import Listing
     from lshdb.search.join import JoinedPairs
@@ -1692,6 +1693,83 @@ class Index:
         from lshdb.search.sql import run_sql
 
         return self._handle.ask(run_sql, statement, parameters, timeout=timeout)
+
+    def report(
+        self,
+        path: Path_,
+        *,
+        since: Since = None,
+        cluster: str | None = None,
+        threshold: float | None = None,
+        limit: int | None = None,
+        sample: int | None = None,
+        update: bool = True,
+        overwrite: bool = False,
+        lock_timeout: float = 60.0,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> ReportResult:
+        """Write pages of HTML that show what is in the index and what it finds.
+
+        They have no need of a server or a network: what was added when, the S-curve with measured
+        recall, candidates by similarity, pairs near the threshold to be marked by hand, hot
+        buckets, which night repeated which, and the clusters with their members side by side. All
+        of it is from one committed state.
+
+        Parameters
+        ----------
+        path : path-like
+            A file that ends in ``.html``: one page. It takes the largest clusters, up to some 8
+            MiB, and says how many it leaves out. Any other name is a folder with ``index.html`` and
+            as many pages of clusters as it takes. A pipe or a device gets one page.
+        since : int, str or datetime, optional
+            Only clusters and pairs with a new document, as for :meth:`pairs`.
+        cluster : str, optional
+            Key of a document: only show its cluster, with more members side by side.
+        threshold : float, optional
+            Lowest similarity, or largest distance; the index's own by default.
+        limit : int, optional
+            Most clusters, and most pairs near the threshold (by default 200).
+        sample : int, optional
+            Documents on which recall is measured, 0 for none. By default 500, or none if the texts
+            have more than 200 million characters together, because all of them are read for it.
+        update : bool
+            Bring stored pairs and clusters up to date first, as for :meth:`clusters`. Where the
+            index may not be written to, those found before have to do.
+        overwrite : bool
+            Whether a report that is there is replaced.
+        lock_timeout : float
+            Seconds to wait for another writer, if an update is needed.
+        on_progress : callable, optional
+            Called with the number of clusters written so far.
+
+        Returns
+        -------
+        ReportResult
+
+        Raises
+        ------
+        LshdbError
+            Something is at the path already, or jinja2 is not installed (extra
+            ``lshdb[report]``). After any error there is no report, and one that was there is as it
+            was.
+        KeyNotFoundError
+            ``cluster`` is no document, or one without near-duplicates.
+        ParameterError, LockedError, DamageError, DatabaseError
+
+        Notes
+        -----
+        Clusters are rendered one at a time. Memory is bounded but for some forty bytes for each
+        document in a cluster, and what measuring recall takes.
+        """
+        from lshdb.report import make_report
+        from lshdb.report.made_report import Asked
+
+        asked = Asked(
+            since=since, cluster=cluster, threshold=threshold, limit=limit, sample=sample,
+            update=update, overwrite=overwrite, lock_timeout=lock_timeout,
+            on_progress=on_progress,
+        )  # fmt: skip
+        return self._handle.ask(make_report, Path(path), asked=asked)
 
     # Other indexes
 

@@ -42,6 +42,7 @@ COMMANDS = {
     "join": "List near-duplicate pairs across two indexes.",
     "recall": "Measure which share of the pairs is found.",
     "explain": "Explain how similar two documents are, and why.",
+    "report": "Write pages of HTML that show what is there.",
     "contract": "Fold a graph by the clusters of its nodes.",
     "show": "Show a document with everything stored about it.",
     "stats": "Show parameters, counts and sizes.",

@@ -142,6 +142,8 @@ class TaskProgress:
     ----------
     words : str
         What is being done.
+    unit : str
+        What is counted.
 
     Attributes
     ----------
@@ -149,9 +151,9 @@ class TaskProgress:
         Counts at the last commit.
     """
 
-    def __init__(self, words: str) -> None:
+    def __init__(self, words: str, unit: str = "documents") -> None:
         self.result: AddResult | None = None
-        self._words = words
+        self._words, self._unit = words, unit
         self._bar: Any = None
         self._task: Any = None
 
@@ -165,10 +167,10 @@ class TaskProgress:
         if self._bar is not None:
             self._bar.update(self._task, description=f"{self._words}, {file.output} is done")
 
-    def reached(self, documents: int) -> None:
-        """Show how many documents are done."""
+    def reached(self, count: int) -> None:
+        """Show how many documents, or other units, are done."""
         if self._bar is not None:
-            self._bar.update(self._task, description=f"{self._words}, {documents:,} documents")
+            self._bar.update(self._task, description=f"{self._words}, {count:,} {self._unit}")
 
     def __enter__(self) -> TaskProgress:
         if is_terminal(sys.stderr) and not is_quiet():

@@ -18,7 +18,7 @@ from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["IndexStats", "gather_stats"]
+__all__ = ["IndexStats", "gather_stats", "stats_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +127,10 @@ def gather_stats(
     check_limits(max_bucket)
     most = max_bucket if isinstance(max_bucket, int) else None
     with store.reading() as snapshot:
-        return _stats(store, snapshot, family, max_bucket=most, count_buckets=count_buckets)
+        return stats_of(store, snapshot, family, max_bucket=most, count_buckets=count_buckets)
 
 
-def _stats(
+def stats_of(
     store: Store,
     snapshot: Snapshot,
     family: Family,
@@ -138,7 +138,7 @@ def _stats(
     max_bucket: int | None,
     count_buckets: bool,
 ) -> IndexStats:
-    """Read the counts; one pass over an index of ``document`` and over what is clustered.
+    """Read the counts of one state; one pass over an index of ``document`` and what is clustered.
 
     With ``max_bucket``, or if asked for, buckets are counted over all runs: one pass over the
     postings.

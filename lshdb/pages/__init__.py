@@ -2,8 +2,8 @@
 
 ``environment.py`` makes the Jinja2 environment and says what a page's style and script are;
 ``charts.py`` places numbers on a drawing; ``templates/base.html`` is the frame of every page, and
-``templates/charts.html`` has macros for the drawings. Another room adds a folder of templates of its
-own, which begin with ``{% extends "base.html" %}``.
+``templates/charts.html`` has macros for the drawings. Another room adds a folder of templates of
+its own, which begin with ``{% extends "base.html" %}``.
 
 A page that is one file::
 

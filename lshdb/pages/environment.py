@@ -1,9 +1,9 @@
 """The Jinja2 environment of every page, and the style and script that a page has.
 
-Decided: every value is escaped, whatever its template is called, and a name that is not there is an
-error. Only the project's own style and script enter a page as they are. No template has an ``style``
-attribute or a handler such as ``onclick``; the Content-Security-Policy would refuse them. So
-whatever a document holds, it stays text.
+Decided: every value is escaped, whatever its template is called, and a name that is not there is
+an error. Only the project's own style and script enter a page as they are. No template has a
+``style`` attribute or a handler such as ``onclick``; the Content-Security-Policy would refuse them.
+So whatever a document holds, it stays text.
 
 A document's text may also lie with characters that are not seen: control characters, and marks that
 turn the direction of writing. The filter ``visible`` shows them by their number.

@@ -36,14 +36,14 @@ from lshdb.search.candidates import LeftOut, contains
 from lshdb.search.components import connect
 from lshdb.search.loss import DocumentCounts
 from lshdb.search.pairs import find_candidates
-from lshdb.search.verification import check_limits, least_share, level_of, signed_anew
+from lshdb.search.verification import MEMORY, check_limits, least_share, level_of, signed_anew
 from lshdb.signatures.banding import compare_rows
 from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.threads import choose_workers
 
-__all__ = ["MeasuredRecall", "RecallSlice", "measure_recall", "wilson"]
+__all__ = ["MeasuredRecall", "RecallSlice", "measure_recall", "recall_of", "wilson"]
 
 SAMPLE = 1000
 """Documents that are compared with all others, if nobody says how many."""
@@ -216,27 +216,51 @@ def measure_recall(
     lowest = _lowest(params, level) if furthest is None else level_of(params, furthest)
     edges = slice_edges(params, min(lowest, level), level)
     with store.reading() as snapshot:
-        counts = DocumentCounts.of(snapshot)
-        drawn = _drawn(counts.held, sample, seed)
-        measuring = _Measuring(
-            snapshot, family, DocumentCounts(counts.held, drawn), level=level, edges=edges,
-            most=max_bucket if isinstance(max_bucket, int) else None, memory=memory,
-            workers=choose_workers(workers),
+        return recall_of(
+            snapshot, family, sample=sample, level=level, edges=edges,
+            most=max_bucket if isinstance(max_bucket, int) else None, seed=seed, memory=memory,
+            workers=choose_workers(workers), on_progress=on_progress,
         )  # fmt: skip
-        measuring.measure(on_progress)
-        slices = measuring.slices()
-        return MeasuredRecall(
-            params=params,
-            threshold=params.curve.value(level),
-            promise=measuring.promise,
-            at_threshold=params.recall_at(params.curve.value(level)),
-            documents=int(counts.held.sum()),
-            sampled=int(drawn.sum()),
-            seed=seed,
-            max_bucket=measuring.most,
-            slices=tuple(slices[::-1]),
-            total=measuring.total(),
-        )
+
+
+def recall_of(
+    snapshot: Snapshot,
+    family: Family,
+    *,
+    sample: int | None,
+    level: float | None = None,
+    edges: Floats | None = None,
+    most: int | None = None,
+    seed: int = 0,
+    memory: int = MEMORY,
+    workers: int = 1,
+    on_progress: Callable[[int], None] | None = None,
+) -> MeasuredRecall:
+    """Measure what is found in one state, by default at the index's own threshold."""
+    params = family.params
+    level = params.level if level is None else level
+    if edges is None:
+        edges = slice_edges(params, min(_lowest(params, level), level), level)
+    counts = DocumentCounts.of(snapshot)
+    drawn = _drawn(counts.held, sample, seed)
+    measuring = _Measuring(
+        snapshot, family, DocumentCounts(counts.held, drawn), level=level, edges=edges,
+        most=most, memory=memory, workers=workers,
+    )  # fmt: skip
+    measuring.measure(on_progress)
+    slices = measuring.slices()
+    return MeasuredRecall(
+        params=params,
+        threshold=params.curve.value(level),
+        promise=measuring.promise,
+        at_threshold=params.recall_at(params.curve.value(level)),
+        documents=int(counts.held.sum()),
+        sampled=int(drawn.sum()),
+        seed=seed,
+        max_bucket=measuring.most,
+        slices=tuple(slices[::-1]),
+        total=measuring.total(),
+    )
 
 
 def _lowest(params: IndexParams, level: float) -> float:

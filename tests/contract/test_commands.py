@@ -41,6 +41,7 @@ SESSION: list[list[str]] = [
     ["query", "a", "--text", QUERY, "--measure", "containment", "--threshold", "0.2"],
     ["pairs", "a", "--measure", "containment", "--sort", "similarity"],
     ["recall", "a", "--sample", "7", "--furthest", "0.3", "--json"],
+    ["report", "a", "-o", "report.html"],
     ["explain", "a", "f000-0", "f000-1"],
     ["join", "a", "b"],
     ["contract", "a", "links.tsv", "--drop-loops"],

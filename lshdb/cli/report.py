@@ -1,0 +1,92 @@
+"""``lshdb report``: pages of HTML about an index."""
+
+from __future__ import annotations
+
+import click
+
+from lshdb import Index
+from lshdb.cli._long_work import TaskProgress
+from lshdb.cli._options import Command, index_argument, lock_option, since_option
+from lshdb.cli._output import note
+from lshdb.cli._words import counted
+
+__all__ = ["command"]
+
+
+@click.command("report", cls=Command)
+@index_argument
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(),
+    metavar="FILE|FOLDER",
+    help="A name that ends in .html is one page, with the largest clusters, up to 8 MiB; any other "
+    "is a folder with index.html and pages of all clusters; - is standard output.",
+)
+@since_option("Show only clusters and pairs with a document that came in since then.")
+@click.option("--cluster", metavar="KEY", help="Show only the cluster of this document.")
+@click.option(
+    "--threshold",
+    type=float,
+    metavar="T",
+    help="Lowest similarity, or largest distance.  [default: the index's]",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Show at most N clusters, and N pairs near the threshold.  [default: as many clusters as "
+    "there is room for, 200 pairs]",
+)
+@click.option(
+    "--sample",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Measure recall on N documents; 0 for none.  [default: 500, or none where the texts have "
+    "more than 200 million characters]",
+)
+@click.option(
+    "--no-update", is_flag=True, help="Show the pairs found before, and write nothing to INDEX."
+)
+@click.option("--overwrite", is_flag=True, help="Replace a report that is there.")
+@lock_option
+def command(
+    index_path: str,
+    *,
+    output: str,
+    since: int | str | None,
+    cluster: str | None,
+    threshold: float | None,
+    limit: int | None,
+    sample: int | None,
+    no_update: bool,
+    overwrite: bool,
+    lock_timeout: float,
+) -> None:
+    """Write a report on INDEX as pages of HTML, to open in a browser.
+
+    It shows what was added when, what is found and what is missed, candidates by similarity, pairs
+    near the threshold that you can mark for lshdb tune --labels, the buckets that cost most, which
+    add repeated which, and all clusters with their documents side by side. The pages need neither a
+    server nor a network. Needs pip install 'lshdb[report]'.
+
+    \b
+    lshdb report news.lshdb -o report.html
+    lshdb report news.lshdb -o report/ --since last
+    lshdb report news.lshdb -o cluster.html --cluster mon-17
+    """
+    path = "/dev/stdout" if output == "-" else output
+    with (
+        Index.open(index_path) as index,
+        TaskProgress("writing the report", "clusters") as progress,
+    ):
+        made = index.report(
+            path, since=since, cluster=cluster, threshold=threshold, limit=limit, sample=sample,
+            update=not no_update, overwrite=overwrite, lock_timeout=lock_timeout,
+            on_progress=progress.reached,
+        )  # fmt: skip
+    pages = "" if made.pages == 1 else f" on {made.pages:,} pages"
+    note(f"wrote {made.path}: {counted(made.clusters, 'cluster')}{pages}")
+    if made.clusters_left:
+        note(f"{counted(made.clusters_left, 'smaller cluster')} not shown")

@@ -1,0 +1,176 @@
+"""The largest buckets, the shingles that fill them, and what a cap would leave out.
+
+A bucket is hot if many documents share a band of their signatures, and mostly that is because they
+share a text that says nothing about them: a licence, a navigation bar, a form. Its members are read
+again, some at most, and the shingles that all of them have are shown.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.search.candidates import PART_SIGNATURES, living
+from lshdb.signatures.banding import key_ranges
+from lshdb.signatures.family import Family
+from lshdb.storage.dialects.base import BUCKET_BITS
+from lshdb.storage.transactions.snapshot import Snapshot
+
+__all__ = ["BucketSizes", "Cap", "HotBucket", "bucket_sizes"]
+
+_SHOWN = 20
+_MEMBERS = 24
+"""Members whose shingles are compared."""
+_KEYS = 5
+_SHINGLES = 12
+_CAPS = (10, 30, 100, 300, 1_000, 3_000, 10_000)
+_LONGEST = 200_000
+"""Characters of a text that is shingled for this."""
+
+
+@dataclass(frozen=True, slots=True)
+class HotBucket:
+    """A bucket with many documents' signatures.
+
+    Attributes
+    ----------
+    band : int
+        From 0.
+    size : int
+        Signatures in it.
+    signature_ids : tuple of int
+        Some of them.
+    keys : tuple of str
+        Documents of the first of these.
+    shingles : tuple of (str, int) or None
+        Shingles, and how many of the ``compared`` members have each, most first; None where texts
+        are not stored.
+    compared : int
+    """
+
+    band: int
+    size: int
+    signature_ids: tuple[int, ...]
+    keys: tuple[str, ...]
+    shingles: tuple[tuple[str, int], ...] | None
+    compared: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """What a cap would leave out: larger buckets, and the candidate pairs in them."""
+
+    max_bucket: int
+    buckets: int
+    pairs: int
+
+
+@dataclass(frozen=True, slots=True)
+class BucketSizes:
+    """All shared buckets of one state.
+
+    Attributes
+    ----------
+    sizes : tuple of (str, int, int)
+        Name of a range of sizes, buckets in it, candidate pairs in those.
+    caps : tuple of Cap
+    hottest : tuple of HotBucket
+        Each set of members once: near-duplicates share most of their buckets.
+    shared, pairs, largest : int
+    """
+
+    sizes: tuple[tuple[str, int, int], ...]
+    caps: tuple[Cap, ...]
+    hottest: tuple[HotBucket, ...]
+    shared: int
+    pairs: int
+    largest: int
+
+
+def bucket_sizes(snapshot: Snapshot, family: Family) -> BucketSizes:
+    """Count all shared buckets by size, and look into the largest; one pass over the postings."""
+    params, dead = family.params, snapshot.edges.dead()
+    counted: Counter[int] = Counter()
+    hot: list[tuple[int, int, NDArray[np.int64]]] = []
+    parts = 1 + snapshot.n_signatures // PART_SIGNATURES
+    for first, last in key_ranges(bands=params.bands, parts=parts):
+        buckets = living(snapshot.postings.shared(first, last), dead)
+        sizes, numbers = np.unique(buckets.sizes, return_counts=True)
+        counted.update(dict(zip(sizes.tolist(), numbers.tolist(), strict=True)))
+        starts = np.cumsum(buckets.sizes) - buckets.sizes
+        for place in np.argsort(-buckets.sizes, kind="stable")[: 2 * _SHOWN].tolist():
+            size, start = int(buckets.sizes[place]), int(starts[place])
+            members = buckets.members[start : start + min(size, _MEMBERS)].copy()
+            hot.append((size, int(buckets.keys[place]), members))
+        hot.sort(key=lambda each: (-each[0], each[1]))
+        hot = _distinct(hot)[: 2 * _SHOWN]
+    del counted[1], counted[0]
+    pairs = {size: size * (size - 1) // 2 * number for size, number in counted.items()}
+    largest = max(counted, default=0)
+    return BucketSizes(
+        sizes=_ranges(counted, pairs),
+        caps=tuple(
+            Cap(cap, *(sum(each[size] for size in each if size > cap) for each in (counted, pairs)))
+            for cap in _CAPS
+            if cap < largest
+        ),
+        hottest=tuple(_looked_into(snapshot, family, *each) for each in hot[:_SHOWN]),
+        shared=counted.total(),
+        pairs=sum(pairs.values()),
+        largest=largest,
+    )
+
+
+def _distinct(
+    hot: list[tuple[int, int, NDArray[np.int64]]],
+) -> list[tuple[int, int, NDArray[np.int64]]]:
+    """Return the buckets of which none has the same members, in their order."""
+    seen: set[tuple[int, bytes]] = set()
+    found = []
+    for each in hot:
+        name = each[0], np.sort(each[2]).tobytes()
+        if name not in seen:
+            seen.add(name)
+            found.append(each)
+    return found
+
+
+def _ranges(counted: Counter[int], pairs: dict[int, int]) -> tuple[tuple[str, int, int], ...]:
+    """Return the buckets of 2, 3, 4, 5 to 8, 9 to 16 signatures, and so on."""
+    found: list[tuple[str, int, int]] = []
+    low, high = 2, 2
+    while counted and low <= max(counted):
+        inside = [size for size in counted if low <= size <= high]
+        name = f"{low:,}" if low == high else f"{low:,}–{high:,}"
+        found.append((name, sum(counted[one] for one in inside), sum(pairs[one] for one in inside)))
+        low, high = high + 1, high + 1 if high < 4 else 2 * high
+    return tuple(found)
+
+
+def _looked_into(
+    snapshot: Snapshot, family: Family, size: int, key: int, members: NDArray[np.int64]
+) -> HotBucket:
+    """Read the members of a bucket again, and count their shingles."""
+    params, ids = family.params, sorted(members.tolist())
+    band = (key & (2**64 - 1)) >> BUCKET_BITS
+    documents = snapshot.documents_of_signatures(ids)
+    keys = tuple(documents[one][0][1] for one in ids[:_KEYS] if one in documents)
+    if not params.keeps_texts:
+        return HotBucket(band, size, tuple(ids), keys, None, 0)
+    shared: Counter[str] = Counter()
+    compared = 0
+    there = {one: rows for one, rows in documents.items() if rows}
+    for _, body in snapshot.bodies_of_signatures(sorted(there), there):
+        text = body[:_LONGEST] if isinstance(body, str) else body
+        elements = family.elements(family.content(text))
+        if elements is not None:
+            compared += 1
+            shared.update(dict.fromkeys(elements, 1))
+    most = sorted(
+        ((name, count) for name, count in shared.items() if 2 * count > compared),
+        key=lambda each: -each[1],
+    )
+    return HotBucket(band, size, tuple(ids), keys, tuple(most[:_SHINGLES]), compared)

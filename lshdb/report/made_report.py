@@ -1,0 +1,544 @@
+"""One snapshot of an index -> a report: what is asked, in which order, and how it is written.
+
+Clusters come last in a file, and are rendered one at a time until ``FILE_BYTES`` are written: more
+than that no browser takes well. A folder has all of them, on pages of some hundred clusters or a
+mebibyte each.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lshdb.arguments import check_flag, check_key, check_whole
+from lshdb.clusters.listing import Cluster, find_clusters
+from lshdb.clusters.update import edges_down_to, ready_edges
+from lshdb.errors import KeyNotFoundError, ReadOnlyError
+from lshdb.maintain.stats import IndexStats, stats_of
+from lshdb.pages import (
+    CurveChart,
+    Link,
+    MeasuredPoint,
+    Page,
+    bar_chart,
+    inline_assets,
+    make_environment,
+    s_curve_chart,
+)
+from lshdb.params.s_curve import s_curve
+from lshdb.report.hot_buckets import BucketSizes, bucket_sizes
+from lshdb.report.repeats import Add, Repeats, adds_of, repeats_of
+from lshdb.report.report_files import (
+    check_place,
+    is_folder,
+    write_page,
+    written_file,
+    written_folder,
+)
+from lshdb.report.shown_clusters import COMPARED, ShownCluster, show_clusters
+from lshdb.report.shown_texts import ShownText, show_texts
+from lshdb.report.spread import NearPair, Spread, first_documents, spread_of
+from lshdb.search.measured_recall import MeasuredRecall, recall_of
+from lshdb.search.since import Since, check_since, first_new_batch
+from lshdb.search.verification import asked_level, choose_method
+from lshdb.signatures.family import Family
+from lshdb.storage.store import Store
+from lshdb.storage.tables.edges import EdgeState
+from lshdb.storage.tables.records import timestamp
+from lshdb.storage.transactions.snapshot import Snapshot
+from lshdb.threads import choose_workers
+from lshdb.version import __version__
+
+if TYPE_CHECKING:
+    from jinja2 import Environment, Template
+
+__all__ = ["ReportResult", "make_report"]
+
+FILE_BYTES = 8 * 2**20
+"""Bytes of a page after which it has no further cluster."""
+PAGE_BYTES = 2**20
+PAGE_CLUSTERS = 200
+_PAIRS = 200
+_PAIR_CHARACTERS = 1_500_000
+"""Characters of the texts of pairs after which there is no further pair."""
+_ADDS = 200
+_SAMPLE = 500
+_SAMPLED_CHARACTERS = 200_000_000
+"""Characters of all texts up to which recall is measured if nobody asks."""
+_MAX_BUCKET = 1_000
+_COMPARED_ALONE = 30
+"""Members that are compared if a report is about one cluster."""
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_SCRIPT = Path(__file__).parent / "assets" / "report.js"
+
+
+@dataclass(frozen=True, slots=True)
+class ReportResult:
+    """The result of :meth:`lshdb.Index.report`.
+
+    Attributes
+    ----------
+    path : Path
+        The page to open.
+    pages : int
+    n_bytes : int
+        Of all pages.
+    clusters, clusters_left : int
+        Clusters that are shown, and those that are not, for want of room or because of ``limit``.
+    """
+
+    path: Path
+    pages: int
+    n_bytes: int
+    clusters: int
+    clusters_left: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a caller asked for; see :meth:`lshdb.Index.report`."""
+
+    since: Since
+    cluster: str | None
+    threshold: float | None
+    limit: int | None
+    sample: int | None
+    update: bool
+    overwrite: bool
+    lock_timeout: float
+    on_progress: Callable[[int], None] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownPair:
+    """A pair near the threshold with both texts."""
+
+    key1: str
+    key2: str
+    value: float
+    is_within: bool
+    bands: tuple[int, ...]
+    texts: tuple[ShownText, ShownText] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """Everything in a report but its clusters.
+
+    ``None`` stands for what an index cannot answer, or for what nobody asked.
+    """
+
+    stats: IndexStats
+    made_at: str
+    threshold: float
+    since: str
+    is_distance: bool
+    adds: list[Add]
+    n_adds: int
+    curve: CurveChart | None
+    measured: MeasuredRecall | None
+    measured_why_not: str
+    state: EdgeState | None
+    clusters_why_not: str
+    spread: Spread | None
+    spread_chart: Any
+    pairs: list[ShownPair]
+    buckets: BucketSizes | None
+    bucket_chart: Any
+    repeats: Repeats | None
+    cluster: str | None
+
+
+def make_report(store: Store, family: Family, path: Path, *, asked: Asked) -> ReportResult:
+    """Write a report; see :meth:`lshdb.Index.report`."""
+    if asked.limit is not None:
+        check_whole("limit", asked.limit, 1)
+    if asked.sample is not None:
+        check_whole("sample", asked.sample, 0)
+    if asked.cluster is not None:
+        check_key("cluster", asked.cluster)
+    check_flag("overwrite", asked.overwrite)
+    check_since(store, asked.since)
+    level = asked_level(store, asked.threshold)
+    environment = make_environment(_TEMPLATES)
+    given = os.fspath(path)
+    store.directory.refuse_inside(Path(given))
+    check_place(given, overwrite=asked.overwrite)
+    why_not = _prepare(store, family, level, asked)
+    with store.reading() as snapshot:
+        making = _Making(store, snapshot, family, level, asked, environment, why_not)
+        if is_folder(given):
+            return making.write_folder(given)
+        return making.write_file(given)
+
+
+def _prepare(store: Store, family: Family, level: float, asked: Asked) -> str:
+    """Bring the stored pairs up to date; say why there can be none."""
+    if store.params.window is not None:
+        return (
+            "This index keeps passages of documents. lshdb pairs --by document lists those that "
+            "recur."
+        )
+    try:
+        ready_edges(store, family, level, update=asked.update, lock_timeout=asked.lock_timeout)
+    except ReadOnlyError:
+        ready_edges(store, family, level, update=False, lock_timeout=asked.lock_timeout)
+    return ""
+
+
+@dataclass(slots=True)
+class _Counted:
+    """Clusters as they are taken, with their number."""
+
+    clusters: Iterator[ShownCluster]
+    on_progress: Callable[[int], None] | None
+    taken: int = 0
+    waiting: list[ShownCluster] = field(default_factory=list)
+
+    def take(self) -> ShownCluster | None:
+        """Return the next one, if there is one."""
+        if self.waiting:
+            cluster: ShownCluster | None = self.waiting.pop()
+        else:
+            cluster = next(self.clusters, None)
+        if cluster is not None:
+            self.taken += 1
+            if self.on_progress is not None:
+                self.on_progress(self.taken)
+        return cluster
+
+    def has_more(self) -> bool:
+        """Return whether another one follows."""
+        if not self.waiting:
+            self.waiting = list(islice(self.clusters, 1))
+        return bool(self.waiting)
+
+
+class _Making:
+    """A report that is being made of one state of an index."""
+
+    def __init__(
+        self,
+        store: Store,
+        snapshot: Snapshot,
+        family: Family,
+        level: float,
+        asked: Asked,
+        environment: Environment,
+        why_not: str,
+    ) -> None:
+        self._store, self._snapshot, self._family = store, snapshot, family
+        self._params, self._level, self._asked = family.params, level, asked
+        self._environment, self._why_not = environment, why_not
+        self._since = first_new_batch(snapshot, asked.since)
+        self._workers = choose_workers(None)
+        self._state = None if why_not else edges_down_to(store, snapshot, level)
+        self._assets = inline_assets(_SCRIPT)
+        self._made_at = timestamp()
+
+    # Clusters
+
+    def _clusters(self) -> _Counted:
+        """Return the clusters that are shown, the largest first."""
+        found: Iterable[Cluster] = ()
+        compared = COMPARED
+        if self._state is not None:
+            found = find_clusters(
+                self._snapshot, threshold=self._level, linkage="component", min_size=2,
+                since=self._since,
+            )  # fmt: skip
+        if self._asked.cluster is not None:
+            found, compared = [self._only(found, self._asked.cluster)], _COMPARED_ALONE
+        shown = show_clusters(
+            self._snapshot, self._family, found, level=self._level, compared=compared
+        )
+        return _Counted(shown, self._asked.on_progress)
+
+    def _only(self, clusters: Iterable[Cluster], key: str) -> Cluster:
+        """Return the cluster of a document.
+
+        Raises
+        ------
+        KeyNotFoundError
+            There is no such document, or it is in no cluster.
+        """
+        self._snapshot.document(key)
+        found = next((one for one in clusters if key in one.keys), None)
+        if found is None:
+            raise KeyNotFoundError(
+                f"the document {key!r} is in no cluster at this threshold",
+                key=key,
+                hint="lshdb query INDEX --key KEY --threshold T lists what is less similar",
+            )
+        return found
+
+    # What stands before them
+
+    def findings(self) -> Findings:
+        """Ask for everything but the clusters."""
+        snapshot, params, asked = self._snapshot, self._params, self._asked
+        is_whole = asked.cluster is None
+        adds = adds_of(snapshot.batches())
+        spread = buckets = repeats = measured = None
+        measured_why_not = ""
+        pairs: list[ShownPair] = []
+        if is_whole and snapshot.n_signatures:
+            measured, measured_why_not = self._recall()
+            spread = self._spread()
+            pairs = self._shown_pairs(spread.nearest)
+            buckets = bucket_sizes(snapshot, self._family)
+            if self._state is not None:
+                repeats = repeats_of(snapshot, adds, level=self._level, since=self._since)
+        return Findings(
+            stats=stats_of(
+                self._store, snapshot, self._family, max_bucket=None, count_buckets=False
+            ),
+            made_at=self._made_at,
+            threshold=params.curve.value(self._level),
+            since="" if asked.since is None else str(asked.since),
+            is_distance=params.kind.is_distance,
+            adds=adds[: -_ADDS - 1 : -1],
+            n_adds=len(adds),
+            curve=s_curve_chart(s_curve(params), _points(measured)) if is_whole else None,
+            measured=measured,
+            measured_why_not=measured_why_not,
+            state=self._state,
+            clusters_why_not=self._why_not,
+            spread=spread,
+            spread_chart=None if spread is None else _spread_chart(spread, params.threshold),
+            pairs=pairs,
+            buckets=buckets,
+            bucket_chart=None if buckets is None else _bucket_chart(buckets),
+            repeats=repeats,
+            cluster=asked.cluster,
+        )  # fmt: skip
+
+    def _recall(self) -> tuple[MeasuredRecall | None, str]:
+        """Measure recall on some documents, where bodies are stored and the time is bounded."""
+        params, sample = self._params, self._asked.sample
+        if sample == 0:
+            return None, "Recall was not measured: the sample was 0."
+        if not params.store_text:
+            return None, "Recall cannot be measured here: the index does not store its documents."
+        if sample is None:
+            (characters,) = self._snapshot.execute(
+                "SELECT coalesce(sum(n_chars), 0) FROM document"
+            ).fetchone()
+            if characters > _SAMPLED_CHARACTERS:
+                return None, (
+                    "Recall was not measured, because all texts are read for it. --sample 500 "
+                    "measures it here, and lshdb recall by itself."
+                )
+        measured = recall_of(
+            self._snapshot, self._family, sample=sample or _SAMPLE, workers=self._workers
+        )
+        return measured, ""
+
+    def _spread(self) -> Spread:
+        method = choose_method(None, self._params, has_signatures=self._snapshot.has_signatures)
+        return spread_of(
+            self._snapshot, self._family, level=self._level, method=method, since=self._since,
+            most=_MAX_BUCKET, nearest=self._asked.limit or _PAIRS, workers=self._workers,
+        )  # fmt: skip
+
+    def _shown_pairs(self, nearest: Iterable[NearPair]) -> list[ShownPair]:
+        """Look up documents and texts of pairs; one whose documents have left is passed over."""
+        nearest = list(nearest)
+        ids = [each for pair in nearest for each in (pair.signature1, pair.signature2)]
+        documents = first_documents(self._snapshot, ids)
+        shown: list[ShownPair] = []
+        room = _PAIR_CHARACTERS
+        for pair in nearest:
+            if room < 0:
+                break
+            one, other = documents.get(pair.signature1), documents.get(pair.signature2)
+            if one is None or other is None:
+                continue
+            bodies: dict[int, Any] = {}
+            if self._params.keeps_texts:
+                bodies = dict(self._snapshot.bodies_of_documents([one[0], other[0]]))
+            shown.append(
+                ShownPair(
+                    key1=one[1],
+                    key2=other[1],
+                    value=self._params.curve.value(pair.level),
+                    is_within=pair.level >= self._level,
+                    bands=pair.bands,
+                    texts=show_texts(bodies[one[0]], bodies[other[0]]) if bodies else None,
+                )
+            )
+            room -= sum(text.n_shown for text in shown[-1].texts or ())
+        return shown
+
+    # Writing
+
+    def write_file(self, path: str) -> ReportResult:
+        """Write everything into one page."""
+        counted, findings = self._clusters(), self.findings()
+        n_bytes = 0
+
+        def clusters() -> Iterator[ShownCluster]:
+            limit = self._asked.limit
+            while (n_bytes < FILE_BYTES or not counted.taken) and (
+                limit is None or counted.taken < limit
+            ):
+                cluster = counted.take()
+                if cluster is None:
+                    return
+                yield cluster
+
+        counts: dict[str, Any] = {"shown": 0, "left": 0}
+
+        def told() -> Iterator[ShownCluster]:
+            yield from clusters()
+            counts["shown"], counts["left"] = counted.taken, self._left(counted, findings)
+
+        template = self._environment.get_template("report.html")
+        with written_file(path, overwrite=self._asked.overwrite) as file:
+            for part in _encoded(
+                template, page=self._page(), it=findings, clusters=told(), counts=counts,
+                pages=None, is_folder=False,
+            ):  # fmt: skip
+                file.write(part)
+                n_bytes += len(part)
+        return ReportResult(Path(path), 1, n_bytes, counts["shown"], counts["left"])
+
+    def write_folder(self, path: str) -> ReportResult:
+        """Write pages of clusters, then the page that leads to them."""
+        counted, findings = self._clusters(), self.findings()
+        template = self._environment.get_template("clusters.html")
+        n_bytes = 0
+        pages: list[dict[str, Any]] = []
+        limit = self._asked.limit
+        with written_folder(path, overwrite=self._asked.overwrite) as folder:
+            while (limit is None or counted.taken < limit) and counted.has_more():
+                on_page = _OnPage(counted, limit)
+                number = len(pages) + 1
+                parts = on_page.counting(
+                    _encoded(
+                        template,
+                        page=self._page(number),
+                        it=findings,
+                        clusters=on_page.clusters(),
+                        number=number,
+                        has_more=on_page.has_more,
+                    )
+                )
+                name = f"clusters-{number:04d}.html"
+                n_bytes += write_page(folder, name, parts)
+                pages.append({"name": name, **on_page.said()})
+            left = self._left(counted, findings)
+            parts = _encoded(
+                self._environment.get_template("report.html"), page=self._page(), it=findings,
+                clusters=(), counts={"shown": counted.taken, "left": left}, pages=pages,
+                is_folder=True,
+            )  # fmt: skip
+            n_bytes += write_page(folder, "index.html", parts)
+        return ReportResult(Path(path, "index.html"), len(pages) + 1, n_bytes, counted.taken, left)
+
+    def _left(self, counted: _Counted, findings: Findings) -> int:
+        """Return how many clusters are not shown, by counting the rest without looking them up."""
+        if self._asked.cluster is not None or not counted.has_more():
+            return 0
+        if self._since is None and self._state is not None and self._state.threshold == self._level:
+            return max(1, findings.stats.clusters - counted.taken)
+        found = find_clusters(
+            self._snapshot, threshold=self._level, linkage="component", min_size=2,
+            since=self._since,
+        )  # fmt: skip
+        return sum(1 for _ in found) - counted.taken
+
+    def _page(self, number: int = 0) -> Page:
+        name = self._store.path.name
+        links: tuple[Link, ...] = ()
+        if number:
+            links = (Link("Report", "index.html"),)
+        return Page(
+            title=f"Clusters of {name}, page {number}" if number else f"Report on {name}",
+            subtitle=f"{self._made_at[:16]} UTC",
+            assets=self._assets,
+            links=links,
+            footer=f"Made by lshdb {__version__}. This page asks nothing of any server.",
+        )
+
+
+@dataclass(slots=True)
+class _OnPage:
+    """The clusters of one page of a folder."""
+
+    counted: _Counted
+    limit: int | None
+    n_bytes: int = 0
+    sizes: list[int] = field(default_factory=list)
+    ends: list[float] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+
+    def clusters(self) -> Iterator[ShownCluster]:
+        """Yield clusters until the page is full."""
+        while len(self.sizes) < PAGE_CLUSTERS and self.n_bytes < PAGE_BYTES:
+            if self.limit is not None and self.counted.taken >= self.limit:
+                return
+            cluster = self.counted.take()
+            if cluster is None:
+                return
+            self.sizes.append(cluster.size)
+            self.labels = [*self.labels[:1], cluster.label]
+            self.ends += [end for end in (cluster.low, cluster.high) if end is not None]
+            self.ends = [min(self.ends), max(self.ends)] if self.ends else []
+            yield cluster
+
+    def counting(self, parts: Iterable[bytes]) -> Iterator[bytes]:
+        """Pass a page on, and count its bytes."""
+        for part in parts:
+            self.n_bytes += len(part)
+            yield part
+
+    def has_more(self) -> bool:
+        """Return whether another page follows; asked at the end of the page."""
+        is_full = self.limit is not None and self.counted.taken >= self.limit
+        return not is_full and self.counted.has_more()
+
+    def said(self) -> dict[str, Any]:
+        """Return what the first page says of this one."""
+        return {
+            "clusters": len(self.sizes), "largest": max(self.sizes), "smallest": min(self.sizes),
+            "low": self.ends[0] if self.ends else None,
+            "high": self.ends[-1] if self.ends else None,
+            "first": self.labels[0], "last": self.labels[-1],
+        }  # fmt: skip
+
+
+def _encoded(template: Template, **values: Any) -> Iterator[bytes]:
+    """Render a template piece by piece; what UTF-8 cannot hold is shown by the filters before."""
+    for part in template.generate(**values):
+        yield part.encode("utf-8", "replace")
+
+
+def _points(measured: MeasuredRecall | None) -> list[MeasuredPoint]:
+    """Return measured slices as points in their middle."""
+    if measured is None:
+        return []
+    return [
+        MeasuredPoint((one.low + one.high) / 2.0, one.recall, one.lower, one.upper)
+        for one in measured.slices
+        if one.recall is not None and one.lower is not None and one.upper is not None
+    ]
+
+
+def _spread_chart(spread: Spread, threshold: float) -> Any:
+    names = [f"{one.low:.3g}" for one in spread.bins]
+    mark = next((place for place, one in enumerate(spread.bins) if one.low >= threshold), None)
+    totals = [float(one.verified + one.false) for one in spread.bins]
+    false = [float(one.false) for one in spread.bins]
+    return bar_chart(names, totals, false, mark=mark)
+
+
+def _bucket_chart(buckets: BucketSizes) -> Any:
+    return bar_chart(
+        [name for name, _, _ in buckets.sizes], [float(pairs) for _, _, pairs in buckets.sizes]
+    )

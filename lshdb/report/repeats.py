@@ -1,0 +1,199 @@
+"""Which night repeated which: near-duplicate pairs of documents by the adds that brought them.
+
+Counted from the stored pairs and from copies, so the sum is that of all verified pairs of
+documents. Memory grows with the documents in clusters, by some thirty bytes each.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.storage.tables.records import StoredBatch
+from lshdb.storage.transactions.snapshot import Snapshot
+
+__all__ = ["Add", "Repeats", "adds_of", "repeats_of"]
+
+_SHOWN = 60
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """An add, or a night of several: what it brought.
+
+    Attributes
+    ----------
+    name : str
+        The night's, or that of its first batch.
+    batches : tuple of int
+    started_at, finished_at : str
+    sources : tuple of str
+    added, replaced, unchanged, copies, rejected, removed : int
+    has_ended : bool
+    """
+
+    name: str
+    batches: tuple[int, ...]
+    started_at: str
+    finished_at: str
+    sources: tuple[str, ...]
+    added: int
+    replaced: int
+    unchanged: int
+    copies: int
+    rejected: int
+    removed: int
+    has_ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """Pairs between adds.
+
+    Attributes
+    ----------
+    rows : tuple of (Add, Add, int, int)
+        A later add, the one that it repeated (perhaps itself), the pairs of documents, and those of
+        them that are exact copies; the most pairs first.
+    n_rows : int
+        How many there are, shown or not.
+    pairs, copies : int
+        The sums of all.
+    """
+
+    rows: tuple[tuple[Add, Add, int, int], ...]
+    n_rows: int
+    pairs: int
+    copies: int
+
+
+def adds_of(batches: Iterable[StoredBatch]) -> list[Add]:
+    """Put the batches of each add, or night, together; the oldest first."""
+    groups: dict[str, list[StoredBatch]] = {}
+    for batch in batches:
+        groups.setdefault(f"night {batch.night}" if batch.night else f"{batch.add_id}", []).append(
+            batch
+        )
+    return [_add(group) for group in groups.values()]
+
+
+def _add(group: list[StoredBatch]) -> Add:
+    first = group[0]
+    return Add(
+        name=first.night or f"batch {first.batch_id}",
+        batches=tuple(one.batch_id for one in group),
+        started_at=first.started_at,
+        finished_at=group[-1].finished_at,
+        sources=tuple(dict.fromkeys(one.source for one in group if one.source)),
+        added=sum(one.n_added for one in group),
+        replaced=sum(one.n_replaced for one in group),
+        unchanged=sum(one.n_unchanged for one in group),
+        copies=sum(one.n_copies for one in group),
+        rejected=sum(one.n_rejected for one in group),
+        removed=sum(one.n_removed for one in group),
+        has_ended=all(one.has_ended for one in group),
+    )
+
+
+def repeats_of(snapshot: Snapshot, adds: list[Add], *, level: float, since: int | None) -> Repeats:
+    """Count the pairs of documents between adds.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        With edges down to the level.
+    adds : list of Add
+    level : float
+    since : int, optional
+        Only pairs with a document of this batch or a later one.
+    """
+    add_of_batch = np.zeros(1 + max((max(one.batches) for one in adds), default=0), dtype=np.int64)
+    is_new = np.zeros(len(adds), dtype=bool)
+    for number, one in enumerate(adds):
+        add_of_batch[list(one.batches)] = number
+        is_new[number] = since is None or one.batches[-1] >= since
+    held = _Held.of(snapshot, add_of_batch)
+    pairs: Counter[tuple[int, int]] = Counter()
+    copies = held.copies()
+    for edges in snapshot.edges.edges(level):
+        pairs.update(held.between(edges.left, edges.right))
+    pairs.update(copies)
+    kept = [each for each in pairs if is_new[each[0]]]
+    kept.sort(key=lambda each: (-pairs[each], each))
+    return Repeats(
+        rows=tuple(
+            (adds[later], adds[earlier], pairs[later, earlier], copies[later, earlier])
+            for later, earlier in kept[:_SHOWN]
+        ),
+        n_rows=len(kept),
+        pairs=sum(pairs[each] for each in kept),
+        copies=sum(copies[each] for each in kept),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Documents of signatures in clusters, counted by add: columns sorted by signature."""
+
+    signature_ids: Ids
+    adds: Ids
+    counts: Ids
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, add_of_batch: Ids) -> _Held:
+        rows = snapshot.stream(
+            "SELECT document.signature_id, batch_id, count(*) FROM document JOIN cluster_member "
+            "ON cluster_member.signature_id = document.signature_id "
+            "GROUP BY document.signature_id, batch_id ORDER BY 1, 2"
+        )
+        flat = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int64)
+        return cls(flat[0::3], add_of_batch[flat[1::3]], flat[2::3])
+
+    def copies(self) -> Counter[tuple[int, int]]:
+        """Return the pairs of documents that share a signature, by (later, earlier) add."""
+        found: Counter[tuple[int, int]] = Counter()
+        starts = np.flatnonzero(np.diff(self.signature_ids, prepend=-1))
+        ends = np.append(starts[1:], len(self.signature_ids))
+        several = (self.counts[starts] > 1) | (ends - starts > 1) if len(starts) else starts
+        for start, end in zip(starts[several].tolist(), ends[several].tolist(), strict=True):
+            parts = list(
+                zip(self.adds[start:end].tolist(), self.counts[start:end].tolist(), strict=True)
+            )
+            for place, (one, n_one) in enumerate(parts):
+                found[one, one] += n_one * (n_one - 1) // 2
+                for other, n_other in parts[place + 1 :]:
+                    found[max(one, other), min(one, other)] += n_one * n_other
+        return +found
+
+    def between(self, left: Ids, right: Ids) -> Counter[tuple[int, int]]:
+        """Return the pairs of documents of pairs of signatures, by (later, earlier) add."""
+        place, one = self._spelt_out(left)
+        again, other = self._spelt_out(right[place])
+        one = one[again]
+        later = np.maximum(self.adds[one], self.adds[other])
+        earlier = np.minimum(self.adds[one], self.adds[other])
+        numbers = self.counts[one] * self.counts[other]
+        names, places = np.unique(later << 32 | earlier, return_inverse=True)
+        sums = np.zeros(len(names), dtype=np.int64)
+        np.add.at(sums, places.reshape(-1), numbers)
+        return Counter(
+            {
+                (name >> 32, name & 0xFFFFFFFF): number
+                for name, number in zip(names.tolist(), sums.tolist(), strict=True)
+            }
+        )
+
+    def _spelt_out(self, wanted: Ids) -> tuple[Ids, Ids]:
+        """Return (place in ``wanted``, row here) of each row of the signatures that are wanted."""
+        first = np.searchsorted(self.signature_ids, wanted, side="left")
+        sizes = np.searchsorted(self.signature_ids, wanted, side="right") - first
+        place = np.repeat(np.arange(len(wanted)), sizes)
+        offsets = np.arange(len(place)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return place, np.repeat(first, sizes) + offsets

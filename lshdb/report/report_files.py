@@ -1,0 +1,166 @@
+"""Where a report is written: a file, a folder of pages, or a pipe.
+
+A file appears when it is whole (``documents/io/whole_files.py``). A folder is made as
+``.NAME.lshdb-part`` beside its place and renamed. One that is there is replaced only if it may be,
+and only if it holds pages of a report and nothing else. A pipe or a device gets the page as it is
+made. After an error or an interrupt nothing is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+from lshdb.disksort.descriptors import sync_file
+from lshdb.documents.document import printable
+from lshdb.documents.io.whole_files import check_target, whole_file
+from lshdb.errors import LshdbError
+from lshdb.storage.place.directory import sync_directory
+
+__all__ = ["check_place", "is_folder", "write_page", "written_file", "written_folder"]
+
+_PAGES = re.compile(r"index\.html|clusters-\d{4,}\.html")
+_MARK = b'<meta name="generator" content="lshdb report">'
+_BUFFER = 2**18
+
+
+def is_folder(path: str) -> bool:
+    """Return whether a path means a folder of pages: one that is there, or no name of a page."""
+    if os.path.lexists(path):
+        return os.path.isdir(path)
+    return path.endswith("/") or not path.lower().endswith((".html", ".htm"))
+
+
+def check_place(path: str, *, overwrite: bool) -> None:
+    """Refuse a place where no report can be written, before any work is done.
+
+    Raises
+    ------
+    LshdbError
+        Something is there, or the folder around it is not.
+    """
+    parent = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(parent):
+        raise LshdbError(
+            f"cannot write {printable(path)}: the folder {printable(parent)} does not exist",
+            hint="make the folder first",
+        )
+    if _is_stream(path):
+        return
+    if not is_folder(path):
+        check_target(path, overwrite=overwrite)
+    elif os.path.lexists(path):
+        _check_folder(path, overwrite=overwrite)
+
+
+def _is_stream(path: str) -> bool:
+    """Return whether a pipe, a terminal or another device is there."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode)
+
+
+def _check_folder(path: str, *, overwrite: bool) -> None:
+    names = sorted(os.listdir(path))
+    if not names:
+        return
+    foreign = [name for name in names if not _PAGES.fullmatch(name)]
+    if not foreign and not _is_report(Path(path, names[-1])):
+        foreign = names
+    if foreign:
+        raise LshdbError(
+            f"{printable(path)} holds {printable(foreign[0])}, which is no page of a report",
+            hint="name another folder",
+        )
+    if not overwrite:
+        raise LshdbError(
+            f"{printable(path)} exists already",
+            hint="name another output, or pass --overwrite to replace it",
+        )
+
+
+def _is_report(path: Path) -> bool:
+    with path.open("rb") as file:
+        return _MARK in file.read(4096)
+
+
+@contextlib.contextmanager
+def written_file(path: str, *, overwrite: bool) -> Iterator[IO[bytes]]:
+    """Write the page of a report that is one file, or into a pipe."""
+    if _is_stream(path):
+        with open(path, "wb", buffering=_BUFFER) as file:
+            yield file
+        return
+    with whole_file(path, overwrite=overwrite) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def written_folder(path: str, *, overwrite: bool) -> Iterator[Path]:
+    """Make the folder of a report; give the one aside, in which pages are written.
+
+    Raises
+    ------
+    LshdbError
+        Another process is writing it, or something appeared there meanwhile.
+    """
+    target = Path(os.path.realpath(path))
+    aside = target.with_name(f".{target.name}.lshdb-part")
+    _clear(aside)
+    try:
+        aside.mkdir()
+    except FileExistsError:
+        raise LshdbError(
+            f"{printable(path)}: another process is writing this report",
+            hint=f"wait for it, or remove {printable(str(aside))}",
+        ) from None
+    try:
+        yield aside
+        sync_directory(aside)
+        if target.exists():
+            _check_folder(str(target), overwrite=overwrite)
+            _replace(aside, target)
+        else:
+            aside.rename(target)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    sync_directory(target.parent)
+
+
+def _clear(aside: Path) -> None:
+    """Remove what a killed process left: pages of a report in a folder, and nothing else."""
+    if aside.is_symlink() or not aside.is_dir():
+        return
+    if all(_PAGES.fullmatch(name) for name in os.listdir(aside)):
+        shutil.rmtree(aside)
+
+
+def _replace(aside: Path, target: Path) -> None:
+    """Put the new folder into the place of the old one, which is removed afterwards."""
+    old = target.with_name(f".{target.name}.lshdb-old")
+    _clear(old)
+    target.rename(old)
+    try:
+        aside.rename(target)
+    except BaseException:
+        old.rename(target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def write_page(folder: Path, name: str, parts: Iterable[bytes]) -> int:
+    """Write a page into a folder aside; return its length."""
+    with (folder / name).open("xb", buffering=_BUFFER) as file:
+        file.writelines(parts)
+        file.flush()
+        sync_file(file.fileno())
+        return file.tell()

@@ -1,0 +1,243 @@
+"""Clusters, one by one, with what a page shows of each: members side by side, and why.
+
+Documents, stored pairs, texts and signature rows of some clusters are looked up together. Of a
+large cluster, the first ``LOOKED_UP`` members count for its dates and sources, and the first
+``COMPARED`` are shown with their texts.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lshdb.clusters.listing import Cluster
+from lshdb.report.shown_texts import ShownText, show_texts, unchanged_text
+from lshdb.report.spread import agreeing_bands
+from lshdb.signatures.family import Family
+from lshdb.storage.tables.records import StoredDocument
+from lshdb.storage.transactions.snapshot import Snapshot
+
+__all__ = ["Member", "ShownCluster", "show_clusters"]
+
+TOGETHER = 64
+LOOKED_UP = 1_000
+COMPARED = 6
+_LISTED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A document of a cluster.
+
+    Attributes
+    ----------
+    key, source, added_at : str
+    n_chars : int
+    text : ShownText or None
+        Its text, with what differs from the first member's; None where texts are not stored.
+    similarity : float or None
+        To ``found_with``; None for the first member.
+    found_with : str
+        The key of the first member if both are a stored pair, else of the most similar member.
+    is_copy : bool
+        Whether both have one content.
+    bands : tuple of int
+        The bands in which both agree, from 0; empty for copies.
+    """
+
+    key: str
+    source: str
+    added_at: str
+    n_chars: int
+    text: ShownText | None
+    similarity: float | None
+    found_with: str
+    is_copy: bool
+    bands: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCluster:
+    """What a page shows of a cluster.
+
+    Attributes
+    ----------
+    number : int
+        From 1, the largest first.
+    label : str
+    size : int
+    low, high : float or None
+        Similarities of its stored pairs, or distances; None if there are too many members.
+    first, last : str
+        When the first and the last of its members were added.
+    sources : tuple of str
+    members : tuple of Member
+    more : tuple of str
+        Keys of further members.
+    n_more : int
+        Further members without a key here.
+    """
+
+    number: int
+    label: str
+    size: int
+    low: float | None
+    high: float | None
+    first: str
+    last: str
+    sources: tuple[str, ...]
+    members: tuple[Member, ...]
+    more: tuple[str, ...]
+    n_more: int
+
+
+def show_clusters(
+    snapshot: Snapshot,
+    family: Family,
+    clusters: Iterable[Cluster],
+    *,
+    level: float,
+    compared: int = COMPARED,
+) -> Iterator[ShownCluster]:
+    """Yield what is shown of each cluster, as they are taken.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        With edges down to the level.
+    family : Family
+    clusters : iterable of Cluster
+    level : float
+    compared : int
+        Members that are shown with their texts.
+    """
+    numbered = enumerate(clusters, start=1)
+    while some := list(itertools.islice(numbered, TOGETHER)):
+        looked_up = _LookedUp(snapshot, family, [one for _, one in some], level, compared)
+        for number, cluster in some:
+            yield looked_up.show(number, cluster)
+
+
+class _LookedUp:
+    """What was looked up for some clusters together."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        family: Family,
+        clusters: list[Cluster],
+        level: float,
+        compared: int,
+    ) -> None:
+        self._params, self._compared = family.params, compared
+        keys = [key for cluster in clusters for key in cluster.keys[:LOOKED_UP]]
+        self._documents = snapshot.documents_of_keys(keys)
+        self._edges = self._edges_of(snapshot, level)
+        shown = [key for cluster in clusters for key in cluster.keys[:compared]]
+        doc_ids = [self._documents[key].doc_id for key in shown]
+        self._bodies: dict[int, Any] = (
+            dict(snapshot.bodies_of_documents(doc_ids)) if self._params.keeps_texts else {}
+        )
+        self._why = self._reasons(snapshot, clusters)
+
+    def _edges_of(self, snapshot: Snapshot, level: float) -> dict[int, dict[int, float]]:
+        """Return the levels of stored pairs among the documents, by both signatures."""
+        ids = {one.signature_id for one in self._documents.values() if one.signature_id is not None}
+        found: dict[int, dict[int, float]] = {one: {} for one in ids}
+        for edges in snapshot.edges.edges_of(np.array(sorted(ids), dtype=np.int64)):
+            columns = edges.left.tolist(), edges.right.tolist(), edges.similarities.tolist()
+            for left, right, similarity in zip(*columns, strict=True):
+                if similarity >= level and right in found:
+                    found[left][right] = found[right][left] = similarity
+        return found
+
+    def _reasons(
+        self, snapshot: Snapshot, clusters: list[Cluster]
+    ) -> dict[str, tuple[str, float, tuple[int, ...]]]:
+        """Return for members that are shown with whom they were found, how similar, and where."""
+        why: list[tuple[str, str, int, int, float]] = []
+        for cluster in clusters:
+            first = self._signature(cluster.keys[0])
+            names: dict[int, str] = {}
+            for key in cluster.keys[:LOOKED_UP]:
+                names.setdefault(self._signature(key), key)
+            for key in cluster.keys[1 : self._compared]:
+                own = self._signature(key)
+                if names[own] != key:  # a copy of a member before it
+                    why.append((key, names[own], own, own, self._params.curve.best))
+                    continue
+                near = {one: each for one, each in self._edges[own].items() if one in names}
+                if near:
+                    other = first if first in near else max(near, key=lambda one: (near[one], -one))
+                    why.append((key, names[other], own, other, near[other]))
+        sides = np.array([each[2:4] for each in why], dtype=np.int64).reshape(-1, 2).T
+        bands = agreeing_bands(snapshot, self._params, *np.ascontiguousarray(sides))
+        return {
+            key: (other, level, () if one == two else agreeing)
+            for (key, other, one, two, level), agreeing in zip(why, bands, strict=True)
+        }
+
+    def _signature(self, key: str) -> int:
+        found = self._documents[key].signature_id
+        return -1 if found is None else found
+
+    def show(self, number: int, cluster: Cluster) -> ShownCluster:
+        """Put together what is shown of a cluster."""
+        known = [self._documents[key] for key in cluster.keys[:LOOKED_UP]]
+        ids = {one.signature_id for one in known if one.signature_id is not None}
+        levels = [level for one in ids for other, level in self._edges[one].items() if other in ids]
+        if len(ids) < len(known):
+            levels.append(self._params.curve.best)
+        ends = (
+            [self._params.curve.value(end) for end in (min(levels), max(levels))] if levels else []
+        )
+        dates = [one.added_at for one in known]
+        shown = cluster.keys[: self._compared]
+        more = cluster.keys[self._compared : self._compared + _LISTED]
+        return ShownCluster(
+            number=number,
+            label=cluster.label,
+            size=len(cluster.keys),
+            low=min(ends) if ends else None,
+            high=max(ends) if ends else None,
+            first=min(dates),
+            last=max(dates),
+            sources=tuple(sorted({one.source for one in known if one.source})),
+            members=tuple(self._members(shown)),
+            more=more,
+            n_more=len(cluster.keys) - len(shown) - len(more),
+        )
+
+    def _members(self, keys: tuple[str, ...]) -> Iterator[Member]:
+        documents = [self._documents[key] for key in keys]
+        texts = self._texts(documents)
+        for document, text in zip(documents, texts, strict=True):
+            why = self._why.get(document.key)
+            other, level, bands = why if why is not None else ("", None, ())
+            yield Member(
+                key=document.key,
+                source=document.source,
+                added_at=document.added_at,
+                n_chars=document.n_chars,
+                text=text,
+                similarity=None if level is None else self._params.curve.value(level),
+                found_with=other,
+                is_copy=why is not None and self._signature(other) == self._signature(document.key),
+                bands=bands,
+            )
+
+    def _texts(self, documents: list[StoredDocument]) -> Iterator[ShownText | None]:
+        """Yield the texts; the first as it is, others by what differs from it."""
+        first = self._bodies.get(documents[0].doc_id)
+        for place, document in enumerate(documents):
+            body = self._bodies.get(document.doc_id)
+            if body is None or first is None:
+                yield None
+            elif place == 0:
+                yield unchanged_text(body)
+            else:
+                yield show_texts(first, body)[1]

@@ -1,0 +1,193 @@
+"""Candidate pairs of contents by their similarity, and those nearest to the threshold.
+
+One pass over the candidates, as ``pairs`` makes them: a pair that shares a bucket is compared, and
+lies within the threshold (a verified pair) or beyond it (a false candidate). Copies have one
+signature and are no candidates. The pass ends after ``MOST_PAIRS``, so that its time is bounded.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lshdb.params.index_params import IndexParams
+from lshdb.search.candidates import LeftOut
+from lshdb.search.pairs import find_links
+from lshdb.search.verification import MEMORY
+from lshdb.signatures.banding import matching_bands
+from lshdb.signatures.family import Family
+from lshdb.storage.tables.edges import Edges
+from lshdb.storage.transactions.snapshot import Snapshot
+
+__all__ = ["NearPair", "Spread", "agreeing_bands", "spread_of"]
+
+MOST_PAIRS = 2_000_000
+_BINS = 20
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Candidates whose similarity, or distance, lies from ``low`` on and below ``high``."""
+
+    low: float
+    high: float
+    false: int
+    verified: int
+
+
+@dataclass(frozen=True, slots=True)
+class NearPair:
+    """A pair near the threshold.
+
+    Attributes
+    ----------
+    signature1, signature2 : int
+    level : float
+        Similarity, or minus the distance.
+    bands : tuple of int
+        The bands in which both agree, from 0.
+    """
+
+    signature1: int
+    signature2: int
+    level: float
+    bands: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Candidates by similarity.
+
+    Attributes
+    ----------
+    bins : tuple of Bin
+        In rising order of similarity or distance.
+    false, verified : int
+        Their sums.
+    nearest : tuple of NearPair
+        The nearest to the threshold first, on both sides of it.
+    method : str
+        ``exact`` or ``signature``.
+    is_whole : bool
+        Whether all candidates were compared, rather than the first ``MOST_PAIRS``.
+    left_out : LeftOut
+        Large buckets, which were not compared.
+    """
+
+    bins: tuple[Bin, ...]
+    false: int
+    verified: int
+    nearest: tuple[NearPair, ...]
+    method: str
+    is_whole: bool
+    left_out: LeftOut
+
+
+def spread_of(
+    snapshot: Snapshot,
+    family: Family,
+    *,
+    level: float,
+    method: str,
+    since: int | None,
+    most: int | None,
+    nearest: int,
+    workers: int,
+) -> Spread:
+    """Compare the candidates of one state.
+
+    Parameters
+    ----------
+    snapshot, family
+    level : float
+        The threshold.
+    method : {"signature", "exact"}
+    since : int, optional
+        Only pairs with a document of this batch or a later one.
+    most : int, optional
+        The largest bucket that is compared.
+    nearest : int
+        Pairs nearest to the threshold to keep.
+    workers : int
+    """
+    params, left_out = family.params, LeftOut(most)
+    ends = _ends(params, level)
+    lowest = min(params.curve.best - 1e-9, float(ends.min()))
+    found = find_links(
+        snapshot, family, threshold=lowest + 1e-6, method=method,
+        new=None if since is None else snapshot.new_signatures(since), most=most,
+        left_out=left_out, memory=MEMORY, workers=workers,
+    )  # fmt: skip
+    counts = np.zeros((2, len(ends) - 1), dtype=np.int64)
+    kept = Edges(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+    n_seen, is_whole = 0, True
+    for links in found:
+        places = np.searchsorted(ends, links.similarities, side="right") - 1
+        places = np.clip(places, 0, len(ends) - 2)
+        is_verified = links.similarities >= level
+        for row, chosen in enumerate((~is_verified, is_verified)):
+            counts[row] += np.bincount(places[chosen], minlength=len(ends) - 1)
+        kept = _nearest(kept, links, level, nearest)
+        n_seen += len(links)
+        if n_seen >= MOST_PAIRS:
+            is_whole = False
+            break
+    bins = [
+        Bin(params.curve.value(float(low)), params.curve.value(float(high)), *numbers)
+        for (low, high), numbers in zip(
+            itertools.pairwise(ends), counts.T.tolist(), strict=True
+        )
+    ]  # fmt: skip
+    if params.kind.is_distance:
+        bins = [Bin(one.high, one.low, one.false, one.verified) for one in reversed(bins)]
+    false, verified = counts.sum(axis=1).tolist()
+    bands = agreeing_bands(snapshot, params, kept.left, kept.right)
+    columns = kept.left.tolist(), kept.right.tolist(), kept.similarities.tolist(), bands
+    near = tuple(NearPair(*values) for values in zip(*columns, strict=True))
+    return Spread(tuple(bins), false, verified, near, method, is_whole, left_out)
+
+
+def _ends(params: IndexParams, level: float) -> NDArray[np.float64]:
+    """Return the levels between bins, rising; the threshold is one of them."""
+    first, last = 0.0, params.curve.best
+    if params.kind.is_distance:
+        first = 3.0 * level or -1.0
+    elif params.metric == "cosine":
+        first = -1.0
+    ends = np.linspace(first, last, _BINS + 1)
+    near = int(np.abs(ends - level).argmin())
+    if 0 < near < _BINS:
+        ends[near] = level
+    return ends
+
+
+def _nearest(kept: Edges, found: Edges, level: float, most: int) -> Edges:
+    """Return the pairs of both that are nearest to the level, in order."""
+    left = np.concatenate([kept.left, found.left])
+    right = np.concatenate([kept.right, found.right])
+    levels = np.concatenate([kept.similarities, found.similarities])
+    order = np.lexsort((right, left, np.abs(levels - level)))[:most]
+    return Edges(left[order], right[order], levels[order])
+
+
+def agreeing_bands(
+    snapshot: Snapshot, params: IndexParams, left: Ids, right: Ids
+) -> list[tuple[int, ...]]:
+    """Return for each pair of signatures the bands in which they agree; none without rows here."""
+    if not snapshot.has_signatures or not len(left):
+        return [()] * len(left)
+    rows, places = snapshot.signatures.among(np.concatenate([left, right]))
+    agree = matching_bands(rows[places[: len(left)]], rows[places[len(left) :]], **params.cut)
+    return [tuple(np.flatnonzero(each).tolist()) for each in agree]
+
+
+def first_documents(snapshot: Snapshot, signature_ids: Sequence[int]) -> dict[int, tuple[int, str]]:
+    """Return (doc_id, key) of the first document of each signature that has one."""
+    found = snapshot.documents_of_signatures(sorted(set(signature_ids)))
+    return {one: (rows[0][0], rows[0][1]) for one, rows in found.items() if rows}

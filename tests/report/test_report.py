@@ -1,0 +1,308 @@
+"""What a report shows: the numbers of the index, in HTML that is sound and escaped."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import html5lib
+import pytest
+
+from lshdb import Document, Index, KeyNotFoundError, ParameterError
+from tests.conftest import family_corpus
+
+HOSTILE = [
+    "<script>alert(1)</script></script><script>alert(2)//",
+    "]]> <!-- --> <![CDATA[ </style> </title> <svg onload=alert(3)>",
+    "\u202egnp.exe \u2066 \u2069 \u200f left and right",
+    "\x1b[31m red \x1b]0;title\x07 and \x00 nothing \x7f",
+    "a" * 1_000_000,
+    "' onmouseover='alert(4)' \" onfocus=\"alert(5)\" autofocus {{ 7 * 7 }} {% if %}",
+    "lone \ufffe \uffff noncharacters and \U0001fffe more",
+]
+HOSTILE_KEYS = [
+    "\"'><img src=x onerror=alert(6)>",
+    "tab\tand\nline\\feed",
+    "\u202ekey",
+    "</script><script>alert(7)</script>",
+]
+
+
+def parse(page: Path | str) -> Any:
+    """Parse a page; an error of its HTML is one of the test."""
+    text = page if isinstance(page, str) else page.read_text(encoding="utf-8")
+    parser = html5lib.HTMLParser(strict=False, namespaceHTMLElements=False)
+    tree = parser.parse(io.StringIO(text))
+    assert not parser.errors, parser.errors[:5]
+    return tree
+
+
+def text_of(element: Any) -> str:
+    return " ".join("".join(element.itertext()).split())
+
+
+def by_class(tree: Any, name: str) -> list[Any]:
+    return [one for one in tree.iter() if name in (one.get("class") or "").split()]
+
+
+def by_id(tree: Any, name: str) -> Any:
+    return next(one for one in tree.iter() if one.get("id") == name)
+
+
+def require_harmless(tree: Any) -> None:
+    """No element, attribute or script has anything that runs but the page's own two scripts."""
+    allowed = {"script", "style", "link", "meta", "svg", "a"}
+    scripts = list(tree.iter("script"))
+    assert len(scripts) == 2 and not any("alert" in one.text for one in scripts)
+    for element in tree.iter():
+        if not isinstance(element.tag, str):
+            raise AssertionError("a comment came into the page")
+        assert element.tag not in {"img", "iframe", "object", "embed", "base"}
+        for name, value in element.attrib.items():
+            assert not str(name).startswith("on") and name != "style", (element.tag, name)
+            assert not re.match(r"\s*(javascript|data:text)", value), value
+            assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066-\u2069]", value), value
+    assert allowed
+
+
+@pytest.fixture
+def families(tmp_path: Path) -> Any:
+    with Index.create(tmp_path / "x.lshdb", threshold=0.5, k=2) as index:
+        corpus = family_corpus(6, families=8)
+        half = len(corpus) // 2
+        later = [("copy-1", corpus[0][1]), ("copy-2", corpus[1][1])]
+        for name, some in {"monday": corpus[:half], "tuesday": corpus[half:], "": later}.items():
+            index.add([Document(key, text, f"{name}.jsonl") for key, text in some], night=name)
+        yield index
+
+
+@pytest.mark.fast
+def test_it_shows_the_clusters_of_the_index(families: Index, tmp_path: Path) -> None:
+    made = families.report(tmp_path / "report.html")
+    tree = parse(made.path)
+    require_harmless(tree)
+    shown = by_class(tree, "cluster")
+    expected = list(families.clusters())
+    assert (made.clusters, made.clusters_left, made.pages) == (len(expected), 0, 1)
+    assert made.n_bytes == made.path.stat().st_size
+    for card, cluster in zip(shown, expected, strict=True):
+        assert card.find("summary").find("bdi").text == cluster.label
+        assert int(card.get("data-size")) == len(cluster.keys)
+        pairs = [
+            families.explain(one, other)
+            for place, one in enumerate(cluster.keys)
+            for other in cluster.keys[place + 1 :]
+        ]
+        levels = [one.similarity for one in pairs if one.is_found]
+        assert float(card.get("data-low")) == pytest.approx(min(levels))
+        assert float(card.get("data-high")) == pytest.approx(max(levels))
+        members = by_class(card, "member")
+        assert len(members) == min(6, len(cluster.keys))
+        for member, key in zip(members, cluster.keys, strict=False):
+            assert member.find("p").find("bdi").text == key
+        dates = [families.show(key).document.added_at[:10] for key in cluster.keys]
+        assert (card.get("data-first"), card.get("data-last")) == (min(dates), max(dates))
+        sources = {families.show(key).document.source for key in cluster.keys}
+        assert set(json.loads(card.get("data-sources"))) == sources
+
+
+def test_each_member_says_why_it_was_found(families: Index, tmp_path: Path) -> None:
+    families.report(tmp_path / "report.html")
+    checked = 0
+    for card in by_class(parse(tmp_path / "report.html"), "cluster"):
+        for member in by_class(card, "member")[1:]:
+            key = member.find("p").find("bdi").text
+            why = text_of(by_class(member, "note")[0])
+            other = by_class(member, "note")[0].find("bdi").text
+            found = families.explain(key, other)
+            if found.are_copies:
+                assert why.startswith("exact copy of")
+                continue
+            assert f"similarity {found.similarity:.3f} to" in why
+            bands = ", ".join(str(band + 1) for band in found.matched_bands)
+            assert re.search(rf"bands? {bands} of {found.bands} agree", why), why
+            checked += 1
+    assert checked > 10
+
+
+def test_candidates_and_pairs_near_the_threshold(families: Index, tmp_path: Path) -> None:
+    families.report(tmp_path / "report.html", limit=10)
+    tree = parse(tmp_path / "report.html")
+    table = next(one for one in tree.iter("tbody") if "verified" in text_of_head(one, tree))
+    rows = [[text_of(cell) for cell in row] for row in table.findall("tr")]
+    verified = sum(int(row[1].replace(",", "")) for row in rows)
+    false = sum(int(row[2].replace(",", "")) for row in rows)
+    with_signatures: Counter[frozenset[str]] = Counter()
+    for pair in families.pairs(threshold=0.001):
+        contents = frozenset(
+            families.show(key).document.content_hash.hex() for key in (pair.key1, pair.key2)
+        )
+        if len(contents) == 2:
+            with_signatures[contents] = pair.similarity >= 0.5
+    assert verified == sum(with_signatures.values())
+    assert verified + false == len(with_signatures)
+    pairs = by_class(tree, "pair")
+    assert len(pairs) == 10
+    distances = []
+    for card in pairs:
+        key1, key2 = (json.loads(card.get(f"data-{name}")) for name in ("key1", "key2"))
+        value = families.explain(key1, key2).similarity
+        assert float(card.get("data-value")) == pytest.approx(value)
+        distances.append(abs(value - 0.5))
+        assert ("within the threshold" in text_of(card.find("summary"))) == (value >= 0.5)
+    assert distances == sorted(distances)
+
+
+def text_of_head(body: Any, tree: Any) -> str:
+    parents = {child: parent for parent in tree.iter() for child in parent}
+    head = parents[body].find("thead")
+    return "" if head is None else text_of(head)
+
+
+def test_nights_add_up_to_all_pairs(families: Index, tmp_path: Path) -> None:
+    families.report(tmp_path / "report.html")
+    tree = parse(tmp_path / "report.html")
+    expected: Counter[tuple[str, str]] = Counter()
+    names = {one.batch_id: one.night or f"batch {one.batch_id}" for one in families.batches()}
+    for pair in families.pairs():
+        batches = sorted(families.show(key).document.batch_id for key in (pair.key1, pair.key2))
+        expected[names[batches[1]], names[batches[0]]] += 1
+    shown = {}
+    for row in by_id(tree, "repeats").find("tbody"):
+        cells = list(row)
+        later = cells[0].find("bdi").text
+        earlier = cells[1].find("bdi")
+        shown[later, later if earlier is None else earlier.text] = int(text_of(cells[2]))
+    assert shown == dict(expected)
+
+
+def test_batches_and_sizes_are_those_of_the_index(families: Index, tmp_path: Path) -> None:
+    families.remove("f000-0")
+    families.report(tmp_path / "report.html")
+    tree = parse(tmp_path / "report.html")
+    rows = [[text_of(cell) for cell in row] for row in by_id(tree, "batches").find("tbody")]
+    assert [row[0] for row in rows[1:]] == ["batch 3", "tuesday", "monday"]
+    batches = families.batches()
+    assert sum(int(row[2]) for row in rows) == sum(one.n_added for one in batches)
+    assert sum(int(row[7]) for row in rows) == 1
+    facts = dict(zip(map(text_of, tree.iter("dt")), map(text_of, tree.iter("dd")), strict=True))
+    stats = families.stats()
+    assert facts["Documents"] == f"{stats.documents}"
+    assert facts["Clusters"].startswith(f"{stats.clusters}{stats.clustered_documents} documents")
+
+
+def test_hot_buckets_show_what_fills_them(tmp_path: Path) -> None:
+    boilerplate = " ".join(f"word{number}" for number in range(80))
+    with Index.create(tmp_path / "x.lshdb", threshold=0.5, k=3) as index:
+        index.add((f"d{n}", f"{boilerplate} own{n} words{n} of{n}") for n in range(14))
+        index.report(tmp_path / "report.html")
+        largest = index.stats(count_buckets=True)
+    tree = parse(tmp_path / "report.html")
+    (first, *_) = by_class(tree, "bucket")
+    assert text_of(first.find("summary")).startswith(f"{largest.largest_bucket} signatures in band")
+    shingles = {text_of(row.find("th")): text_of(row.find("td")) for row in first.find(".//tbody")}
+    assert shingles["word0 word1 word2"] == "14"
+    caps = [[text_of(cell) for cell in row] for row in by_id(tree, "caps").find("tbody")]
+    with Index.open(tmp_path / "x.lshdb") as index:
+        stats = index.stats(max_bucket=10)
+    assert caps == [["10", f"{stats.buckets_left_out:,}", f"{stats.pairs_left_out:,}"]]
+
+
+def test_hostile_documents_stay_text(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "x.lshdb", threshold=0.3, k=1, unit="char") as index:
+        texts = [(f"text-{n}{copy}", text) for n, text in enumerate(HOSTILE) for copy in "ab"]
+        same = "the same text for all of these keys"
+        keys = [(key, f"{same} {number}") for number, key in enumerate(HOSTILE_KEYS)]
+        source = "<script>alert(8)</script>\u202e"
+        rejected = {"added": 0}
+        for key, text in [*texts, *keys]:
+            try:
+                rejected["added"] += index.add([Document(key, text, source)]).added
+            except Exception as error:  # what an index does not take is not in a report
+                assert "key" in str(error) or "rejected" in str(error)
+        assert rejected["added"] >= 14
+        index.report(tmp_path / "report.html")
+        index.report(tmp_path / "pages")
+    for page in [tmp_path / "report.html", *(tmp_path / "pages").iterdir()]:
+        tree = parse(page)
+        require_harmless(tree)
+        assert page.stat().st_size < 2_000_000
+    raw = (tmp_path / "report.html").read_text()
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in raw
+    assert "⟨U+202E⟩gnp.exe" in raw and "⟨U+001B⟩[31m" in raw
+    assert "\u202e" not in raw and "\x1b" not in raw and "\x00" not in raw
+
+
+def test_the_policy_allows_nothing_from_elsewhere(families: Index, tmp_path: Path) -> None:
+    families.report(tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text()
+    assert not re.search(r"(src|href)=\"(?!#|data:,)", text)
+    assert "http" not in re.sub("http-equiv", "", text)
+
+
+def test_a_folder_has_all_clusters_once(families: Index, tmp_path: Path, monkeypatch: Any) -> None:
+    from lshdb.report import made_report
+
+    monkeypatch.setattr(made_report, "PAGE_CLUSTERS", 3)
+    made = families.report(tmp_path / "pages")
+    expected = [cluster.label for cluster in families.clusters()]
+    assert made.path == tmp_path / "pages" / "index.html"
+    names = sorted(path.name for path in (tmp_path / "pages").iterdir())
+    n_pages = -(-len(expected) // 3)
+    assert names == [*(f"clusters-{n:04d}.html" for n in range(1, n_pages + 1)), "index.html"]
+    labels = []
+    for name in names:
+        tree = parse(tmp_path / "pages" / name)
+        require_harmless(tree)
+        labels += [one.find("summary").find("bdi").text for one in by_class(tree, "cluster")]
+        for link in tree.iter("a"):
+            target = link.get("href")
+            assert target.startswith("#") or (tmp_path / "pages" / target).is_file()
+    assert labels == expected
+    assert (made.clusters, made.clusters_left, made.pages) == (len(expected), 0, n_pages + 1)
+
+
+def test_a_file_has_no_more_than_it_may(families: Index, tmp_path: Path, monkeypatch: Any) -> None:
+    from lshdb.report import made_report
+
+    monkeypatch.setattr(made_report, "FILE_BYTES", 30_000)
+    made = families.report(tmp_path / "report.html", sample=0)
+    n_clusters = len(list(families.clusters()))
+    assert 0 < made.clusters_left == n_clusters - made.clusters
+    left = by_id(parse(made.path), "clusters-left")
+    assert text_of(left).startswith(f"{made.clusters_left} smaller clusters are not shown.")
+    monkeypatch.undo()
+    limited = families.report(tmp_path / "two.html", limit=2)
+    assert (limited.clusters, limited.clusters_left) == (2, n_clusters - 2)
+    above = families.report(tmp_path / "above.html", limit=1, threshold=0.9)
+    assert above.clusters_left == len(list(families.clusters(threshold=0.9))) - 1
+
+
+def test_since_shows_what_is_new(families: Index, tmp_path: Path) -> None:
+    families.report(tmp_path / "report.html", since="last")
+    tree = parse(tmp_path / "report.html")
+    expected = [cluster.label for cluster in families.clusters(since="last")]
+    shown = [one.find("summary").find("bdi").text for one in by_class(tree, "cluster")]
+    assert shown == expected and 0 < len(expected) < len(list(families.clusters()))
+    pairs = len(list(families.pairs(since="last")))
+    assert sum(int(text_of(list(row)[2])) for row in by_id(tree, "repeats").find("tbody")) == pairs
+    with pytest.raises(ParameterError, match="there is no batch 99"):
+        families.report(tmp_path / "none.html", since=99)
+    assert not (tmp_path / "none.html").exists()
+
+
+def test_one_cluster_by_any_of_its_keys(families: Index, tmp_path: Path) -> None:
+    cluster = next(iter(families.clusters()))
+    made = families.report(tmp_path / "one.html", cluster=cluster.keys[-1])
+    (card,) = by_class(parse(made.path), "cluster")
+    assert card.find("summary").find("bdi").text == cluster.label
+    assert len(by_class(card, "member")) == min(30, len(cluster.keys))
+    families.add([("alone", "nothing is like these words at all or ever was")])
+    for key in ("alone", "nobody"):
+        with pytest.raises(KeyNotFoundError):
+            families.report(tmp_path / f"{key}.html", cluster=key)
+        assert not (tmp_path / f"{key}.html").exists()
