@@ -8,6 +8,17 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest
 if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test compares the two
+    from lshdb.advice.advice import Advice as Advice
+    from lshdb.advice.advice import Choice as Choice
+    from lshdb.advice.advice import ExamplePair as ExamplePair
+    from lshdb.advice.advice import LabelAgreement as LabelAgreement
+    from lshdb.advice.advice import LabelRow as LabelRow
+    from lshdb.advice.advice import SimilarityHistogram as SimilarityHistogram
+    from lshdb.advice.advice import SimilaritySlice as SimilaritySlice
+    from lshdb.advice.advise import advise as advise
+    from lshdb.advice.aims import AIMS as AIMS
+    from lshdb.advice.aims import Aim as Aim
+    from lshdb.advice.label_agreement import read_labels as read_labels
     from lshdb.clusters.contraction import Contraction as Contraction
     from lshdb.clusters.deduplication import Decision as Decision
     from lshdb.clusters.deduplication import Deduplication as Deduplication
@@ -96,6 +107,12 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.version import __version__ as __version__
 
 _HOMES = {
+    "advice.advice": (
+        "Advice Choice ExamplePair LabelAgreement LabelRow SimilarityHistogram SimilaritySlice"
+    ),
+    "advice.advise": "advise",
+    "advice.aims": "AIMS Aim",
+    "advice.label_agreement": "read_labels",
     "clusters.contraction": "Contraction",
     "clusters.deduplication": "Decision Deduplication",
     "clusters.filter": "FilterCounts Survivors",

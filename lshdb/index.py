@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from lshdb.advice.advice import Advice
+    from lshdb.advice.label_agreement import Label
     from lshdb.clusters.contraction import Contraction
     from lshdb.clusters.deduplication import Deduplication
     from lshdb.clusters.filter import Survivors
@@ -1568,6 +1570,57 @@ class Index:
             measure_recall, sample=sample, threshold=threshold, furthest=furthest,
             max_bucket=max_bucket, seed=seed, memory=memory, workers=workers,
             on_progress=on_progress,
+        )  # fmt: skip
+
+    def advise(
+        self,
+        *,
+        aim: str | None = None,
+        labels: Iterable[Label] | None = None,
+        sample: int = 100_000,
+        seed: int = 1,
+        memory: int = MEMORY,
+        workers: int | None = None,
+    ) -> Advice:
+        """Say which threshold and shingle to take, by the stored texts.
+
+        As :func:`lshdb.advise`, for the documents of this index.
+
+        Parameters
+        ----------
+        aim : str, optional
+            One of ``lshdb.AIMS``; by default parameters are proposed for each.
+        labels : iterable of (str, str, bool), optional
+            Keys of two documents, and whether they are near-duplicates, as from
+            :func:`lshdb.read_labels`. Their texts are held in memory.
+        sample : int
+            Documents to draw, at least 2. Fewer are drawn where their texts take more than a
+            quarter of ``memory``.
+        seed : int
+            Another seed draws other documents.
+        memory : int
+            Bytes for texts and shingles.
+        workers : int, optional
+            Threads; one per core by default. The result is the same.
+
+        Returns
+        -------
+        Advice
+            How many pairs there are at each similarity, some of them, and parameters for the aim.
+
+        Raises
+        ------
+        ParameterError
+            A value is out of range, or the index has no stored texts.
+        InputError
+            The index has fewer than two documents.
+        TokenizerError, DamageError
+        """
+        from lshdb.advice.advise import advise_on_index
+
+        return self._handle.ask(
+            advise_on_index, aim=aim, labels=labels, sample=sample, seed=seed, memory=memory,
+            workers=workers,
         )  # fmt: skip
 
     def contract(

@@ -35,7 +35,7 @@ DRIVERS = {"sqlite3", "psycopg"}
 
 ROOMS = (
     "shingling", "params", "signatures", "disksort", "storage", "documents", "ingest", "search",
-    "clusters", "maintain", "exchange", "dataset", "spark", "pages", "report", "serve",
+    "clusters", "maintain", "exchange", "dataset", "spark", "advice", "pages", "report", "serve",
     "cli",
 )  # fmt: skip
 """Each may import what stands before it, and the modules at the root but ``index``."""

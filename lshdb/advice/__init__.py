@@ -1,0 +1,1 @@
+"""Which threshold and shingle to take: what a sample of the texts says."""

@@ -1,0 +1,341 @@
+"""Texts -> advice: draw, count, propose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, Unpack
+
+from lshdb.advice.advice import Advice, Choice, ExamplePair, LabelAgreement
+from lshdb.advice.aims import AIMS, check_aim, choice_of, shingle_for, threshold_for
+from lshdb.advice.label_agreement import Label, Labels, agreement, best_agreement
+from lshdb.advice.sampled_documents import DocumentSample, sample_of_index, sample_of_stream
+from lshdb.advice.similarity_counts import PairCounts, count_pairs
+from lshdb.arguments import check_whole
+from lshdb.documents import Given, Rejected
+from lshdb.errors import InputError, ParameterError
+from lshdb.params.index_params import IndexParams
+from lshdb.params.options import CreateOptions, Parameters
+from lshdb.params.s_curve import s_curve
+from lshdb.search.all_texts import require_texts
+from lshdb.search.verification import MEMORY, check_limits
+from lshdb.signatures.families import family_of
+from lshdb.storage.store import Store
+from lshdb.threads import choose_workers
+from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
+
+__all__ = ["advise", "advise_on_index"]
+
+SAMPLE = 100_000
+_SAMPLE_SHARE = 4
+"""The part of the memory that texts of the sample may take; shingles take the rest."""
+_MEETINGS = 1_000_000_000
+_OTHER_MEETINGS = 200_000_000
+"""Work for the shingles that were asked about, and for others: seconds at some 5 ns."""
+_SHOWN = 2_000
+"""Characters of a text that an example has."""
+_FEW = 20
+"""Labels of a kind that are too few to tell."""
+_NAMED = 5
+
+
+def advise(
+    documents: Iterable[Given],
+    *,
+    aim: str | None = None,
+    labels: Iterable[Label] | None = None,
+    sample: int = SAMPLE,
+    memory: int = MEMORY,
+    workers: int | None = None,
+    tokenizer: Tokenizer | str | None = None,
+    on_reject: Callable[[Rejected], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
+    **options: Unpack[Parameters],
+) -> Advice:
+    """Say which threshold and shingle to take for some texts; no index is made.
+
+    Documents are drawn, and each is compared exactly with each other. If all of them fit, the
+    numbers of pairs are counts; else they are estimates with an interval.
+
+    Parameters
+    ----------
+    documents : iterable
+        (key, text) or (key, tokens) pairs, or the documents of :func:`lshdb.read_documents`. Read
+        once, as a stream.
+    aim : str, optional
+        One of ``lshdb.AIMS``; by default parameters are proposed for each.
+    labels : iterable of (str, str, bool), optional
+        Keys of two documents, and whether they are near-duplicates, as from
+        :func:`lshdb.read_labels`. Their texts are held in memory.
+    sample : int
+        Documents to draw, at least 2. Fewer are drawn where their texts take more than a quarter
+        of ``memory``.
+    memory : int
+        Bytes for texts and shingles.
+    workers : int, optional
+        Threads; one per core by default. The result is the same.
+    tokenizer : Tokenizer or str, optional
+        As for :meth:`lshdb.Index.create`.
+    on_reject, on_progress : callable, optional
+        Called with each rejected input, and with the number of documents that were read so far.
+    **options
+        Parameters of :meth:`lshdb.Index.create`; with ``k``, no other k is proposed. Another
+        ``seed`` draws other documents.
+
+    Returns
+    -------
+    Advice
+
+    Raises
+    ------
+    ParameterError
+        A value is out of range, or the metric is not ``jaccard``.
+    InputError
+        There are fewer than two documents, or what is given is no document.
+    TokenizerError
+
+    Notes
+    -----
+    Some seconds of processor time for the comparison, whatever the number of documents, besides
+    reading and shingling: fewer are compared where their texts share much.
+    """
+    given = given_tokenizer(tokenizer)
+    recorded = given.recorded if given is not None else ""
+    params = CreateOptions(tokenizer=recorded, **options).params()
+    seed = params.seed
+    _check(params, aim, sample, seed, memory)
+    split = splitter(params.tokenizer, given) if params.unit == "tokenizer" else None
+    asked = Labels.of(labels) if labels is not None else None
+    family = family_of(params, split)
+    drawn = sample_of_stream(
+        documents, family, most=sample, memory=memory // _SAMPLE_SHARE, seed=seed,
+        named=asked.keys if asked else (), on_reject=on_reject, on_progress=on_progress,
+    )  # fmt: skip
+    advising = _Advising(
+        params, drawn, split=split, seed=seed, memory=memory - memory // _SAMPLE_SHARE,
+        workers=choose_workers(workers), is_fixed=options.get("k") is not None,
+    )  # fmt: skip
+    return advising.advice(aim, asked, _new_index)
+
+
+def advise_on_index(
+    store: Store,
+    family: Any,
+    *,
+    aim: str | None,
+    labels: Iterable[Label] | None,
+    sample: int,
+    seed: int,
+    memory: int,
+    workers: int | None,
+) -> Advice:
+    """Say which threshold and shingle to take; see :meth:`lshdb.Index.advise`."""
+    params = store.params
+    require_texts(params, "advise")
+    _check(params, aim, sample, seed, memory)
+    asked = Labels.of(labels) if labels is not None else None
+    with store.reading() as snapshot:
+        drawn = sample_of_index(
+            snapshot, most=sample, memory=memory // _SAMPLE_SHARE, seed=seed,
+            named=asked.keys if asked else (),
+        )  # fmt: skip
+    advising = _Advising(
+        params, drawn, split=family.split, seed=seed, memory=memory - memory // _SAMPLE_SHARE,
+        workers=choose_workers(workers), is_fixed=False,
+    )  # fmt: skip
+    return advising.advice(aim, asked, lambda options, k: _of_index(params, options, k))
+
+
+def _check(params: IndexParams, aim: object, sample: int, seed: int, memory: int) -> None:
+    if params.metric != "jaccard":
+        raise ParameterError(
+            f"advice is for texts, and the metric is {params.metric}",
+            hint="lshdb tune shows what an index of other documents would find and cost",
+        )
+    check_aim(aim)
+    check_whole("sample", sample, 2)
+    check_whole("seed", seed, 0)
+    check_limits(None, memory)
+
+
+def _new_index(options: list[str], k: list[str]) -> list[str]:
+    """Return the command that makes an index of files."""
+    return ["lshdb", "add", "INDEX", "FILE...", *options, *k]
+
+
+def _of_index(params: IndexParams, options: list[str], k: list[str]) -> list[str]:
+    """Return the command that answers from an index, or makes another."""
+    if k:
+        return ["lshdb", "reindex", "INDEX", "NEW", *options, *k]
+    if float(options[1]) >= params.threshold:
+        return ["lshdb", "pairs", "INDEX", *options]
+    return ["lshdb", "reband", "INDEX", *options]
+
+
+class _Advising:
+    """One piece of advice: pairs are counted once for each shingle."""
+
+    def __init__(
+        self,
+        params: IndexParams,
+        sample: DocumentSample,
+        *,
+        split: Callable[[str], list[str]] | None,
+        seed: int,
+        memory: int,
+        workers: int,
+        is_fixed: bool,
+    ) -> None:
+        if sample.documents < 2:
+            raise InputError(
+                f"there are {sample.documents} documents, and a pair takes two",
+                hint="check the input" + (": see what was rejected" if sample.rejected else ""),
+            )
+        self._params, self._sample, self._split = params, sample, split
+        self._seed, self._memory, self._workers = seed, memory, workers
+        self._is_fixed = is_fixed
+        self._counts: dict[int, PairCounts] = {}
+        self._own = self._counted(params.k)
+        self._units = self._own.units
+        self._remarks: list[str] = []
+
+    def advice(
+        self,
+        aim: str | None,
+        labels: Labels | None,
+        command: Callable[[list[str], list[str]], list[str]],
+    ) -> Advice:
+        """Return the advice for an aim, or for all."""
+        sample = self._sample
+        self._remark_on_sample()
+        names = [aim] if aim is not None else [*AIMS]
+        choices = [self._choice(name, command) for name in names]
+        found = self._agreement(labels) if labels is not None else None
+        if found is not None and found.threshold is not None:
+            choices.insert(0, self._labelled(found, command))
+        return Advice(
+            params=self._params,
+            documents=sample.documents,
+            sampled=len(sample.keys),
+            rejected=sample.rejected,
+            units=self._units,
+            seed=self._seed,
+            histogram=self._own.histogram(),
+            examples=tuple(self._example(*one) for one in self._own.examples),
+            choices=tuple(choices),
+            labels=found,
+            curve=s_curve(self._params, steps=20),
+            remarks=tuple(self._remarks),
+        )
+
+    def _family(self, k: int) -> Any:
+        return family_of(replace(self._params, k=k), self._split)
+
+    def _counted(self, k: int) -> PairCounts:
+        if k not in self._counts:
+            self._counts[k] = count_pairs(
+                self._sample, self._family(k), memory=self._memory, workers=self._workers,
+                meetings=_MEETINGS if k == self._params.k else _OTHER_MEETINGS, seed=self._seed,
+            )  # fmt: skip
+        return self._counts[k]
+
+    def _choice(self, name: str, command: Callable[[list[str], list[str]], list[str]]) -> Choice:
+        aim = AIMS[name]
+        k = shingle_for(aim, self._params, self._units, is_fixed=self._is_fixed)
+        counts = self._counted(k)
+        threshold, reason = threshold_for(aim, counts, counts.histogram(), self._units)
+        return self._made(name, aim.purpose, threshold, reason, counts, command)
+
+    def _labelled(
+        self, found: LabelAgreement, command: Callable[[list[str], list[str]], list[str]]
+    ) -> Choice:
+        row = next(one for one in found.rows if one.threshold == found.threshold)
+        reason = (
+            f"of {found.yes + found.no:,} labelled pairs {row.found_yes + row.missed_no:,} agree; "
+            f"precision {row.precision or 0.0:.3f}, recall {row.recall or 0.0:.3f}"
+        )
+        return self._made(
+            "labels", "what the labels call near-duplicates", row.threshold, reason,
+            self._counted(found.k), command,
+        )  # fmt: skip
+
+    def _made(
+        self,
+        name: str,
+        purpose: str,
+        threshold: float,
+        reason: str,
+        counts: PairCounts,
+        command: Callable[[list[str], list[str]], list[str]],
+    ) -> Choice:
+        k = [] if counts.k == self._params.k and not self._is_fixed else ["--k", str(counts.k)]
+        return choice_of(
+            name, purpose, threshold, reason, params=self._params, counts=counts,
+            command=command(["--threshold", f"{threshold:g}"], k),
+        )  # fmt: skip
+
+    def _agreement(self, labels: Labels) -> LabelAgreement:
+        ks = [self._params.k, *(k for k in self._counts if k != self._params.k)]
+        texts = self._sample.named
+        found = best_agreement([agreement(labels, texts, self._family(k)) for k in ks])
+        self._remark_on_labels(found, len(ks))
+        return found
+
+    def _remark_on_labels(self, found: LabelAgreement, n_shingles: int) -> None:
+        say = self._remarks.append
+        if found.missing:
+            named = ", ".join(map(repr, found.missing[:_NAMED]))
+            more = (
+                "" if len(found.missing) <= _NAMED else f" and {len(found.missing) - _NAMED:,} more"
+            )
+            say(f"labels are left out whose documents are missing: {named}{more}")
+        if found.contradictions:
+            named = ", ".join(f"{one!r} and {two!r}" for one, two in found.contradictions[:_NAMED])
+            say(
+                f"{len(found.contradictions):,} pairs are labelled both yes and no, and left out: "
+                f"{named}"
+            )
+        if not found.yes or not found.no:
+            say(
+                f"{found.yes:,} labels say yes and {found.no:,} no: without both, no threshold can "
+                "be proposed"
+            )
+        elif min(found.yes, found.no) < _FEW:
+            say(
+                f"{found.yes:,} labels say yes and {found.no:,} no: fewer than {_FEW} of a kind "
+                "leave much to chance, see the intervals"
+            )
+        if n_shingles > 1:
+            say(f"of the shingles that were tried, those of {found.k} agree best with the labels")
+        say("precision and recall are those of the labelled pairs, which may not be like all pairs")
+
+    def _remark_on_sample(self) -> None:
+        sample, own, say = self._sample, self._own, self._remarks.append
+        if own.compared == sample.documents:
+            say(f"all {sample.documents:,} documents were compared, so pairs are counts")
+            return
+        share = own.scale
+        say(
+            f"{own.compared:,} of {sample.documents:,} documents were drawn and all pairs of them "
+            f"compared; each stands for {share:,.1f} pairs, and intervals are at 99 %"
+        )
+        seen = int(own.seen[50:].sum())
+        if seen < _FEW:
+            say(
+                f"only {seen:,} pairs of similarity 0.5 or more were seen, which says little; a "
+                "larger sample sees more"
+            )
+
+    def _example(self, near: float, left: int, right: int, level: float) -> ExamplePair:
+        keys, bodies = self._sample.keys, self._sample.bodies
+        return ExamplePair(
+            near=near, key1=keys[left], key2=keys[right], similarity=level,
+            text1=_shown(bodies[left]), text2=_shown(bodies[right]),
+        )  # fmt: skip
+
+
+def _shown(body: Any) -> str:
+    if isinstance(body, str):
+        return body[:_SHOWN]
+    tokens = sorted(body) if isinstance(body, set | frozenset) else body
+    return " ".join(map(str, tokens))[:_SHOWN]
