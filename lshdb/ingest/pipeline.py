@@ -373,8 +373,8 @@ class Run:
         planes = task.result(helps=True)
         shared.parts.clear()  # before postings are laid out, which takes as much again
         if planes is not None:
-            transaction.runs.add(*BandOrders(self.params.cut).postings(planes, first))
-            self.writer.keep_sorted(SortedRows(first, planes))
+            run = transaction.runs.add(*BandOrders(self.params.cut).postings(planes, first))
+            self.writer.keep_sorted(SortedRows(first, planes), run)
         _update_fields(transaction, batch, found.same)
         for seen_at, some in found.seen_again.items():
             transaction.touch_documents(some, seen_at)

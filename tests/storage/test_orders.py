@@ -305,6 +305,33 @@ def test_rows_are_sorted_while_an_add_goes_on_and_merged_at_its_end(
     assert_same_postings(path)
 
 
+def test_a_long_add_rewrites_a_row_once_a_level(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, rng = tmp_path / "x", random.Random(8)
+    monkeypatch.setattr(adding, "BATCH_DOCUMENTS", 20)
+    monkeypatch.setattr(freezing, "MOST_SORTED", 5)
+    monkeypatch.setattr(freezing, "MOST_PARTS", 4)
+    there: set[OrderName] = set()
+    written: list[int] = []
+
+    def look(_: object) -> None:
+        new = set(names(path)) - there
+        there.update(new)
+        written.extend(name.last - name.first for name in new)
+        assert len(names(path)) <= 4 * 3
+
+    with Index.create(path) as index:
+        index.add([("first", "a text of its own")])
+        index.add(
+            ((f"k{i}", " ".join(rng.choices(WORDS, k=20))) for i in range(1_200)), on_commit=look
+        )
+    assert sum(written) < 4 * 1_200  # 60 batches, three levels; 6 times with all files each time
+    assert max(written) == 500
+    assert len(names(path)) == 1
+    assert_same_postings(path)
+
+
 def test_rows_of_a_killed_writer_are_sorted_in_memory_or_left_to_sql(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

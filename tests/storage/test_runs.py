@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from lshdb import Index
+from lshdb.storage.orders.frozen import OrderFolder
 from lshdb.storage.runs import posting_runs as runs_module
 from lshdb.storage.runs.posting_runs import FAN_IN, PostingRuns, level_of
 from lshdb.storage.transactions.writer import Writer
@@ -215,3 +218,122 @@ def test_runs_beside_orders_are_merged_once_they_are_many(
         assert runs == [1, 2, 3, 1, 2, 3, 1, 2, 3]
     else:
         assert runs == [1, 2, 3, 4, 5, 6, 1, 2, 3]
+
+
+Block = tuple[np.ndarray, np.ndarray]  # type: ignore[type-arg]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_buckets_are_counted_whole_wherever_blocks_end(writer: Writer, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    keys = np.sort(rng.integers(-3, 40, 400) << 54)
+    ids = np.arange(len(keys))
+    ends = np.sort(rng.choice(len(keys), rng.integers(0, 60), replace=True))
+    blocks = zip(np.split(keys, ends), np.split(ids, ends), strict=True)
+    with writer.transaction() as transaction:
+        assert transaction.runs.load(blocks) == len(keys)
+        (run,) = transaction.runs.runs()
+        assert run.n_rows == len(keys)
+        expected = list(zip(keys.tolist(), ids.tolist(), strict=True))
+        assert all_postings(transaction.runs) == expected
+        counted = counted_sizes(transaction.runs, run.table_name)
+        assert stored_sizes(transaction.runs, run.run_id) == counted
+
+
+@pytest.fixture
+def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each batch of an add makes a run of its own, and more than three are too many."""
+    monkeypatch.setattr(runs_module, "RUN_ROWS", 100)
+    monkeypatch.setattr(runs_module, "LEVEL_ROWS", 50)
+    monkeypatch.setattr(BESIDE, 3)
+    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 20)
+    monkeypatch.setattr("lshdb.storage.orders.freezing.MOST_SORTED", 5)
+
+
+def merged_by_sql(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of runs that SQL merges from now on."""
+    merged: list[int] = []
+    merge = PostingRuns.merge
+
+    def counted(self: PostingRuns, sources: list[runs_module.Run]) -> runs_module.Run:
+        merged.append(len(sources))
+        return merge(self, sources)
+
+    monkeypatch.setattr(PostingRuns, "merge", counted)
+    return merged
+
+
+def assert_counted(index: Index) -> None:
+    """The runs have what the signature rows say, and buckets are counted as they are."""
+    assert index.check() == []
+    with Writer(index._store, lock_timeout=1.0) as writer, writer.transaction() as transaction:
+        runs = transaction.runs
+        for run in runs.runs():
+            assert stored_sizes(runs, run.run_id) == counted_sizes(runs, run.table_name)
+
+
+@pytest.mark.sqlite("Postgres keeps to the old rule")
+@pytest.mark.usefixtures("small_runs")
+@pytest.mark.parametrize("most", [10**8, 1_500])
+def test_the_runs_of_an_add_are_copied_from_its_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr("lshdb.storage.transactions.writer._MOST_COPIED", most)
+    merged = merged_by_sql(monkeypatch)
+    documents = [(f"k{i}", f"document {i // 2} of words {i // 3} and of {i}") for i in range(230)]
+    with Index.create(tmp_path / "x", k=2) as index:
+        index.add(documents[:30])
+        assert index.stats().runs == 2
+        index.add(documents[30:])
+        assert not merged
+        # Ten batches of 340 postings: all together, or four, four, and two that are left alone.
+        assert index.stats().runs == 2 + (1 if most == 10**8 else 4)
+        assert_counted(index)
+        index.add([(f"more {i}", f"other words {i} of a later add {i % 5}") for i in range(90)])
+        assert index.check() == []
+
+
+@pytest.mark.sqlite("Postgres keeps to the old rule")
+@pytest.mark.usefixtures("small_runs")
+@pytest.mark.parametrize("fault", ["fewer", "ends", "unreadable", "damaged"])
+def test_runs_are_merged_by_sql_where_an_order_does_not_give_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    merged = merged_by_sql(monkeypatch)
+    postings = OrderFolder.postings
+    asked: list[str] = []
+
+    def faulty(self: OrderFolder, *given: Any) -> Iterator[Block] | None:
+        asked.append(fault)
+        if fault == "unreadable":
+            raise OSError("of the disk")
+        if fault == "damaged":
+            (file,) = self.files(*given[:2])
+            with file.path.open("r+b") as opened:
+                opened.seek(2_000)
+                byte = opened.read(1)
+                opened.seek(2_000)
+                opened.write(bytes([byte[0] ^ 1]))
+        blocks = postings(self, *given)
+        return blocks and _broken(blocks)
+
+    def _broken(blocks: Iterator[Block]) -> Iterator[Block]:
+        for number, (keys, ids) in enumerate(blocks):
+            if fault == "ends" and number == 3:
+                raise ValueError("the file ends too early")
+            yield keys[number == 2 :], ids[number == 2 :]
+
+    monkeypatch.setattr(OrderFolder, "postings", faulty)
+    words = "has a good many words of which most are the same and number"
+    documents = [(f"k{i}", f"document {i // 2} {words} {i // 2} of {i % 2}") for i in range(200)]
+    with Index.create(tmp_path / "x", k=2) as index:
+        index.add(documents)
+        assert asked == [fault]
+        assert merged
+        if fault != "damaged":
+            assert_counted(index)
+        pairs = {(pair.key1, pair.key2) for pair in index.pairs()}
+    monkeypatch.undo()
+    with Index.create(tmp_path / "plain", k=2) as plain:
+        plain.add(documents)
+        assert pairs == {(pair.key1, pair.key2) for pair in plain.pairs()} != set()

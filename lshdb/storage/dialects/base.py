@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BAND_SQL",
     "BUCKET_SQL",
+    "CONTENT_BAND",
     "NOT_CONTENT_SQL",
     "NUMBERS",
     "Answer",
@@ -542,7 +543,8 @@ class Session(ABC):
 
 BUCKET_BITS = 56
 _BUCKET_MASK = 2**BUCKET_BITS - 1
-_CONTENT_BAND = 255
+CONTENT_BAND = 255
+"""The band of content keys."""
 _CONTENT_RANGE = (-(2**BUCKET_BITS), -1)
 """First and last bucket key of band 255, the content band, in two's complement."""
 
@@ -555,7 +557,7 @@ _NAME = re.compile(r"posting_run_\d{1,19}")
 
 def band_ranges() -> Iterator[tuple[int, int, int]]:
     """Yield each band but the content band, with its first and last bucket key."""
-    for band in range(_CONTENT_BAND):
+    for band in range(CONTENT_BAND):
         first = band << BUCKET_BITS
         if first >= 2**63:  # bucket keys are signed
             first -= 2**64

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lshdb.arrays import np
-from lshdb.storage.dialects.base import BUCKET_BITS
+from lshdb.storage.dialects.base import BUCKET_BITS, CONTENT_BAND
 from lshdb.storage.orders.order_file import (
     Banding,
     OrderFile,
@@ -33,6 +33,8 @@ __all__ = ["Cover", "OrderFolder", "covering"]
 MOST_SORTED = 2_048
 """Rows that no file covers and that are sorted in memory, once for a state."""
 _BUCKETS = 2**BUCKET_BITS
+_READ_ENTRIES = 2**20
+"""Of an order that is read from one end to the other; 16 MiB."""
 
 Ids: TypeAlias = "NDArray[np.int64]"
 
@@ -157,6 +159,17 @@ class Cover:
                 yield base + first, base + min(first + step, _BUCKETS) - 1
 
 
+def _postings(file: OrderFile, first: int, last: int) -> Iterator[tuple[Ids, Ids]]:
+    numbers = np.array([*range(file.n_orders - 1), CONTENT_BAND], dtype=np.uint64)
+    bands = (numbers << np.uint64(BUCKET_BITS)).view(np.int64)
+    for order in np.argsort(bands).tolist():  # as signed numbers, as keys are
+        for start in range(0, file.n, _READ_ENTRIES):
+            stop = min(start + _READ_ENTRIES, file.n)
+            buckets, ids = file.part(order, start, stop)
+            inside = (ids >= first) & (ids < last)
+            yield (buckets | bands[order])[inside], ids[inside]
+
+
 class OrderFolder:
     """The orders of an open index.
 
@@ -204,6 +217,34 @@ class OrderFolder:
         kept = self._kept
         if kept is not None and kept[2] is cover:
             self._kept = (*kept[:2], None)
+
+    def postings(
+        self, generation: Generation, n_signatures: int, first: int, last: int
+    ) -> Iterator[tuple[Ids, Ids]] | None:
+        """Return the postings of some signatures, in order of bucket key, and then of signature.
+
+        Parameters
+        ----------
+        generation : Generation
+        n_signatures : int
+        first, last : int
+            The first signature and the one behind the last.
+
+        Returns
+        -------
+        iterator of (keys, signature_ids), or None
+            In blocks, from one file; None if no file covers all of them, or it is damaged. The file
+            is read twice, and the iterator raises OSError and ValueError as it does.
+
+        Raises
+        ------
+        OSError
+            The file cannot be read.
+        """
+        for file in self.files(generation, n_signatures):
+            if file.name.first <= first and last <= file.name.last:
+                return _postings(file, first, last) if file.crc32() == file.name.crc else None
+        return None
 
     def distrust(self, files: list[OrderFile], why: str) -> None:
         """Do without some files."""

@@ -8,7 +8,8 @@ order:
 * runs of similar size are merged inside SQL, all runs of a level at once when it has four (SQLite:
   sixteen at most), and the sources are dropped in the same transaction;
 * where frozen orders answer look-ups, nothing is merged before there are more than
-  ``RUNS_BESIDE_ORDERS`` runs, and then until there are no more than that.
+  ``RUNS_BESIDE_ORDERS`` runs, and then until there are no more than that. The runs that one add
+  has made are then copied from the order that covers them, as many as there are.
 
 The sizes of the buckets of each run are counted as it is written (``bucket_stat``), so asking for
 them costs no scan. A bucket that lies in several runs counts in each, until they are merged.
@@ -16,10 +17,11 @@ them costs no scan. A bucket that lies in several runs counts in each, until the
 The level of a run gives its size: level n holds 4^n to 4^(n+1) times ``LEVEL_ROWS`` postings. Runs
 are merged at the end of an add, not between its batches. So a bulk load is as fast at its end as at
 its beginning, and then merges what it added once. An add merges on the way only when it has made
-``MOST_RUNS`` runs: a compound SELECT in SQLite has at most 500 arms.
+``MOST_RUNS`` runs, 16 million documents: a compound SELECT in SQLite has at most 500 arms.
 
 Measured with SQLite 3.40, WAL and synchronous=FULL, runs of 450,000 postings: sorted load 1.9-2.1 M
-postings/s, merge of four runs 1.7 M/s, grouping one run 1.8 M/s, grouping twelve 0.9 M/s.
+postings/s, merge of four runs 1.7 M/s, copy from an order 2.6 M/s, grouping one run 1.8 M/s,
+grouping twelve 0.9 M/s.
 
 :class:`PostingRuns` writes them. :class:`Postings` reads those of one state, as buckets: from
 frozen orders (``storage/orders/``) where those cover the state, else by look-ups in each run, by
@@ -68,7 +70,7 @@ RUN_ROWS = 50_000
 """A batch with at least this many postings writes its own run."""
 SEAL_ROWS = 200_000
 """The active run is sealed when it has this many postings."""
-MOST_RUNS = 128
+MOST_RUNS = 400
 RUNS_BESIDE_ORDERS = 24
 """Only a user's own SQL looks into runs then: a microsecond for each, and none for GROUP BY."""
 
@@ -145,16 +147,21 @@ class PostingRuns:
         """
         return self.runs() if self._is_changed else self._listed
 
-    def add(self, keys: NDArray[np.int64], signature_ids: NDArray[np.int64]) -> None:
+    def add(self, keys: NDArray[np.int64], signature_ids: NDArray[np.int64]) -> Run | None:
         """Add postings; those in order of key, and then of signature, are not sorted again.
 
         Parameters
         ----------
         keys, signature_ids : ndarray of int64, shape (n,)
             No pair may exist already.
+
+        Returns
+        -------
+        Run or None
+            The run that holds these postings and no other, if there is one.
         """
         if not len(keys):
-            return
+            return None
         if not _is_sorted(keys, signature_ids):
             order = np.lexsort((signature_ids, keys))
             keys, signature_ids = keys[order], signature_ids[order]
@@ -164,7 +171,7 @@ class PostingRuns:
             self._tables.complete(run.run_id, run.table_name)
             self._count(run, _sizes(keys))
             self._publish()
-            return
+            return run
         active = next((run for run in self.runs() if run.is_active), None)
         if active is None:
             active = self._create(0, is_active=True)
@@ -178,40 +185,51 @@ class PostingRuns:
             "UPDATE run SET n_rows = ?, level = ?, is_active = ? WHERE run_id = ?",
             (n_rows, level_of(n_rows), not sealed, active.run_id),
         )
+        return None
 
-    def load(self, blocks: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> None:
-        """Make one run of all postings of an index without any.
+    def load(self, blocks: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> int:
+        """Make one run of postings, and return how many there are.
 
         Parameters
         ----------
         blocks : iterable of (keys, signature_ids)
-            In order of key.
+            In order of key. No other run has any of them.
         """
         run = self._create(0, is_active=False)
         n_rows = 0
-        for keys, signature_ids in blocks:
+        sizes: Counter[tuple[int, int]] = Counter()
+        for keys, signature_ids in _whole_buckets(blocks):
             self._tables.insert(run.run_id, run.table_name, keys, signature_ids)
             n_rows += len(keys)
+            sizes.update(_sizes(keys))
         self._tables.complete(run.run_id, run.table_name)
         self._execute(
             "UPDATE run SET n_rows = ?, level = ? WHERE run_id = ?",
             (n_rows, level_of(n_rows), run.run_id),
         )
-        self._count_buckets(run)
+        self._count(run, sizes)
         self._publish()
+        return n_rows
 
-    def replace(self, blocks: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> None:
-        """Replace the present runs by one run of all postings.
+    def replace(
+        self,
+        blocks: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]],
+        sources: list[Run] | None = None,
+    ) -> int:
+        """Replace some of the present runs by one run, and return its number of postings.
 
         Parameters
         ----------
         blocks : iterable of (keys, signature_ids)
             In order of key; empty for an index without postings.
+        sources : list of Run, optional
+            All runs by default.
         """
-        sources = self.runs()
+        sources = self.runs() if sources is None else sources
         self._forget(sources)
-        self.load(blocks)
+        n_rows = self.load(blocks)
         self._drop(sources)
+        return n_rows
 
     def due(self, *, most: int = FAN_IN) -> list[Run]:
         """Return the runs to merge next, the smallest first; see :func:`due_runs`."""
@@ -295,6 +313,26 @@ def _is_sorted(keys: NDArray[np.int64], signature_ids: NDArray[np.int64]) -> boo
     again = np.flatnonzero(~is_below)
     is_same = keys[again] == keys[again + 1]
     return bool((is_same & (signature_ids[again] < signature_ids[again + 1])).all())
+
+
+def _whole_buckets(
+    blocks: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]],
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Cut blocks of postings in order of key anew, so that no bucket lies in two of them."""
+    held: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    for block in blocks:
+        if not len(block[0]):
+            continue
+        held.append(block)
+        if block[0][0] == block[0][-1] and held[0][0][0] == block[0][0]:
+            continue  # all of one bucket, which goes on
+        keys, ids = (np.concatenate(columns) for columns in zip(*held, strict=True))
+        end = int(np.searchsorted(keys, keys[-1], "left"))
+        yield keys[:end], ids[:end]
+        held = [(keys[end:], ids[end:])]
+    if held:
+        keys, ids = (np.concatenate(columns) for columns in zip(*held, strict=True))
+        yield keys, ids
 
 
 def _bands(keys: NDArray[np.int64]) -> NDArray[np.int64]:

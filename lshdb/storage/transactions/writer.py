@@ -18,11 +18,13 @@ and says so; the next open reads from the database what became of it.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import TracebackType
-from typing import TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from lshdb.errors import DatabaseError, LockedError, LshdbError, system_hint
 from lshdb.storage.dialects.base import Fate
@@ -43,14 +45,35 @@ from lshdb.storage.transactions.diagnosis import is_callers
 
 __all__ = ["Writer"]
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_Block: TypeAlias = "tuple[NDArray[np.int64], NDArray[np.int64]]"
 _Result = TypeVar("_Result")
 
+logger = logging.getLogger("lshdb")
+
 _MOST_SORTED_BYTES = 24 * 2**20
+_MOST_COPIED = 100_000_000
+"""Postings that are copied in one transaction: 1.8 GB of log, and as much of the database."""
 _ATTEMPTS = 5
 _PAUSE_SECONDS = 0.1
 
 _FORKED: list[contextlib.ExitStack] = []
 """What a fork has of its parent's writing; never closed."""
+
+
+class _Made(NamedTuple):
+    """A run, and the rows whose postings it holds: from the first to the one behind the last."""
+
+    run: Run
+    first: int
+    last: int
+
+
+class _UnequalOrder(Exception):
+    """An order does not give the postings of some runs."""
 
 
 class Writer:
@@ -102,6 +125,7 @@ class Writer:
         self._began: int | None = None
         self._sorted: SortedRows | None = None
         self._runs: list[Run] | None = None
+        self._made: dict[int, _Made] = {}
         self._process = os.getpid()
 
     def __enter__(self) -> Writer:
@@ -352,6 +376,8 @@ class Writer:
         is begun.
         """
         are_frozen = self._store.freeze(begun=self._began, ready=self._take_sorted())
+        if are_frozen and len(self._known_runs()) > RUNS_BESIDE_ORDERS:
+            self._merge_made()
         while not are_frozen or len(self._known_runs()) > RUNS_BESIDE_ORDERS:
             if not self._merge_due(most=FAN_IN):
                 return
@@ -366,11 +392,19 @@ class Writer:
         if self._store.creation is None:
             self._store.freeze(begun=self._began, goes_on=True, ready=ready)
 
-    def keep_sorted(self, rows: SortedRows) -> None:
+    def keep_sorted(self, rows: SortedRows, run: Run | None) -> None:
         """Keep the sorted bucket keys of rows that are being written, until orders need them.
 
         Those of many bands are let go of, and made again then: they take much memory.
+
+        Parameters
+        ----------
+        rows : SortedRows
+        run : Run, optional
+            Holds their postings and no others.
         """
+        if run is not None:
+            self._made[run.run_id] = _Made(run, rows.first, rows.last)
         self._sorted = rows if rows.planes.nbytes <= _MOST_SORTED_BYTES else None
 
     def _take_sorted(self) -> SortedRows | None:
@@ -402,6 +436,41 @@ class Writer:
             with self._store.reading() as snapshot:
                 self._runs = PostingRuns(snapshot.session).runs()
         return self._runs
+
+    def _merge_made(self) -> None:
+        """Merge the runs that this writer has made, neighbours in rows, by copies from an order.
+
+        The order must give as many postings as the runs have. Where it does not, because a content
+        that some rows had was replaced meanwhile, or where it cannot be read, nothing is merged
+        here.
+        """
+        there = self._known_runs()
+        made = [one for one in self._made.values() if one.run in there]
+        self._made = {}
+        for group in _neighbours(sorted(made, key=lambda one: one.first)):
+            if len(group) >= FAN_IN:
+                try:
+                    self.run(partial(self._copy_from_order, group))
+                except _UnequalOrder as error:
+                    logger.info("runs are merged by SQL: %s", error)
+
+    def _copy_from_order(self, made: list[_Made], transaction: WriteTransaction) -> None:
+        """Replace runs by one copy of their postings."""
+        there = {run.run_id: run for run in transaction.runs.runs()}
+        sources = [one.run for one in made]
+        snapshot, orders = transaction.snapshot, self._store.orders
+        if orders is None or any(there.get(run.run_id) != run for run in sources):
+            return
+        rows = made[0].first, made[-1].last
+        try:
+            blocks = orders.postings(snapshot.generation, snapshot.n_signatures, *rows)
+        except OSError as error:
+            raise _UnequalOrder(f"an order cannot be read: {error}") from error
+        if blocks is None:
+            return
+        n_rows = transaction.runs.replace(_readable(blocks), sources)
+        if n_rows != sum(run.n_rows for run in sources):
+            raise _UnequalOrder(f"an order has {n_rows} of their postings")
 
     def _merge_due(self, *, most: int) -> bool:
         if not due_runs(self._known_runs(), most=most):
@@ -460,3 +529,24 @@ class Writer:
                 ) from error
             self._store.diagnose(error)
             raise
+
+
+def _neighbours(made: list[_Made]) -> Iterator[list[_Made]]:
+    """Yield runs of rows without a gap, as many together as a transaction may write anew."""
+    group: list[_Made] = []
+    n_rows = 0
+    for one in made:
+        if group and (one.first != group[-1].last or n_rows + one.run.n_rows > _MOST_COPIED):
+            yield group
+            group, n_rows = [], 0
+        group.append(one)
+        n_rows += one.run.n_rows
+    if group:
+        yield group
+
+
+def _readable(blocks: Iterator[_Block]) -> Iterator[_Block]:
+    try:
+        yield from blocks
+    except (OSError, ValueError) as error:
+        raise _UnequalOrder(f"an order cannot be read: {error}") from error
