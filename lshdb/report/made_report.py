@@ -34,7 +34,7 @@ from lshdb.report.hot_buckets import BucketSizes, bucket_sizes
 from lshdb.report.repeats import Add, Repeats, adds_of, repeats_of
 from lshdb.report.report_files import (
     check_place,
-    is_folder,
+    makes_folder,
     write_page,
     written_file,
     written_folder,
@@ -172,7 +172,7 @@ def make_report(store: Store, family: Family, path: Path, *, asked: Asked) -> Re
     why_not = _prepare(store, family, level, asked)
     with store.reading() as snapshot:
         making = _Making(store, snapshot, family, level, asked, environment, why_not)
-        if is_folder(given):
+        if makes_folder(given):
             return making.write_folder(given)
         return making.write_file(given)
 
@@ -289,8 +289,9 @@ class _Making:
         pairs: list[ShownPair] = []
         if is_whole and snapshot.n_signatures:
             measured, measured_why_not = self._recall()
-            spread = self._spread()
-            pairs = self._shown_pairs(spread.nearest)
+            if params.window is None:  # windows of one document overlap
+                spread = self._spread()
+                pairs = self._shown_pairs(spread.nearest)
             buckets = bucket_sizes(snapshot, self._family)
             if self._state is not None:
                 repeats = repeats_of(snapshot, adds, level=self._level, since=self._since)

@@ -9,6 +9,7 @@ made. After an error or an interrupt nothing is left.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import shutil
@@ -23,17 +24,19 @@ from lshdb.documents.io.whole_files import check_target, whole_file
 from lshdb.errors import LshdbError
 from lshdb.storage.place.directory import sync_directory
 
-__all__ = ["check_place", "is_folder", "write_page", "written_file", "written_folder"]
+__all__ = ["check_place", "makes_folder", "write_page", "written_file", "written_folder"]
 
 _PAGES = re.compile(r"index\.html|clusters-\d{4,}\.html")
 _MARK = b'<meta name="generator" content="lshdb report">'
 _BUFFER = 2**18
 
 
-def is_folder(path: str) -> bool:
+def makes_folder(path: str) -> bool:
     """Return whether a path means a folder of pages: one that is there, or no name of a page."""
-    if os.path.lexists(path):
-        return os.path.isdir(path)
+    if _is_stream(path):
+        return False
+    if os.path.isdir(path):
+        return True
     return path.endswith("/") or not path.lower().endswith((".html", ".htm"))
 
 
@@ -53,10 +56,16 @@ def check_place(path: str, *, overwrite: bool) -> None:
         )
     if _is_stream(path):
         return
-    if not is_folder(path):
+    if not makes_folder(path):
         check_target(path, overwrite=overwrite)
-    elif os.path.lexists(path):
+    elif os.path.isdir(path):
         _check_folder(path, overwrite=overwrite)
+    elif os.path.lexists(path):
+        what = "is a file" if os.path.exists(path) else "is a link that leads nowhere"
+        raise LshdbError(
+            f"{printable(path)} {what}; a folder of pages was to be made there",
+            hint="name a file that ends in .html, or another folder",
+        )
 
 
 def _is_stream(path: str) -> bool:
@@ -114,14 +123,7 @@ def written_folder(path: str, *, overwrite: bool) -> Iterator[Path]:
     """
     target = Path(os.path.realpath(path))
     aside = target.with_name(f".{target.name}.lshdb-part")
-    _clear(aside)
-    try:
-        aside.mkdir()
-    except FileExistsError:
-        raise LshdbError(
-            f"{printable(path)}: another process is writing this report",
-            hint=f"wait for it, or remove {printable(str(aside))}",
-        ) from None
+    descriptor = _open_alone(aside, path)
     try:
         yield aside
         sync_directory(aside)
@@ -133,21 +135,42 @@ def written_folder(path: str, *, overwrite: bool) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
+    finally:
+        os.close(descriptor)
     sync_directory(target.parent)
 
 
-def _clear(aside: Path) -> None:
-    """Remove what a killed process left: pages of a report in a folder, and nothing else."""
-    if aside.is_symlink() or not aside.is_dir():
-        return
-    if all(_PAGES.fullmatch(name) for name in os.listdir(aside)):
-        shutil.rmtree(aside)
+def _open_alone(aside: Path, path: str) -> int:
+    """Make and empty the folder aside, with a lock on it that ends with the process."""
+    with contextlib.suppress(FileExistsError):
+        aside.mkdir()
+    descriptor = os.open(aside, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_same = os.path.samestat(os.fstat(descriptor), os.lstat(aside))
+        if is_same and all(map(_PAGES.fullmatch, os.listdir(aside))):
+            for name in os.listdir(aside):  # what a killed process left
+                (aside / name).unlink()
+            return descriptor
+        raise LshdbError(
+            f"{printable(str(aside))} is in the way of the report",
+            hint="look what is in it and remove it, or name another output",
+        )
+    except BlockingIOError:
+        os.close(descriptor)
+        raise LshdbError(
+            f"{printable(path)}: another process is writing this report",
+            hint="wait for it, or name another output",
+        ) from None
+    except BaseException:
+        os.close(descriptor)
+        raise
 
 
 def _replace(aside: Path, target: Path) -> None:
     """Put the new folder into the place of the old one, which is removed afterwards."""
     old = target.with_name(f".{target.name}.lshdb-old")
-    _clear(old)
+    shutil.rmtree(old, ignore_errors=True)  # of a process that was killed
     target.rename(old)
     try:
         aside.rename(target)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lshdb.clusters.listing import Cluster
-from lshdb.report.shown_texts import ShownText, show_texts, unchanged_text
+from lshdb.report.shown_texts import ShownText, show_difference, unchanged_text
 from lshdb.report.spread import agreeing_bands
 from lshdb.signatures.family import Family
 from lshdb.storage.tables.records import StoredDocument
@@ -240,4 +240,4 @@ class _LookedUp:
             elif place == 0:
                 yield unchanged_text(body)
             else:
-                yield show_texts(first, body)[1]
+                yield show_difference(first, body)

@@ -71,7 +71,7 @@ class Spread:
     false, verified : int
         Their sums.
     nearest : tuple of NearPair
-        The nearest to the threshold first, on both sides of it.
+        The nearest to the threshold first, half of them on either side if there are enough.
     method : str
         ``exact`` or ``signature``.
     is_whole : bool
@@ -168,11 +168,20 @@ def _ends(params: IndexParams, level: float) -> NDArray[np.float64]:
 
 
 def _nearest(kept: Edges, found: Edges, level: float, most: int) -> Edges:
-    """Return the pairs of both that are nearest to the level, in order."""
+    """Return the pairs of both that are nearest to the level, on either side, in order."""
     left = np.concatenate([kept.left, found.left])
     right = np.concatenate([kept.right, found.right])
     levels = np.concatenate([kept.similarities, found.similarities])
-    order = np.lexsort((right, left, np.abs(levels - level)))[:most]
+    # Many pairs have the same level; a draw keeps those of the first documents from being all.
+    draw = (left * 0x9E3779B1 + right * 0x85EBCA77) & 0xFFFFFFFF
+    order = np.lexsort((right, left, draw, np.abs(levels - level)))
+    is_within = levels[order] >= level
+    ranks = np.where(is_within, np.cumsum(is_within), np.cumsum(~is_within))
+    n_within = int(is_within.sum())
+    half = most - most // 2
+    most_within = max(half, most - (len(order) - n_within))
+    most_beyond = most - min(n_within, most_within)
+    order = order[ranks <= np.where(is_within, most_within, most_beyond)]
     return Edges(left[order], right[order], levels[order])
 
 

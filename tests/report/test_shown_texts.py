@@ -1,0 +1,71 @@
+"""How two texts are shown: every word of each, in order, and marked where they differ."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lshdb.report.shown_texts import (
+    LONGEST,
+    Piece,
+    show_difference,
+    show_texts,
+    unchanged_text,
+)
+
+WORDS = st.lists(
+    st.sampled_from(["the", "a", "of", "council", "bridge", "river", "rain", "night"]), max_size=40
+)
+
+
+def words(pieces: tuple[Piece, ...], *kinds: str) -> list[str]:
+    return [word for piece in pieces if piece.kind in kinds for word in piece.text.split()]
+
+
+@given(WORDS, WORDS)
+def test_nothing_is_lost_or_made_up(one: list[str], other: list[str]) -> None:
+    left, right = show_texts(" ".join(one), " ".join(other))
+    assert words(left.pieces, "same", "del", "moved-from") == one
+    assert words(right.pieces, "same", "ins", "moved") == other
+    both = show_difference(" ".join(one), " ".join(other))
+    assert words(both.pieces, "same", "ins", "moved") == other
+    assert words(left.pieces, "same") == words(right.pieces, "same")
+
+
+@pytest.mark.fast
+def test_what_differs_is_marked() -> None:
+    shown = show_difference("close the OLD bridge today", "Close the new bridge today or not")
+    assert shown.pieces == (
+        Piece("same", "Close the "), Piece("del", "OLD "), Piece("ins", "new "),
+        Piece("same", "bridge today "), Piece("ins", "or not"),
+    )  # fmt: skip
+
+
+def test_a_passage_that_moved_is_no_new_one() -> None:
+    passage = "this passage has more than six words and moves "
+    rest = " ".join(f"word{number}" for number in range(30)) + " "
+    left, right = show_texts(passage + rest, rest + passage)
+    assert [piece.kind for piece in left.pieces] == ["moved-from", "same"]
+    assert [piece.kind for piece in right.pieces] == ["same", "moved"]
+    assert right.pieces[1].text == passage
+
+
+def test_long_texts_fold_to_what_differs() -> None:
+    same = [f"word{number}" for number in range(500)]
+    left, right = show_texts(" ".join([*same, "a", *same]), " ".join([*same, "b", *same]))
+    assert [piece.kind for piece in right.pieces] == ["fold", "same", "ins", "same", "fold"]
+    assert right.pieces[0].text == "[485 words are the same] "
+    assert right.n_shown < 400 and left.n_cut == right.n_cut == 0
+
+
+def test_a_megabyte_without_a_blank_is_cut() -> None:
+    shown = show_difference("a" * 1_000_000, "b" + "a" * 1_000_000)
+    assert shown.n_cut == 1_000_001 - LONGEST and shown.n_shown < 3 * LONGEST
+    assert unchanged_text("a" * 1_000_000).n_cut == 1_000_000 - LONGEST
+
+
+def test_bodies_that_are_no_texts() -> None:
+    assert unchanged_text(["a", "b"]).pieces[0].text == "a b"
+    assert unchanged_text(frozenset({"b", "a"})).pieces[0].text == "a\nb"
+    assert unchanged_text({"b": 2.0, "a": 0.5}).pieces[0].text == "a 0.5\nb 2"
