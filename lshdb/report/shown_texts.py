@@ -98,7 +98,8 @@ def _compared(left: Any, right: Any) -> tuple[list[tuple[str, str]], int, int]:
     one, other = (_WORDS.findall(text[:LONGEST]) for text in texts)
     parts = list(_aligned(one, other))
     _find_moved(parts)
-    return parts, *(max(0, len(text) - LONGEST) for text in texts)
+    cut = [max(0, len(text) - LONGEST) for text in texts]
+    return parts, cut[0], cut[1]
 
 
 def _name(word: str) -> str:
