@@ -1,4 +1,4 @@
-"""The largest buckets, the shingles that fill them, and what a cap would leave out.
+"""The largest buckets, and the shingles that fill them.
 
 A bucket is hot if many documents share a band of their signatures, and mostly that is because they
 share a text that says nothing about them: a licence, a navigation bar, a form. Its members are read
@@ -19,14 +19,13 @@ from lshdb.signatures.family import Family
 from lshdb.storage.dialects.base import BUCKET_BITS
 from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["BucketSizes", "Cap", "HotBucket", "bucket_sizes"]
+__all__ = ["BucketSizes", "HotBucket", "bucket_sizes"]
 
 _SHOWN = 20
 _MEMBERS = 24
 """Members whose shingles are compared."""
 _KEYS = 5
 _SHINGLES = 12
-_CAPS = (10, 30, 100, 300, 1_000, 3_000, 10_000)
 _LONGEST = 200_000
 """Characters of a text that is shingled for this."""
 
@@ -60,15 +59,6 @@ class HotBucket:
 
 
 @dataclass(frozen=True, slots=True)
-class Cap:
-    """What a cap would leave out: larger buckets, and the candidate pairs in them."""
-
-    max_bucket: int
-    buckets: int
-    pairs: int
-
-
-@dataclass(frozen=True, slots=True)
 class BucketSizes:
     """All shared buckets of one state.
 
@@ -76,14 +66,12 @@ class BucketSizes:
     ----------
     sizes : tuple of (str, int, int)
         Name of a range of sizes, buckets in it, candidate pairs in those.
-    caps : tuple of Cap
     hottest : tuple of HotBucket
         Each set of members once: near-duplicates share most of their buckets.
     shared, pairs, largest : int
     """
 
     sizes: tuple[tuple[str, int, int], ...]
-    caps: tuple[Cap, ...]
     hottest: tuple[HotBucket, ...]
     shared: int
     pairs: int
@@ -112,11 +100,6 @@ def bucket_sizes(snapshot: Snapshot, family: Family) -> BucketSizes:
     largest = max(counted, default=0)
     return BucketSizes(
         sizes=_ranges(counted, pairs),
-        caps=tuple(
-            Cap(cap, *(sum(each[size] for size in each if size > cap) for each in (counted, pairs)))
-            for cap in _CAPS
-            if cap < largest
-        ),
         hottest=tuple(_looked_into(snapshot, family, *each) for each in hot[:_SHOWN]),
         shared=counted.total(),
         pairs=sum(pairs.values()),

@@ -70,6 +70,9 @@ _SAMPLE = 500
 _SAMPLED_CHARACTERS = 200_000_000
 """Characters of all texts up to which recall is measured if nobody asks."""
 _MAX_BUCKET = 1_000
+_CAPS = (10, 100, 1_000, 10_000)
+_MANY = 300_000
+"""Signatures of an index from which on only one cap is looked at."""
 _COMPARED_ALONE = 30
 """Members that are compared if a report is about one cluster."""
 
@@ -149,6 +152,7 @@ class Findings:
     spread_chart: Any
     pairs: list[ShownPair]
     buckets: BucketSizes | None
+    caps: list[IndexStats]
     bucket_chart: Any
     repeats: Repeats | None
     cluster: str | None
@@ -314,6 +318,7 @@ class _Making:
             spread_chart=None if spread is None else _spread_chart(spread, params.threshold),
             pairs=pairs,
             buckets=buckets,
+            caps=[] if buckets is None else self._caps(buckets.largest),
             bucket_chart=None if buckets is None else _bucket_chart(buckets),
             repeats=repeats,
             cluster=asked.cluster,
@@ -346,6 +351,15 @@ class _Making:
             self._snapshot, self._family, level=self._level, method=method, since=self._since,
             most=_MAX_BUCKET, nearest=self._asked.limit or _PAIRS, workers=self._workers,
         )  # fmt: skip
+
+    def _caps(self, largest: int) -> list[IndexStats]:
+        """Return what caps on buckets would leave out and lose; each reads all postings."""
+        caps = _CAPS if self._snapshot.n_signatures <= _MANY else (_MAX_BUCKET,)
+        return [
+            stats_of(self._store, self._snapshot, self._family, max_bucket=cap, count_buckets=True)
+            for cap in caps
+            if cap < largest
+        ]
 
     def _shown_pairs(self, nearest: Iterable[NearPair]) -> list[ShownPair]:
         """Look up documents and texts of pairs; one whose documents have left is passed over."""

@@ -8,6 +8,7 @@ large cluster, the first ``LOOKED_UP`` members count for its dates and sources, 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,8 @@ TOGETHER = 64
 LOOKED_UP = 1_000
 COMPARED = 6
 _LISTED = 100
+_LINE = re.compile(r":\d+\Z")
+"""The number of a line or record at the end of a source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,7 @@ class ShownCluster:
     first, last : str
         When the first and the last of its members were added.
     sources : tuple of str
+        The files of its members, without line numbers.
     members : tuple of Member
     more : tuple of str
         Keys of further members.
@@ -206,7 +210,7 @@ class _LookedUp:
             high=max(ends) if ends else None,
             first=min(dates),
             last=max(dates),
-            sources=tuple(sorted({one.source for one in known if one.source})),
+            sources=tuple(sorted({_LINE.sub("", one.source) for one in known if one.source})),
             members=tuple(self._members(shown)),
             more=more,
             n_more=len(cluster.keys) - len(shown) - len(more),

@@ -145,11 +145,14 @@ def _find_moved(parts: list[tuple[str, str]]) -> None:
 
 def _pieces(parts: Sequence[tuple[str, str]], *, leave_out: tuple[str, ...]) -> tuple[Piece, ...]:
     """Join words of one kind, and fold what is the same over many."""
-    pieces = []
+    pieces: list[Piece] = []
     kept = [each for each in parts if each[0] not in leave_out]
     runs = [(kind, [word for _, word in run]) for kind, run in groupby(kept, lambda each: each[0])]
     for place, (kind, words) in enumerate(runs):
-        if kind != _SAME or len(words) <= _FOLDED or len(runs) == 1:
+        if kind != _SAME:
+            pieces += _marked(kind, "".join(words))
+            continue
+        if len(words) <= _FOLDED or len(runs) == 1:
             pieces.append(Piece(kind, "".join(words)))
             continue
         before = _AROUND if place else 0
@@ -161,3 +164,12 @@ def _pieces(parts: Sequence[tuple[str, str]], *, leave_out: tuple[str, ...]) -> 
             Piece(_SAME, "".join(words[len(words) - after :])),
         ]
     return tuple(piece for piece in pieces if piece.text)
+
+
+def _marked(kind: str, text: str) -> list[Piece]:
+    """Return a piece without the white space at its end, which stands beside it unmarked."""
+    words = text.rstrip()
+    space = text[len(words) :]
+    if space and kind == _DEL:
+        space = " "
+    return [Piece(kind, words), Piece(_SAME, space)] if words else [Piece(kind, text)]
