@@ -75,6 +75,8 @@ def families(tmp_path: Path) -> Any:
         corpus = family_corpus(6, families=8)
         half = len(corpus) // 2
         later = [("copy-1", corpus[0][1]), ("copy-2", corpus[1][1])]
+        words = [f"word{number}" for number in range(120)]  # similar by .95, .90, and so on
+        later += [(f"slide-{n}", " ".join(words[2 * n : 2 * n + 80])) for n in range(16)]
         for name, some in {"monday": corpus[:half], "tuesday": corpus[half:], "": later}.items():
             index.add([Document(key, text, f"{name}.jsonl") for key, text in some], night=name)
         yield index
@@ -283,7 +285,11 @@ def test_a_file_has_no_more_than_it_may(families: Index, tmp_path: Path, monkeyp
     limited = families.report(tmp_path / "two.html", limit=2)
     assert (limited.clusters, limited.clusters_left) == (2, n_clusters - 2)
     above = families.report(tmp_path / "above.html", limit=1, threshold=0.9)
-    assert above.clusters_left == len(list(families.clusters(threshold=0.9))) - 1
+    clusters = list(families.clusters(threshold=0.9))
+    assert above.clusters_left == len(clusters) - 1
+    (card,) = by_class(parse(above.path), "cluster")
+    assert card.find("summary").find("bdi").text == clusters[0].label
+    assert float(card.get("data-low")) >= 0.9
 
 
 def test_since_shows_what_is_new(families: Index, tmp_path: Path) -> None:
