@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.advice.advice import LabelRow as LabelRow
     from lshdb.advice.advice import SimilarityHistogram as SimilarityHistogram
     from lshdb.advice.advice import SimilaritySlice as SimilaritySlice
+    from lshdb.advice.advice import WordDifference as WordDifference
     from lshdb.advice.advise import advise as advise
     from lshdb.advice.aims import AIMS as AIMS
     from lshdb.advice.aims import Aim as Aim
@@ -108,7 +109,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
 
 _HOMES = {
     "advice.advice": (
-        "Advice Choice ExamplePair LabelAgreement LabelRow SimilarityHistogram SimilaritySlice"
+        "Advice Choice ExamplePair LabelAgreement LabelRow SimilarityHistogram SimilaritySlice "
+        "WordDifference"
     ),
     "advice.advise": "advise",
     "advice.aims": "AIMS Aim",

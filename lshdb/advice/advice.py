@@ -20,6 +20,7 @@ __all__ = [
     "LabelRow",
     "SimilarityHistogram",
     "SimilaritySlice",
+    "WordDifference",
 ]
 
 
@@ -75,6 +76,24 @@ class SimilarityHistogram:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WordDifference:
+    """Where two texts differ.
+
+    Attributes
+    ----------
+    words1, words2 : str
+        The words that stand in the one text and in the other; empty where there are none.
+    before, after : str
+        Some words around them, as in the first text.
+    """
+
+    words1: str
+    words2: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExamplePair:
     """Two documents of the sample whose similarity is near a round number.
 
@@ -87,6 +106,10 @@ class ExamplePair:
         At most 0.025 from ``near``.
     text1, text2 : str
         The texts as they are, or their beginnings; tokens are joined by blanks.
+    differences : tuple of WordDifference
+        The first few, within the first 500 words.
+    n_differences : int
+        How many there are within these.
     """
 
     near: float
@@ -95,6 +118,8 @@ class ExamplePair:
     similarity: float
     text1: str
     text2: str
+    differences: tuple[WordDifference, ...]
+    n_differences: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
 from lshdb.advice.advice import Advice, Choice, ExamplePair, LabelAgreement
 from lshdb.advice.aims import AIMS, check_aim, choice_of, shingle_for, threshold_for
+from lshdb.advice.differences import word_differences
 from lshdb.advice.label_agreement import Label, Labels, agreement, best_agreement
 from lshdb.advice.sampled_documents import DocumentSample, sample_of_index, sample_of_stream
 from lshdb.advice.similarity_counts import PairCounts, count_pairs
@@ -17,7 +18,7 @@ from lshdb.errors import InputError, ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.params.options import CreateOptions, Parameters
 from lshdb.params.s_curve import s_curve
-from lshdb.search.all_texts import require_texts
+from lshdb.search.all_texts import has_texts
 from lshdb.search.verification import MEMORY, check_limits
 from lshdb.signatures.families import family_of
 from lshdb.storage.store import Store
@@ -131,8 +132,12 @@ def advise_on_index(
 ) -> Advice:
     """Say which threshold and shingle to take; see :meth:`lshdb.Index.advise`."""
     params = store.params
-    require_texts(params, "advise")
     _check(params, aim, sample, seed, memory)
+    if not has_texts(params):
+        raise ParameterError(
+            "advice compares the texts of an index, and this one stores none",
+            hint="give the files they came from: lshdb tune FILE..., or lshdb.advise(documents)",
+        )
     asked = Labels.of(labels) if labels is not None else None
     with store.reading() as snapshot:
         drawn = sample_of_index(
@@ -187,8 +192,9 @@ class _Advising:
         is_fixed: bool,
     ) -> None:
         if sample.documents < 2:
+            n = "one document" if sample.documents else "no document"
             raise InputError(
-                f"there are {sample.documents} documents, and a pair takes two",
+                f"there is {n}, and a pair takes two",
                 hint="check the input" + (": see what was rejected" if sample.rejected else ""),
             )
         self._params, self._sample, self._split = params, sample, split
@@ -284,17 +290,11 @@ class _Advising:
     def _remark_on_labels(self, found: LabelAgreement, n_shingles: int) -> None:
         say = self._remarks.append
         if found.missing:
-            named = ", ".join(map(repr, found.missing[:_NAMED]))
-            more = (
-                "" if len(found.missing) <= _NAMED else f" and {len(found.missing) - _NAMED:,} more"
-            )
-            say(f"labels are left out whose documents are missing: {named}{more}")
+            keys = _listed([*map(repr, found.missing)])
+            say(f"labels are left out of which there is no document: {keys}")
         if found.contradictions:
-            named = ", ".join(f"{one!r} and {two!r}" for one, two in found.contradictions[:_NAMED])
-            say(
-                f"{len(found.contradictions):,} pairs are labelled both yes and no, and left out: "
-                f"{named}"
-            )
+            pairs = [f"{one!r} and {two!r}" for one, two in found.contradictions]
+            say(f"left out, as they are labelled both yes and no: {_listed(pairs)}")
         if not found.yes or not found.no:
             say(
                 f"{found.yes:,} labels say yes and {found.no:,} no: without both, no threshold can "
@@ -328,14 +328,24 @@ class _Advising:
 
     def _example(self, near: float, left: int, right: int, level: float) -> ExamplePair:
         keys, bodies = self._sample.keys, self._sample.bodies
+        left, right = sorted((left, right), key=keys.__getitem__)
+        texts = _plain(bodies[left]), _plain(bodies[right])
+        differences, n_differences = word_differences(*texts)
         return ExamplePair(
             near=near, key1=keys[left], key2=keys[right], similarity=level,
-            text1=_shown(bodies[left]), text2=_shown(bodies[right]),
+            text1=texts[0][:_SHOWN], text2=texts[1][:_SHOWN],
+            differences=differences, n_differences=n_differences,
         )  # fmt: skip
 
 
-def _shown(body: Any) -> str:
+def _listed(names: Sequence[str]) -> str:
+    """Return the first of some names, and how many more there are."""
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def _plain(body: Any) -> str:
+    """Return a text, or tokens as one."""
     if isinstance(body, str):
-        return body[:_SHOWN]
-    tokens = sorted(body) if isinstance(body, set | frozenset) else body
-    return " ".join(map(str, tokens))[:_SHOWN]
+        return body
+    return " ".join(map(str, sorted(body) if isinstance(body, set | frozenset) else body))

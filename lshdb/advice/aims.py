@@ -198,16 +198,17 @@ def choice_of(
 def _words(choice: Choice, counts: PairCounts) -> str:
     """Say in sentences what a choice finds and costs."""
     is_exact = counts.compared == counts.documents
-    pairs = f"{choice.pairs:,.0f} pairs"
+    pairs = f"{choice.pairs:,.0f} pairs" if choice.pairs else "No pairs"
     if not is_exact:
-        pairs = f"About {pairs} (between {choice.lower:,.0f} and {choice.upper:,.0f})"
+        about = f"About {pairs}" if choice.pairs else pairs
+        pairs = f"{about} (between {choice.lower:,.0f} and {choice.upper:,.0f})"
     unit = _UNITS.get(choice.unit, choice.unit) + ("s" if choice.k > 1 else "")
     expected = choice.found / choice.pairs if choice.pairs else choice.recall
     wrong = max(choice.candidates - choice.found, 0.0)
     return (
         f"Finds {choice.purpose}. {pairs} are at {choice.threshold:g} or more, by shingles of "
         f"{choice.k} {unit}. {choice.bands} bands of {choice.rows} rows find {expected:.1%} of "
-        f"them and compare {wrong:,.0f} other pairs in vain. The documents take "
+        f"such pairs and compare {wrong:,.0f} other pairs in vain. The documents take "
         f"{_size(choice.bytes)} besides their texts, and some {_seconds(choice.add_seconds)} to "
         "add."
     )

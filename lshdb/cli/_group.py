@@ -30,7 +30,7 @@ __all__ = ["cli", "run"]
 
 COMMANDS = {
     "init": "Make an empty index.",
-    "tune": "Show what parameters would find and cost.",
+    "tune": "Show which threshold to take, and what it finds and costs.",
     "add": "Add documents.",
     "remove": "Remove documents by key.",
     "expire": "Remove documents not seen for long.",

@@ -51,6 +51,7 @@ __all__ = [
     "note",
     "one_by_one",
     "print_bytes",
+    "print_drawn",
     "print_listing",
     "print_record",
     "say",
@@ -264,6 +265,20 @@ def print_record(
             for item in (value if isinstance(value, tuple) else (value,))
         )
         print_listing([Column("field"), Column("value")], rows, output_format)
+
+
+def print_drawn(draw: Callable[..., Iterable[str]]) -> None:
+    """Write lines that are drawn for the terminal, or for the file of ``--to``.
+
+    Parameters
+    ----------
+    draw : callable
+        Takes by name ``width``, the columns or None, ``bold`` and ``encoding``, as
+        :func:`lshdb.cli._table.draw_table` does; yields lines with their ends.
+    """
+    lines = draw(width=table_width(), bold=_is_bold(), encoding=_encoding())
+    with _to_file():
+        _write_all(_encoded(lines, _encoding()))
 
 
 def show_page(text: str, draw: Callable[..., str]) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import click
 
-from lshdb import Tuning, tune
-from lshdb.cli._command import completed
+from lshdb import AIMS, Index, Tuning, advise, read_documents, read_labels, tune
+from lshdb.cli._command import completed, is_index
 from lshdb.cli._documents_in import require_metric
+from lshdb.cli._errors import REJECTED
+from lshdb.cli._long_work import TaskProgress, prompt_interrupts
 from lshdb.cli._options import (
     READING,
     Command,
@@ -17,53 +21,91 @@ from lshdb.cli._options import (
     given_parameters,
     input_options,
     listing_options,
+    memory_option,
     without,
 )
-from lshdb.cli._output import note, print_record
+from lshdb.cli._output import chosen_format, note, print_drawn, print_record
+from lshdb.cli._rejections import Rejections
 from lshdb.cli.stats import readable_size
 from lshdb.documents import peek_documents
 from lshdb.params.metrics import METRICS
+from lshdb.shingling import URL_UNITS
 
 __all__ = ["command"]
 
 
 @click.command("tune", cls=Command)
-@click.argument("files", metavar="[FILE...]", nargs=-1, shell_complete=completed("file"))
+@click.argument("files", metavar="[FILE...|INDEX]", nargs=-1, shell_complete=completed("file"))
+@click.option(
+    "--aim",
+    type=click.Choice([*AIMS]),
+    help="What to find, of texts: "
+    + "; ".join(f"{name}, {aim.purpose}" for name, aim in AIMS.items())
+    + ".  [default: each of them]",
+)
+@click.option(
+    "--labels",
+    metavar="FILE",
+    shell_complete=completed("file"),
+    help="Lines of KEY1, KEY2 and yes or no, with tabs between; propose the threshold that agrees "
+    "best with them. lshdb report saves such a file.",
+)
+@click.option(
+    "--sample",
+    type=click.IntRange(min=2),
+    metavar="N",
+    help="Texts to draw and compare with each other.  [default: 100000]",
+)
+@memory_option
 @click.option(
     "--far",
     type=float,
     metavar="D",
-    help="Similarity or distance of documents that count as far from each other.  [default: twice "
-    "as far as the threshold]",
+    help="Similarity or distance of documents that count as far from each other; without texts.  "
+    "[default: twice as far as the threshold]",
 )
 @click.option(
     "--documents",
     type=int,
-    default=1_000_000,
-    show_default=True,
     metavar="N",
-    help="Number of documents in the index.",
+    help="Number of documents in the index; without texts.  [default: 1000000]",
 )
 @input_options
 @listing_options
 @without(creation_options, "passages")
+@click.pass_context
 def command(
+    ctx: click.Context,
+    /,
     files: tuple[str, ...],
     *,
+    aim: str | None,
+    labels: str | None,
+    sample: int | None,
+    memory: int,
     far: float | None,
-    documents: int,
+    documents: int | None,
     input_format: str,
     output_format: str | None,
     **options: Any,
 ) -> None:
-    """Show what an index with these parameters would find and cost; no index is made.
+    """Show what an index would find and cost, and which threshold to take; no index is made.
+
+    Given FILE... of texts, or an INDEX that stores its texts, documents are drawn and each is
+    compared exactly with each other. Shown are the number of pairs at each similarity (counts, or
+    estimates with a 99 % interval where not all documents were drawn), example pairs from 0.5 to
+    0.9 with what differs, and for each aim a shingle and a threshold with what they would find and
+    cost.
 
     Given FILE... of vectors or bits, dimension, bands and width are chosen for a sample of them, as
-    lshdb add does. For texts, files are neither needed nor accepted.
+    lshdb add does. Without FILE, only the parameters count.
 
     Times are estimates for one core of 2 GHz and files in memory, to a factor of two or three.
 
     \b
+    lshdb tune news.jsonl
+    lshdb tune news.jsonl --aim editions --json
+    lshdb tune news.lshdb --labels labels.tsv
     lshdb tune --metric cosine --dim 100 --threshold 0.8
     lshdb tune vectors.npy --metric l2 --threshold 10 --documents 20000000
     """
@@ -71,20 +113,85 @@ def command(
     given = given_parameters(options)
     for name in ("database", "schema"):
         given.pop(name, None)
+    metric = given.get("metric", "jaccard")
     if files:
         require_metric(files, given, input_format)
-        kind = METRICS[given.get("metric", "jaccard")]
-        if not kind.is_dense:
-            raise click.UsageError(
-                f"a sample of FILE makes no difference to an index of metric "
-                f"{given.get('metric', 'jaccard')}; leave "
-                "out the files (they are used for vectors and bits, with --metric)"
-            )
-        peek, _ = peek_documents(
-            files, body=kind.body, input_format=input_format, on_note=note, **reading
+    if not files or METRICS[metric].is_dense:
+        _refuse("about texts", aim=aim, labels=labels, sample=sample)
+        _estimate(
+            files, far, documents, given, {"input_format": input_format, **reading}, output_format
         )
+        return
+    if metric != "jaccard":
+        raise click.UsageError(
+            f"a sample of FILE makes no difference to an index of metric {metric}; leave "
+            "out the files (they are used for texts, vectors and bits)"
+        )
+    _refuse("for no texts", far=far, documents=documents)
+    asked: dict[str, Any] = {
+        "aim": aim,
+        "labels": None if labels is None else read_labels(labels),
+        "memory": memory,
+    }
+    if sample is not None:
+        asked["sample"] = sample
+    index_path = next((path for path in files if is_index(path)), None)
+    rejections = Rejections()
+    with prompt_interrupts(), TaskProgress("comparing documents") as progress:
+        if index_path is not None:
+            _refuse_beside_index(files, index_path, given)
+            with Index.open(index_path) as index:
+                found = index.advise(**asked)
+        else:
+            items = read_documents(
+                files, body="text", input_format=input_format, on_note=note,
+                fallback="urls" if given.get("unit") in URL_UNITS else None, **reading,
+            )  # fmt: skip
+            found = advise(
+                items, on_reject=rejections.add, on_progress=progress.reached, **asked, **given
+            )
+    rejections.end()
+    if chosen_format(output_format) == "table":
+        from lshdb.cli._advice import draw_advice
+
+        print_drawn(partial(draw_advice, found))
+    else:
+        print_record(found.record(), output_format)
+    if rejections.count:
+        ctx.exit(REJECTED)
+
+
+def _refuse(what: str, **options: Any) -> None:
+    """Refuse options that would make no difference."""
+    for name, value in options.items():
+        if value is not None:
+            raise click.UsageError(f"--{name} is {what}; leave it out")
+
+
+def _refuse_beside_index(files: Sequence[str], index_path: str, given: Mapping[str, Any]) -> None:
+    if len(files) > 1:
+        raise click.UsageError(f"{index_path} is an index; give it alone, or give files")
+    if given:
+        name = next(iter(given)).replace("_", "-")
+        raise click.UsageError(
+            f"{index_path} has its own parameters, and --{name} is for a new index; leave it out"
+        )
+
+
+def _estimate(
+    files: Sequence[str],
+    far: float | None,
+    documents: int | None,
+    given: dict[str, Any],
+    reading: dict[str, Any],
+    output_format: str | None,
+) -> None:
+    """Show what parameters alone find and cost, or with a sample of vectors."""
+    if files:
+        kind = METRICS[given["metric"]]
+        peek, _ = peek_documents(files, body=kind.body, on_note=note, **reading)
         given = {"dim": peek.dim, "dtype": peek.dtype, **given, "sample": peek.bodies}
-    found = tune(far=far, documents=documents, **given)
+    found = tune(far=far, documents=1_000_000 if documents is None else documents, **given)
     values = {field.name: getattr(found, field.name) for field in fields(found)}
     params = values.pop("params")
     chosen = ("metric", "scheme", "num_perm", "bands", "rows", "width", "recall")

@@ -150,7 +150,7 @@ def test_mistakes_are_named() -> None:
         lshdb.advise(two, sample=1)
     with pytest.raises(ParameterError, match="advice is for texts"):
         lshdb.advise(two, metric="cosine", dim=3)
-    with pytest.raises(InputError, match="there are 1 documents"):
+    with pytest.raises(InputError, match="there is one document"):
         lshdb.advise(two[:1])
     with pytest.raises(ParameterError, match="documents"):
         lshdb.advise("text")  # type: ignore[arg-type]

@@ -296,6 +296,7 @@ WORKS = {
     "dedup": ["{there}", "--no-update"],
     "neighbors": ["{there}", "--no-update"],
     "recall": ["{there}", "--sample", "all"],
+    "tune": ["{there}"],
     "report": ["{there}", "--no-update", "--output", "{made}.html"],
     "explain": ["{there}", "f002-0", "f002-1"],
     "contract": ["{there}", "{links}", "--no-update"],
@@ -334,7 +335,7 @@ ALSO_REFUSES = {
     "pairs": ["{there}", "--verify", "signature"],
 }
 MAKES_ONE = {"init", "import", "demo"}
-NEEDS_NONE = {"tune", "guide", "serve", "spark"}
+NEEDS_NONE = {"guide", "serve", "spark"}
 
 
 @pytest.fixture

@@ -1,0 +1,101 @@
+"""Aims: which shingle and threshold are proposed, and what is said of them."""
+
+from __future__ import annotations
+
+import pytest
+
+import lshdb
+from lshdb import AIMS, Index
+from tests.advice.test_similarity_counts import corpus
+
+DOCUMENTS = corpus(400)
+
+
+def choices(documents: list[tuple[str, str]], **options: object) -> dict[str, lshdb.Choice]:
+    found = lshdb.advise(documents, **options)  # type: ignore[arg-type]
+    return {one.aim: one for one in found.choices}
+
+
+@pytest.mark.fast
+def test_each_aim_has_a_choice_that_an_index_takes(tmp_path: object) -> None:
+    found = choices(DOCUMENTS)
+    assert list(found) == list(AIMS)
+    for name, one in found.items():
+        with Index.create(f"{tmp_path}/{name}", threshold=one.threshold, k=one.k) as index:
+            index.add(DOCUMENTS)
+            params = index.params
+            assert (params.bands, params.rows, params.num_perm) == (
+                one.bands, one.rows, one.num_perm,
+            )  # fmt: skip
+            pairs = len(list(index.pairs()))
+        assert abs(pairs - one.pairs) <= max(2, 0.02 * one.pairs)
+        assert one.pairs == one.lower == one.upper and one.found <= one.pairs <= one.candidates + 3
+
+
+def test_a_stricter_aim_has_a_higher_threshold_for_the_same_shingle() -> None:
+    found = choices(DOCUMENTS, k=5)
+    assert {one.k for one in found.values()} == {5}
+    thresholds = [found[name].threshold for name in AIMS]
+    assert thresholds == sorted(thresholds, reverse=True) and len(set(thresholds)) >= 3
+
+
+def test_texts_with_many_differences_take_short_shingles() -> None:
+    found = choices(DOCUMENTS)
+    assert found["exact-copies"].k == 5 and found["editions"].k < 5
+    assert "--k" in found["editions"].command and "--k" not in found["exact-copies"].command
+
+
+def test_short_texts_are_said_to_be_short() -> None:
+    short = [(key, " ".join(text.split()[:12])) for key, text in DOCUMENTS]
+    one = choices(short)["near-copies"]
+    assert one.threshold < choices(DOCUMENTS)["near-copies"].threshold + 0.01
+    assert "texts are short: one word changed" in one.reason
+
+
+def test_a_threshold_goes_where_fewest_pairs_are() -> None:
+    """Families of one kind: two words of 120 changed, or 30; nothing lies between."""
+    documents: list[tuple[str, str]] = []
+    for number in range(60):
+        words = [f"w{number}x{place}" for place in range(120)]
+        near, far = list(words), list(words)
+        near[30], near[90] = "a", "b"
+        for at in range(0, 120, 40):
+            far[at] = f"c{at}"
+        documents += [(f"{number}", " ".join(words)), (f"{number}n", " ".join(near))]
+        documents += [(f"{number}f", " ".join(far))]
+    advice = lshdb.advise(documents, aim="near-copies")
+    (one,) = advice.choices
+    around = {round(part.low, 2): part.pairs for part in advice.histogram.slices}
+    place = round(one.threshold, 2)
+    assert around[place] + around[round(place - 0.05, 2)] <= around[0.8] + around[0.75]
+
+
+def test_the_words_have_the_numbers() -> None:
+    one = choices(DOCUMENTS)["near-copies"]
+    for said in (
+        f"{one.pairs:,.0f} pairs",
+        f"{one.bands} bands of {one.rows} rows",
+        AIMS[one.aim].purpose,
+    ):
+        assert said in one.words
+    some = lshdb.advise(DOCUMENTS, sample=100, aim="near-copies")
+    assert "(between" in some.choices[0].words and "100 of 400 documents" in some.remarks[0]
+
+
+def test_commands_for_an_index_fit_it(tmp_path: object) -> None:
+    with Index.create(f"{tmp_path}/a.lshdb", threshold=0.9) as index:
+        index.add(DOCUMENTS)
+        found = {one.aim: one.command for one in index.advise().choices}
+    assert found["exact-copies"] == "lshdb pairs INDEX --threshold 0.95"
+    assert found["boilerplate"] == "lshdb reband INDEX --threshold 0.3"
+    assert found["editions"].startswith("lshdb reindex INDEX NEW --threshold")
+
+
+def test_other_units_keep_what_they_are() -> None:
+    hosts = [(f"h{i}", f"http://a.example/{i % 3}/b/c\nhttp://a.example/x/y") for i in range(20)]
+    found = choices(hosts, unit="url")
+    assert {one.unit for one in found.values()} == {"url"} and {
+        one.k for one in found.values()
+    } == {2}
+    chars = choices(DOCUMENTS, unit="char")
+    assert {one.unit for one in chars.values()} == {"char"}
