@@ -96,6 +96,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.search.verification import Hit as Hit
     from lshdb.search.verification import Hits as Hits
     from lshdb.search.vote import Vote as Vote
+    from lshdb.search.word_diff import DiffPart as DiffPart
+    from lshdb.search.word_diff import TextDiff as TextDiff
     from lshdb.signatures import kernel_name as kernel_name
     from lshdb.signatures.estimates import Tuning as Tuning
     from lshdb.signatures.estimates import tune as tune
@@ -154,6 +156,7 @@ _HOMES = {
     "search.sql": "SqlResult",
     "search.verification": "Hit Hits",
     "search.vote": "Vote",
+    "search.word_diff": "DiffPart TextDiff",
     "signatures": "kernel_name",
     "signatures.estimates": "Tuning tune",
     "storage.tables.edges": "EdgeState",

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from lshdb.search.sql import SqlResult
     from lshdb.search.verification import Hit, Hits
     from lshdb.search.vote import Vote
+    from lshdb.search.word_diff import TextDiff
     from lshdb.signatures.family import Family
     from lshdb.storage.store import Store
     from lshdb.storage.tables.edges import EdgeState
@@ -712,6 +713,36 @@ class Index:
         from lshdb.search.explain import explain_pair
 
         return self._handle.ask(explain_pair, key1, key2, body)
+
+    def diff(self, key1: str, key2: str | None = None, *, body: Body | None = None) -> TextDiff:
+        """Compare the texts of two documents, or of one and a given text, word by word.
+
+        Words are compared as the index normalises them. The result has the texts as they are
+        stored, and says what is equal, deleted, inserted and moved, by characters and lines.
+
+        Parameters
+        ----------
+        key1 : str
+        key2 : str, optional
+        body : str, or list or set of str, optional
+            What is compared instead of a second document.
+
+        Returns
+        -------
+        TextDiff
+            Some seconds for texts of a megabyte, and 40 bytes a word.
+
+        Raises
+        ------
+        TextNotStoredError
+            The index stores no texts, or it is one of vectors.
+        ParameterError
+            The documents have no words: they are weights.
+        KeyNotFoundError, InputError, DamageError
+        """
+        from lshdb.search.word_diff import diff_documents
+
+        return self._handle.ask(diff_documents, key1, key2, body)
 
     def similarity(self, left: Body, right: Body) -> float:
         """Return the exact similarity of two bodies as this index compares them; O(their length).

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import chain
 from typing import IO, Any, NamedTuple
 
 import click
@@ -231,7 +232,11 @@ def print_listing(
 
 
 def print_record(
-    fields: Mapping[str, Any], output_format: str | None, *, shown: Mapping[str, str] | None = None
+    fields: Mapping[str, Any],
+    output_format: str | None,
+    *,
+    shown: Mapping[str, str] | None = None,
+    below: Callable[[bool], Iterable[str]] | None = None,
 ) -> None:
     """Write one record: two columns of names and values, an object in JSON, a row in Parquet.
 
@@ -243,6 +248,8 @@ def print_record(
         As for :func:`print_listing`.
     shown : mapping, optional
         What a table shows instead of a value. Line feeds are kept; an empty text hides the field.
+    below : callable, optional
+        Given whether the output understands colours, it returns lines to show below a table.
     """
     output_format = chosen_format(output_format)
     if output_format in ("jsonl", "json"):
@@ -253,8 +260,9 @@ def print_record(
 
         texts = {name: text_of(value) for name, value in fields.items()} | dict(shown or {})
         lines = draw_record({name: text for name, text in texts.items() if text}, table_width())
+        more = () if below is None else below(_is_bold())
         with _to_file():
-            _write_all(_encoded((line + "\n" for line in lines), _encoding()))
+            _write_all(_encoded((line + "\n" for line in chain(lines, more)), _encoding()))
     elif output_format == "parquet":
         columns = [Column(name, "auto") for name in fields]
         print_listing(columns, [list(fields.values())], output_format)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lshdb import Explanation, Index, IndexParams, KeyNotFoundError
 from lshdb.cli._cells import harmless
+from lshdb.cli._diff import diff_in_words, diff_lines, diff_rows
 from lshdb.cli._options import Command, index_argument, listing_options, vector_option
 from lshdb.cli._output import print_record
 from lshdb.cli._passages import shown_passages
@@ -45,6 +47,12 @@ def _number(_ctx: click.Context, _param: click.Parameter, value: str) -> int | N
     help="How many shingles to show of both and of each, spread over the documents; 0 for none, "
     "or 'all'.",
 )
+@click.option(
+    "--diff",
+    "with_diff",
+    is_flag=True,
+    help="Also compare the two texts word by word: what is deleted, inserted and moved.",
+)
 @listing_options
 @click.pass_context
 def command(
@@ -56,6 +64,7 @@ def command(
     text: str | None,
     vector: Any,
     most: int | None,
+    with_diff: bool,
     output_format: str | None,
 ) -> None:
     """Explain how similar two documents of INDEX are: KEY1 and KEY2, or KEY1 and a text or vector.
@@ -71,8 +80,12 @@ def command(
     Of an index of passages, KEY1 and KEY2 are documents, and the passages that both have are
     listed, compared word by word; or they are two windows, such as KEY#0-1200.
 
+    With --diff, [-words-] are in the first text alone, {+words+} in the second alone, and
+    {>words>} and {<words<} were moved. Line numbers are those of the texts as they were added.
+
     \b
     lshdb explain news.lshdb article-17 article-42
+    lshdb explain news.lshdb article-17 article-42 --diff
     lshdb explain news.lshdb article-17 --text "the quick brown fox jumps over the lazy dog"
     """
     if [key2 is None, text is None, vector is None].count(False) != 1:
@@ -86,10 +99,24 @@ def command(
                 if key1 not in index or key2 not in index:
                     raise
             else:
+                if with_diff:
+                    raise click.UsageError("passages are compared already; --diff takes windows")
                 _print_passages(key1, key2, passages, output_format)
                 return
         found = index.explain(key1, key2, body=text if vector is None else vector)
-    print_record(_fields(found, params, most), output_format, shown=_in_table(found, params, most))
+        diff = (
+            index.diff(key1, key2, body=text if vector is None else vector) if with_diff else None
+        )
+    fields, shown = _fields(found, params, most), _in_table(found, params, most)
+    if diff is None:
+        print_record(fields, output_format, shown=shown)
+        return
+    print_record(
+        fields | {"diff": tuple(diff_rows(diff))},
+        output_format,
+        shown=shown | {"diff": diff_in_words(diff)},
+        below=partial(diff_lines, diff),
+    )
 
 
 def _print_passages(

@@ -13,6 +13,7 @@ import pytest
 
 from lshdb import Index
 from tests.cli.conftest import BASE, NEAR, NEAR_SIMILARITY, OTHER, Run
+from tests.cli.test_terminal import OnTerminal
 
 
 def as_json(run: Run, *args: object) -> dict[str, Any]:
@@ -178,3 +179,58 @@ def test_refusals(run: Run, index_path: Path) -> None:
         refused = run("explain", index_path, "base", *sources, code=2)
         assert "give one of KEY2, --text and --vector" in refused.stderr and refused.stdout == ""
     assert "no document has the key 'zz'" in run("explain", index_path, "base", "zz", code=1).stderr
+
+
+OLD = (
+    "The clerk shall keep a record.\nHe may  demur within twenty days after service. \x1b[31mEnd\n"
+)
+NEW = "The clerk shall keep a record.\nShe may answer within ten days after service. \x1b[31mEnd\n"
+
+
+@pytest.fixture
+def two_texts(tmp_path: Path) -> Path:
+    with Index.create(tmp_path / "two.lshdb", k=2, threshold=0.3) as index:
+        index.add([("old", OLD), ("new", NEW)])
+    return tmp_path / "two.lshdb"
+
+
+def test_a_diff_in_a_table(run: Run, two_texts: Path) -> None:
+    said = as_table(run, two_texts, "old", "new", "--shingles", "0", "--diff")
+    assert "diff            12 words are equal, of 15 and 15\n" in said
+    _, shown = said.split("\n\n")
+    assert shown.splitlines() == [
+        "line 1 of the first text, line 1 of the second",
+        "The clerk shall keep a record.",
+        "[-He-] {+She+} may  [-demur-] {+answer+} within [-twenty-] {+ten+} days after service. "
+        "\\x1b[31mEnd",
+    ]  # fmt: skip
+    whole = as_table(run, two_texts, "old", "--text", OLD, "--diff")
+    assert "15 words are equal, of 15 and 15" in whole
+    assert "line 1 of" not in whole
+
+
+def test_a_diff_as_data(run: Run, two_texts: Path) -> None:
+    parts = as_json(run, two_texts, "old", "new", "--diff")["diff"]
+    assert "".join(part.get("text1", "") for part in parts) == OLD
+    assert "".join(part.get("text2", "") for part in parts) == NEW
+    assert parts[1] == {
+        "kind": "deleted", "line1": 2, "start1": 31, "end1": 34, "line2": 2, "start2": 31,
+        "end2": 31, "text1": "He ",
+    }  # fmt: skip
+    assert "diff" not in as_json(run, two_texts, "old", "new")
+
+
+def test_a_diff_on_a_terminal_has_colours(on_terminal: OnTerminal, two_texts: Path) -> None:
+    _, shown = on_terminal("explain", str(two_texts), "old", "new", "--diff", columns=100)
+    assert "\x1b[31m[-demur-]\x1b[0m \x1b[32m{+answer+}\x1b[0m within" in shown
+    assert "\x1b[31mEnd" not in shown
+    _, plain = on_terminal("explain", str(two_texts), "old", "new", "--diff", NO_COLOR="1")
+    assert "[-demur-] {+answer+} within" in plain
+
+
+def test_a_diff_of_what_has_no_words(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.lshdb"
+    with Index.create(path, store_text=False) as index:
+        index.add([("base", BASE), ("near", NEAR)])
+    said = run("explain", path, "base", "near", "--diff", code=1).stderr
+    assert "texts are not stored: this index was made with --no-text" in said
