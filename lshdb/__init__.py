@@ -17,8 +17,8 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.advice.advice import SimilaritySlice as SimilaritySlice
     from lshdb.advice.advice import WordDifference as WordDifference
     from lshdb.advice.advise import advise as advise
-    from lshdb.advice.aims import AIMS as AIMS
     from lshdb.advice.aims import Aim as Aim
+    from lshdb.advice.aims import aims as aims
     from lshdb.advice.label_agreement import read_labels as read_labels
     from lshdb.clusters.contraction import Contraction as Contraction
     from lshdb.clusters.deduplication import Decision as Decision
@@ -115,7 +115,7 @@ _HOMES = {
         "WordDifference"
     ),
     "advice.advise": "advise",
-    "advice.aims": "AIMS Aim",
+    "advice.aims": "Aim aims",
     "advice.label_agreement": "read_labels",
     "clusters.contraction": "Contraction",
     "clusters.deduplication": "Decision Deduplication",

@@ -1620,7 +1620,7 @@ class Index:
         Parameters
         ----------
         aim : str, optional
-            One of ``lshdb.AIMS``; by default parameters are proposed for each.
+            One of :func:`lshdb.aims`; by default parameters are proposed for each.
         labels : iterable of (str, str, bool), optional
             Keys of two documents, and whether they are near-duplicates, as from
             :func:`lshdb.read_labels`. Their texts are held in memory.

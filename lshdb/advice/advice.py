@@ -129,7 +129,7 @@ class Choice:
     Attributes
     ----------
     aim : str
-        One of ``lshdb.AIMS``, or ``labels`` for what agrees best with labels.
+        One of :func:`lshdb.aims`, or ``labels`` for what agrees best with labels.
     purpose : str
         The aim in words.
     unit : str

@@ -64,7 +64,7 @@ def advise(
         (key, text) or (key, tokens) pairs, or the documents of :func:`lshdb.read_documents`. Read
         once, as a stream.
     aim : str, optional
-        One of ``lshdb.AIMS``; by default parameters are proposed for each.
+        One of :func:`lshdb.aims`; by default parameters are proposed for each.
     labels : iterable of (str, str, bool), optional
         Keys of two documents, and whether they are near-duplicates, as from
         :func:`lshdb.read_labels`. Their texts are held in memory.

@@ -21,7 +21,7 @@ from lshdb.params.index_params import IndexParams
 from lshdb.params.options import CreateOptions
 from lshdb.signatures.estimates import tune
 
-__all__ = ["AIMS", "Aim", "check_aim", "choice_of", "shingle_for", "threshold_for"]
+__all__ = ["AIMS", "Aim", "aims", "check_aim", "choice_of", "shingle_for", "threshold_for"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,6 @@ AIMS = {
         is_part=True,
     ),
 }
-"""What :func:`lshdb.advise` proposes parameters for, by name."""
 
 _SHINGLES = {
     "word": (5, 3, 2), "token": (5, 3, 2), "tokenizer": (5, 3, 2), "char": (9, 7, 5),
@@ -72,6 +71,11 @@ _LOWEST, _HIGHEST, _STEP = 0.3, 0.95, 0.05
 _REACH = 2
 _EMPTIER = 0.75
 """A threshold moves where slices beside it hold less than this share of those at its own place."""
+
+
+def aims() -> dict[str, Aim]:
+    """Return what :func:`lshdb.advise` proposes parameters for, by name."""
+    return dict(AIMS)
 
 
 def check_aim(aim: object) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from lshdb import AIMS, Index, Tuning, advise, read_documents, read_labels, tune
+from lshdb import Index, Tuning, advise, aims, read_documents, read_labels, tune
 from lshdb.cli._command import completed, is_index
 from lshdb.cli._documents_in import require_metric
 from lshdb.cli._errors import REJECTED
@@ -38,9 +38,9 @@ __all__ = ["command"]
 @click.argument("files", metavar="[FILE...|INDEX]", nargs=-1, shell_complete=completed("file"))
 @click.option(
     "--aim",
-    type=click.Choice([*AIMS]),
+    type=click.Choice([*aims()]),
     help="What to find, of texts: "
-    + "; ".join(f"{name}, {aim.purpose}" for name, aim in AIMS.items())
+    + "; ".join(f"{name}, {aim.purpose}" for name, aim in aims().items())
     + ".  [default: each of them]",
 )
 @click.option(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 import lshdb
-from lshdb import AIMS, Index
+from lshdb import Index
 from tests.advice.test_similarity_counts import corpus
 
 DOCUMENTS = corpus(400)
+AIMS = lshdb.aims()
 
 
 def choices(documents: list[tuple[str, str]], **options: object) -> dict[str, lshdb.Choice]:

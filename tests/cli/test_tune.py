@@ -41,7 +41,7 @@ def test_a_page_fits_its_width(
     monkeypatch.setenv("COLUMNS", str(width))
     lines = run("tune", file, "--sample", "200", "--format", "table").stdout.splitlines()
     commands = [line for line in lines if line.startswith("  lshdb ")]
-    assert len(commands) == len(lshdb.AIMS)
+    assert len(commands) == len(lshdb.aims())
     assert max(map(cell_len, lines)) <= width
     page = "\n".join(lines)
     for part in ("Near 0.5", "Near 0.9", "What to take", "The S-curve of 16 bands", "boilerplate"):
