@@ -29,6 +29,7 @@ from lshdb.pages import (
     make_environment,
     s_curve_chart,
 )
+from lshdb.pages.shown_texts import ShownText, show_texts
 from lshdb.params.s_curve import s_curve
 from lshdb.report.hot_buckets import BucketSizes, bucket_sizes
 from lshdb.report.repeats import Add, Repeats, adds_of, repeats_of
@@ -40,7 +41,6 @@ from lshdb.report.report_files import (
     written_folder,
 )
 from lshdb.report.shown_clusters import COMPARED, ShownCluster, show_clusters
-from lshdb.report.shown_texts import ShownText, show_texts
 from lshdb.report.spread import NearPair, Spread, first_documents, spread_of
 from lshdb.search.measured_recall import MeasuredRecall, recall_of
 from lshdb.search.since import Since, check_since, first_new_batch
@@ -376,7 +376,8 @@ class _Making:
                 continue
             bodies: dict[int, Any] = {}
             if self._params.keeps_texts:
-                bodies = dict(self._snapshot.bodies_of_documents([one[0], other[0]]))
+                found = dict(self._snapshot.bodies_of_documents([one[0], other[0]]))
+                bodies = {number: found[number] for number in (one[0], other[0])}
             shown.append(
                 ShownPair(
                     key1=one[1],
@@ -384,7 +385,9 @@ class _Making:
                     value=self._params.curve.value(pair.level),
                     is_within=pair.level >= self._level,
                     bands=pair.bands,
-                    texts=show_texts(bodies[one[0]], bodies[other[0]]) if bodies else None,
+                    texts=show_texts(*bodies.values(), steps=self._params.normalisation)
+                    if bodies
+                    else None,
                 )
             )
             room -= sum(text.n_shown for text in shown[-1].texts or ())

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from lshdb.clusters.listing import Cluster
-from lshdb.report.shown_texts import ShownText, show_difference, unchanged_text
+from lshdb.pages.shown_texts import ShownText, show_difference, unchanged_text
 from lshdb.report.spread import agreeing_bands
 from lshdb.signatures.family import Family
 from lshdb.storage.tables.records import StoredDocument
@@ -244,4 +244,4 @@ class _LookedUp:
             elif place == 0:
                 yield unchanged_text(body)
             else:
-                yield show_difference(first, body)
+                yield show_difference(first, body, steps=self._params.normalisation)
