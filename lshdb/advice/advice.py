@@ -107,7 +107,7 @@ class ExamplePair:
     text1, text2 : str
         The texts as they are, or their beginnings; tokens are joined by blanks.
     differences : tuple of WordDifference
-        The first few, within the first 500 words.
+        The first few, within the first 20,000 characters.
     n_differences : int
         How many there are within these.
     """

@@ -20,6 +20,7 @@ from lshdb.params.options import CreateOptions, Parameters
 from lshdb.params.s_curve import s_curve
 from lshdb.search.all_texts import has_texts
 from lshdb.search.verification import MEMORY, check_limits
+from lshdb.search.word_diff import readable_text
 from lshdb.signatures.families import family_of
 from lshdb.storage.store import Store
 from lshdb.threads import choose_workers
@@ -329,8 +330,8 @@ class _Advising:
     def _example(self, near: float, left: int, right: int, level: float) -> ExamplePair:
         keys, bodies = self._sample.keys, self._sample.bodies
         left, right = sorted((left, right), key=keys.__getitem__)
-        texts = _plain(bodies[left]), _plain(bodies[right])
-        differences, n_differences = word_differences(*texts)
+        texts = readable_text(bodies[left]), readable_text(bodies[right])
+        differences, n_differences = word_differences(*texts, steps=self._params.normalisation)
         return ExamplePair(
             near=near, key1=keys[left], key2=keys[right], similarity=level,
             text1=texts[0][:_SHOWN], text2=texts[1][:_SHOWN],
@@ -342,10 +343,3 @@ def _listed(names: Sequence[str]) -> str:
     """Return the first of some names, and how many more there are."""
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
-
-
-def _plain(body: Any) -> str:
-    """Return a text, or tokens as one."""
-    if isinstance(body, str):
-        return body
-    return " ".join(map(str, sorted(body) if isinstance(body, set | frozenset) else body))

@@ -1,54 +1,69 @@
-"""Where two texts differ: words of each in their context, some of them.
+"""Where two texts differ: the first few differences, each with some words around it.
 
-Words are compared without regard to letter case and white space, in order, by the longest blocks
-that both texts have (difflib). Only the beginnings of long texts are compared, which bounds the
-time to some hundredths of a second a pair. This is a file of its own because it knows texts, and
-nothing of samples.
+The words are laid side by side by ``search/word_diff.py``. Only the beginnings of long texts are
+compared, which bounds the time. This is a file of its own because it knows texts, and nothing of
+samples.
 """
 
 from __future__ import annotations
 
-from difflib import SequenceMatcher
-
 from lshdb.advice.advice import WordDifference
-from lshdb.shingling import word_spans
+from lshdb.search.word_diff import TextDiff, diff_texts
 
-__all__ = ["MOST_WORDS", "word_differences"]
+__all__ = ["MOST_CHARACTERS", "word_differences"]
 
-MOST_WORDS = 500
-_MOST_CHARACTERS = 20_000
+MOST_CHARACTERS = 20_000
 _SHOWN = 3
 _CONTEXT = 4
 
 
-def word_differences(text1: str, text2: str) -> tuple[tuple[WordDifference, ...], int]:
+def word_differences(
+    text1: str, text2: str, *, steps: str
+) -> tuple[tuple[WordDifference, ...], int]:
     """Return the first differences between two texts, and how many there are.
 
-    Of a text of more than 500 words the first ones are compared.
+    Parameters
+    ----------
+    text1, text2 : str
+        Their first 20,000 characters are compared.
+    steps : str
+        The normalisation of words.
     """
-    is_long = max(len(text1), len(text2)) > _MOST_CHARACTERS
-    text1, text2 = text1[:_MOST_CHARACTERS], text2[:_MOST_CHARACTERS]
-    spans1, spans2 = (word_spans(text)[: MOST_WORDS + 1] for text in (text1, text2))
-    is_cut = is_long or max(len(spans1), len(spans2)) > MOST_WORDS
-    spans1, spans2 = spans1[:MOST_WORDS], spans2[:MOST_WORDS]
-    words1 = [text1[start:end].casefold() for start, end in spans1]
-    words2 = [text2[start:end].casefold() for start, end in spans2]
-    matcher = SequenceMatcher(None, words1, words2, autojunk=False)
-    found = [one for one in matcher.get_opcodes() if one[0] != "equal"]
-    if is_cut and found and (found[-1][2], found[-1][4]) == (len(spans1), len(spans2)):
-        found.pop()  # where the comparison ends, not where the texts differ
+    is_cut = max(len(text1), len(text2)) > MOST_CHARACTERS
+    diff = diff_texts(text1[:MOST_CHARACTERS], text2[:MOST_CHARACTERS], steps=steps)
+    changes = _changes(diff)
+    if is_cut and diff.parts and diff.parts[-1].kind != "same":
+        changes.pop()  # where the comparison ends, not where the texts differ
+    return tuple(_shown(diff, *change) for change in changes[:_SHOWN]), len(changes)
 
-    def words(text: str, spans: list[tuple[int, int]], first: int, last: int) -> str:
-        first = max(first, 0)
-        return " ".join(text[start:end] for start, end in spans[first:last])
 
-    shown = tuple(
-        WordDifference(
-            before=words(text1, spans1, first1 - _CONTEXT, first1),
-            words1=words(text1, spans1, first1, last1),
-            words2=words(text2, spans2, first2, last2),
-            after=words(text1, spans1, last1, last1 + _CONTEXT),
-        )
-        for _, first1, last1, first2, last2 in found[:_SHOWN]
+def _changes(diff: TextDiff) -> list[tuple[int, int]]:
+    """Return the first part of each change, and the one after its last."""
+    changes: list[tuple[int, int]] = []
+    for place, part in enumerate(diff.parts):
+        if part.kind == "same":
+            continue
+        if changes and changes[-1][1] == place:
+            changes[-1] = changes[-1][0], place + 1
+        else:
+            changes.append((place, place + 1))
+    return changes
+
+
+def _shown(diff: TextDiff, first: int, last: int) -> WordDifference:
+    parts = diff.parts
+
+    def words(of: range) -> tuple[list[str], list[str]]:
+        one = "".join(diff.texts_of(parts[at])[0] for at in of if parts[at].is_first)
+        other = "".join(diff.texts_of(parts[at])[1] for at in of if parts[at].is_second)
+        return one.split(), other.split()
+
+    ones, others = words(range(first, last))
+    before = words(range(max(first - 1, 0), first))[0]
+    after = words(range(last, min(last + 1, len(parts))))[0]
+    return WordDifference(
+        words1=" ".join(ones),
+        words2=" ".join(others),
+        before=" ".join(before[-_CONTEXT:]),
+        after=" ".join(after[:_CONTEXT]),
     )
-    return shown, len(found)

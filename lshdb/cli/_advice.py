@@ -110,15 +110,7 @@ class _Page:
                 )
             n = one.n_differences
             more = n - len(one.differences)
-            yield (
-                f"{one.similarity:.3f}  "
-                + (
-                    f"{counted(n, 'difference')} in the first words"
-                    if n
-                    else "the same words in the same order, in the first words"
-                )
-                + "\n"
-            )
+            yield f"{one.similarity:.3f}  {counted(n, 'difference')}\n"
             for left, right in rows:
                 left, right = (crop(harmless(text), half, self._ellipsis) for text in (left, right))
                 pad = " " * (half - cell_len(left))
