@@ -59,7 +59,7 @@ COMMANDS = {
     "export": "Write an index to files in open formats.",
     "import": "Make an index from an export.",
     "upgrade": "Bring the schema of an older index up to date.",
-    "spark": "Ask about files on Apache Spark, without an index.",
+    "spark": "Ask about files or a dataset on Apache Spark.",
     "demo": "Index Python's standard library and show what is alike.",
     "guide": "Show a page of the documentation.",
 }

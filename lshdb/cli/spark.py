@@ -6,8 +6,10 @@ from typing import Any
 
 import click
 
-from lshdb import IndexParams, ParameterError
+from lshdb import IndexNotFoundError, IndexParams, ParameterError
 from lshdb.arguments import Only
+from lshdb.cli._cells import harmless
+from lshdb.cli._documents_in import note_short, summary
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._options import (
     Command,
@@ -19,13 +21,13 @@ from lshdb.cli._options import (
     without,
 )
 from lshdb.cli._output import Column, note, print_listing
-from lshdb.cli._words import counted, measured
+from lshdb.cli._words import counted, described, measured
 from lshdb.params.options import CreateOptions
 from lshdb.tokenizers import given_tokenizer
 
 __all__ = ["command"]
 
-QUESTIONS = ("pairs", "clusters", "dedup", "neighbors", "rejected")
+QUESTIONS = ("pairs", "clusters", "dedup", "neighbors", "rejected", "add", "query")
 COLUMNS = {
     "pairs": (
         Column("key1"), Column("key2"), Column("similarity", "similarity"), Column("method"),
@@ -40,20 +42,31 @@ COLUMNS = {
         Column("similarity", "similarity"), Column("method"),
     ),
     "rejected": (Column("key"), Column("reason", "prose")),
+    "query": (
+        Column("query"), Column("key"), Column("similarity", "similarity"), Column("method"),
+    ),
 }  # fmt: skip
 _OWN = {
-    "pairs": ("verify", "max_bucket"),
-    "clusters": ("verify", "max_bucket", "min_size", "linkage"),
-    "dedup": ("verify", "max_bucket", "keep", "only"),
+    "pairs": ("verify", "max_bucket", "index", "since"),
+    "clusters": ("verify", "max_bucket", "index", "min_size", "linkage"),
+    "dedup": ("verify", "max_bucket", "index", "keep", "only"),
     "neighbors": ("verify", "max_bucket", "top"),
     "rejected": (),
+    "add": ("index", "night"),
+    "query": ("verify", "index"),
 }
 """Options that are of one question, or of some."""
 
 
 @click.command("spark", cls=Command)
 @click.argument("question", metavar="QUESTION", type=click.Choice(QUESTIONS))
-@click.argument("paths", metavar="FILE...", nargs=-1, required=True)
+@click.argument("paths", metavar="[FILE]...", nargs=-1)
+@click.option(
+    "--index",
+    metavar="DATASET",
+    help="add: add the files to this dataset, which is made if there is none. query: find their "
+    "texts in it. pairs, clusters, dedup: ask it, without files.",
+)
 @click.option(
     "--master",
     metavar="URL",
@@ -109,6 +122,13 @@ _OWN = {
     help="dedup: which decisions to list.  [default: all]",
 )
 @click.option("--top", type=int, metavar="N", help="neighbors: most per document.  [default: 10]")
+@click.option(
+    "--since",
+    type=int,
+    metavar="BATCH",
+    help="pairs of a dataset: only those with a document of this batch or a later one.",
+)
+@click.option("--night", metavar="NAME", help="add: a name for the batch.")
 @without(creation_options, "database", "schema", "passages")
 @listing_options
 @click.pass_context
@@ -118,6 +138,7 @@ def command(
     question: str,
     paths: tuple[str, ...],
     *,
+    index: str | None,
     master: str | None,
     settings: tuple[str, ...],
     input_format: str,
@@ -131,16 +152,23 @@ def command(
     keep: str | None,
     only: Only | None,
     top: int | None,
+    since: int | None,
+    night: str | None,
     output_format: str | None,
     **options: Any,
 ) -> None:
-    """Ask about files on Apache Spark, without an index.
+    """Ask about files or a dataset on Apache Spark.
 
-    QUESTION is pairs, clusters, dedup, neighbors or rejected.
+    QUESTION is pairs, clusters, dedup, neighbors or rejected, about files; or add or query, with
+    --index.
 
     The answers are those of lshdb add and the command of the same name, for documents added in the
     order of their keys. FILE is a file, a folder or a pattern that Spark can read, local or
     elsewhere: JSON Lines, CSV, TSV or Parquet. Needs the extra lshdb[spark], and Java 17 or later.
+
+    DATASET is an index in tables of Parquet under Delta Lake's log, as lshdb export --format delta
+    makes it. The options from --metric on set the parameters of a new one. An existing one must
+    have been made with the same values, but a question may ask for another --threshold.
 
     Exit code 5 means that some rows are no documents; the question rejected lists them.
 
@@ -148,10 +176,12 @@ def command(
     lshdb spark pairs news/*.jsonl --threshold 0.7
     lshdb spark dedup s3a://bucket/crawl.parquet --master yarn --keep longest --only drop
     lshdb spark clusters news.jsonl --master local[4] --conf spark.driver.memory=8g
+    lshdb spark add --index s3a://bucket/news monday/*.jsonl --night monday
+    lshdb spark pairs --index s3a://bucket/news --since 7
     """
     given: dict[str, Any] = {
         "verify": verify, "max_bucket": max_bucket, "min_size": min_size, "keep": keep,
-        "only": only, "top": top,
+        "only": only, "top": top, "index": index, "since": since, "night": night,
     }  # fmt: skip
     if ctx.get_parameter_source("linkage") is click.core.ParameterSource.COMMANDLINE:
         given["linkage"] = linkage
@@ -159,6 +189,8 @@ def command(
     foreign = sorted(asked.keys() - _OWN[question])
     if foreign:
         raise click.UsageError(f"--{foreign[0].replace('_', '-')} is not for {question}", ctx)
+    asked.pop("index", None)
+    _check_input(ctx, question, index, paths, since)
     fields = list(text_field) or ["text"]
     along = [] if order is None else [order]
     if keep is not None and keep.startswith("field:"):
@@ -171,14 +203,33 @@ def command(
     import lshdb.spark as on_spark
 
     with on_spark.connect(master, _settings(settings)) as session, on_spark.sparks_errors():
+        if index is not None and not paths:
+            stored, threshold = _opened(on_spark.Index, index, session, parameters)
+            found = getattr(stored, question)(threshold=threshold, **asked)
+            _print(question, found, stored.params, output_format)
+            return
         frame = on_spark.read_files(
             session, paths, key=key_field, columns=fields, along=along,
             are_texts=params.kind.body == "text", input_format=input_format,
         )  # fmt: skip
-        same: dict[str, Any] = {
-            "key": key_field, "text": fields if len(fields) > 1 else fields[0], "order": order,
-            **parameters,
-        }  # fmt: skip
+        text = fields if len(fields) > 1 else fields[0]
+        if question == "query":
+            stored, threshold = _opened(on_spark.Index, index, session, parameters)
+            found = stored.query(frame, key=key_field, text=text, threshold=threshold, **asked)
+            _print(question, found, stored.params, output_format)
+            return
+        if question == "add":
+            stored = _opened_or_made(on_spark.Index, index, session, parameters)
+            done = stored.add(
+                frame, key=key_field, text=text, order=order, source=harmless(" ".join(paths)),
+                **asked,
+            )  # fmt: skip
+            note_short(stored.params, done)
+            note(summary(done))
+            if done.rejected:
+                ctx.exit(REJECTED)
+            return
+        same: dict[str, Any] = {"key": key_field, "text": text, "order": order, **parameters}
         found = getattr(on_spark, question)(frame, **same, **asked)
         _print(question, found, params, output_format)
         if question == "rejected":
@@ -195,6 +246,46 @@ def command(
             ctx.exit(REJECTED)
 
 
+def _check_input(
+    ctx: click.Context, question: str, index: str | None, paths: tuple[str, ...], since: int | None
+) -> None:
+    """Refuse files where a dataset is asked, and their absence elsewhere."""
+    if question in ("add", "query") and index is None:
+        raise click.UsageError(f"{question} needs --index DATASET", ctx)
+    if index is None or question in ("add", "query"):
+        if not paths:
+            raise click.UsageError("Missing argument 'FILE...'.", ctx)
+        if since is not None:
+            raise click.UsageError("--since is for a dataset: it needs --index", ctx)
+        return
+    if paths:
+        raise click.UsageError(
+            f"--index asks a dataset, and {paths[0]!r:.80} is a file: leave out one of them", ctx
+        )
+    for name in ("key_field", "text_field", "order", "input_format"):
+        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            option = name.removesuffix("_format").replace("_", "-")
+            raise click.UsageError(f"--{option} is for files, and --index asks a dataset", ctx)
+
+
+def _opened(
+    kind: Any, path: str | None, session: Any, parameters: dict[str, Any]
+) -> tuple[Any, float | None]:
+    """Return the dataset, and the threshold that is asked for."""
+    expected = {name: value for name, value in parameters.items() if name != "threshold"}
+    return kind.open(path, spark=session, **expected), parameters.get("threshold")
+
+
+def _opened_or_made(kind: Any, path: str | None, session: Any, parameters: dict[str, Any]) -> Any:
+    """Return the dataset, made if there is none."""
+    try:
+        return kind.open(path, spark=session, **parameters)
+    except IndexNotFoundError:
+        made = kind.create(path, spark=session, **parameters)
+    note(f"making the dataset {path}: {described(made.params)}")
+    return made
+
+
 def _settings(given: tuple[str, ...]) -> dict[str, str]:
     """Return NAME=VALUE as a mapping."""
     found = dict(one.split("=", 1) for one in given if "=" in one)
@@ -209,10 +300,13 @@ def _print(question: str, found: Any, params: IndexParams, output_format: str | 
     names = [column.name for column in columns]
     if question == "clusters":
         found = found.orderBy(found["size"].desc(), "cluster", "key")
+    elif question == "query":
+        found = found.orderBy("query", found["similarity"].desc(), "key")
     elif question != "pairs":
         found = found.orderBy(*names[:2])
     rows = (tuple(row) for row in found.select(*names).toLocalIterator())
-    word = {"pairs": "pair", "neighbors": "neighbor", "rejected": "row"}.get(question, "document")
+    words = {"pairs": "pair", "neighbors": "neighbor", "rejected": "row", "query": "hit"}
+    word = words.get(question, "document")
     named, told = measured(params, columns, rows) if "similarity" in names else (columns, rows)
     print_listing(
         named, told, output_format, empty=f"no {word}s", count=(word, f"{word}s"),

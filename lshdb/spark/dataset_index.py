@@ -23,15 +23,24 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from lshdb.arguments import Linkage, Verify, check_choice, check_items, check_key, check_whole
+from lshdb.arguments import (
+    Linkage,
+    Only,
+    Verify,
+    check_choice,
+    check_items,
+    check_key,
+    check_whole,
+)
+from lshdb.clusters.deduplication import ONLY
 from lshdb.clusters.listing import LINKAGES
 from lshdb.dataset.commits import Change, Dataset, vacuum
 from lshdb.dataset.dataset_tables import posting_shift
 from lshdb.errors import ParameterError
 from lshdb.ingest.pipeline import AddResult
 from lshdb.ingest.remove import RemoveResult
-from lshdb.params.index_params import FORMAT, IndexParams
-from lshdb.params.options import CreateOptions, Parameters
+from lshdb.params.index_params import FORMAT, IndexParams, check_expected
+from lshdb.params.options import CreateOptions, ExpectedParameters, Parameters
 from lshdb.search.verification import check_limits, choose_method, level_of, warn_beyond
 from lshdb.signatures.banding import bucket_keys
 from lshdb.spark.comparison import verified
@@ -137,8 +146,9 @@ class Index:
         path: str,
         *,
         spark: SparkSession | None = None,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: Tokenizer | str | None = None,
         options: Mapping[str, str] | None = None,
+        **expected: Unpack[ExpectedParameters],
     ) -> Index:
         """Open the dataset that :meth:`create` or ``lshdb export --format delta`` made.
 
@@ -146,14 +156,23 @@ class Index:
         ----------
         path, spark, tokenizer, options
             As for :meth:`create`.
+        **expected
+            Parameters that it must have, by name.
 
         Raises
         ------
         IndexNotFoundError, FormatError, DamageError, DatabaseError
         ParameterError
             Its metric is not jaccard.
+        ParameterMismatchError
+            It was made with other parameters than those expected.
         """
-        return cls(_session(spark), Dataset.open(path, options=options), tokenizer)
+        dataset = Dataset.open(path, options=options)
+        given = given_tokenizer(tokenizer)
+        wanted = {**expected, **({} if given is None else {"tokenizer": given.recorded})}
+        check_expected(path, IndexParams(**dataset.commit.parameters), wanted, others={})
+        own = tokenizer if isinstance(tokenizer, Tokenizer) else None
+        return cls(_session(spark), dataset, own)
 
     def add(
         self,
@@ -327,6 +346,7 @@ class Index:
         self,
         *,
         keep: str = "first",
+        only: Only = "all",
         threshold: float | None = None,
         verify: Verify | None = None,
         max_bucket: int | str | None = None,
@@ -336,6 +356,8 @@ class Index:
         Parameters
         ----------
         keep : {"first", "last", "longest", "shortest"}
+        only : {"all", "keep", "drop"}
+            Which decisions to give.
         threshold, verify, max_bucket
             As for :meth:`pairs`.
 
@@ -343,8 +365,10 @@ class Index:
         ------
         ParameterError, TextNotStoredError
         """
+        check_choice("only", only, ONLY)
         check_choice("keep", keep, ("first", "last", "longest", "shortest"))
-        return decisions_of(self._linked(threshold, verify, max_bucket), keep)
+        found = decisions_of(self._linked(threshold, verify, max_bucket), keep)
+        return found if only == "all" else found.where(sf.col("decision") == only)
 
     def _linked(
         self, threshold: float | None, verify: Verify | None, max_bucket: int | str | None

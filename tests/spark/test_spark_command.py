@@ -38,10 +38,44 @@ def test_files_give_the_lines_of_an_index(spark: Any, tmp_path: Path) -> None:
     assert run("spark", "rejected", *reading).stdout == "\tthe key is null\n"
 
 
+def test_a_dataset_is_added_to_and_asked(spark: Any, tmp_path: Path) -> None:
+    """By the answers of one machine, which adds the same files in the order of their keys."""
+    data, index = str(tmp_path / "d"), str(tmp_path / "a.lshdb")
+    documents = sorted(family_corpus(4, families=5))
+    files = [tmp_path / "one.jsonl", tmp_path / "two.jsonl"]
+    for file, some in zip(files, (documents[:9], documents[9:]), strict=True):
+        file.write_text("".join(json.dumps({"id": k, "text": text}) + "\n" for k, text in some))
+        run("add", index, str(file), "--threshold", "0.5")
+    add = ("spark", "add", "--index", data, "--threshold", "0.5")
+    said = run(*add, str(files[0]), "--night", "monday").stderr
+    assert f"making the dataset {data}: " in said and "added 9, replaced 0" in said
+    files[1].write_text(files[1].read_text() + "no json\n")
+    assert "rejected 1; " in run(*add, str(files[1]), code=5).stderr
+    for question in (("pairs", "--since", "2"), ("pairs", "--threshold", "0.7")):
+        found = run("spark", *question, "--index", data).stdout
+        assert sorted(found.splitlines()) == sorted(run(*question, index).stdout.splitlines())
+        assert found
+    hits = run("spark", "query", "--index", data, str(files[0])).stdout.splitlines()
+    assert len(hits) > 9 and all(
+        f"{key}\t{key}\t1.000000\texact" in hits for key, _ in documents[:9]
+    )
+    wrong = run("spark", "query", "--index", data, "--k", "3", str(files[0]), code=1)
+    assert "was made with k = 5, but 3 was given" in wrong.stderr
+    missing = run("spark", "pairs", "--index", str(tmp_path / "none"), code=1).stderr
+    assert str(tmp_path / "none") in missing
+
+
 def test_mistakes_are_told_of_before_spark_starts() -> None:
     pairs = ("spark", "pairs", "a.jsonl")
     assert "threshold is 7" in run(*pairs, "--threshold", "7", code=2).stderr
     assert "--keep is not for pairs" in run(*pairs, "--keep", "last", code=2).stderr
+    assert "missing argument 'FILE...'" in run("spark", "pairs", code=2).stderr
+    assert "add needs --index" in run("spark", "add", "a.jsonl", code=2).stderr
+    assert "leave out one of them" in run(*pairs, "--index", "d", code=2).stderr
+    assert "--since is for a dataset" in run(*pairs, "--since", "2", code=2).stderr
+    dataset = ("spark", "pairs", "--index", "d", "--key-field", "nr")
+    assert "--key-field is for files" in run(*dataset, code=2).stderr
+    assert "--night is not for pairs" in run(*pairs, "--night", "x", code=2).stderr
     assert "'x'; expected NAME=VALUE" in run(*pairs, "--conf", "x", code=2).stderr
 
 
