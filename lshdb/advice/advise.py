@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -104,6 +104,11 @@ def advise(
     given = given_tokenizer(tokenizer)
     recorded = given.recorded if given is not None else ""
     params = CreateOptions(tokenizer=recorded, **options).params()
+    if params.window is not None:
+        raise ParameterError(
+            "advice compares whole documents, and passages would cut them",
+            hint="leave passages out, or ask an index of passages: its windows are compared",
+        )
     seed = params.seed
     _check(params, aim, sample, seed, memory)
     split = splitter(params.tokenizer, given) if params.unit == "tokenizer" else None
@@ -117,7 +122,7 @@ def advise(
         params, drawn, split=split, seed=seed, memory=memory - memory // _SAMPLE_SHARE,
         workers=choose_workers(workers), is_fixed=options.get("k") is not None,
     )  # fmt: skip
-    return advising.advice(aim, asked, _new_index)
+    return advising.advice(aim, asked, lambda line, k: _new_index(line, k, options, recorded))
 
 
 def advise_on_index(
@@ -164,9 +169,29 @@ def _check(params: IndexParams, aim: object, sample: int, seed: int, memory: int
     check_limits(None, memory)
 
 
-def _new_index(options: list[str], k: list[str]) -> list[str]:
-    """Return the command that makes an index of files."""
-    return ["lshdb", "add", "INDEX", "FILE...", *options, *k]
+_PROPOSED = ("threshold", "k", "bands", "rows")
+_FILES = {"stop_tokens": "FILE", "stop_words": "FILE|LANG"}
+_FLAGS = {
+    "lowercase": ("--lowercase", "--keep-case"), "store_text": ("", "--no-text"),
+    "bag": ("--bag", ""), "strip_accents": ("--strip-accents", ""),
+    "strip_punctuation": ("--strip-punctuation", ""),
+}  # fmt: skip
+
+
+def _new_index(
+    threshold: list[str], k: list[str], options: Mapping[str, Any], tokenizer: str
+) -> list[str]:
+    """Return the command that makes an index of files, with the options that were given."""
+    words = ["lshdb", "add", "INDEX", "FILE...", *threshold, *k]
+    for name, value in options.items():
+        if value is None or name in _PROPOSED:
+            continue
+        if name in _FLAGS:
+            flag = _FLAGS[name][0 if value else 1]
+            words += [flag] if flag else []
+        else:
+            words += ["--" + name.replace("_", "-"), _FILES.get(name, str(value))]
+    return [*words, "--tokenizer", tokenizer.partition(" ")[0]] if tokenizer else words
 
 
 def _of_index(params: IndexParams, options: list[str], k: list[str]) -> list[str]:
@@ -320,11 +345,16 @@ class _Advising:
             f"{own.compared:,} of {sample.documents:,} documents were drawn and all pairs of them "
             f"compared; each stands for {share:,.1f} pairs, and intervals are at 99 %"
         )
+        if own.compared < len(sample.keys):
+            say(
+                f"{len(sample.keys):,} were to be compared, but their shingles are too many for the "
+                "memory, or too many texts share them: longer shingles, or more memory, compare more"
+            )
         seen = int(own.seen[50:].sum())
         if seen < _FEW:
             say(
-                f"only {seen:,} pairs of similarity 0.5 or more were seen, which says little; a "
-                "larger sample sees more"
+                f"the sample has {seen:,} of the pairs of similarity 0.5 or more, which says "
+                "little; a larger sample has more"
             )
 
     def _example(self, near: float, left: int, right: int, level: float) -> ExamplePair:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from lshdb.advice.advice import SimilarityHistogram, SimilaritySlice
 from lshdb.advice.sampled_documents import DocumentSample
+from lshdb.ingest.add import n_chars_of
 from lshdb.search.all_texts import blocks_within
 from lshdb.signatures.family import Family
 from lshdb.signatures.sets import SetFamily
@@ -44,6 +45,8 @@ _LEAST = 0.01
 _Z = 2.5758293035489004
 _SHINGLE_BYTES = 64
 _TEXTS_SHINGLED = 512
+_CHARACTERS_SHINGLED = 2**19
+"""A group of texts that are shingled together ends at either number."""
 _MOST_FOUND = 4_000_000
 """Pairs that may be found at a time: three numbers of 64 bits each."""
 _FEWEST_ASK = 16
@@ -198,10 +201,7 @@ class _Sets:
     def of(cls, sample: DocumentSample, family: SetFamily, *, memory: int, workers: int) -> _Sets:
         """Shingle the texts of a sample from the first on, as many as the memory holds."""
         most = max(1, memory // _SHINGLE_BYTES)
-        groups = [
-            sample.bodies[start : start + _TEXTS_SHINGLED]
-            for start in range(0, len(sample.bodies), _TEXTS_SHINGLED)
-        ]
+        groups = _groups(sample.bodies)
 
         def shingled(group: Sequence[Any]) -> tuple[NDArray[np.uint64], Ids]:
             return family.sets(family.contents(group))
@@ -255,6 +255,20 @@ class _Sets:
         counts = self.counts[firsts]
         places = np.repeat(ends[firsts] - np.cumsum(counts), counts) + np.arange(counts.sum())
         return _Sets(self.hashes[places], counts), groups
+
+
+def _groups(bodies: Sequence[Any]) -> Iterator[list[Any]]:
+    """Yield the bodies in groups of some texts and some characters."""
+    group: list[Any] = []
+    size = 0
+    for body in bodies:
+        group.append(body)
+        size += n_chars_of(body)
+        if len(group) == _TEXTS_SHINGLED or size >= _CHARACTERS_SHINGLED:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 class _Counting:

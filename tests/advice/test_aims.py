@@ -100,3 +100,13 @@ def test_other_units_keep_what_they_are() -> None:
     } == {2}
     chars = choices(DOCUMENTS, unit="char")
     assert {one.unit for one in chars.values()} == {"char"}
+
+
+def test_the_command_has_the_options_that_were_given() -> None:
+    (one,) = lshdb.advise(
+        DOCUMENTS, aim="exact-copies", unit="char", bag=True, lowercase=False, digits="zero",
+        threshold=0.5, store_text=True, strip_accents=False,
+    ).choices  # fmt: skip
+    assert one.command == (
+        "lshdb add INDEX FILE... --threshold 0.95 --unit char --bag --keep-case --digits zero"
+    )

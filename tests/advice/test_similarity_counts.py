@@ -150,7 +150,22 @@ def test_mistakes_are_named() -> None:
         lshdb.advise(two, sample=1)
     with pytest.raises(ParameterError, match="advice is for texts"):
         lshdb.advise(two, metric="cosine", dim=3)
+    with pytest.raises(ParameterError, match="passages would cut them"):
+        lshdb.advise(two, passages=(20, 10))
     with pytest.raises(InputError, match="there is one document"):
         lshdb.advise(two[:1])
     with pytest.raises(ParameterError, match="documents"):
         lshdb.advise("text")  # type: ignore[arg-type]
+
+
+def test_where_texts_share_much_fewer_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lshdb.advice.advise._MEETINGS", 20_000)
+    documents = [(str(number), f"a b c d e {number}") for number in range(200)]
+    advice = lshdb.advise(documents, k=1, aim="exact-copies")
+    compared = advice.histogram.compared
+    assert 2 <= compared < 100 and not advice.histogram.is_exact
+    said = "\n".join(advice.remarks)
+    assert f"{compared} of 200 documents" in said and "200 were to be compared" in said
+    one = advice.histogram.slices[14]  # all pairs have 5 of 7
+    assert one.seen == compared * (compared - 1) // 2
+    assert one.pairs == pytest.approx(200 * 199 / 2) and one.lower <= one.pairs <= one.upper
