@@ -744,6 +744,25 @@ class Index:
 
         return self._handle.ask(diff_documents, key1, key2, body)
 
+    def explain_page(self, key1: str, key2: str | None = None, *, body: Body | None = None) -> str:
+        """Return what :meth:`explain` and :meth:`diff` say as one page of HTML.
+
+        The page needs no other file and no network.
+
+        Parameters
+        ----------
+        key1, key2, body
+            As for :meth:`explain`.
+
+        Raises
+        ------
+        LshdbError
+            Jinja2 is missing: ``pip install 'lshdb[report]'``; or an error of :meth:`explain`.
+        """
+        from lshdb.report import pair_page
+
+        return self._handle.ask(pair_page, key1, key2, body)
+
     def similarity(self, left: Body, right: Body) -> float:
         """Return the exact similarity of two bodies as this index compares them; O(their length).
 

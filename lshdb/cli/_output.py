@@ -53,6 +53,7 @@ __all__ = [
     "one_by_one",
     "print_bytes",
     "print_drawn",
+    "print_file",
     "print_listing",
     "print_record",
     "say",
@@ -173,6 +174,12 @@ def say(text: str = "") -> None:
 def print_bytes(pieces: Iterable[bytes]) -> None:
     """Write bytes as they are, also to a terminal: they are the user's file."""
     _write_all(pieces)
+
+
+def print_file(data: bytes) -> None:
+    """Write a whole file, to that of ``--to`` if there is one."""
+    with _to_file():
+        _write_all([data])
 
 
 def print_listing(

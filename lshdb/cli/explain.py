@@ -13,7 +13,7 @@ from lshdb import Explanation, Index, IndexParams, KeyNotFoundError
 from lshdb.cli._cells import harmless
 from lshdb.cli._diff import diff_in_words, diff_lines, diff_rows
 from lshdb.cli._options import Command, index_argument, listing_options, vector_option
-from lshdb.cli._output import print_record
+from lshdb.cli._output import print_file, print_record
 from lshdb.cli._passages import shown_passages
 from lshdb.cli._words import element_in_words
 
@@ -53,6 +53,12 @@ def _number(_ctx: click.Context, _param: click.Parameter, value: str) -> int | N
     is_flag=True,
     help="Also compare the two texts word by word: what is deleted, inserted and moved.",
 )
+@click.option(
+    "--html",
+    "as_page",
+    is_flag=True,
+    help="Write a page for a browser instead, with both texts side by side; save it by --to.",
+)
 @listing_options
 @click.pass_context
 def command(
@@ -65,6 +71,7 @@ def command(
     vector: Any,
     most: int | None,
     with_diff: bool,
+    as_page: bool,
     output_format: str | None,
 ) -> None:
     """Explain how similar two documents of INDEX are: KEY1 and KEY2, or KEY1 and a text or vector.
@@ -86,12 +93,21 @@ def command(
     \b
     lshdb explain news.lshdb article-17 article-42
     lshdb explain news.lshdb article-17 article-42 --diff
+    lshdb explain news.lshdb article-17 article-42 --html --to pair.html
     lshdb explain news.lshdb article-17 --text "the quick brown fox jumps over the lazy dog"
     """
     if [key2 is None, text is None, vector is None].count(False) != 1:
         raise click.UsageError("give one of KEY2, --text and --vector", ctx)
+    if as_page and (output_format is not None or with_diff):
+        raise click.UsageError(
+            "--html has a form of its own, with the diff; leave the others out", ctx
+        )
     with Index.open(index_path) as index:
         params = index.params
+        body = text if vector is None else vector
+        if as_page:
+            print_file(index.explain_page(key1, key2, body=body).encode())
+            return
         if params.window is not None and key2 is not None:
             try:
                 passages = index.explain_passages(key1, key2, with_text=True)
@@ -103,10 +119,8 @@ def command(
                     raise click.UsageError("passages are compared already; --diff takes windows")
                 _print_passages(key1, key2, passages, output_format)
                 return
-        found = index.explain(key1, key2, body=text if vector is None else vector)
-        diff = (
-            index.diff(key1, key2, body=text if vector is None else vector) if with_diff else None
-        )
+        found = index.explain(key1, key2, body=body)
+        diff = index.diff(key1, key2, body=body) if with_diff else None
     fields, shown = _fields(found, params, most), _in_table(found, params, most)
     if diff is None:
         print_record(fields, output_format, shown=shown)

@@ -4,6 +4,7 @@
 similarity and those nearest to the threshold, ``hot_buckets.py`` the largest buckets and what fills
 them, ``repeats.py`` which night repeated which, ``shown_clusters.py`` the clusters one by one, with
 their members side by side. ``report_files.py`` puts the file or the folder in its place.
+``pair_page.py`` is one page about two documents.
 
 Nothing is held for longer than it takes to write it, except what is bounded by a number, and 40
 bytes for each signature in a cluster. Needs ``pip install 'lshdb[report]'``.
@@ -12,5 +13,6 @@ bytes for each signature in a cluster. Needs ``pip install 'lshdb[report]'``.
 from __future__ import annotations
 
 from lshdb.report.made_report import ReportResult, make_report
+from lshdb.report.pair_page import pair_page
 
-__all__ = ["ReportResult", "make_report"]
+__all__ = ["ReportResult", "make_report", "pair_page"]

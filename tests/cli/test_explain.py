@@ -234,3 +234,14 @@ def test_a_diff_of_what_has_no_words(run: Run, tmp_path: Path) -> None:
         index.add([("base", BASE), ("near", NEAR)])
     said = run("explain", path, "base", "near", "--diff", code=1).stderr
     assert "texts are not stored: this index was made with --no-text" in said
+
+
+def test_a_page(run: Run, tmp_path: Path, index_path: Path) -> None:
+    page = tmp_path / "pair.html"
+    assert run("explain", index_path, "base", "near", "--html", "--to", page).stdout == ""
+    text = page.read_text()
+    assert text == run("explain", index_path, "base", "near", "--html").stdout
+    assert text.startswith("<!DOCTYPE html>") and text.endswith("</html>\n")
+    for other in ("--json", "--diff"):
+        said = run("explain", index_path, "base", "near", "--html", other, code=2).stderr
+        assert "--html has a form of its own" in said
