@@ -347,8 +347,9 @@ class _Advising:
         )
         if own.compared < len(sample.keys):
             say(
-                f"{len(sample.keys):,} were to be compared, but their shingles are too many for the "
-                "memory, or too many texts share them: longer shingles, or more memory, compare more"
+                f"{len(sample.keys):,} were to be compared, but their shingles are too many for "
+                "the memory, or too many texts share them: with longer shingles, or more memory, "
+                "more are compared"
             )
         seen = int(own.seen[50:].sum())
         if seen < _FEW:

@@ -5,6 +5,10 @@ The texts of the sample are shingled, and a table of all shingles gives every pa
 recall is to be reckoned with. Texts with the same shingles are counted together: their number does
 not matter.
 
+Decided: documents are drawn at random. Drawing those that share a min-hash would bring more of the
+rare pairs into the sample, but a family of copies larger than the sample would be drawn whole or
+never, and no interval would tell.
+
 From m of n documents, a number of pairs is estimated as that of the sample times n(n-1) / m(m-1).
 Pairs of one document are drawn together or not at all, so the variance of the number N that is seen
 is estimated by that of a sample that takes each document with probability f = m/n: N(1 - f^2) +
