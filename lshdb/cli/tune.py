@@ -15,9 +15,11 @@ from lshdb.cli._documents_in import require_metric
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._long_work import TaskProgress, prompt_interrupts
 from lshdb.cli._options import (
+    FOLDERS,
     READING,
     Command,
     creation_options,
+    folder_options,
     given_parameters,
     input_options,
     listing_options,
@@ -71,6 +73,7 @@ __all__ = ["command"]
     help="Number of documents in the index; without texts.  [default: 1000000]",
 )
 @input_options
+@folder_options
 @listing_options
 @without(creation_options, "passages")
 @click.pass_context
@@ -109,7 +112,7 @@ def command(
     lshdb tune --metric cosine --dim 100 --threshold 0.8
     lshdb tune vectors.npy --metric l2 --threshold 10 --documents 20000000
     """
-    reading = {name: options.pop(name) for name in READING}
+    reading = {name: options.pop(name) for name in (*READING, *FOLDERS)}
     given = given_parameters(options)
     for name in ("database", "schema"):
         given.pop(name, None)

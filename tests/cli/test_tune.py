@@ -78,6 +78,14 @@ def test_what_is_no_document_is_reported(run: Run, file: Path) -> None:
     assert json.loads(said.stdout)["rejected"] == 2 and "news.jsonl:301" in said.stderr
 
 
+def test_folders_are_read_as_add_reads_them(run: Run, tmp_path: Path) -> None:
+    for key, text in DOCUMENTS[:12]:
+        (tmp_path / f"{key}.txt").write_text(text)
+    words = (tmp_path, "--include", "d1*.txt", "--relative", "--json")
+    found = json.loads(run("tune", *words).stdout)
+    assert found["documents"] == 3  # d1, d10, d11
+
+
 def test_output_goes_to_a_file(run: Run, file: Path, tmp_path: Path) -> None:
     assert run("tune", file, "--to", tmp_path / "a.json", "--format", "table").stdout == ""
     assert "What to take" in (tmp_path / "a.json").read_text()
