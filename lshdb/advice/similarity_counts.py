@@ -51,7 +51,7 @@ _SHINGLE_BYTES = 64
 _TEXTS_SHINGLED = 512
 _CHARACTERS_SHINGLED = 2**19
 """A group of texts that are shingled together ends at either number."""
-_MOST_FOUND = 4_000_000
+_MOST_FOUND = 500_000
 """Pairs that may be found at a time: three numbers of 64 bits each."""
 _FEWEST_ASK = 16
 EXAMPLES_AT = (0.5, 0.6, 0.7, 0.8, 0.9)
