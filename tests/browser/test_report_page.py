@@ -1,0 +1,164 @@
+"""The report as a person uses it: in a browser, by mouse and keyboard, narrow and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lshdb import Document, Index
+from tests.browser.conftest import Opened
+from tests.conftest import family_corpus
+from tests.report.test_report import HOSTILE, HOSTILE_KEYS
+
+Open = Callable[..., Opened]
+
+MOVED = "this whole sentence of eight words stands elsewhere now"
+
+
+def _texts() -> list[tuple[str, str]]:
+    words = [f"word{number}" for number in range(120)]
+    slides = [(f"slide-{n}", " ".join(words[2 * n : 2 * n + 80])) for n in range(16)]
+    rest = " ".join(f"unlike{number}" for number in range(60))
+    return [
+        *slides,
+        ("moved-1", f"{MOVED} {rest} the OLD end"),
+        ("moved-2", f"{rest} the new end {MOVED}"),
+    ]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    with Index.create(folder / "x.lshdb", threshold=0.5, k=2) as index:
+        corpus = family_corpus(6, families=8)
+        half = len(corpus) // 2
+        parts = [("first", corpus[:half]), ("second", corpus[half:]), ("slides", _texts())]
+        for name, some in parts:
+            index.add(Document(key, text, f"{name}.jsonl:1") for key, text in some)
+        index.report(folder / "report.html")
+        index.report(folder / "small.html", limit=3)  # axe takes 10 ms an element
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def hostile_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("hostile")
+    with Index.create(folder / "<script>alert(9)<script>.lshdb") as index:
+        for number, text in enumerate(HOSTILE):
+            keys = [f"{key} {number}.{copy}" for copy, key in enumerate(HOSTILE_KEYS)]
+            same = "and a few more words that all of these texts have in common"
+            index.add(
+                Document(key, f"{text} {same} {place}", "<b onmouseover=alert(8)>.jsonl:1")
+                for place, key in enumerate(keys)
+            )
+        index.report(folder / "report.html")
+    return folder / "report.html"
+
+
+def shown(opened: Opened, selector: str) -> list[Any]:
+    return [one for one in opened.page.locator(selector).all() if one.is_visible()]
+
+
+@pytest.mark.fast
+def test_it_opens_without_an_error_or_a_request(open_page: Open, report: Path) -> None:
+    opened = open_page(report)
+    assert opened.page.title().startswith("Report on")
+    assert shown(opened, "svg.chart")
+    assert len(shown(opened, ".cluster")) > 5
+    opened.require_quiet()
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
+def test_axe_finds_nothing_serious(open_page: Open, report: Path, width: int, dark: bool) -> None:
+    opened = open_page(report.with_name("small.html"), width=width, dark=dark)
+    for kind in (".pair", ".bucket", ".cluster", "details:not(.card)"):
+        opened.page.locator(kind).first.evaluate("each => { each.open = true }")
+    opened.require_accessible()
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    opened.require_quiet()
+
+
+def test_clusters_are_filtered_and_opened(open_page: Open, report: Path) -> None:
+    from playwright.sync_api import expect
+
+    opened = open_page(report)
+    page = opened.page
+    visible = page.locator(".cluster:not([hidden])")
+    everything = visible.count()
+    slides = page.locator(".cluster[data-sources*=slides]").count()
+    assert 0 < slides < everything
+    page.fill("#cluster-filter [name=source]", "slides")
+    expect(visible).to_have_count(slides)
+    page.fill("#cluster-filter [name=text]", "moved-1")
+    expect(visible).to_have_count(1)
+    assert page.inner_text("#cluster-count") == f"1 of {everything} clusters"
+    visible.locator("summary").first.focus()
+    page.keyboard.press("Enter")
+    assert visible.locator("del").first.inner_text() == "OLD"
+    assert visible.locator("ins").first.inner_text() == "new"
+    moved = visible.locator(".moved").first
+    assert MOVED in moved.inner_text()
+    assert moved.get_attribute("title") == "moved, line 1 of the other text"
+    page.click("#cluster-filter button[type=reset]")
+    expect(visible).to_have_count(everything)
+    page.fill("#cluster-filter [name=size]", "1000")
+    expect(visible).to_have_count(0)
+    opened.require_quiet()
+
+
+def test_marks_are_saved_as_labels(open_page: Open, report: Path) -> None:
+    opened = open_page(report)
+    page = opened.page
+    pairs = page.locator(".pair")
+    assert pairs.count() > 3
+    assert page.is_disabled("#save-labels")
+    keys = []
+    for number, mark in enumerate(["yes", "no"]):
+        pair = pairs.nth(number)
+        pair.locator("summary").first.click()
+        pair.locator(f"input[value={mark}]").check()
+        keys.append([one.inner_text() for one in pair.locator("summary .key").all()])
+    with page.expect_download() as waiting:
+        page.click("#save-labels")
+    assert waiting.value.suggested_filename == "labels.tsv"
+    assert Path(waiting.value.path()).read_text() == "".join(
+        f"{one}\t{other}\t{mark}\n" for (one, other), mark in zip(keys, ("yes", "no"), strict=True)
+    )
+    opened.require_quiet()
+
+
+def test_it_says_the_same_without_scripts(open_page: Open, report: Path) -> None:
+    opened = open_page(report, java_script_enabled=False)
+    assert len(shown(opened, ".cluster")) > 5
+    assert not shown(opened, "#cluster-filter")
+    opened.require_quiet()
+
+
+def test_hostile_documents_do_nothing(open_page: Open, hostile_report: Path) -> None:
+    opened = open_page(hostile_report)
+    page = opened.page
+    page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+    for selector in (".key", ".text", "bdi"):
+        for one in page.locator(selector).all()[:40]:
+            if one.is_visible():
+                one.hover(timeout=2_000, force=True)
+    assert page.locator("script").count() == 2
+    assert page.locator("img").count() == 0
+    assert "<script>alert(1)</script>" in page.inner_text("main")
+    assert "<script>alert(9)<script>" in page.title()
+    opened.require_quiet()
+
+
+def test_the_page_of_a_pair(open_page: Open, tmp_path: Path) -> None:
+    with Index.create(tmp_path / "x.lshdb", threshold=0.3, k=2) as index:
+        index.add(_texts())
+        (tmp_path / "pair.html").write_text(index.explain_page("moved-1", "moved-2"))
+    for width, dark in [(1280, False), (390, True)]:
+        opened = open_page(tmp_path / "pair.html", width=width, dark=dark)
+        assert opened.page.inner_text("del") == "OLD"
+        assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+        opened.require_accessible()
+        opened.require_quiet()
