@@ -43,6 +43,7 @@ COMMANDS = {
     "recall": "Measure which share of the pairs is found.",
     "explain": "Explain how similar two documents are, and why.",
     "report": "Write pages of HTML that show what is there.",
+    "plot": "Draw an index as a picture.",
     "contract": "Fold a graph by the clusters of its nodes.",
     "show": "Show a document with everything stored about it.",
     "stats": "Show parameters, counts and sizes.",

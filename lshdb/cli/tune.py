@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from lshdb import Index, Tuning, advise, aims, read_documents, read_labels, tune
+from lshdb import Advice, Index, Tuning, advise, aims, read_documents, read_labels, tune
 from lshdb.cli._command import completed, is_index
 from lshdb.cli._documents_in import require_metric
 from lshdb.cli._errors import REJECTED
@@ -72,6 +72,14 @@ __all__ = ["command"]
     metavar="N",
     help="Number of documents in the index; without texts.  [default: 1000000]",
 )
+@click.option(
+    "--plot",
+    "picture",
+    metavar="FILE",
+    shell_complete=completed("file"),
+    help="Also draw the pairs of texts by similarity, or without texts the S-curve; FILE ends in "
+    ".svg, .png or .pdf and is replaced.",
+)
 @input_options
 @folder_options
 @listing_options
@@ -88,6 +96,7 @@ def command(
     memory: int,
     far: float | None,
     documents: int | None,
+    picture: str | None,
     input_format: str,
     output_format: str | None,
     **options: Any,
@@ -112,6 +121,10 @@ def command(
     lshdb tune --metric cosine --dim 100 --threshold 0.8
     lshdb tune vectors.npy --metric l2 --threshold 10 --documents 20000000
     """
+    if picture is not None:
+        from lshdb.plot import check_ending
+
+        check_ending(picture)
     reading = {name: options.pop(name) for name in (*READING, *FOLDERS)}
     given = given_parameters(options)
     for name in ("database", "schema"):
@@ -121,9 +134,10 @@ def command(
         require_metric(files, given, input_format)
     if not files or METRICS[metric].is_dense:
         _refuse("about texts", aim=aim, labels=labels, sample=sample)
-        _estimate(
+        estimated = _estimate(
             files, far, documents, given, {"input_format": input_format, **reading}, output_format
         )
+        _draw(picture, estimated)
         return
     if metric != "jaccard":
         raise click.UsageError(
@@ -160,8 +174,18 @@ def command(
         print_drawn(partial(draw_advice, found))
     else:
         print_record(found.record(), output_format)
+    _draw(picture, found)
     if rejections.count:
         ctx.exit(REJECTED)
+
+
+def _draw(picture: str | None, found: Advice | Tuning) -> None:
+    """Write the picture that was asked for."""
+    if picture is not None:
+        from lshdb.plot import advice, s_curve, save
+
+        drawn = s_curve(found.params) if isinstance(found, Tuning) else advice(found)
+        save(drawn, picture, overwrite=True)
 
 
 def _refuse(what: str, **options: Any) -> None:
@@ -188,7 +212,7 @@ def _estimate(
     given: dict[str, Any],
     reading: dict[str, Any],
     output_format: str | None,
-) -> None:
+) -> Tuning:
     """Show what parameters alone find and cost, or with a sample of vectors."""
     if files:
         kind = METRICS[given["metric"]]
@@ -202,6 +226,7 @@ def _estimate(
     if not params.width:
         del record["width"]
     print_record(record, output_format, shown=_shown(found))
+    return found
 
 
 def _shown(found: Tuning) -> dict[str, str]:

@@ -16,7 +16,8 @@ CHANGES = [
     ("expire", "a", "--older-than", "90d"), ("expire", "a", "--older-than", "90d", "--dry-run"),
     ("compact", "a"), ("reband", "a", "--recall", "0.9"), ("copy", "a", "copy"),
     ("merge", "a", "copy"), ("reindex", "a", "chars", "--unit", "char"), ("export", "a", "files"),
-    ("report", "a", "--output", "a.html"), ("import", "files", "again"), ("upgrade", "a"),
+    ("report", "a", "--output", "a.html"), ("plot", "s-curve", "a", "--output", "a.svg"),
+    ("import", "files", "again"), ("upgrade", "a"),
     ("cursors", "a", "press", "--set", "now"),
 ]  # fmt: skip
 LISTS = ("tune", "query", "pairs", "clusters", "dedup", "neighbors", "join", "recall", "explain",

@@ -42,6 +42,8 @@ SESSION: list[list[str]] = [
     ["pairs", "a", "--measure", "containment", "--sort", "similarity"],
     ["recall", "a", "--sample", "7", "--furthest", "0.3", "--json"],
     ["report", "a", "-o", "report.html"],
+    ["plot", "similarity", "a", "-o", "pairs.svg"],
+    ["plot", "buckets", "a", "-o", "buckets.svg"],
     ["tune", "a", "--sample", "9", "--json"],
     ["explain", "a", "f000-0", "f000-1"],
     ["join", "a", "b"],
@@ -117,7 +119,7 @@ def test_a_session(folders: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     for sqlite, postgres in zip(*found, strict=True):
         assert sqlite == postgres
     codes = [code for _, code, *_ in found[0]]
-    assert [number for number, code in enumerate(codes) if code] == [1, 32, 34, 48]
+    assert [number for number, code in enumerate(codes) if code] == [1, 34, 36, 50]
 
 
 def test_every_command_is_in_it() -> None:

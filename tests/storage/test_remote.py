@@ -298,6 +298,7 @@ WORKS = {
     "recall": ["{there}", "--sample", "all"],
     "tune": ["{there}"],
     "report": ["{there}", "--no-update", "--output", "{made}.html"],
+    "plot": ["similarity", "{there}", "--output", "{made}.svg"],
     "explain": ["{there}", "f002-0", "f002-1"],
     "contract": ["{there}", "{links}", "--no-update"],
     "show": ["{there}", "f002-0"],

@@ -1,0 +1,80 @@
+"""``lshdb plot``: an index as a picture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from lshdb import Index
+from lshdb.cli._command import completed
+from lshdb.cli._long_work import TaskProgress, prompt_interrupts
+from lshdb.cli._options import Command, index_argument
+from lshdb.cli._output import note
+
+__all__ = ["command"]
+
+_TAKES = {"threshold": ("similarity", "clusters", "recall"), "sample": ("recall",)}
+
+
+@click.command("plot", cls=Command)
+@click.argument(
+    "what",
+    metavar="PICTURE",
+    type=click.Choice(["s-curve", "similarity", "buckets", "clusters", "batches", "recall"]),
+)
+@index_argument
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    shell_complete=completed("file"),
+    help="A name that ends in .svg, .png or .pdf.",
+)
+@click.option(
+    "--threshold",
+    type=float,
+    metavar="T",
+    help="Of similarity, clusters and recall: pairs of at least this similarity, or at most this "
+    "distance.  [default: the index's]",
+)
+@click.option(
+    "--sample",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Of recall: documents to compare with all others.  [default: 1000]",
+)
+@click.option("--overwrite", is_flag=True, help="Replace a file that is there.")
+@click.pass_context
+def command(
+    ctx: click.Context, /, what: str, index_path: str, *, output: str, overwrite: bool, **given: Any
+) -> None:
+    """Draw INDEX as a picture.
+
+    PICTURE is s-curve, how probably a pair of each similarity is found; similarity, the
+    near-duplicate pairs by similarity; buckets and clusters, how many there are of each size;
+    batches, what each add brought; or recall, which share of the pairs is found, measured. Needs
+    pip install 'lshdb[plot]'.
+
+    \b
+    lshdb plot s-curve news.lshdb -o curve.svg
+    lshdb plot recall news.lshdb --sample 2000 -o recall.png
+    """
+    from lshdb.plot import FIGURES, check_ending, save
+
+    options = {name: value for name, value in given.items() if value is not None}
+    for name in options:
+        if what not in _TAKES[name]:
+            raise click.UsageError(f"--{name} makes no difference to {what}", ctx)
+    check_ending(output)
+    with (
+        Index.open(index_path) as index,
+        prompt_interrupts(),
+        TaskProgress("drawing") as progress,
+    ):
+        if what == "recall":
+            options["on_progress"] = progress.reached
+        figure = FIGURES[what](index, **options)
+    save(figure, output, overwrite=overwrite)
+    note(f"wrote {output}")
