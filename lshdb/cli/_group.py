@@ -49,7 +49,7 @@ COMMANDS = {
     "stats": "Show parameters, counts and sizes.",
     "batches": "List what was added and when.",
     "cursors": "List how far each reader of new pairs has come.",
-    "serve": "Answer questions over HTTP, read-only.",
+    "serve": "Show an index in a browser, and answer over HTTP.",
     "sql": "Run a SELECT of your own, read-only.",
     "check": "Compare everything on disk with what was written.",
     "compact": "Free the space of removed documents.",

@@ -88,9 +88,10 @@ def command(
 ) -> None:  # fmt: skip
     """Serve INDEX over HTTP, read-only, until you press Ctrl-C.
 
-    It answers query, explain, clusters, documents and stats as JSON, /health, and /metrics for
-    Prometheus; /openapi.json describes all of them. Others may write to the index meanwhile: each
-    answer sees their last commit. Needs pip install 'lshdb[serve]'.
+    Open the address in a browser to search, and to look at clusters, pairs and buckets. Programs
+    get query, explain, clusters, documents and stats as JSON, /health, and /metrics for Prometheus;
+    /openapi.json describes all of them. Others may write to the index meanwhile: each answer sees
+    their last commit. Needs pip install 'lshdb[serve]'.
 
     \b
     lshdb serve news.lshdb

@@ -42,6 +42,7 @@ from lshdb.serve.answers import (
     StatsAnswer,
 )
 from lshdb.serve.guard import LOCAL_NAMES, Guard, Limits
+from lshdb.serve.reading_pages import ReadingPages
 from lshdb.serve.request_counts import Metrics
 from lshdb.serve.workers import BusyError, TooSlowError, Workers
 from lshdb.version import __version__
@@ -92,6 +93,7 @@ def make_application(
     metrics = Metrics()
     metrics.count_index(lambda: {"documents": len(index)})
     routes = _Routes(index, workers, metrics)
+    pages = ReadingPages(index, workers)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -108,6 +110,8 @@ def make_application(
         responses=_ERRORS,
     )
     routes.add_to(app)
+    pages.add_to(app)
+    app.state.pages = pages
     app.add_exception_handler(LshdbError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(BusyError, _busy)
@@ -234,11 +238,16 @@ def _one_of(request: QueryRequest | ExplainRequest, key: str) -> Any:
     return request.body()
 
 
-def _error(status: int, error: ErrorAnswer, **headers: str) -> JSONResponse:
+def _error(request: Request, status: int, error: ErrorAnswer, **headers: str) -> Response:
+    """Answer a program with JSON, and a browser with a page."""
+    is_api = request.url.path.startswith("/api/")
+    if not is_api and "text/html" in request.headers.get("accept", ""):
+        pages: ReadingPages = request.app.state.pages
+        return pages.error(status, error, headers)
     return JSONResponse(error.model_dump(), status, headers)
 
 
-async def _refused(_request: Request, error: Exception) -> JSONResponse:
+async def _refused(request: Request, error: Exception) -> Response:
     """Turn an error of the library into an answer."""
     name = type(error).__name__
     hint = getattr(error, "hint", None)
@@ -250,10 +259,10 @@ async def _refused(_request: Request, error: Exception) -> JSONResponse:
         _log.error("%s", error)
     elif isinstance(error, _CONFLICTS):
         status = 409
-    return _error(status, ErrorAnswer(error=name, message=str(error), hint=hint))
+    return _error(request, status, ErrorAnswer(error=name, message=str(error), hint=hint))
 
 
-async def _invalid(_request: Request, error: Exception) -> JSONResponse:
+async def _invalid(request: Request, error: Exception) -> Response:
     """Say which part of a request is not as it should be."""
     first = error.errors()[0] if isinstance(error, RequestValidationError) else {}
     where = ".".join(str(part) for part in first.get("loc", ())[1:])
@@ -266,34 +275,36 @@ async def _invalid(_request: Request, error: Exception) -> JSONResponse:
         message = f"{where}: there is no such name"
     else:
         message = f"{where}: {message}"
-    return _error(400, ErrorAnswer(error="InvalidRequest", message=message, hint=_HINT))
+    return _error(request, 400, ErrorAnswer(error="InvalidRequest", message=message, hint=_HINT))
 
 
-async def _busy(_request: Request, _error_: Exception) -> JSONResponse:
+async def _busy(request: Request, _error_: Exception) -> Response:
     answer = ErrorAnswer(error="Busy", message="too many questions are waiting", hint="ask again")
-    return _error(503, answer, **{"Retry-After": "1"})
+    return _error(request, 503, answer, **{"Retry-After": "1"})
 
 
-async def _too_slow(_request: Request, error: Exception) -> JSONResponse:
+async def _too_slow(request: Request, error: Exception) -> Response:
     seconds = getattr(error, "seconds", 0.0)
     answer = ErrorAnswer(
         error="TooSlow",
         message=f"the answer took longer than {seconds:g} seconds",
         hint="ask for less, or start the server with a larger --timeout",
     )
-    return _error(503, answer)
+    return _error(request, 503, answer)
 
 
-async def _no_route(request: Request, error: Exception) -> JSONResponse:
+async def _no_route(request: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 404)
     if status == 400:  # bytes that are not UTF-8
         answer = ErrorAnswer(error="InvalidRequest", message="the body is not JSON", hint=_HINT)
     else:
         message = f"there is no {request.method} {request.url.path}"
         answer = ErrorAnswer(error="NoRoute", message=message, hint=_HINT)
-    return _error(status, answer)
+    return _error(request, status, answer)
 
 
-async def _failed(_request: Request, _error_: Exception) -> JSONResponse:
+async def _failed(request: Request, _error_: Exception) -> Response:
     """Answer where the server has a bug; the traceback goes to its log alone."""
-    return _error(500, ErrorAnswer(error="InternalError", message="the server failed; see its log"))
+    return _error(
+        request, 500, ErrorAnswer(error="InternalError", message="the server failed; see its log")
+    )

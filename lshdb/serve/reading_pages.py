@@ -1,0 +1,321 @@
+"""The pages for people: the same questions as the API's, as HTML that works without a script.
+
+Decided: nothing is written, so no form changes anything and none needs a secret of its own. A text
+to search for is sent as a form's body, and keys as a query: neither comes into the log. Links name
+keys in their query, because a browser would resolve dots in a path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import HTMLResponse
+
+from lshdb.errors import KeyNotFoundError, ParameterError, TextNotStoredError
+from lshdb.pages import Link, Page, make_environment, read_asset, served_assets
+from lshdb.pages.shown_texts import ShownText, show_diff, show_difference, unchanged_text
+from lshdb.serve.answers import ErrorAnswer
+from lshdb.serve.workers import Workers
+from lshdb.version import __version__
+
+if TYPE_CHECKING:
+    from lshdb.index import Index
+
+__all__ = ["ReadingPages"]
+
+CLUSTERS = 50
+"""Clusters of a page."""
+MEMBERS = 20
+"""Members of a cluster that are compared side by side; more are listed."""
+LISTED = 500
+HITS = 20
+BUCKETS = 50
+
+_NOT_IN_HTML = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ufdd0-\ufdef"
+    + "".join(chr(plane << 16 | low) for plane in range(17) for low in (0xFFFE, 0xFFFF))
+    + "]"
+)
+_SECTIONS = (
+    ("/", "Search"),
+    ("/clusters", "Clusters"),
+    ("/buckets", "Buckets"),
+    ("/index", "Contents"),
+    ("/docs", "API"),
+)
+_MEMBERS_OF = (
+    "SELECT other.key FROM cluster AS own JOIN cluster AS other ON other.label = own.label "
+    "WHERE own.key = :key ORDER BY other.doc_id LIMIT :most"
+)
+_LABEL_OF = (
+    "SELECT label, (SELECT count(*) FROM cluster AS other WHERE other.label = own.label) "
+    "FROM cluster AS own WHERE key = :key"
+)
+_SIZES = (
+    "SELECT size, sum(n_buckets) AS n FROM bucket_stat WHERE size > 1 GROUP BY size "
+    "ORDER BY size DESC LIMIT 200"
+)
+_LARGEST = (
+    "SELECT bucket_key, band, size FROM bucket WHERE size >= :least "
+    "ORDER BY size DESC, bucket_key LIMIT :most"
+)
+_IN_BUCKET = (
+    "SELECT key FROM document_bucket WHERE bucket_key = :bucket_key ORDER BY doc_id LIMIT :most"
+)
+
+
+class ReadingPages:
+    """Routes that answer with pages.
+
+    Parameters
+    ----------
+    index : Index
+        Its public methods are called, in threads.
+    workers : Workers
+    """
+
+    def __init__(self, index: Index, workers: Workers) -> None:
+        self._index, self._workers = index, workers
+        self._environment = make_environment(Path(__file__).parent / "templates")
+        self._openapi: Callable[[], dict[str, Any]] = dict
+
+    def add_to(self, app: FastAPI) -> None:
+        """Add the routes to an application; its API's description leaves them out."""
+        self._openapi = app.openapi
+        hidden: dict[str, Any] = {"include_in_schema": False, "response_class": HTMLResponse}
+        app.get("/", **hidden)(self.home)
+        app.post("/", **hidden)(self.search)
+        app.get("/similar", **hidden)(self.similar)
+        app.get("/document", **hidden)(self.document)
+        app.get("/clusters", **hidden)(self.clusters)
+        app.get("/cluster", **hidden)(self.cluster)
+        app.get("/pair", **hidden)(self.pair)
+        app.get("/buckets", **hidden)(self.buckets)
+        app.get("/bucket", **hidden)(self.bucket)
+        app.get("/index", **hidden)(self.contents)
+        app.get("/docs", **hidden)(self.docs)
+        app.get("/assets/{name}", include_in_schema=False)(self.asset)
+
+    async def home(self) -> Response:
+        """Ask for a text."""
+        n = await self._workers.ask(lambda: len(self._index))
+        return self._page("/", "search.html", asked=None, key=None, documents=n, **self._words())
+
+    async def search(self, request: Request) -> Response:
+        """List the documents most similar to the text of a form."""
+        form = parse_qs((await request.body()).decode("utf-8", "replace"), keep_blank_values=True)
+        text = form.get("text", [""])[0].replace("\r\n", "\n")
+        body: Any = text
+        if self._index.params.kind.body != "text":
+            raise ParameterError("this index has no texts", hint="ask by key, or use the API")
+        found = await self._workers.ask(lambda: self._hits(body, None))
+        asked = _NOT_IN_HTML.sub("\ufffd", text)
+        return self._page("/", "search.html", asked=asked, key=None, **found, **self._words())
+
+    async def similar(self, key: str) -> Response:
+        """List the documents most similar to one of the index."""
+        found = await self._workers.ask(lambda: self._hits(None, key))
+        return self._page("/", "search.html", asked=None, key=key, **found, **self._words())
+
+    async def document(self, key: str) -> Response:
+        """Show a document."""
+
+        def question() -> dict[str, Any]:
+            shown = self._index.show(key)
+            text = self._texts([key]).get(key)
+            return {
+                "shown": shown,
+                "text": None if text is None else unchanged_text(text),
+                "in_cluster": bool(list(self._index.sql(_LABEL_OF, {"key": key}))),
+            }
+
+        found = await self._workers.ask(question)
+        return self._page("", "document.html", title=key, key=key, **found)
+
+    async def clusters(self, offset: int = 0) -> Response:
+        """List clusters, the largest first."""
+        if offset < 0:
+            raise ParameterError(f"offset is {offset}; expected 0 or more")
+
+        def question() -> dict[str, Any]:
+            found = self._index.clusters(update=False)
+            page = list(islice(iter(found), offset, offset + CLUSTERS + 1))
+            return {
+                "clusters": [(one.label, len(one.keys), one.keys[:4]) for one in page[:CLUSTERS]],
+                "following": offset + CLUSTERS if len(page) > CLUSTERS else None,
+                "before": max(offset - CLUSTERS, 0) if offset else None,
+                "first": offset + 1,
+                "batch": found.state.batch_id,
+            }
+
+        found = await self._workers.ask(question)
+        return self._page("/clusters", "clusters.html", **found)
+
+    async def cluster(self, key: str) -> Response:
+        """Show the members of a cluster side by side."""
+
+        def question() -> dict[str, Any]:
+            rows = list(self._index.sql(_LABEL_OF, {"key": key}))
+            if not rows:
+                raise KeyNotFoundError(
+                    f"no cluster has the document {key!r}", key=key,
+                    hint="clusters are those that lshdb clusters stored last",
+                )  # fmt: skip
+            keys = [one for (one,) in self._index.sql(_MEMBERS_OF, {"key": key, "most": LISTED})]
+            return {
+                "label": rows[0][0],
+                "size": rows[0][1],
+                "members": self._side_by_side(keys[:MEMBERS]),
+                "more": keys[MEMBERS:],
+            }
+
+        found = await self._workers.ask(question)
+        return self._page("/clusters", "served_cluster.html", title=found["label"], **found)
+
+    async def pair(self, key1: str, key2: str) -> Response:
+        """Show how similar two documents are, and what differs."""
+
+        def question() -> dict[str, Any]:
+            found = self._index.explain(key1, key2)
+            try:
+                diff = self._index.diff(key1, key2)
+            except (TextNotStoredError, ParameterError):
+                diff = None
+            return {
+                "found": found,
+                "params": self._index.params,
+                "value": self._index.params.curve.value,
+                "diff": diff,
+                "texts": None if diff is None else show_diff(diff),
+            }
+
+        found = await self._workers.ask(question)
+        return self._page("", "served_pair.html", title=f"{key1} and {key2}", names=(key1, key2),
+                          **found)  # fmt: skip
+
+    async def buckets(self) -> Response:
+        """List buckets by size, and the largest."""
+
+        def question() -> dict[str, Any]:
+            sizes = [(int(size), int(n)) for size, n in self._index.sql(_SIZES) if n > 0]
+            least, n_larger = 2, 0
+            for size, n in sizes:
+                least = size
+                n_larger += n
+                if n_larger >= BUCKETS:
+                    break
+            largest = (
+                list(self._index.sql(_LARGEST, {"least": least, "most": BUCKETS})) if sizes else []
+            )
+            return {"sizes": sizes[:20], "largest": largest}
+
+        found = await self._workers.ask(question)
+        return self._page("/buckets", "buckets.html", **found)
+
+    async def bucket(self, bucket_key: int) -> Response:
+        """List the documents of a bucket."""
+        if not -(2**63) <= bucket_key < 2**63:
+            raise ParameterError(f"{bucket_key} is no bucket key")
+
+        def question() -> list[str]:
+            asked = {"bucket_key": bucket_key, "most": LISTED}
+            return [key for (key,) in self._index.sql(_IN_BUCKET, asked)]
+
+        keys = await self._workers.ask(question)
+        title = f"A bucket of band {bucket_key >> 56 & 255}"
+        return self._page("/buckets", "bucket.html", title=title, keys=keys, most=LISTED)
+
+    async def contents(self) -> Response:
+        """Show what is in the index."""
+
+        def question() -> dict[str, Any]:
+            return {"stats": self._index.stats(), "batches": self._index.batches()[-20:][::-1]}
+
+        found = await self._workers.ask(question)
+        return self._page("/index", "contents.html", **found)
+
+    async def docs(self) -> Response:
+        """List what the API answers."""
+        return self._page("/docs", "api.html", api=self._openapi())
+
+    async def asset(self, name: str) -> Response:
+        """Answer with a style or a script."""
+        try:
+            content, media_type = read_asset(name)
+        except KeyError:
+            raise KeyNotFoundError(f"there is no file {name!r}", key=name) from None
+        return Response(content, media_type=media_type)
+
+    def error(self, status: int, answer: ErrorAnswer, headers: dict[str, str]) -> Response:
+        """Answer with a page what went wrong."""
+        response = self._page("", "error.html", title="That cannot be answered", answer=answer)
+        response.status_code = status
+        response.headers.update(headers)
+        return response
+
+    def _page(self, path: str, template: str, *, title: str = "", **values: Any) -> Response:
+        name = self._index.path.name
+        page = Page(
+            title=title or f"{dict(_SECTIONS).get(path, '')} · {name}".removeprefix(" · "),
+            subtitle=name,
+            assets=served_assets("/assets/"),
+            links=tuple(Link(text, href, href == path) for href, text in _SECTIONS),
+            footer=f"lshdb {__version__}, read-only",
+        )
+        return HTMLResponse(self._environment.get_template(template).render(page=page, **values))
+
+    def _words(self) -> dict[str, Any]:
+        params = self._index.params
+        return {
+            "takes_texts": params.kind.body == "text",
+            "word": "distance" if params.kind.is_distance else "similarity",
+            "threshold": params.threshold,
+            "most": HITS,
+        }
+
+    def _hits(self, body: Any, key: str | None) -> dict[str, Any]:
+        if key is not None:
+            hits = self._index.query(key=key, top=HITS)
+        else:
+            hits = self._index.query(body, top=HITS)
+        texts = self._texts([hit.key for hit in hits])
+        own = body if key is None else self._texts([key]).get(key)
+        steps = self._index.params.normalisation
+        shown: list[tuple[Any, ShownText | None]] = []
+        for hit in hits:
+            text = texts.get(hit.key)
+            if text is None:
+                shown.append((hit, None))
+            elif own is None:
+                shown.append((hit, unchanged_text(text)))
+            else:
+                shown.append((hit, show_difference(own, text, steps=steps)))
+        return {"hits": shown, "value": self._index.params.curve.value}
+
+    def _texts(self, keys: list[str]) -> dict[str, Any]:
+        try:
+            return self._index.texts(keys)
+        except TextNotStoredError:
+            return {}
+
+    def _side_by_side(self, keys: list[str]) -> list[tuple[str, ShownText | None]]:
+        """Return members with their texts: the first whole, the others compared with it."""
+        texts = self._texts(keys)
+        first = texts.get(keys[0])
+        steps = self._index.params.normalisation
+        members: list[tuple[str, ShownText | None]] = []
+        for place, key in enumerate(keys):
+            text = texts.get(key)
+            if text is None or first is None:
+                members.append((key, None))
+            elif place == 0:
+                members.append((key, unchanged_text(text)))
+            else:
+                members.append((key, show_difference(first, text, steps=steps)))
+        return members

@@ -1,0 +1,204 @@
+"""The pages that people read: what the index says, escaped, linked, and with errors in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from lshdb import Index
+from lshdb.serve.application import make_application
+from tests.asgi import Answer, call
+from tests.conftest import family_corpus
+from tests.report.test_report import HOSTILE, HOSTILE_KEYS, by_class, by_id, parse, text_of
+
+Make = Callable[..., Index]
+Get = Callable[..., Any]
+
+HTML = {"accept": "text/html,application/xhtml+xml"}
+
+
+@pytest.fixture
+def index(make_index: Make) -> Index:
+    index = make_index(threshold=0.4, k=2)
+    index.add(family_corpus(7, families=4))
+    index.add([(word.lower(), f"the council closed the {word} bridge on monday")
+               for word in ("OLD", "new")])  # fmt: skip
+    index.update_clusters()
+    return index
+
+
+def ask(app: Any, path: str, form: dict[str, str] | None = None, **headers: str) -> Answer:
+    if form is None:
+        return call(app, "GET", path, headers={**HTML, **headers})
+    kind = {"content-type": "application/x-www-form-urlencoded"}
+    return call(app, "POST", path, urlencode(form).encode(), headers={**HTML, **kind, **headers})
+
+
+@pytest.fixture
+def get(index: Index) -> Get:
+    app = make_application(index)
+
+    def got(path: str, form: dict[str, str] | None = None, *, status: int = 200) -> Any:
+        answer = ask(app, path, form)
+        assert answer.status == status, answer.body.decode()
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        assert "script-src 'self'" in answer.headers["content-security-policy"]
+        return parse(answer.body.decode())
+
+    return got
+
+
+def links(tree: Any) -> list[str]:
+    return [one.get("href") for one in tree.iter("a")]
+
+
+@pytest.mark.fast
+def test_search_by_a_text(get: Get, index: Index) -> None:
+    empty = get("/")
+    assert f"{len(index)} documents" in text_of(by_id(empty, "main"))
+    tree = get("/", {"text": "the council closed the NEW bridge on monday"})
+    hits = [text_of(one) for one in by_class(tree, "hit")]
+    assert hits[0].startswith("new similarity 1.000, exact")
+    assert hits[1].startswith("old similarity 0.")
+    assert [one.text for one in tree.iter("del")] == ["NEW"]
+    assert [one.text for one in tree.iter("ins")] == ["OLD"]
+    assert by_id(tree, "text").text == "the council closed the NEW bridge on monday"
+    nothing = get("/", {"text": "quite another sentence about the weather"})
+    assert text_of(by_id(nothing, "hits")) == "Nothing is similar"
+
+
+def test_search_by_key_leads_to_pair_and_document(get: Get, index: Index) -> None:
+    tree = get("/similar?key=old")
+    assert "/pair?key1=old&key2=new" in links(tree)
+    pair = get("/pair?key1=old&key2=new")
+    assert text_of(by_id(pair, "verdict")) == "Near-duplicates"
+    assert [one.text for one in pair.iter("del")] == ["OLD"]
+    document = get("/document?key=old")
+    assert "the council closed the OLD bridge on monday" in text_of(by_id(document, "main"))
+    assert "/cluster?key=old" in links(document)
+
+
+def test_clusters_in_pages_and_side_by_side(
+    get: Get, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = list(index.clusters())
+    monkeypatch.setattr("lshdb.serve.reading_pages.CLUSTERS", 2)
+    found, path = [], "/clusters"
+    while path:
+        tree = get(path)
+        found += [one for one in links(tree) if one.startswith("/cluster?")]
+        after = [one.get("href") for one in tree.iter("a") if one.text == "Smaller clusters"]
+        path = after[0] if after else ""
+    assert found == [f"/cluster?key={quote(one.label)}" for one in expected]
+    monkeypatch.setattr("lshdb.serve.reading_pages.MEMBERS", 3)
+    largest = get(found[0])
+    members = [text_of(next(one.iter("a"))) for one in by_class(largest, "member")]
+    assert members == list(expected[0].keys[:3])
+    assert len([one for one in links(largest) if one.startswith("/document?")]) == len(
+        expected[0].keys
+    )
+    get("/clusters?offset=-1", status=400)
+
+
+def test_buckets_lead_to_documents(get: Get, index: Index) -> None:
+    tree = get("/buckets")
+    stats = index.stats(count_buckets=True)
+    first = next(one for one in tree.iter("a") if one.get("href").startswith("/bucket?"))
+    assert text_of(first) == f"{stats.largest_bucket} signatures"
+    listed = get(first.get("href"))
+    assert len([one for one in links(listed) if one.startswith("/document?")]) >= 2
+    assert "No document is in this bucket" in text_of(by_id(get("/bucket?bucket_key=1"), "main"))
+    get(f"/bucket?bucket_key={2**80}", status=400)
+
+
+def test_contents_and_the_api(get: Get, index: Index) -> None:
+    assert f"{len(index):,}" in text_of(by_id(get("/index"), "main"))
+    tree = get("/docs")
+    said = text_of(by_id(tree, "main"))
+    for route in ("POST /api/query", "POST /api/explain", "GET /api/clusters", "GET /health"):
+        assert route in said
+    assert "/openapi.json" in links(tree)
+
+
+def test_every_link_of_every_page_works(get: Get) -> None:
+    seen, todo = set(), ["/"]
+    while todo and len(seen) < 60:
+        path = todo.pop(0)
+        if path in seen or path.startswith(("#", "/openapi", "data:")):
+            continue
+        seen.add(path)
+        todo += links(get(path))
+    assert len(seen) == 60
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_documents_and_questions(make_index: Make, text: str) -> None:
+    index = make_index()
+    same = "and some more words that are the same in all of these texts"
+    index.add([(key, f"{text} {same}") for key in HOSTILE_KEYS])
+    index.update_clusters()
+    app = make_application(index)
+    first = quote(HOSTILE_KEYS[0])
+    paths = ["/clusters", f"/cluster?key={first}", f"/document?key={first}",
+             f"/similar?key={first}", f"/pair?key1={first}&key2={quote(HOSTILE_KEYS[3])}",
+             f"/document?key={quote(text[:300].encode('utf-8', 'replace'))}"]  # fmt: skip
+    answers = [ask(app, path) for path in paths] + [ask(app, "/", {"text": f"{text} {same}"})]
+    assert [one.status for one in answers] == [200, 200, 200, 200, 200, 404, 200]
+    for answer in answers:
+        tree = parse(answer.body.decode())
+        assert [one.get("src") for one in tree.iter("script")] == ["/assets/page.js"]
+        for element in tree.iter():
+            assert element.tag not in {"img", "svg", "iframe", "style"}
+            assert not [name for name in element.attrib if name.startswith("on")]
+        assert not set("".join(tree.itertext())) & {"\u202e", "\x1b", "\u2066"} or (
+            answer is answers[-1]  # what was asked stands in the form as it was sent
+        )
+
+
+def test_errors_are_words_for_people_and_json_for_programs(index: Index) -> None:
+    app = make_application(index)
+    for path, status in [("/document?key=none", 404), ("/nowhere", 404), ("/similar", 400),
+                         ("/cluster?key=none", 404), ("/pair?key1=old&key2=none", 404),
+                         ("/assets/none.css", 404)]:  # fmt: skip
+        page = ask(app, path)
+        assert page.status == status
+        assert text_of(next(one for one in parse(page.body.decode()).iter("p")
+                            if one.get("role") == "alert"))  # fmt: skip
+        said = call(app, "GET", path)
+        assert (said.status, said.headers["content-type"]) == (status, "application/json")
+        assert said.json["message"]
+    assert call(app, "GET", "/api/documents/none", headers=HTML).json["error"] == "KeyNotFoundError"
+
+
+def test_styles_and_scripts_and_nothing_else(index: Index) -> None:
+    app = make_application(index)
+    for name, kind in [("style.css", "text/css"), ("page.js", "text/javascript")]:
+        answer = call(app, "GET", f"/assets/{name}")
+        assert answer.headers["content-type"].startswith(kind)
+        assert len(answer.body) > 300
+    for name in ("../environment.py", "..%2fenvironment.py", "%2fetc%2fpasswd", "base.html"):
+        assert call(app, "GET", f"/assets/{name}").status == 404
+
+
+def test_a_token_is_asked_for(index: Index) -> None:
+    app = make_application(index, token="a token of enough length")
+    refused = ask(app, "/")
+    assert refused.status == 401
+    assert refused.headers["www-authenticate"].startswith("Basic")
+    given = "OmEgdG9rZW4gb2YgZW5vdWdoIGxlbmd0aA=="
+    assert ask(app, "/", authorization=f"Basic {given}").status == 200
+
+
+def test_an_index_without_texts(make_index: Make) -> None:
+    bare = make_index("bare", store_text=False, threshold=0.4, k=2)
+    bare.add(family_corpus(7, families=2))
+    bare.update_clusters()
+    app = make_application(bare)
+    key = next(iter(bare.clusters())).label
+    for path in (f"/similar?key={key}", f"/document?key={key}", f"/cluster?key={key}"):
+        answer = ask(app, path)
+        assert answer.status == 200
+        assert "text" not in {one.get("class") for one in parse(answer.body.decode()).iter()}
