@@ -25,6 +25,7 @@ from benchmarks import (
     query_ways,
     querying,
     scale,
+    serving,
     signing,
 )
 from benchmarks._accuracy import errors
@@ -384,3 +385,12 @@ def test_every_way_to_query_is_measured(capsys: pytest.CaptureFixture[str]) -> N
     printed = capsys.readouterr().out
     for way in ("query, 1 threads", "query, 2 threads", "query_many, workers=1", "processes"):
         assert way in printed
+
+
+def test_serving_asks_for_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus, pairs = tmp_path / "corpus.jsonl", tmp_path / "pairs.tsv"
+    make_corpus.write(corpus, pairs, 300)
+    serving.main([str(corpus), "--queries", "20", "--connections", "2"])
+    *_, alone, beside = capsys.readouterr().out.splitlines()
+    assert alone.split()[:3] == ["nothing", "20", "0"]
+    assert beside.split()[:4] == ["lshdb", "add", "20", "0"]
