@@ -55,8 +55,9 @@ def _unusable(reason: str) -> None:
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
+    """A browser for the tests of a module: Playwright runs an event loop as long as it lives."""
     program = next((path for name in _NAMES if (path := shutil.which(name))), None)
     if program is None:
         _unusable("no Chromium is installed (apt-get install chromium)")

@@ -55,9 +55,10 @@ NAMED = {
     "before a checkpoint is synced": call(SYNC, "index.db$", "before"),
     "before the log is emptied": call(TRUNCATE, "-wal$", "before"),
     "after the log is emptied": call(TRUNCATE, "-wal$", "after"),
-    "before a merge": function("storage.transactions.changes:PostingRuns.merge", "before"),
+    "before a merge": function("storage.transactions.writer:Writer._copy_from_order", "before"),
+    "in a merge": function("storage.runs.posting_runs:PostingRuns.load", "after"),
     "after a merge, before its commit": function(
-        "storage.transactions.changes:PostingRuns.merge", "after"
+        "storage.transactions.writer:Writer._copy_from_order", "after"
     ),
     "before clusters are written": function("storage.tables.edges:EdgeTables.put_state", "before"),
 }
