@@ -29,6 +29,7 @@ __all__ = ["check_place", "makes_folder", "write_page", "written_file", "written
 _PAGES = re.compile(r"index\.html|clusters-\d{4,}\.html")
 _MARK = b'<meta name="generator" content="lshdb report">'
 _BUFFER = 2**18
+_STDOUT = "/dev/stdout"
 
 
 def makes_folder(path: str) -> bool:
@@ -69,7 +70,9 @@ def check_place(path: str, *, overwrite: bool) -> None:
 
 
 def _is_stream(path: str) -> bool:
-    """Return whether a pipe, a terminal or another device is there."""
+    """Return whether it is standard output, or a pipe, a terminal or another device is there."""
+    if path == _STDOUT:
+        return True
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -105,7 +108,8 @@ def _is_report(path: Path) -> bool:
 def written_file(path: str, *, overwrite: bool) -> Iterator[IO[bytes]]:
     """Write the page of a report that is one file, or into a pipe."""
     if _is_stream(path):
-        with open(path, "wb", buffering=_BUFFER) as file:
+        # Standard output may be a file that a shell opened: opening it anew would begin it again.
+        with open(os.dup(1) if path == _STDOUT else path, "wb", buffering=_BUFFER) as file:
             yield file
         return
     with whole_file(path, overwrite=overwrite) as file:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -121,6 +123,17 @@ def test_a_pipe_gets_the_page(index: Index, tmp_path: Path) -> None:
     index.report(pipe, sample=0)
     reader.join()
     assert got[0].startswith(b"<!DOCTYPE html>") and got[0].endswith(b"</html>")
+
+
+def test_standard_output_may_be_a_file(index: Index, tmp_path: Path) -> None:
+    """What a shell wrote there before stays."""
+    command = [sys.executable, "-m", "lshdb", "report", str(index.path), "-o", "-", "--sample", "0"]
+    for name in ("page", "page.html"):
+        (tmp_path / name).write_text("before\n")
+        with (tmp_path / name).open("ab") as file:
+            subprocess.run(command, stdout=file, stderr=subprocess.PIPE, check=True)
+        text = (tmp_path / name).read_text()
+        assert text.startswith("before\n<!DOCTYPE html>") and text.endswith("</html>")
 
 
 def test_places_where_nothing_can_be_written(index: Index, tmp_path: Path) -> None:
