@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lshdb.pages import shown_texts
+from lshdb.pages import make_environment, shown_texts
 from lshdb.pages.shown_texts import LONGEST, Piece, ShownText, unchanged_text
 from lshdb.shingling.normalise import NORMALISATION
 
@@ -63,6 +63,14 @@ def test_long_texts_fold_to_what_differs() -> None:
     assert kinds == ["fold", "same", "ins", "same", "fold"]
     assert right.pieces[0].text == "[485 words are the same] "
     assert right.n_shown < 400 and left.n_cut == right.n_cut == 0
+
+
+def test_a_text_that_may_scroll_is_reached_by_keyboard() -> None:
+    template = make_environment().from_string(
+        '{% from "texts.html" import text_of %}{{ text_of(text) }}'
+    )
+    assert "tabindex" not in template.render(text=unchanged_text("a short text"))
+    assert 'tabindex="0"' in template.render(text=unchanged_text("long " * 400))
 
 
 def test_a_megabyte_without_a_blank_is_cut() -> None:
