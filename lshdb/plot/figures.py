@@ -81,6 +81,14 @@ def _whole_numbers(*sides: Any) -> None:
         side.set_minor_formatter(NullFormatter())
 
 
+def _count_in_ones(axes: Axes) -> None:
+    """Mark whole numbers only, where there are few things to count."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    _whole_numbers(axes.yaxis)
+
+
 def _log_log(axes: Axes, points: Sequence[tuple[int, int]]) -> None:
     axes.loglog([x for x, _ in points], [y for _, y in points], "o", markersize=4, color=_BLUE)
     axes.set_xlim(0.9, 1.3 * max(10, *(x for x, _ in points)))
@@ -119,7 +127,8 @@ def s_curve(
     curve = params if isinstance(params, SCurve) else curve_of(params)
     word = "distance" if curve.is_distance else "similarity"
     figure, axes = _figure(
-        f"{curve.bands} bands of {curve.rows} {'row' if curve.rows == 1 else 'rows'}",
+        f"{curve.bands} {'band' if curve.bands == 1 else 'bands'} of "
+        f"{curve.rows} {'row' if curve.rows == 1 else 'rows'}",
         f"{word} of a pair",
         "probability that it is found",
     )
@@ -242,7 +251,7 @@ def similarity(index: Index, *, threshold: float | None = None, bins: int = 40) 
         [best + width * 0.5], [n_copies], width=abs(width) * 0.92, color="white",
         edgecolor=_ORANGE, hatch="///", label=f"{_word(params)} {best:g}",
     )  # fmt: skip
-    _whole_numbers(axes.yaxis)
+    _count_in_ones(axes)
     axes.legend(frameon=False)
     return figure
 
@@ -269,8 +278,7 @@ def buckets(index: Index) -> Figure:
     if not sizes:
         _nothing(axes, "no bucket")
         return figure
-    axes.loglog([size for size, _ in sizes], [n for _, n in sizes], "o", markersize=4, color=_BLUE)
-    axes.grid(visible=True, which="major", linewidth=0.5, alpha=0.4)
+    _log_log(axes, sizes)
     return figure
 
 
@@ -341,7 +349,7 @@ def batches(index: Index) -> Figure:
         ha="right",
     )
     axes.set_xlim(-0.6, max(len(chosen), 8) - 0.4)
-    _whole_numbers(axes.yaxis)
+    _count_in_ones(axes)
     figure.legend(frameon=False, loc="outside upper right", ncols=len(names))
     return figure
 

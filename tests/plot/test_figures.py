@@ -173,3 +173,14 @@ def test_without_matplotlib(families: Index, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(LshdbError, match="pictures need matplotlib") as caught:
         pictures.s_curve(families)
     assert caught.value.hint == "pip install 'lshdb[plot]'"
+
+
+def test_few_things_are_marked_by_whole_numbers(make_index: Make) -> None:
+    index = make_index(bands=1, rows=1)
+    index.add([("a", "some words that nothing else has")])
+    assert pictures.s_curve(index).axes[0].get_title() == "1 band of 1 row"
+    (axes,) = pictures.batches(index).axes
+    assert [float(one) for one in axes.get_yticks() if 0 <= one <= 1] == [0, 1]
+    (axes,) = pictures.buckets(index).axes
+    low, high = axes.get_xlim()
+    assert [float(one) for one in axes.get_xticks() if low <= one <= high] == [1, 10]
