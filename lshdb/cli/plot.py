@@ -61,13 +61,13 @@ def command(
     lshdb plot s-curve news.lshdb -o curve.svg
     lshdb plot recall news.lshdb --sample 2000 -o recall.png
     """
-    from lshdb.plot import FIGURES, check_ending, save
+    from lshdb.plot import FIGURES, check_place, save
 
     options = {name: value for name, value in given.items() if value is not None}
     for name in options:
         if what not in _TAKES[name]:
             raise click.UsageError(f"--{name} makes no difference to {what}", ctx)
-    check_ending(output)
+    check_place(output, overwrite=overwrite)
     with (
         Index.open(index_path) as index,
         prompt_interrupts(),

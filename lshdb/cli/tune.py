@@ -122,9 +122,9 @@ def command(
     lshdb tune vectors.npy --metric l2 --threshold 10 --documents 20000000
     """
     if picture is not None:
-        from lshdb.plot import check_ending
+        from lshdb.plot import check_place
 
-        check_ending(picture)
+        check_place(picture, overwrite=True)
     reading = {name: options.pop(name) for name in (*READING, *FOLDERS)}
     given = given_parameters(options)
     for name in ("database", "schema"):

@@ -31,7 +31,7 @@ __all__ = [
     "advice",
     "batches",
     "buckets",
-    "check_ending",
+    "check_place",
     "clusters",
     "recall",
     "s_curve",
@@ -41,7 +41,12 @@ __all__ = [
 
 FORMATS = ("svg", "png", "pdf")
 _BLUE, _ORANGE, _GREY = "#1f6fb4", "#c8630a", "#6b7280"
-_HATCHES = ("", "///", "...", "xxx")
+_OUTCOMES = (
+    ("added", _BLUE, _BLUE, ""),
+    ("replaced", "white", _BLUE, "///"),
+    ("unchanged", "#d1d5db", _GREY, ""),
+    ("rejected", "white", _ORANGE, "xxx"),
+)
 _SIZE = (7.0, 4.2)
 _SLICE = 0.025
 _MOST_BATCHES = 400
@@ -259,8 +264,8 @@ def similarity(index: Index, *, threshold: float | None = None, bins: int = 40) 
 def buckets(index: Index) -> Figure:
     """Draw how many buckets there are of each size, both in powers of ten.
 
-    Sizes are those of :attr:`lshdb.IndexStats.shared_buckets`: each run of postings is counted by
-    itself.
+    As in :class:`lshdb.IndexStats`, each run of postings is counted by itself. With several runs
+    the title says "at least"; after :meth:`lshdb.Index.compact` there is one.
 
     Raises
     ------
@@ -272,9 +277,11 @@ def buckets(index: Index) -> Figure:
     )
     sizes = [(int(size), int(n)) for size, n in rows if n > 0]
     shared = sum(n for size, n in sizes if size > 1)
+    least = "" if index.stats().buckets_are_exact else "At least "
     figure, axes = _figure(
-        f"{shared:,} buckets hold more than one signature", "signatures in a bucket", "buckets"
-    )
+        f"{least}{shared:,} buckets hold more than one signature", "signatures in a bucket",
+        "buckets",
+    )  # fmt: skip
     if not sizes:
         _nothing(axes, "no bucket")
         return figure
@@ -310,7 +317,7 @@ def clusters(index: Index, *, threshold: float | None = None) -> Figure:
 
 
 def batches(index: Index) -> Figure:
-    """Draw what each add brought, over time; of many adds, the last 400.
+    """Draw what each add brought, one beside the other; of many adds, the last 400.
 
     Raises
     ------
@@ -318,29 +325,34 @@ def batches(index: Index) -> Figure:
         matplotlib is not installed.
     """
     adds: dict[int, list[int]] = {}
+    copies: Counter[int] = Counter()
     times: dict[int, str] = {}
     for one in index.batches():
         counts = adds.setdefault(one.add_id, [0, 0, 0, 0])
         times.setdefault(one.add_id, one.started_at)
-        added = (one.n_added + one.n_replaced - one.n_copies, one.n_copies)
-        for place, number in enumerate((*added, one.n_unchanged, one.n_rejected)):
-            counts[place] += max(number, 0)
+        copies[one.add_id] += one.n_copies
+        numbers = (one.n_added, one.n_replaced, one.n_unchanged, one.n_rejected)
+        for place, number in enumerate(numbers):
+            counts[place] += number
     chosen = sorted(adds)[-_MOST_BATCHES:]
-    figure, axes = _figure("What each add brought", "add", "documents")
+    figure, axes = _figure("What each add brought", "add (UTC)", "documents")
     if not any(sum(adds[one]) for one in chosen):
         _nothing(axes, "nothing was added")
         return figure
-    names = ("new contents", "copies of a content", "unchanged", "rejected")
     heights = [0] * len(chosen)
-    for place, (name, hatch) in enumerate(zip(names, _HATCHES, strict=True)):
+    for place, (name, colour, edge, hatch) in enumerate(_OUTCOMES):
         values = [adds[one][place] for one in chosen]
         if any(values):
             axes.bar(
                 range(len(chosen)), values, bottom=heights, label=name, hatch=hatch,
-                color=(_BLUE, "white", "#d1d5db", "white")[place],
-                edgecolor=(_BLUE, _BLUE, _GREY, _ORANGE)[place], width=0.8, linewidth=0.6,
+                color=colour, edgecolor=edge, width=0.8, linewidth=0.6,
             )  # fmt: skip
             heights = [low + more for low, more in zip(heights, values, strict=True)]
+    if copies.total():
+        axes.plot(
+            range(len(chosen)), [copies[one] for one in chosen], marker="_", markersize=14,
+            linestyle="none", color=_ORANGE, markeredgewidth=2, label="of these, exact copies",
+        )  # fmt: skip
     step = max(1, len(chosen) // 8)
     axes.set_xticks(
         range(0, len(chosen), step),
@@ -350,7 +362,7 @@ def batches(index: Index) -> Figure:
     )
     axes.set_xlim(-0.6, max(len(chosen), 8) - 0.4)
     _count_in_ones(axes)
-    figure.legend(frameon=False, loc="outside upper right", ncols=len(names))
+    figure.legend(frameon=False, loc="outside upper right", ncols=len(_OUTCOMES) + 1)
     return figure
 
 
@@ -439,7 +451,7 @@ def save(figure: Figure, path: str | Path, *, overwrite: bool = False) -> None:
 
     from lshdb.documents.io.whole_files import whole_file
 
-    ending = check_ending(path)
+    ending = check_place(path, overwrite=overwrite)
     metadata: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(
         ending, {}
     )
@@ -450,20 +462,25 @@ def save(figure: Figure, path: str | Path, *, overwrite: bool = False) -> None:
         figure.savefig(file, format=ending, dpi=160, metadata=metadata)
 
 
-def check_ending(path: str | Path) -> str:
-    """Return the format that a name asks for.
+def check_place(path: str | Path, *, overwrite: bool = False) -> str:
+    """Return the format of a picture by its name, before there is one.
 
     Raises
     ------
     ParameterError
-        It asks for none.
+        The name asks for none.
+    LshdbError
+        A file is there.
     """
+    from lshdb.documents.io.whole_files import check_target
+
     ending = Path(path).suffix.lower().removeprefix(".")
     if ending not in FORMATS:
         raise ParameterError(
             f"{path} is no name of a picture; expected one that ends in "
             f"{_listed([f'.{one}' for one in FORMATS])}"
         )
+    check_target(str(path), overwrite=overwrite)
     return ending
 
 

@@ -100,6 +100,8 @@ def test_distances_begin_with_the_nearest(make_index: Make) -> None:
 def test_clusters_and_buckets_by_size(families: Index) -> None:
     sizes = Counter(len(one.keys) for one in families.clusters())
     assert points(pictures.clusters(families)) == sorted(sizes.items())
+    title = pictures.buckets(families).axes[0].get_title()
+    assert title.startswith("At least") == (not families.stats().buckets_are_exact)
     families.compact()
     stats = families.stats(count_buckets=True)
     found = points(pictures.buckets(families))
@@ -108,9 +110,14 @@ def test_clusters_and_buckets_by_size(families: Index) -> None:
 
 
 def test_each_add_is_a_bar(families: Index) -> None:
+    families.add([("copy", "now it has another text")])
     figure = pictures.batches(families)
-    assert sum(height for _, height in bars(figure)) == len(families) + 1
-    assert figure.legends[0].get_texts()[0].get_text() == "new contents"
+    assert sum(height for _, height in bars(figure)) == len(families) + 2
+    assert {one.get_text() for one in figure.legends[0].get_texts()} == {
+        "added", "replaced", "rejected", "of these, exact copies",
+    }  # fmt: skip
+    assert [height for _, height in bars(figure) if height == 1] == [1, 1]
+    assert [y for _, y in points(figure)] == [one.n_copies for one in families.batches()]
 
 
 def test_advice_shows_the_histogram_and_the_proposals() -> None:
