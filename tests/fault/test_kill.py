@@ -182,6 +182,12 @@ def test_a_writer_is_killed_anywhere(
 
 POSTGRES = {
     **{name: how for name, how in NAMED.items() if "log" not in name and "checkpoint" not in name},
+    # Its runs are merged by SQL: another host may lack the orders.
+    "before a merge": function("storage.transactions.changes:PostingRuns.merge", "before"),
+    "in a merge": function("storage.runs.posting_runs:PostingRuns._count_buckets", "before"),
+    "after a merge, before its commit": function(
+        "storage.transactions.changes:PostingRuns.merge", "after"
+    ),
     "when the commit is durable": {
         "killed_at": {"name": "sqlalchemy.engine:RootTransaction.commit", "when": "after", "nth": 4}
     },
