@@ -240,7 +240,7 @@ def similarity(index: Index, *, threshold: float | None = None, bins: int = 40) 
         if value == best:
             n_copies += 1
         else:
-            counts[min(max(int((value - furthest) / width), 0), bins - 1)] += 1
+            counts[_bar(value, furthest, width, bins)] += 1
     figure, axes = _figure(
         f"{counts.total() + n_copies:,} near-duplicate pairs", _word(params), "pairs"
     )
@@ -259,6 +259,15 @@ def similarity(index: Index, *, threshold: float | None = None, bins: int = 40) 
     _count_in_ones(axes)
     axes.legend(frameon=False)
     return figure
+
+
+def _bar(value: float, furthest: float, width: float, bins: int) -> int:
+    """Return the bar of a value; one that lies on an edge belongs to the bar nearer to the best.
+
+    0.6 is (0.6 - 0.5) / 0.0125 = 7.99... bars above 0.5. Similarities are fractions of small
+    numbers, so that many lie on an edge.
+    """
+    return min(max(int((value - furthest) / width + 1e-6), 0), bins - 1)
 
 
 def buckets(index: Index) -> Figure:

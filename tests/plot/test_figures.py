@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -75,13 +76,24 @@ def test_every_pair_is_in_a_bar(families: Index, threshold: float | None) -> Non
     figure = pictures.similarity(families, threshold=threshold, bins=10)
     *found, (_, copies) = bars(figure)
     assert copies == pairs.count(1.0) > 0
-    low = threshold or 0.5
-    counts = Counter(min(int((one - low) / ((1 - low) / 10)), 9) for one in pairs if one < 1)
+    low = Fraction(str(threshold or 0.5))
+    exact = [Fraction(one).limit_denominator(1000) for one in pairs]
+    counts = Counter(int((one - low) / ((1 - low) / 10)) for one in exact if one < 1)
     assert [height for _, height in found] == [counts[place] for place in range(10)]
     assert sum(height for _, height in bars(figure)) == len(pairs)
     assert figure.axes[0].get_title() == f"{len(pairs):,} near-duplicate pairs"
     with pytest.raises(ParameterError, match="bins is 0"):
         pictures.similarity(families, bins=0)
+
+
+def test_a_pair_on_an_edge_is_in_the_bar_nearer_to_the_best(make_index: Make) -> None:
+    index = make_index(threshold=0.5, k=1)
+    for n in range(5, 10):  # n of 10 words in common: similarity n / 10
+        words = [f"w{n}x{m}" for m in range(10)]
+        index.add([(f"a{n}", " ".join(words)), (f"b{n}", " ".join(words[:n]))])
+    assert sorted(pair.similarity for pair in index.pairs()) == [0.5, 0.6, 0.7, 0.8, 0.9]
+    counts = [height for _, height in bars(pictures.similarity(index))]
+    assert [place for place, count in enumerate(counts) if count] == [0, 8, 16, 24, 32]
 
 
 def test_distances_begin_with_the_nearest(make_index: Make) -> None:
