@@ -52,8 +52,8 @@ _SLICE = 0.025
 _MOST_BATCHES = 400
 
 
-def _figure(title: str, x: str, y: str) -> tuple[Figure, Axes]:
-    """Return a figure with one set of axes.
+def _figure_class() -> type[Figure]:
+    """Return matplotlib's class of figures.
 
     Raises
     ------
@@ -66,7 +66,12 @@ def _figure(title: str, x: str, y: str) -> tuple[Figure, Axes]:
         raise LshdbError(
             "pictures need matplotlib, which is not installed", hint="pip install 'lshdb[plot]'"
         ) from error
-    figure = Figure(figsize=_SIZE, layout="constrained")
+    return Figure
+
+
+def _figure(title: str, x: str, y: str) -> tuple[Figure, Axes]:
+    """Return a figure with one set of axes."""
+    figure = _figure_class()(figsize=_SIZE, layout="constrained")
     axes = figure.add_subplot()
     axes.set_title(title)
     axes.set_xlabel(x)
@@ -479,10 +484,11 @@ def check_place(path: str | Path, *, overwrite: bool = False) -> str:
     ParameterError
         The name asks for none.
     LshdbError
-        A file is there.
+        A file is there, or matplotlib is not installed.
     """
     from lshdb.documents.io.whole_files import check_target
 
+    _figure_class()
     ending = Path(path).suffix.lower().removeprefix(".")
     if ending not in FORMATS:
         raise ParameterError(

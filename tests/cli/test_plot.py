@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
+from lshdb import Index
 from tests.cli.conftest import Run
 
 
@@ -29,6 +31,20 @@ def test_mistakes(run: Run, tmp_path: Path, index_path: Path) -> None:
     said = run("plot", "recall", index_path, code=2).stderr
     assert "'-o'" in said
     assert not list(tmp_path.glob("a.*"))
+
+
+def test_a_missing_matplotlib_is_named_before_any_work(
+    run: Run, tmp_path: Path, index_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(*_given: object, **_options: object) -> Index:
+        raise AssertionError("the index was opened")
+
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setattr(Index, "open", opened)
+    for given in (("plot", "recall", index_path, "-o"), ("tune", index_path, "--plot")):
+        said = run(*given, tmp_path / "a.svg", code=1).stderr
+        assert "pictures need matplotlib" in said and "lshdb[plot]" in said
+    assert not list(tmp_path.glob("*a.svg*"))
 
 
 def test_tune_draws_what_it_says(run: Run, tmp_path: Path, index_path: Path) -> None:
