@@ -113,6 +113,10 @@ def _nothing(axes: Axes, text: str) -> None:
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", color=_GREY)
 
 
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def _word(params: IndexParams) -> str:
     return "distance" if params.kind.is_distance else "similarity"
 
@@ -137,8 +141,7 @@ def s_curve(
     curve = params if isinstance(params, SCurve) else curve_of(params)
     word = "distance" if curve.is_distance else "similarity"
     figure, axes = _figure(
-        f"{curve.bands} {'band' if curve.bands == 1 else 'bands'} of "
-        f"{curve.rows} {'row' if curve.rows == 1 else 'rows'}",
+        f"{_counted(curve.bands, 'band')} of {_counted(curve.rows, 'row')}",
         f"{word} of a pair",
         "probability that it is found",
     )
@@ -185,7 +188,7 @@ def recall(measured: MeasuredRecall) -> Figure:
     """
     word = _word(measured.params)
     documents = (
-        f"all {measured.documents:,} documents"
+        f"all {_counted(measured.documents, 'document')}"
         if measured.is_exact
         else f"{measured.sampled:,} of {measured.documents:,} documents"
     )
@@ -237,6 +240,7 @@ def similarity(index: Index, *, threshold: float | None = None, bins: int = 40) 
     params = index.params
     furthest = params.threshold if threshold is None else threshold
     best = 0.0 if params.kind.is_distance else 1.0
+    bound, beyond = ("at most", "above") if params.kind.is_distance else ("at least", "below")
     width = (best - furthest) / bins or 1.0
     counts: Counter[int] = Counter()
     n_copies = 0
@@ -247,22 +251,23 @@ def similarity(index: Index, *, threshold: float | None = None, bins: int = 40) 
         else:
             counts[_bar(value, furthest, width, bins)] += 1
     figure, axes = _figure(
-        f"{counts.total() + n_copies:,} near-duplicate pairs", _word(params), "pairs"
+        _counted(counts.total() + n_copies, "near-duplicate pair"), _word(params), "pairs"
     )
     if not counts and not n_copies:
-        _nothing(axes, f"no pair within {furthest:g}")
+        _nothing(axes, f"no pair of {_word(params)} {bound} {furthest:g}")
         return figure
     axes.bar(
         [furthest + (place + 0.5) * width for place in range(bins)],
         [counts[place] for place in range(bins)],
-        width=abs(width) * 0.92, color=_BLUE, label="different contents",
+        width=abs(width) * 0.92, color=_BLUE, label=f"{_word(params)} {beyond} {best:g}",
     )  # fmt: skip
-    axes.bar(
-        [best + width * 0.5], [n_copies], width=abs(width) * 0.92, color="white",
-        edgecolor=_ORANGE, hatch="///", label=f"{_word(params)} {best:g}",
-    )  # fmt: skip
+    if n_copies:
+        axes.bar(
+            [best + width * 0.5], [n_copies], width=abs(width) * 0.92, color="white",
+            edgecolor=_ORANGE, hatch="///", label=f"{_word(params)} {best:g}",
+        )  # fmt: skip
+        axes.legend(frameon=False)
     _count_in_ones(axes)
-    axes.legend(frameon=False)
     return figure
 
 
@@ -293,8 +298,8 @@ def buckets(index: Index) -> Figure:
     shared = sum(n for size, n in sizes if size > 1)
     least = "" if index.stats().buckets_are_exact else "At least "
     figure, axes = _figure(
-        f"{least}{shared:,} buckets hold more than one signature", "signatures in a bucket",
-        "buckets",
+        f"{least}{_counted(shared, 'bucket')} with more than one signature",
+        "signatures in a bucket", "buckets",
     )  # fmt: skip
     if not sizes:
         _nothing(axes, "no bucket")
@@ -320,8 +325,8 @@ def clusters(index: Index, *, threshold: float | None = None) -> Figure:
     sizes = Counter(len(one.keys) for one in index.clusters(threshold=threshold))
     documents = sum(size * n for size, n in sizes.items())
     figure, axes = _figure(
-        f"{sizes.total():,} clusters of {documents:,} documents", "documents in a cluster",
-        "clusters",
+        f"{_counted(sizes.total(), 'cluster')} of {documents:,} documents",
+        "documents in a cluster", "clusters",
     )  # fmt: skip
     if not sizes:
         _nothing(axes, "no cluster")

@@ -104,6 +104,9 @@ def test_distances_begin_with_the_nearest(make_index: Make) -> None:
     figure = pictures.similarity(index, bins=8)
     assert sum(height for _, height in bars(figure)) == len(distances)
     assert figure.axes[0].get_xlabel() == "distance"
+    assert 0.0 not in distances and figure.axes[0].get_legend() is None
+    nothing = pictures.similarity(index, threshold=1e-9).axes[0].texts
+    assert [one.get_text() for one in nothing] == ["no pair of distance at most 1e-09"]
     nearest = sum(one < 0.25 for one in distances)
     assert sum(height for left, height in bars(figure) if 0 < left + 0.125 < 0.25) == nearest
     assert "distance of a pair" in pictures.s_curve(index).axes[0].get_xlabel()
@@ -147,7 +150,7 @@ def test_where_there_is_nothing_to_draw(make_index: Make, n: int) -> None:
     index.add([("a", "some words that nothing else has")][:n])
     said = [draw(index).axes[0].texts for draw in pictures.FIGURES.values()]
     assert [one[0].get_text() if one else "" for one in said] == [
-        "", "no pair within 0.8", "" if n else "no bucket", "no cluster",
+        "", "no pair of similarity at least 0.8", "" if n else "no bucket", "no cluster",
         "" if n else "nothing was added", "no pair to measure",
     ]  # fmt: skip
 
