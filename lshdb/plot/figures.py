@@ -369,8 +369,9 @@ def batches(index: Index) -> Figure:
             heights = [low + more for low, more in zip(heights, values, strict=True)]
     if copies.total():
         axes.plot(
-            range(len(chosen)), [copies[one] for one in chosen], marker="_", markersize=14,
-            linestyle="none", color=_ORANGE, markeredgewidth=2, label="of these, exact copies",
+            range(len(chosen)), [copies[one] for one in chosen], marker="D", markersize=7,
+            linestyle="none", color=_ORANGE, markeredgecolor="white", clip_on=False,
+            label="of these, exact copies",
         )  # fmt: skip
     step = max(1, len(chosen) // 8)
     axes.set_xticks(
