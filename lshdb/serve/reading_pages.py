@@ -162,12 +162,12 @@ class ReadingPages:
 
         def question() -> dict[str, Any]:
             rows = list(self._index.sql(_LABEL_OF, {"key": key}))
-            if not rows:
+            keys = [one for (one,) in self._index.sql(_MEMBERS_OF, {"key": key, "most": LISTED})]
+            if not rows or not keys:
                 raise KeyNotFoundError(
                     f"no cluster has the document {key!r}", key=key,
                     hint="clusters are those that lshdb clusters stored last",
                 )  # fmt: skip
-            keys = [one for (one,) in self._index.sql(_MEMBERS_OF, {"key": key, "most": LISTED})]
             return {
                 "label": rows[0][0],
                 "size": rows[0][1],
