@@ -85,8 +85,8 @@ def _draw(text: str) -> None:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
         with _lock:
+            _is_drawn = True  # first: who writes now waits for the lock, and erases
             _write(_ERASE + harmless(text)[: width - 1])
-            _is_drawn = True
 
 
 def _write(text: str) -> None:

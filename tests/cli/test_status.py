@@ -6,6 +6,7 @@ import contextlib
 import os
 import pty
 import re
+import select
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,12 +18,13 @@ from lshdb.cli import _status
 from lshdb.cli._output import Column, note, print_listing, working
 from tests.cli.conftest import Run
 
+_END = "\0end of what was written\0"
+
 
 @contextlib.contextmanager
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], str]]:
     """Standard output and error on a terminal; gives what was written to it."""
     ours, theirs = pty.openpty()
-    os.set_blocking(ours, False)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(_status, "_REFRESH_SECONDS", 0.02)
     with os.fdopen(theirs, "w") as stream, monkeypatch.context() as patch:
@@ -30,8 +32,13 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], str]]:
         patch.setattr(sys, "stderr", stream)
 
         def shown() -> str:
+            stream.write(_END)  # the terminal hands on what it was given a little later
             stream.flush()
-            return os.read(ours, 100_000).decode()
+            read = bytearray()
+            while not read.endswith(_END.encode()):
+                assert select.select([ours], [], [], 30)[0], read
+                read.extend(os.read(ours, 65536))
+            return read.decode().removesuffix(_END)
 
         yield shown
     os.close(ours)
