@@ -76,7 +76,7 @@ NAMED_FIRST = {
     "before the folder is made": call(MKDIR, "", "before"),
     "after the folder is made": call(MKDIR, "", "after"),
     "in the first file": call(WRITE, "signatures.npy$", "half"),
-    "in the schema": function("storage.tables.migrations:upgrade", "after"),
+    "in the schema": function("storage.place.creation:_make_tables", "after"),
     "before index.toml": function(
         "storage.place.directory:IndexDirectory.write_description", "before"
     ),

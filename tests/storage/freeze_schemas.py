@@ -1,4 +1,4 @@
-"""Freeze what each schema revision has in SQLite: ``python -m tests.storage.freeze_schemas``.
+"""Freeze what the migrations make in SQLite: ``python -m tests.storage.freeze_schemas``.
 
 Run it after a migration was added, and commit what it writes: the statements that an index of that
 revision must have, made by the migrations themselves. Of a revision that was released the output
@@ -21,6 +21,7 @@ from lshdb.storage.dialects.sqlite.trust import Objects, own_objects
 from lshdb.storage.tables import migrations
 
 TARGET = Path(lshdb.storage.dialects.sqlite.__file__).with_name("frozen_schemas.py")
+NEW_SCHEMA = TARGET.with_name("new_schema.py")
 HEAD = '''"""What each schema revision has in SQLite, as the migrations make it.
 
 By revision and name: what it is, and its statement as ``trust.py`` compares it, word by word.
@@ -36,9 +37,29 @@ __all__ = ["FROZEN"]
 
 '''
 
+NEW_SCHEMA_HEAD = '''"""The statements that make a new database, as the migrations make it.
+
+Written by ``python -m tests.storage.freeze_schemas``; a module of its own, because only a new index
+imports it.
+"""
+
+# fmt: off
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+__all__ = ["STATEMENTS"]
+
+'''
+
 
 def made_by_migrations(revision: str) -> Objects:
     """The objects of a new database at a revision."""
+    return own_objects(rows_made_by_migrations(revision))
+
+
+def rows_made_by_migrations(revision: str) -> list[tuple[str, str, str | None]]:
+    """Type, name and statement of all that a new database at a revision has, in order."""
     with tempfile.TemporaryDirectory() as folder:
         database = SqliteDatabase(Path(folder) / "index.db")
         engine = database.open_engine()
@@ -47,9 +68,15 @@ def made_by_migrations(revision: str) -> Objects:
             command.upgrade(config, revision)
         engine.dispose()
         connection = sqlite3.connect(database.path)
-        rows = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+        rows = schema_rows(connection)
         connection.close()
-    return own_objects(rows)
+    return rows
+
+
+def schema_rows(connection: sqlite3.Connection) -> list[tuple[str, str, str | None]]:
+    """Type, name and statement of all that a database has, in order."""
+    statement = "SELECT type, name, sql FROM sqlite_master ORDER BY rowid"
+    return connection.execute(statement).fetchall()
 
 
 def revisions() -> list[str]:
@@ -69,5 +96,17 @@ def frozen_text() -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
+def new_schema_text() -> str:
+    """The module of the newest revision's statements, as it is to be."""
+    newest = revisions()[-1]
+    lines = [NEW_SCHEMA_HEAD + "STATEMENTS: tuple[str, ...] = ("]
+    for _, _, sql in rows_made_by_migrations(newest):
+        if sql is not None:
+            lines.append(f"    {sql!r},")
+    lines.append(f"    \"INSERT INTO alembic_version VALUES ('{newest}')\",")
+    return "\n".join([*lines, ")"]) + "\n"
+
+
 if __name__ == "__main__":
     TARGET.write_text(frozen_text())
+    NEW_SCHEMA.write_text(new_schema_text())

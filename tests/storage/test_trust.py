@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import subprocess
@@ -14,6 +15,7 @@ from lshdb import DamageError, Index, LshdbError
 from lshdb.storage.dialects.sqlite import frozen_schemas as frozen
 from lshdb.storage.dialects.sqlite.connections import open_for_reading
 from lshdb.storage.dialects.sqlite.sqlite_database import SqliteDatabase
+from lshdb.storage.dialects.sqlite.trust import words_of
 from lshdb.storage.tables.migrations import SCHEMA_REVISION
 from tests.children.databases import child_path
 from tests.storage import freeze_schemas
@@ -219,3 +221,28 @@ def test_what_is_frozen_is_what_the_migrations_make() -> None:
         assert frozen.FROZEN[revision] == freeze_schemas.made_by_migrations(revision), (
             f"revision {revision} differs: run python -m tests.storage.freeze_schemas"
         )
+
+
+def test_a_new_database_is_what_the_migrations_make(tmp_path: Path) -> None:
+    """If it is not: ``python -m tests.storage.freeze_schemas``, and commit what that writes."""
+    made = freeze_schemas.rows_made_by_migrations(SCHEMA_REVISION)
+    with Index.create(tmp_path / "new.lshdb"):
+        pass
+    with contextlib.closing(sqlite3.connect(tmp_path / "new.lshdb" / "index.db")) as connection:
+        there = freeze_schemas.schema_rows(connection)
+        revisions = connection.execute("SELECT version_num FROM alembic_version").fetchall()
+    assert [one[:2] for one in there] == [one[:2] for one in made]
+    for (_, name, sql), (_, _, expected) in zip(there, made, strict=True):
+        assert words_of(sql or "") == words_of(expected or ""), name
+    assert revisions == [(SCHEMA_REVISION,)]
+
+
+def test_a_new_index_imports_neither_alembic_nor_postgres(tmp_path: Path) -> None:
+    """They take longer to import than the index to make."""
+    program = (
+        "import sys, lshdb\n"
+        "with lshdb.Index.create(sys.argv[1]) as index:\n"
+        "    index.add([('a', 'some words of a text')])\n"
+        "assert not {'alembic', 'sqlalchemy.dialects.postgresql'} & sys.modules.keys()\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path / "x")], check=True, timeout=60)

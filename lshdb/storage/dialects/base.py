@@ -153,6 +153,13 @@ class Database(ABC):
             Another process has made something there meanwhile.
         """
 
+    def new_schema(self) -> Sequence[str]:
+        """Return statements that make all tables and views of the newest revision, empty.
+
+        None by default: the migrations make them.
+        """
+        return ()
+
     @abstractmethod
     def moved(self, directory: Path, target: Path) -> Database:
         """Return the same database, in an index whose directory is renamed."""

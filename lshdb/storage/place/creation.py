@@ -24,7 +24,7 @@ import time
 import unicodedata
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -47,6 +47,9 @@ from lshdb.storage.rowfiles.generations import FIRST_NAME, Generation
 from lshdb.storage.rowfiles.layouts import row_layouts
 from lshdb.storage.tables.records import row_checksum, timestamp
 from lshdb.version import __version__
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 __all__ = ["Creation"]
 
@@ -378,6 +381,16 @@ def _database_errors(database: Database | None) -> tuple[type[Exception], ...]:
     return (SQLAlchemyError, *(database.driver_errors if database else ()))
 
 
+def _make_tables(connection: Connection, database: Database) -> None:
+    statements = database.new_schema()
+    for statement in statements:
+        connection.exec_driver_sql(statement)
+    if not statements:
+        from lshdb.storage.tables.migrations import upgrade
+
+        upgrade(connection)
+
+
 def _fill(
     aside: Path,
     params: IndexParams,
@@ -387,7 +400,6 @@ def _fill(
 ) -> None:
     from uuid import uuid4
 
-    from lshdb.storage.tables.migrations import upgrade
     from lshdb.storage.tables.schema import parameter, state
 
     row = {
@@ -412,7 +424,7 @@ def _fill(
     try:
         with engine.begin() as connection:
             database.prepare(connection, str(row["uuid"]))
-            upgrade(connection)
+            _make_tables(connection, database)
             checksum = row_checksum(tuple(row.values()))
             connection.execute(state.insert().values(**row, checksum=checksum))
             connection.execute(

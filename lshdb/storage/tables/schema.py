@@ -269,9 +269,9 @@ stored_posting = Table(
     Column("run_id", Whole, nullable=False),
     Column("bucket_key", Whole, nullable=False),
     Column("signature_id", Whole, nullable=False),
-    postgresql_partition_by="LIST (run_id)",
     info=_OF_POSTGRES,
 )
+"""Partitioned by LIST (run_id), as its migration says; said here, it would import that dialect."""
 
 retired_run = Table(
     "retired_run",
