@@ -20,7 +20,7 @@ import os
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from lshdb.arrays import np
 from lshdb.errors import (
@@ -36,7 +36,7 @@ from lshdb.storage.dialects import DatabasePlace, database_of
 from lshdb.storage.dialects.base import Database, Reader, Session
 from lshdb.storage.orders.freezing import SortedRows, clear_orders, freeze_rows
 from lshdb.storage.orders.frozen import OrderFolder
-from lshdb.storage.orders.order_file import Banding
+from lshdb.storage.orders.order_file import Banding, OrderName
 from lshdb.storage.place.consistency import agreed_params, state_is_sound
 from lshdb.storage.place.creation import Creation
 from lshdb.storage.place.directory import Description, IndexDirectory, utf8_path
@@ -56,12 +56,28 @@ from lshdb.storage.transactions.snapshot import QueryAnswer, QuerySnapshot, Snap
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Readers", "Reading", "Store"]
+__all__ = ["Frozen", "Readers", "Reading", "Store"]
 
 _FORKED: list[Any] = []
 """Connections of another process; only that process may close them."""
 
 _Result = TypeVar("_Result")
+
+
+class Frozen(NamedTuple):
+    """What became of rows that were to be sorted.
+
+    Attributes
+    ----------
+    written : OrderName or None
+        The file that was written, if one was.
+    answers : bool
+        Whether orders answer look-ups of all that they should cover, wherever this index is opened.
+        They do not where the database lies elsewhere: another host may open it without these files.
+    """
+
+    written: OrderName | None
+    answers: bool
 
 
 class Readers:
@@ -357,7 +373,7 @@ class Store:
         begun: int | None = None,
         goes_on: bool = False,
         ready: SortedRows | None = None,
-    ) -> bool:
+    ) -> Frozen:
         """Sort the rows that no order covers yet; under the writer lock.
 
         The rows are committed, and questions are answered without orders too. So what goes wrong
@@ -374,19 +390,16 @@ class Store:
 
         Returns
         -------
-        bool
-            Whether orders answer look-ups wherever this index is opened; False while the add goes
-            on. They do not where the database lies elsewhere: another host may open it without
-            these files.
+        Frozen
         """
         if self.orders is None:
-            return False
+            return Frozen(None, False)
         try:
             with self.reading() as snapshot:
                 if not snapshot.has_signatures:
-                    return False
+                    return Frozen(None, False)
                 n, contents = snapshot.n_signatures, snapshot.content_hashes
-                freeze_rows(
+                written = freeze_rows(
                     self.orders,
                     snapshot.generation,
                     n,
@@ -396,8 +409,8 @@ class Store:
                     ready=ready,
                 )
                 # Who goes on does not ask, and maps no file.
-                is_covered = not goes_on and self.orders.cover(snapshot.generation, n) is not None
-            return is_covered and self.database.lies_in(self.directory.path)
+                is_covered = goes_on or self.orders.cover(snapshot.generation, n) is not None
+            return Frozen(written, is_covered and self.database.lies_in(self.directory.path))
         except (OSError, LshdbError) as error:
             import logging
 
@@ -408,7 +421,7 @@ class Store:
                 self.path,
                 error,
             )
-            return False
+            return Frozen(None, False)
 
     def clear_leftovers(self, current: Generation, n_signatures: int) -> None:
         """Finish or undo what a killed writer left half done; under the writer lock.

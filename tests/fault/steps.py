@@ -401,6 +401,7 @@ def make_tiny(put: Callable[[Any, str, Any], None] = setattr) -> None:
     from lshdb.ingest import merge as merging
     from lshdb.ingest import pipeline
     from lshdb.storage.dialects.sqlite import SqliteDatabase
+    from lshdb.storage.orders import freezing
     from lshdb.storage.rowfiles import layouts as blocks
     from lshdb.storage.runs import posting_runs as runs
     from lshdb.storage.transactions import writer
@@ -412,6 +413,8 @@ def make_tiny(put: Callable[[Any, str, Any], None] = setattr) -> None:
     put(runs, "LEVEL_ROWS", 20)
     put(runs, "SEAL_ROWS", 60)
     put(writer, "RUNS_BESIDE_ORDERS", 0)
+    put(freezing, "MOST_SORTED", 1)  # orders and runs are merged on the way, four at a time
+    put(freezing, "MOST_PARTS", 3)
     known = pipeline.WrittenKeys.__init__.__kwdefaults__
     put(pipeline.WrittenKeys.__init__, "__kwdefaults__", {**known, "bits": 12})  # 16 MiB: 50 ms
     open_engine = SqliteDatabase.open_engine

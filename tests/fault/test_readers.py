@@ -33,6 +33,8 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, size in (("RUN_ROWS", 20), ("LEVEL_ROWS", 20), ("SEAL_ROWS", 60)):
         monkeypatch.setattr(f"lshdb.storage.runs.posting_runs.{name}", size)
     monkeypatch.setattr("lshdb.storage.transactions.writer.RUNS_BESIDE_ORDERS", 2)
+    monkeypatch.setattr("lshdb.storage.orders.freezing.MOST_SORTED", 1)
+    monkeypatch.setattr("lshdb.storage.orders.freezing.MOST_PARTS", 3)
 
 
 class Writer:

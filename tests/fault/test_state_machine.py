@@ -80,6 +80,8 @@ class Life(RuleBasedStateMachine):
         for name, size in (("RUN_ROWS", 20), ("LEVEL_ROWS", 20), ("SEAL_ROWS", 60)):
             self.patch.setattr(f"lshdb.storage.runs.posting_runs.{name}", size)
         self.patch.setattr("lshdb.storage.transactions.writer.RUNS_BESIDE_ORDERS", 2)
+        self.patch.setattr("lshdb.storage.orders.freezing.MOST_SORTED", 1)
+        self.patch.setattr("lshdb.storage.orders.freezing.MOST_PARTS", 3)
         self.model = Model(Rules(**rules))
         self.index = self._create(next(self.names), self.model.rules)
         self.moments: list[datetime] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 import sys
 import zlib
@@ -617,3 +618,38 @@ def test_a_file_is_a_plain_array(tmp_path: Path) -> None:
     for band in range(16):
         assert (buckets[band] == keys[planes[2, band], band] - (band << 56)).all()
         assert (np.diff(buckets[band]) >= 0).all()
+
+
+def mapped_orders(path: Path) -> int:
+    """KiB of an index's order files that this process has in memory."""
+    found, is_order_map = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
+            is_order_map = f"{path}/orders." in line
+        elif is_order_map and line.startswith("Rss:"):
+            found += int(line.split()[1])
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="says what is mapped on Linux")
+def test_a_long_add_does_not_keep_what_it_looked_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adding, "BATCH_DOCUMENTS", 40)
+    monkeypatch.setattr(freezing, "MOST_SORTED", 10)
+    before: list[int] = []
+    after: list[int] = []
+    rest = frozen.OrderFolder.rest
+
+    def watched(self: frozen.OrderFolder) -> None:
+        before.append(mapped_orders(self.directory))
+        rest(self)
+        after.append(mapped_orders(self.directory))
+
+    monkeypatch.setattr(frozen.OrderFolder, "rest", watched)
+    with Index.create(tmp_path / "x") as index:
+        index.add(texts(random.Random(9), 200))
+        n_signatures = index.stats().signatures
+        index.add((f"again {key}", text) for key, text in texts(random.Random(9), 200))
+        assert any(before[4:]) and not any(after)
+        assert index.stats().signatures == n_signatures

@@ -15,6 +15,7 @@ from lshdb import Index
 from lshdb.storage.orders.frozen import OrderFolder
 from lshdb.storage.runs import posting_runs as runs_module
 from lshdb.storage.runs.posting_runs import FAN_IN, PostingRuns, level_of
+from lshdb.storage.store import Frozen
 from lshdb.storage.transactions.writer import Writer
 
 BESIDE = "lshdb.storage.transactions.writer.RUNS_BESIDE_ORDERS"
@@ -183,7 +184,7 @@ def test_many_runs_are_merged_sixteen_at_a_time(
     with writer.transaction() as transaction:
         expected = all_postings(transaction.runs)
     monkeypatch.setattr(BESIDE, beside)
-    monkeypatch.setattr(type(writer._store), "freeze", lambda *_, **__: True)
+    monkeypatch.setattr(type(writer._store), "freeze", lambda *_, **__: Frozen(None, True))
     writer.tidy()
     with writer.transaction() as transaction:
         assert all_postings(transaction.runs) == expected
@@ -231,7 +232,7 @@ def test_buckets_are_counted_whole_wherever_blocks_end(writer: Writer, seed: int
     ends = np.sort(rng.choice(len(keys), rng.integers(0, 60), replace=True))
     blocks = zip(np.split(keys, ends), np.split(ids, ends), strict=True)
     with writer.transaction() as transaction:
-        assert transaction.runs.load(blocks) == len(keys)
+        assert transaction.runs.load(blocks).n_rows == len(keys)
         (run,) = transaction.runs.runs()
         assert run.n_rows == len(keys)
         expected = list(zip(keys.tolist(), ids.tolist(), strict=True))
@@ -291,6 +292,39 @@ def test_the_runs_of_an_add_are_copied_from_its_order(
         assert_counted(index)
         index.add([(f"more {i}", f"other words {i} of a later add {i % 5}") for i in range(90)])
         assert index.check() == []
+
+
+@pytest.mark.sqlite("Postgres keeps to the old rule")
+@pytest.mark.usefixtures("small_runs")
+@pytest.mark.parametrize(("beside", "left"), [(24, [20] + [100] * 6), (3, [620])])
+def test_runs_are_merged_on_the_way_where_their_orders_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beside: int, left: list[int]
+) -> None:
+    """Five batches make one run, and no run is copied twice unless too many are left at the end."""
+    monkeypatch.setattr("lshdb.storage.orders.freezing.MOST_PARTS", 4)
+    monkeypatch.setattr(BESIDE, beside)
+    merged = merged_by_sql(monkeypatch)
+    counts: list[int] = []
+
+    def look(_: object) -> None:
+        with Index.open(tmp_path / "x") as reader:
+            counts.append(reader.stats().runs)
+            assert reader.check() == []
+
+    def documents() -> Iterator[tuple[str, str]]:
+        for i in range(620):
+            yield f"k{i}", f"document {i // 2} of words {i // 3} and of {i}"
+
+    with Index.create(tmp_path / "x", k=2) as index:
+        index.add(documents(), on_commit=look)
+        assert not merged
+        assert counts[:8] == [1, 2, 3, 4, 5, 2, 3, 4]
+        assert max(counts) == 10
+        with index._store.reading() as snapshot:
+            runs = PostingRuns(snapshot.session).runs()
+        n_rows = sum(run.n_rows for run in runs)
+        assert sorted(run.n_rows * 620 // n_rows for run in runs) == left
+        assert_counted(index)
 
 
 @pytest.mark.sqlite("Postgres keeps to the old rule")

@@ -246,6 +246,15 @@ class OrderFolder:
                 return _postings(file, first, last) if file.crc32() == file.name.crc else None
         return None
 
+    def rest(self) -> None:
+        """Give back the memory of what was looked up in the files.
+
+        An add looks for its contents in hundreds of files. A few look-ups bring half of a file into
+        memory, where the system keeps files in large pages.
+        """
+        for file in self._files.values():
+            file.rest()
+
     def distrust(self, files: list[OrderFile], why: str) -> None:
         """Do without some files."""
         self._refused.update(file.name for file in files)

@@ -228,8 +228,8 @@ class OrderFile:
         )
         self.words: memoryview | None = None
         if is_own:
-            held = mmap.mmap(self.descriptor, size, access=mmap.ACCESS_READ)
-            self.words = memoryview(held)[HEADER_BYTES:]
+            self._map = mmap.mmap(self.descriptor, size, access=mmap.ACCESS_READ)
+            self.words = memoryview(self._map)[HEADER_BYTES:]
 
     @property
     def place(self) -> tuple[Any, int, int, int]:
@@ -241,6 +241,11 @@ class OrderFile:
     def place_to_read(self) -> tuple[int, int, int, int]:
         """The same, to be read and not mapped."""
         return self.descriptor, self.n, self.n_orders, self.name.first
+
+    def rest(self) -> None:
+        """Give back the memory of what was looked up in the map; it stays in the system's cache."""
+        if self.words is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
 
     def row(self, plane: int, order: int, start: int, stop: int) -> Planes:
         """Return some numbers of a plane, in place if the file is mapped.

@@ -21,7 +21,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
@@ -70,6 +70,8 @@ class _Made(NamedTuple):
     run: Run
     first: int
     last: int
+    is_copy: bool = False
+    """It was copied from an order, and holds the postings of several batches."""
 
 
 class _UnequalOrder(Exception):
@@ -375,9 +377,11 @@ class Writer:
         is a transaction of its own. If the last transaction saw none that are due, no transaction
         is begun.
         """
-        are_frozen = self._store.freeze(begun=self._began, ready=self._take_sorted())
-        if are_frozen and len(self._known_runs()) > RUNS_BESIDE_ORDERS:
-            self._merge_made()
+        are_frozen = self._store.freeze(begun=self._began, ready=self._take_sorted()).answers
+        for copies in (False, True):
+            if are_frozen and len(self._known_runs()) > RUNS_BESIDE_ORDERS:
+                self._merge_made(copies=copies)
+        self._made = {}
         while not are_frozen or len(self._known_runs()) > RUNS_BESIDE_ORDERS:
             if not self._merge_due(most=FAN_IN):
                 return
@@ -387,10 +391,17 @@ class Writer:
         self._merge_due(most=MOST_RUNS)
 
     def sort_meanwhile(self) -> None:
-        """Sort the rows of an add that goes on, for its readers."""
+        """Sort the rows of an add that goes on, for its readers.
+
+        Where that merges the files of several batches, their runs are merged with them.
+        """
+        if self._store.orders is not None:
+            self._store.orders.rest()
         ready = self._take_sorted()
         if self._store.creation is None:
-            self._store.freeze(begun=self._began, goes_on=True, ready=ready)
+            frozen = self._store.freeze(begun=self._began, goes_on=True, ready=ready)
+            if frozen.written is not None and frozen.answers:
+                self._merge_made(first=frozen.written.first)
 
     def keep_sorted(self, rows: SortedRows, run: Run | None) -> None:
         """Keep the sorted bucket keys of rows that are being written, until orders need them.
@@ -437,18 +448,30 @@ class Writer:
                 self._runs = PostingRuns(snapshot.session).runs()
         return self._runs
 
-    def _merge_made(self) -> None:
+    def _merge_made(self, *, first: int = 0, copies: bool = False) -> None:
         """Merge the runs that this writer has made, neighbours in rows, by copies from an order.
 
         The order must give as many postings as the runs have. Where it does not, because a content
         that some rows had was replaced meanwhile, or where it cannot be read, nothing is merged
         here.
+
+        Parameters
+        ----------
+        first : int
+            The first row of the runs, or one before it.
+        copies : bool
+            Also merge those that were made so.
         """
-        there = self._known_runs()
-        made = [one for one in self._made.values() if one.run in there]
-        self._made = {}
-        for group in _neighbours(sorted(made, key=lambda one: one.first)):
+        there = set(self._known_runs())
+        made = [
+            one
+            for one in self._made.values()
+            if one.run in there and first <= one.first and (copies or not one.is_copy)
+        ]
+        for group in _neighbours(made):
             if len(group) >= FAN_IN:
+                for one in group:
+                    del self._made[one.run.run_id]
                 try:
                     self.run(partial(self._copy_from_order, group))
                 except _UnequalOrder as error:
@@ -468,9 +491,10 @@ class Writer:
             raise _UnequalOrder(f"an order cannot be read: {error}") from error
         if blocks is None:
             return
-        n_rows = transaction.runs.replace(_readable(blocks), sources)
-        if n_rows != sum(run.n_rows for run in sources):
-            raise _UnequalOrder(f"an order has {n_rows} of their postings")
+        copy = transaction.runs.replace(_readable(blocks), sources)
+        if copy.n_rows != sum(run.n_rows for run in sources):
+            raise _UnequalOrder(f"an order has {copy.n_rows} of their postings")
+        self._made[copy.run_id] = _Made(copy, *rows, is_copy=True)
 
     def _merge_due(self, *, most: int) -> bool:
         if not due_runs(self._known_runs(), most=most):
@@ -531,11 +555,11 @@ class Writer:
             raise
 
 
-def _neighbours(made: list[_Made]) -> Iterator[list[_Made]]:
+def _neighbours(made: Iterable[_Made]) -> Iterator[list[_Made]]:
     """Yield runs of rows without a gap, as many together as a transaction may write anew."""
     group: list[_Made] = []
     n_rows = 0
-    for one in made:
+    for one in sorted(made, key=lambda one: one.first):
         if group and (one.first != group[-1].last or n_rows + one.run.n_rows > _MOST_COPIED):
             yield group
             group, n_rows = [], 0
