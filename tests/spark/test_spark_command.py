@@ -51,9 +51,13 @@ def test_a_dataset_is_added_to_and_asked(spark: Any, tmp_path: Path) -> None:
     assert f"making the dataset {data}: " in said and "added 9, replaced 0" in said
     files[1].write_text(files[1].read_text() + "no json\n")
     assert "rejected 1; " in run(*add, str(files[1]), code=5).stderr
-    question = ("pairs", "--since", "2", "--threshold", "0.7")
-    found = run("spark", *question, "--index", data).stdout.splitlines()
-    assert sorted(found) == sorted(run(*question, index).stdout.splitlines()) != []
+    for question in (
+        ("pairs", "--since", "2", "--threshold", "0.7"),
+        ("clusters", "--threshold", "0.7"),
+        ("dedup", "--keep", "longest", "--only", "drop"),
+    ):
+        found = run("spark", *question, "--index", data).stdout.splitlines()
+        assert sorted(found) == sorted(run(*question, index).stdout.splitlines()) != []
     hits = run("spark", "query", "--index", data, str(files[0])).stdout.splitlines()
     assert len(hits) > 9 and all(
         f"{key}\t{key}\t1.000000\texact" in hits for key, _ in documents[:9]
