@@ -225,7 +225,7 @@ class SqliteDatabase(Database):
                 return  # SQLite says what keeps the file from being opened
 
     def new_schema(self) -> Sequence[str]:
-        """Return what the migrations make, without importing Alembic, which takes .2 s to import."""
+        """Return what the migrations make, without Alembic, which takes .2 s to import."""
         from lshdb.storage.dialects.sqlite.new_schema import STATEMENTS
 
         return STATEMENTS
