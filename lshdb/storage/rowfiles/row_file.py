@@ -123,7 +123,7 @@ class RowFile:
                     hint="ask its owner for read permission",
                 ) from error
             except OSError as error:
-                raise self._unreadable(error) from error
+                raise self.unreadable(error) from error
             weakref.finalize(self, os.close, self._reader)
         return self._reader
 
@@ -233,8 +233,7 @@ class RowFile:
         there = self._size() - start if first_row >= 0 else 0  # if not damaged
         left = max(0, min(n_rows * self.row_bytes, there))
         piece = max(1, PIECE_BYTES // self.row_bytes) * self.row_bytes
-        while left:
-            data = self._read(min(piece, left), start)
+        while left and (data := self._read(min(piece, left), start)):  # it may be cut meanwhile
             yield data
             start, left = start + len(data), left - len(data)
 
@@ -291,7 +290,7 @@ class RowFile:
             descriptor = self.open()
             data = b"".join(os.pread(descriptor, *one) for one in reads)
         except OSError as error:
-            raise self._unreadable(error) from error
+            raise self.unreadable(error) from error
         if len(data) != size * len(signature_ids):  # a read may return less at any time
             data = b"".join(self._read(*one) for one in reads)
         self.n_taken += len(signature_ids)
@@ -363,16 +362,16 @@ class RowFile:
         try:
             return os.fstat(self.open()).st_size
         except OSError as error:
-            raise self._unreadable(error) from error
+            raise self.unreadable(error) from error
 
     def _read(self, size: int, offset: int) -> bytes:
         """Return bytes from an offset on; fewer at the end of the file."""
         try:
             return read_at(self.open(), size, offset)
         except OSError as error:
-            raise self._unreadable(error) from error
+            raise self.unreadable(error) from error
 
-    def _unreadable(self, error: OSError) -> LshdbError:
+    def unreadable(self, error: OSError) -> LshdbError:
         """Return a DamageError, unless the process or the disk is the reason."""
         hint = system_hint(error)
         kind = DamageError if hint is None else LshdbError
@@ -519,6 +518,10 @@ class Rows:
             return held, signature_ids
         ids = distinct(signature_ids)
         return self._file.take(ids), np.searchsorted(ids, signature_ids)
+
+    def unreadable(self, error: OSError) -> LshdbError:
+        """Return what a question raises where reading :meth:`source` failed."""
+        return self._file.unreadable(error)
 
     def row(self, signature_id: int) -> bytes:
         """Return the bytes of one row.
