@@ -521,7 +521,9 @@ class Searcher:
         source, offset, n_rows = rows.source(len(members) // 8)
         try:
             return self._family.agreeing(query, members, least, source, offset, n_rows)
-        except (OSError, ValueError):
+        except OSError as error:
+            raise rows.unreadable(error) from error
+        except ValueError:
             rows[np.unique(np.frombuffer(members, np.int64))]  # says what is wrong with the file
             raise
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import sqlite3
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from lshdb import DamageError, Index
+from lshdb import DamageError, Index, LshdbError
+from lshdb.signatures.kernels import compiled
 from lshdb.signatures.sets import SetFamily
 from lshdb.storage.orders import frozen
 from lshdb.storage.transactions import snapshot
@@ -148,3 +150,20 @@ def test_a_candidate_without_its_text_is_damage(tmp_path: Path) -> None:
             index.query(corpus[0][1], verify="exact")
         with pytest.raises(DamageError, match="the text of signature 1 is missing"):
             list(index.query_many(corpus[:4], verify="exact", workers=2))
+
+
+@pytest.mark.skipif(compiled() is None, reason="the kernel reads rows itself")
+def test_rows_that_cannot_be_read_are_an_error_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the next attempt would succeed."""
+    text = "some words of a text that is there"
+
+    def failing(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("lshdb.signatures.sets.SetFamily.agreeing", failing)
+    with Index.create(tmp_path / "x") as index:
+        index.add([("a", text), ("b", "and another one of them")])
+        with pytest.raises(LshdbError, match=r"signatures\.npy cannot be read: Input/output error"):
+            index.query(text)
