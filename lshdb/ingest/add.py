@@ -58,7 +58,8 @@ __all__ = [
     "source_of_bodies",
 ]
 
-BATCH_DOCUMENTS = 40_000
+BATCH_DOCUMENTS = 20_000
+"""No more than may be read ahead: all of a batch is signed while the one before is written."""
 BATCH_CHARACTERS = 32 * 2**20
 _AHEAD_DOCUMENTS = 20_000
 _AHEAD_CHARACTERS = 8 * 2**20

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["SortedRows", "clear_orders", "freeze_rows", "wrong_order"]
 
 RATIO = 4
-MOST_PARTS = 32
+MOST_PARTS = 64
 """Files of like size that an add leaves before it ends; a look-up takes .1 us in each."""
 _SORTED_BYTES = 32 * 2**20
 """Memory for keys and planes of rows that are sorted at once."""

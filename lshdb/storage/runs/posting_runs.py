@@ -7,7 +7,7 @@ order:
 * a small batch goes into the one *active* run; once that has grown, it is sealed as it is;
 * runs of similar size are merged inside SQL, all runs of a level at once when it has four (SQLite:
   sixteen at most), and the sources are dropped in the same transaction;
-* where frozen orders answer look-ups, runs are merged in two cases. When the orders of 33 batches
+* where frozen orders answer look-ups, runs are merged in two cases. When the orders of 65 batches
   of one add are merged, their runs become one, copied from the new order. And at the end of an add
   that leaves more than ``RUNS_BESIDE_ORDERS`` runs, those that it made are copied likewise, and
   then others are merged in SQL, until there are no more than that.
@@ -72,7 +72,7 @@ RUN_ROWS = 50_000
 SEAL_ROWS = 200_000
 """The active run is sealed when it has this many postings."""
 MOST_RUNS = 400
-RUNS_BESIDE_ORDERS = 32
+RUNS_BESIDE_ORDERS = 64
 """Only a user's own SQL looks into runs then: a microsecond for each, and none for GROUP BY.
 
 As many as an add leaves before it merges them on the way, so that one of a million documents
