@@ -48,6 +48,7 @@ from lshdb.spark.dataset_add import add_signed, next_batch, release
 from lshdb.spark.dataset_frames import Frames, stage_id
 from lshdb.spark.expansion import expanded
 from lshdb.spark.grouping import components, cut
+from lshdb.spark.hidden_pairs import HiddenPairs
 from lshdb.spark.keeping import kept
 from lshdb.spark.pairing import MAX_BUCKET, bucket_pairs, candidates, rows_of
 from lshdb.spark.questions import Linked, clusters_of, decisions_of
@@ -376,9 +377,9 @@ class Index:
         """Compute all pairs of the newest state, and connect them."""
         frames = self._frames()
         asked = _Question(self, frames, threshold, verify, max_bucket)
-        edges = cut(asked.edges(self._live_postings(frames), _documents(frames), None))
-        held = kept(_shown(frames.read("documents")))
-        return Linked(self.params, asked.method, held, edges, components(edges))
+        found, hidden = asked.edges(self._live_postings(frames), _documents(frames), None)
+        edges, held = cut(found), kept(_shown(frames.read("documents")))
+        return Linked(self.params, asked.method, held, edges, components(edges), hidden)
 
     def _live_postings(self, frames: Frames) -> DataFrame:
         """Return the postings of signatures that a document has, without the content band."""
@@ -572,8 +573,8 @@ class _Question:
         postings: DataFrame,
         documents: DataFrame,
         new: DataFrame | None,
-    ) -> DataFrame:
-        """Return verified pairs of signatures: left, right, similarity.
+    ) -> tuple[DataFrame, HiddenPairs]:
+        """Return verified pairs of signatures, and what finds those that large buckets hide.
 
         Parameters
         ----------
@@ -590,7 +591,8 @@ class _Question:
         found = candidates(met, compared, self.recipe, method=self.method, level=self.level)
         if new is not None:
             found = kept(_touching(found, "left", "right", new.select(ids).toDF("new")))
-        return self.verified(found, compared)
+        hidden = HiddenPairs(met, compared, self.recipe, self.method, self.level, self.most)
+        return self.verified(found, compared), hidden
 
     def pairs(
         self,
@@ -606,7 +608,7 @@ class _Question:
         new : tuple of DataFrame, optional
             Signatures and keys of which a pair must have one.
         """
-        edges = self.edges(postings, documents, None if new is None else new[0])
+        edges, _ = self.edges(postings, documents, None if new is None else new[0])
         pairs = expanded(
             edges, _shown(documents), self.params, method=self.method, max_bucket=self.most
         )

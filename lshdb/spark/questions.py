@@ -11,7 +11,7 @@ you use their answers. The others count and connect pairs first, so they begin w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Unpack
 
 from pyspark.sql import Column, DataFrame
@@ -30,6 +30,7 @@ from lshdb.spark import pairing
 from lshdb.spark.comparison import verified
 from lshdb.spark.expansion import age, copy_groups, distances, expanded, neighbors_of
 from lshdb.spark.grouping import components, cut, representatives
+from lshdb.spark.hidden_pairs import HiddenPairs
 from lshdb.spark.keeping import kept
 from lshdb.spark.pairing import MAX_BUCKET, bucket_pairs, candidates, postings
 from lshdb.spark.signing import (
@@ -97,6 +98,8 @@ class _Stages:
         Pairs of small buckets, and large buckets.
     edges : DataFrame
         Verified pairs of signatures.
+    hidden : HiddenPairs
+        What large buckets hide of them.
     documents : DataFrame
     """
 
@@ -119,6 +122,7 @@ class _Stages:
         method, level = self.method, params.level
         found = candidates(self.met, good, self.recipe, method=method, level=level)
         self.edges = verified(found, good, self.recipe, method=method, level=level)
+        self.hidden = HiddenPairs(self.met, good, self.recipe, method, level, self.max_bucket)
         self.documents = kept(documents(self.signed))
 
 
@@ -134,6 +138,8 @@ class Linked:
     documents, edges : DataFrame
     nodes : DataFrame
         ``signature_id`` and ``root`` of every end of an edge.
+    hidden : HiddenPairs
+        What large buckets hide of the edges.
     """
 
     params: IndexParams
@@ -141,6 +147,7 @@ class Linked:
     documents: DataFrame
     edges: DataFrame
     nodes: DataFrame
+    hidden: HiddenPairs
 
     @classmethod
     def of(cls, stages: _Stages) -> Linked:
@@ -151,7 +158,8 @@ class Linked:
             ids = held.select("signature_id").distinct()
             left, right = ids.toDF("left"), ids.toDF("right")
             edges = cut(edges.join(left, "left", "semi").join(right, "right", "semi"))
-        return cls(stages.recipe.params, stages.method, held, edges, components(edges))
+        nodes = components(edges)
+        return cls(stages.recipe.params, stages.method, held, edges, nodes, stages.hidden)
 
     def with_copies(self) -> DataFrame:
         """Return the nodes, and the signatures without an edge that several documents have."""
@@ -176,6 +184,20 @@ class Linked:
             age().alias("speaker_age"),
         )  # fmt: skip
         return found.join(names, "chosen")
+
+    def finally_chosen(self, preference: list[Column]) -> DataFrame:
+        """Return the same once no two that are kept are found to be similar in large buckets."""
+        chosen = self.chosen(preference)
+        if self.hidden.members.isEmpty():
+            return chosen
+        shown = self.documents.select("signature_id")
+        chosen = cut(chosen)
+        gone = chosen.where("signature_id != chosen").select("signature_id")
+        found = cut(self.hidden.among(shown, gone))
+        if found.isEmpty():
+            return chosen
+        edges = cut(self.edges.unionByName(found))
+        return replace(self, edges=edges, nodes=components(edges)).finally_chosen(preference)
 
 
 def pairs(
@@ -306,9 +328,8 @@ def dedup(
 ) -> DataFrame:
     """Decide for each document whether to keep it, and if not, which one is kept instead.
 
-    A dropped document is verified to be similar to the one kept in its place. Kept documents that
-    share only buckets over ``max_bucket`` may still be near-duplicates; one machine looks for those
-    once more, and this does not.
+    A dropped document is verified to be similar to the one kept in its place. What is kept is
+    looked up once more in buckets over ``max_bucket``, until no two there are found similar.
 
     Parameters
     ----------
@@ -343,7 +364,7 @@ def dedup(
 def decisions_of(linked: Linked, keep: str) -> DataFrame:
     """Return what :func:`dedup` says of each document."""
     params, method = linked.params, linked.method
-    chosen = linked.chosen(_preference(keep))
+    chosen = linked.finally_chosen(_preference(keep))
     best = sf.lit(params.curve.best).cast("double")
     found = linked.documents.join(chosen, "signature_id", "left").withColumn(
         "similarity", sf.coalesce("similarity", best)

@@ -13,6 +13,7 @@ import pytest
 import lshdb.spark
 from lshdb import Index, ParameterError
 from tests.conftest import edited, family_corpus, make_text
+from tests.search.test_loss import crowded
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning"),
@@ -174,6 +175,21 @@ def test_a_large_bucket_is_one_cluster_and_is_told_of(spark: Any) -> None:
     assert lines(lshdb.spark.pairs(again, **asked)) == found
     found = lines(lshdb.spark.large_buckets(df, **asked))
     assert found and all(size > 10 for _, size in found)
+
+
+def test_no_two_that_are_kept_are_a_pair_though_buckets_are_large(spark: Any) -> None:
+    """Leaders that are dropped for something else leave apart what was like them."""
+    documents = crowded(3)
+    df, asked = frame(spark, documents), {"threshold": 0.5, "k": 2}
+    everything = {tuple(row)[:2] for row in lshdb.spark.pairs(df, **asked).collect()}
+    rows = lshdb.spark.dedup(df, keep="longest", max_bucket=2, **asked).collect()
+    kept = {row.key for row in rows if row.decision == "keep"}
+    assert len(rows) == len(documents)
+    assert [pair for pair in everything if kept.issuperset(pair)] == []
+    for row in rows:
+        if row.decision == "drop":
+            assert row.kept_key in kept
+            assert tuple(sorted((row.key, row.kept_key))) in everything
 
 
 def test_what_is_kept_is_in_few_pieces_and_is_released(spark: Any) -> None:

@@ -1,0 +1,70 @@
+"""Documents that would be kept -> near-duplicate pairs of them that large buckets hide.
+
+The members of a large bucket are joined through leaders, so a pair of them may be missing. Most are
+dropped for another one, so comparing the rest is cheap: what is left of each large bucket is taken
+as a bucket again, and its pairs are verified like any others. Where more than ``MAX_BUCKET`` are
+left, they are joined through leaders once more. One machine does the same with a budget of pairs
+(``clusters/missed_pairs.py``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from lshdb.spark.comparison import verified
+from lshdb.spark.keeping import kept
+from lshdb.spark.pairing import MAX_BUCKET, bucket_pairs, candidates
+from lshdb.spark.signing import Recipe
+
+__all__ = ["HiddenPairs"]
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenPairs:
+    """Finds near-duplicates among documents that are to be kept.
+
+    Attributes
+    ----------
+    met : DataFrame
+        What :func:`lshdb.spark.pairing.bucket_pairs` returned.
+    compared : DataFrame
+        ``signature_id``, ``signature``, ``n_chars`` and ``body`` of the members of its buckets at
+        least.
+    recipe : Recipe
+    method : {"none", "signature", "exact"}
+    level : float
+    max_bucket : int or None
+        With which ``met`` was made.
+    """
+
+    met: DataFrame
+    compared: DataFrame
+    recipe: Recipe
+    method: str
+    level: float
+    max_bucket: int | None
+
+    @property
+    def members(self) -> DataFrame:
+        """Members of large buckets: ``bucket``, the same for buckets that were taken as one."""
+        members = self.met.where("left IS NOT NULL AND right IS NULL")
+        return members.select(sf.xxhash64("first").alias("bucket"),
+                              sf.col("left").alias("signature_id"))  # fmt: skip
+
+    def among(self, shown: DataFrame, gone: DataFrame) -> DataFrame:
+        """Return the verified pairs of some members: left, right, similarity, method.
+
+        Parameters
+        ----------
+        shown, gone : DataFrame
+            A column ``signature_id``: of what the pairs are, without what.
+        """
+        left = self.members.join(gone, "signature_id", "anti").join(shown, "signature_id", "semi")
+        most = None if self.max_bucket is None else max(self.max_bucket, MAX_BUCKET)
+        met = kept(bucket_pairs(left, max_bucket=most))
+        method, level = self.method, self.level
+        found = candidates(met, self.compared, self.recipe, method=method, level=level)
+        return verified(found, self.compared, self.recipe, method=method, level=level)
