@@ -1,0 +1,144 @@
+"""A question asked of Spark in a process of its own, several times; prints what it took as JSON.
+
+    python -m benchmarks._spark_job {lshdb,ml} {pairs,clusters} CORPUS.jsonl OUTPUT REPEATS MASTER
+
+The first answer is the one that a new session gives; the others find everything loaded. Each goes
+to CSV files in OUTPUT and is made anew, with nothing kept from the one before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+THRESHOLD = 0.8
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    name, question, corpus, output, repeats, master = sys.argv[1:]
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    begun = time.perf_counter()
+    spark = (
+        SparkSession.builder.appName("benchmark").master(master)
+        .config("spark.ui.enabled", "false").config("spark.log.level", "ERROR")
+        .config("spark.ui.retainedStages", "100000")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )  # fmt: skip
+    started = time.perf_counter() - begun
+    answer = {"lshdb": _by_lshdb, "ml": _by_spark_ml}[name]
+    rounds = [_round(spark, answer, question, corpus, Path(output)) for _ in range(int(repeats))]
+    jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
+    workers = [_peak(pid) for pid, _ in _processes_below(os.getpid()) if pid != jvm]
+    found = {
+        "start": started, "rounds": rounds, "peak_jvm": _peak(jvm),
+        "peak_worker": max(workers, default=0), "version": spark.version,
+    }  # fmt: skip
+    spark.stop()
+    print(json.dumps(found))
+
+
+def _round(
+    spark: SparkSession,
+    answer: Callable[[SparkSession, DataFrame, str], DataFrame],
+    question: str,
+    corpus: str,
+    output: Path,
+) -> dict[str, float]:
+    shutil.rmtree(output, ignore_errors=True)
+    spark.catalog.clearCache()
+    before, stages = _cpu(), _n_stages(spark)
+    begun = time.perf_counter()
+    df = spark.read.schema("id string, text string").json(corpus)
+    answer(spark, df, question).write.csv(str(output), sep="\t")
+    seconds = time.perf_counter() - begun
+    return {"seconds": seconds, "cpu": _cpu() - before, "shuffled": _shuffled(spark, stages)}
+
+
+def _by_lshdb(spark: SparkSession, df: DataFrame, question: str) -> DataFrame:
+    import lshdb.spark
+
+    lshdb.spark.release(spark)
+    if question == "clusters":
+        return lshdb.spark.clusters(df, threshold=THRESHOLD)
+    found = lshdb.spark.pairs(df, threshold=THRESHOLD)
+    return found.select("key1", "key2", "similarity")
+
+
+def _by_spark_ml(spark: SparkSession, df: DataFrame, question: str) -> DataFrame:
+    """Join with two tables of one hash each, verified by Spark on hashed shingles."""
+    from pyspark.ml.feature import HashingTF, MinHashLSH, NGram, RegexTokenizer
+
+    if question != "pairs":
+        raise SystemExit("Spark ML has no clusters")
+    words = RegexTokenizer(inputCol="text", outputCol="words", pattern=r"\w+", gaps=False)
+    shingles = NGram(n=5, inputCol="words", outputCol="shingles")
+    hashed = HashingTF(inputCol="shingles", outputCol="features", numFeatures=2**24, binary=True)
+    rows = hashed.transform(shingles.transform(words.transform(df)).where("size(shingles) > 0"))
+    rows = rows.select("id", "features").persist()
+    model = MinHashLSH(inputCol="features", outputCol="hashes", numHashTables=2, seed=1).fit(rows)
+    near = model.approxSimilarityJoin(rows, rows, 1 - THRESHOLD + 1e-9, "distance")
+    one, other = sf.col("datasetA.id"), sf.col("datasetB.id")
+    return near.where(one < other).select(one, other, 1 - sf.col("distance"))
+
+
+def _stages(spark: SparkSession) -> list[Any]:
+    store = spark.sparkContext._jsc.sc().statusStore()  # type: ignore[union-attr]
+    gateway = spark.sparkContext._gateway
+    nothing = gateway.new_array(gateway.jvm.double, 0)  # type: ignore[union-attr]
+    found = store.stageList(None, False, False, nothing, None)
+    return [found.apply(place) for place in range(found.size())]
+
+
+def _n_stages(spark: SparkSession) -> int:
+    return max((stage.stageId() for stage in _stages(spark)), default=-1)
+
+
+def _shuffled(spark: SparkSession, after: int) -> float:
+    """Bytes written for other stages since a stage."""
+    return sum(one.shuffleWriteBytes() for one in _stages(spark) if one.stageId() > after)
+
+
+def _processes_below(top: int) -> list[tuple[int, int]]:
+    """(pid, clock ticks) of a process and of all below it, with those that they waited for."""
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended
+        parents[int(folder.name)] = int(fields[1])
+        ticks[int(folder.name)] = sum(map(int, fields[11:15]))
+    found = [top]
+    for one in found:
+        found += [pid for pid, parent in parents.items() if parent == one]
+    return [(pid, ticks[pid]) for pid in found]
+
+
+def _cpu() -> float:
+    return sum(ticks for _, ticks in _processes_below(os.getpid())) / _TICKS
+
+
+def _peak(pid: int) -> int:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) * 1024
+    except (OSError, IndexError):
+        return 0
+
+
+if __name__ == "__main__":
+    main()
