@@ -206,7 +206,9 @@ class Task(Generic[_Item, _Result]):
 
     def drop(self) -> None:
         """Have the work not done, or wait for the thread that has begun it."""
-        if not self._untaken.acquire(blocking=False):
+        if self._untaken.acquire(blocking=False):
+            self._done.cancel()
+        elif not self._done.cancelled():  # which it is if it was dropped before
             self._done.exception()
 
     def result(self, *, helps: bool) -> _Result:

@@ -86,6 +86,7 @@ else
             tests/signatures/test_hostile_callers.py tests/signatures/test_refusals.py \
             tests/signatures/test_whole_texts.py tests/documents/test_line_blocks.py \
             tests/ingest/test_row_checksums.py \
+            tests/storage/test_staged_rows.py \
             tests/shingling/test_shingles.py -q -k "not ($long)" "$@"
     fi
     tests=0

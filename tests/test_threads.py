@@ -12,7 +12,7 @@ import pytest
 from lshdb import threads
 from lshdb.cancel import stop_if_told
 from lshdb.errors import ParameterError
-from lshdb.threads import choose_workers, in_chunks, work_ahead
+from lshdb.threads import Workers, choose_workers, in_chunks, work_ahead
 
 
 @pytest.mark.parametrize("workers", [1, 2, 7])
@@ -181,3 +181,27 @@ def test_nobody_is_told_to_stop_by_the_end_of_other_work() -> None:
     stop_if_told()
     assert list(work_ahead(outer, range(8), workers=2)) == list(range(8))
     stop_if_told()
+
+
+@pytest.mark.parametrize("n_threads", [0, 1])
+def test_what_was_dropped_may_be_dropped_again(n_threads: int) -> None:
+    """A caller drops what it has given up, and so does the end of all."""
+    done: list[int] = []
+    begin, end = threading.Event(), threading.Event()
+
+    def work(item: int) -> None:
+        begin.set()
+        end.wait(5)
+        done.append(item)
+
+    with Workers(n_threads) as workers:
+        tasks = [workers.submit(work, item) for item in range(3)]
+        if n_threads:
+            assert begin.wait(5)
+        for task in tasks[1:]:
+            task.drop()
+            task.drop()
+        end.set()
+        tasks[0].drop()
+        tasks[0].drop()
+    assert done == [0] * n_threads

@@ -362,19 +362,10 @@ class Run:
         )
         if self._night and self.add_id is None:
             transaction.name_night(batch_id, self._night)
-        # Bucket keys are sorted beside the writing of rows and documents.
-        task = self.beside.submit(self._sorted, shared)
-        first = transaction.n_signatures
         transaction.delete_documents([one.doc_id for one in found.stale])
         gone = [one.signature_id for one in found.stale if one.signature_id is not None]
         transaction.release_signatures(gone, batch_id)
-        self._write_signatures(transaction, shared, is_last=batch.is_last)
-        self._write_documents(transaction, source, batch, found, shared, batch_id)
-        planes = task.result(helps=True)
-        shared.parts.clear()  # before postings are laid out, which takes as much again
-        if planes is not None:
-            run = transaction.runs.add(*BandOrders(self.params.cut).postings(planes, first))
-            self.writer.keep_sorted(SortedRows(first, planes), run)
+        self._write_rows(transaction, source, batch, found, shared, batch_id)
         _update_fields(transaction, batch, found.same)
         for seen_at, some in found.seen_again.items():
             transaction.touch_documents(some, seen_at)
@@ -522,14 +513,34 @@ class Run:
             shared.parts.append(source.vectors([values[digest] for digest in digests]))
         return shared
 
-    def _write_signatures(
-        self, transaction: WriteTransaction, shared: _Shared, *, is_last: bool
+    def _write_rows(
+        self,
+        transaction: WriteTransaction,
+        source: Source,
+        batch: Batch,
+        found: _Classified,
+        shared: _Shared,
+        batch_id: int,
     ) -> None:
-        """Write new signature rows."""
-        if not shared.digests:
+        """Write signature rows and sort their bucket keys, beside that documents, then postings."""
+        first = transaction.n_signatures
+        transaction.begin_signatures()
+        written = self.beside.submit(transaction.write_signatures, shared.parts)
+        keys = self.beside.submit(self._sorted, shared)
+        try:
+            self._write_documents(transaction, source, batch, found, shared, batch_id)
+            transaction.record_signatures(shared.parts)
+            planes = keys.result(helps=True)
+            written.result(helps=True)
+        finally:  # nobody writes to the file once the transaction has ended
+            keys.drop()
+            written.drop()
+        shared.parts.clear()  # before postings are laid out, which takes as much again
+        if planes is None:
             return
-        transaction.append_signatures(*shared.parts)
-        if not is_last:  # nobody asks after the last batch, and a small add spares the filter
+        run = transaction.runs.add(*BandOrders(self.params.cut).postings(planes, first))
+        self.writer.keep_sorted(SortedRows(first, planes), run)
+        if not batch.is_last:  # nobody asks after the last batch: a small add spares the filter
             self._written.remember(content_keys(shared.digests))
 
     def _sorted(self, shared: _Shared) -> NDArray[np.uint32] | None:

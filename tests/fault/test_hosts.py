@@ -207,7 +207,7 @@ def test_rows_of_a_killed_writer_do_not_pass_for_another_hosts(
 ) -> None:
     """A copy that is as long as the file, with rows of a batch that never was."""
     with monkeypatch.context() as patch, Index.open(here) as index:
-        patch.setattr(WriteTransaction, "insert_documents", lambda *_: 1 / 0)
+        patch.setattr(WriteTransaction, "update_batch", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             index.add(
                 {f"other{n}": f"quite other{n} words{n}" for n in range(9)}.items(), workers=1

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from lshdb import Index
 from lshdb.storage.dialects.sqlite import sqlite_session, staged_postings
-from lshdb.storage.dialects.sqlite.staged_postings import database_of_postings, empty_database
+from lshdb.storage.dialects.sqlite.staged_database import empty_database
+from lshdb.storage.dialects.sqlite.staged_postings import database_of_postings
 from lshdb.storage.tables.run_tables import sqlite_run
 from lshdb.storage.transactions.writer import Writer
 from tests.storage.test_runs import all_postings

@@ -72,15 +72,31 @@ class WriteTransaction:
         vectors : ndarray, shape (n, vector_columns), optional
             What was signed, in the index's dtype; given where vectors are kept, and only there.
         """
-        if not len(rows):
-            return
         parts = (rows,) if vectors is None else (rows, vectors)
-        first = self.snapshot.n_signatures
-        if self.session.database.serves_hosts:  # one of which may have written since the last batch
+        self.begin_signatures()
+        self.write_signatures(parts)
+        self.record_signatures(parts)
+
+    def begin_signatures(self) -> None:
+        """Before rows are written: see that nobody else has written since the last batch."""
+        if self.session.database.serves_hosts:
             self.snapshot.check_row_files(is_writer=True)
-        self.snapshot.generation.append(first, parts)
+
+    def write_signatures(self, parts: Sequence[NDArray[Any]]) -> None:
+        """Write and sync rows, a part to each file; without SQL, so another thread may do it.
+
+        Until :meth:`record_signatures` they do not exist, and what comes later overwrites them.
+        """
+        if len(parts[0]):
+            self.snapshot.generation.append(self.snapshot.n_signatures, parts)
+
+    def record_signatures(self, parts: Sequence[NDArray[Any]]) -> None:
+        """Count the rows of :meth:`write_signatures`, and record their checksums."""
+        if not len(parts[0]):
+            return
+        first = self.snapshot.n_signatures
         self.record_blocks(parts)
-        self.n_signatures = first + len(rows)
+        self.n_signatures = first + len(parts[0])
         changed = self.execute(
             "UPDATE state SET n_signatures = ? WHERE n_signatures = ?", (self.n_signatures, first)
         )

@@ -45,6 +45,7 @@ PARAMETERS_A_STATEMENT = 2_000 if sqlite3.sqlite_version_info >= (3, 32) else 99
 
 STAGE = "stage"
 """Name of the attached database from which rows are copied."""
+_FEW_ROWS = 1_000
 _STATE_SQL = (
     "SELECT signature_file, n_signatures, next_doc_id, (SELECT group_concat(table_name) FROM "
     "(SELECT table_name FROM run ORDER BY run_id)), (SELECT group_concat(value) FROM parameter "
@@ -103,7 +104,9 @@ class SqliteSession(Session):
     def insert_columns(
         self, table: str, names: Sequence[str], columns: Sequence[Sequence[Any]]
     ) -> None:
-        """Insert rows as :meth:`insert_rows` does; each column goes into the list at once."""
+        """Insert rows; many of them without the interpreter's lock, few as :meth:`insert_rows`."""
+        if len(columns[0]) > _FEW_ROWS and self.stages:
+            columns = self._insert_staged(table, names, columns)
         width, n_rows = len(names), len(columns[0])
         step = PARAMETERS_A_STATEMENT // width
         into = f"OR FAIL INTO {table}"
@@ -115,6 +118,27 @@ class SqliteSession(Session):
                 flat[place::width] = column[start : start + count]
             statement = whole if count == step else _insertion(into, names, count)
             self._connection.execute(statement, flat)
+
+    def _insert_staged(
+        self, table: str, names: Sequence[str], columns: Sequence[Sequence[Any]]
+    ) -> Sequence[Sequence[Any]]:
+        """Insert the rows that can be staged; return the others."""
+        from lshdb.storage.dialects.sqlite import staged_rows as staged
+
+        made = staged.database_of_rows(names, columns)
+        if made is None:
+            return columns
+        database, left = made
+        self.stage(database)
+        del database
+        try:
+            self.execute(
+                f"INSERT OR FAIL INTO {table} ({', '.join(names)}) "
+                f"SELECT * FROM {STAGE}.{staged.STAGED_ROWS}"
+            )
+        finally:  # detaching would have to wait for the end of the transaction
+            self.unstage()
+        return [[column[place] for place in left] for column in columns]
 
     def insert_pairs(self, table: str, columns: tuple[str, str], pairs: NDArray[np.int64]) -> None:
         """Insert rows of two whole numbers, shape (n, 2): three times as fast as executemany."""
@@ -138,6 +162,12 @@ class SqliteSession(Session):
         if STAGE not in names:
             self.execute(f"ATTACH ':memory:' AS {STAGE}")
         self._connection.deserialize(database.data, name=STAGE)
+
+    def unstage(self) -> None:
+        """Free what :meth:`stage` holds."""
+        from lshdb.storage.dialects.sqlite.staged_database import empty_database
+
+        self.stage(empty_database())
 
     def in_list(self, column: str) -> str:
         """Return a condition: the column is one of the values in the encoded list."""
@@ -272,7 +302,7 @@ class SqliteRunTables(RunTables):
                 f"INSERT INTO {table} SELECT * FROM {STAGE}.{staged.STAGED_TABLE}"
             )
         finally:  # detaching would have to wait for the end of the transaction
-            self._session.stage(staged.empty_database())
+            self._session.unstage()
 
     def merge(self, run_id: int, target: str, sources: Sequence[str]) -> None:
         """Insert all postings of some runs into a new one, in key order."""
