@@ -157,7 +157,7 @@ def watched(stages: Stages) -> Iterator[None]:
     classifying = "known keys"
     signing = "hashing, compressing and signing texts"
     knowing = "known contents"
-    banding = "bucket keys and sorting"
+    banding = "bucket keys and sorting, or waiting for them"
     synced = "signature file: CRC-32, write, sync"
     documents = "document rows"
     functions: list[tuple[Any, str, str]] = [
@@ -170,9 +170,9 @@ def watched(stages: Stages) -> Iterator[None]:
         (Run, "_share", knowing),
         (Snapshot, "signatures_of_contents", knowing),
         (Ahead, "sign", signing),
-        (Run, "_write_signatures", banding),
+        (Run, "_write_rows", banding),
         (PostingRuns, "add", banding),
-        (WriteTransaction, "append_signatures", synced),
+        (WriteTransaction, "record_signatures", synced),
         (RowFile, "append", synced),
         (SqliteRunTables, "insert", "posting rows"),
         (Run, "_write_documents", documents),

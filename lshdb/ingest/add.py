@@ -61,6 +61,9 @@ __all__ = [
 BATCH_DOCUMENTS = 20_000
 """No more than may be read ahead: all of a batch is signed while the one before is written."""
 BATCH_CHARACTERS = 32 * 2**20
+FIRST_DOCUMENTS = 5_000
+"""The first batch of a new index is no larger, and each other one at most twice the one before:
+until a first one is read and signed, nothing is written."""
 _AHEAD_DOCUMENTS = 20_000
 _AHEAD_CHARACTERS = 8 * 2**20
 """So much of the next batch may be signed while a full one is written."""
@@ -223,14 +226,15 @@ def in_batches(
     With ``window``, documents are cut, and the windows of one are in one batch, however large.
     """
     full: _Filling | None = None
-    filling = _Filling(family, ahead)
+    sizes = _batch_sizes(FIRST_DOCUMENTS if ahead.expects_new else BATCH_DOCUMENTS)
+    filling = _Filling(family, ahead, next(sizes))
     try:
         for item in items:
             if isinstance(item, Block) and ahead.takes_texts and window is None:
                 done = 0
                 while done < len(item):
                     if filling.is_full:
-                        full, filling = filling, _Filling(family, ahead)
+                        full, filling = filling, _Filling(family, ahead, next(sizes))
                     done = filling.add_block(item, done)
                     if full is not None and not (item.is_of_file and filling.may_wait):
                         yield full.completed()
@@ -242,7 +246,7 @@ def in_batches(
             for given in item.documents() if isinstance(item, Block) else (item,):
                 if filling.is_full:
                     yield filling.completed()
-                    filling = _Filling(family, ahead)
+                    filling = _Filling(family, ahead, next(sizes))
                 if isinstance(given, Rejected):
                     reject(given)
                     continue
@@ -267,11 +271,19 @@ def in_batches(
         yield filling.completed()
 
 
+def _batch_sizes(size: int) -> Iterator[int]:
+    """Yield the most documents of the first batch, of the second, and so on."""
+    while True:
+        yield min(size, BATCH_DOCUMENTS)
+        size = min(2 * size, BATCH_DOCUMENTS)
+
+
 class _Filling:
     """A batch that is being filled, a part at a time."""
 
-    def __init__(self, family: Family, ahead: Ahead) -> None:
+    def __init__(self, family: Family, ahead: Ahead, most_documents: int) -> None:
         self.batch = Batch()
+        self._most_documents = most_documents
         self.is_full = False
         self._family = family
         self._ahead = ahead
@@ -339,7 +351,7 @@ class _Filling:
         """Add documents of a block from `start` on; return the place of the first that is left."""
         batch = self.batch
         sizes = list(map(len, block.texts[start:] if start else block.texts))
-        del sizes[BATCH_DOCUMENTS - len(batch.keys) :]
+        del sizes[self._most_documents - len(batch.keys) :]
         room = BATCH_CHARACTERS - self._whole_size - self._size
         if sum(sizes) > room:
             sums = itertools.accumulate(sizes)
@@ -358,7 +370,9 @@ class _Filling:
         n = len(self.batch.bodies)
         if self._size >= PART_CHARACTERS or n - self._begun >= self._most:
             self._end_part()
-        self.is_full = n >= BATCH_DOCUMENTS or self._whole_size + self._size >= BATCH_CHARACTERS
+        self.is_full = (
+            n >= self._most_documents or self._whole_size + self._size >= BATCH_CHARACTERS
+        )
 
     def completed(self) -> Batch:
         """Fill the columns that follow from the bodies, and return the batch; once."""

@@ -76,12 +76,14 @@ class Ahead:
         Whether the kernel does all steps of a text, so that it needs no look by itself.
     has_threads : bool
         Whether work goes on while the calling thread does something else.
+    expects_new : bool
+        Whether most documents of the next batch are probably new.
     """
 
     def __init__(self, family: Family, *, workers: int, expects_new: bool) -> None:
         self._family = family
         self._workers = workers
-        self._expects_new = expects_new
+        self.expects_new = expects_new
         self.has_threads = workers > 1
         self._threads = Workers(workers - 1)
         self._packs = family.params.keeps_texts
@@ -98,7 +100,7 @@ class Ahead:
         """Begin to work on the bodies of some documents; those of blocks need no look."""
         is_plain = are_of_blocks or all(map(self._is_plain, bodies))
         work: Callable[[list[Any]], tuple[HashedBodies, SignedTexts | None]]
-        if self._expects_new:
+        if self.expects_new:
             work = self._sign if is_plain else self._pack
         else:
             work = _hash_texts if is_plain else _hash
@@ -137,7 +139,7 @@ class Ahead:
         TokenizerError
             Names the document whose text the tokenizer fails on.
         """
-        self._expects_new = 2 * len(places) > len(batch.keys)
+        self.expects_new = 2 * len(places) > len(batch.keys)
         contents = batch.contents or Contents([], [], [])
         left: list[int] = []
         if not isinstance(contents.values, range):

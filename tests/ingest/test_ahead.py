@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from lshdb import Index, Tokenizer
+from lshdb.documents import read_documents
 from lshdb.errors import TokenizerError
 from lshdb.ingest import ahead
 from lshdb.signatures.sets import SetFamily
@@ -99,6 +102,29 @@ def test_what_comes_in_again_is_not_signed_again(
     result = index.add(again, workers=1)
     assert (result.unchanged, result.added) == (190, 150)
     assert sum(signed) <= 150 + 50  # a batch that was expected to be new at most
+
+
+@pytest.mark.parametrize("of_files", [True, False])
+def test_the_first_batches_are_smaller(
+    make_index: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, of_files: bool
+) -> None:
+    """So that writing begins while most of a small input is still to be signed."""
+    monkeypatch.setattr("lshdb.ingest.add.FIRST_DOCUMENTS", 10)
+    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 35)
+    texts = {f"k{number}": f"text number {number} here" for number in range(150)}
+    index = make_index()
+    if of_files:
+        path = tmp_path / "texts.jsonl"
+        rows = ({"id": key, "text": text} for key, text in texts.items())
+        path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+        index.add(read_documents([path]))
+    else:
+        index.add(texts.items())
+    assert [batch.n_added for batch in index.batches()] == [10, 20, 35, 35, 35, 15]
+    assert {key: index.show(key).body for key in texts} == texts
+    more = [(f"m{number}", f"another text {number}") for number in range(50)]
+    added = index.add(more)  # a night is merged with what is there: few batches are better
+    assert [index.batches()[number - 1].n_added for number in added.batches] == [35, 15]
 
 
 def test_an_error_of_the_tokenizer_names_its_document(make_index: Make) -> None:
