@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import re
+import sqlite3
 import time
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from benchmarks import (
     scale,
     serving,
     signing,
+    sqlite_limit,
 )
 from benchmarks._accuracy import errors
 from benchmarks._generated import generate
@@ -385,6 +387,25 @@ def test_every_way_to_query_is_measured(capsys: pytest.CaptureFixture[str]) -> N
     printed = capsys.readouterr().out
     for way in ("query, 1 threads", "query, 2 threads", "query_many, workers=1", "processes"):
         assert way in printed
+
+
+def test_sqlite_copies_all_rows_of_an_index(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = tmp_path / "corpus.jsonl"
+    lines = [orjson.dumps({"id": f"d{n}", "text": f"a text of number {n}"}) for n in range(50)]
+    corpus.write_bytes(b"\n".join(lines) + b"\n")
+    sqlite_limit.main([str(corpus), "--repeats", "1", "--batch", "20"])
+    assert re.search(r"^corpus\.jsonl +50 ", capsys.readouterr().out, re.M)
+    with Index.create(tmp_path / "x.lshdb") as index:
+        index.add((f"d{n}", f"a text of number {n}") for n in range(50))
+    sqlite_limit._copied(tmp_path / "x.lshdb" / "index.db", tmp_path / "copy.db", 20)
+    with sqlite3.connect(tmp_path / "copy.db") as copy:
+        copy.execute("ATTACH ? AS own", (str(tmp_path / "x.lshdb" / "index.db"),))
+        for name in ("document", "content", "posting_run_1"):
+            (n,) = copy.execute(f"SELECT count(*) FROM own.{name}").fetchone()
+            same = f"SELECT count(*) FROM (SELECT * FROM {name} INTERSECT SELECT * FROM own.{name})"
+            assert copy.execute(same).fetchone() == (n,) and n >= 50
 
 
 def test_serving_asks_for_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
