@@ -1,6 +1,6 @@
 """A question asked of Spark in a process of its own, several times; prints what it took as JSON.
 
-    python -m benchmarks._spark_job {lshdb,ml} {pairs,clusters} CORPUS.jsonl OUTPUT REPEATS MASTER
+    python -m benchmarks._spark_job {lshdb,ml} QUESTION CORPUS.jsonl OUTPUT REPEATS MASTER MEMORY
 
 The first answer is the one that a new session gives; the others find everything loaded. Each goes
 to CSV files in OUTPUT and is made anew, with nothing kept from the one before.
@@ -25,12 +25,13 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
-    name, question, corpus, output, repeats, master = sys.argv[1:]
+    name, question, corpus, output, repeats, master, memory = sys.argv[1:]
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     begun = time.perf_counter()
     spark = (
         SparkSession.builder.appName("benchmark").master(master)
         .config("spark.ui.enabled", "false").config("spark.log.level", "ERROR")
+        .config("spark.driver.memory", memory)
         .config("spark.ui.retainedStages", "100000")
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()

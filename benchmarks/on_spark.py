@@ -62,6 +62,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=3, help="of warm answers and of processes")
     parser.add_argument("--hot", type=int, default=0, help="clusters of so many texts")
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--memory", default="2g", help="heap of the JVM")
     parser.add_argument("--only", default="one,lshdb,Spark", help="contestants that begin so")
     parser.add_argument("--markdown", action="store_true")
     return parser.parse_args(arguments)
@@ -123,7 +124,7 @@ def _on_spark(
     name = "ml" if one == "Spark ML" else "lshdb"
     output = folder / "rows"
     rounds = 1 + (options.repeats if name == "lshdb" else 1)
-    given = [name, question, corpus.resolve(), output, rounds, options.master]
+    given = [name, question, corpus.resolve(), output, rounds, options.master, options.memory]
     begun = time.perf_counter()
     run_step(["-m", "benchmarks._spark_job", *map(str, given)], folder / "job.json")
     whole = time.perf_counter() - begun

@@ -121,6 +121,13 @@ class SetFamily(Family):
         params = self.params
         return sign(points, scheme=params.scheme, num_perm=params.num_perm, seed=params.seed)
 
+    def sign_sets(self, hashes: Hashes, counts: NDArray[np.int64]) -> NDArray[np.uint32]:
+        """Return signatures of what :meth:`sets` returned; no set is empty."""
+        params = self.params
+        return sketch(
+            hashes, counts, scheme=params.scheme, num_perm=params.num_perm, seed=params.seed
+        )
+
     def sign_contents(
         self,
         contents: Sequence[Any],

@@ -8,7 +8,8 @@ the length of bodies, so that a cell has some two thousand pairs and some megaby
 there are in all.
 
 In a cell, pairs are compared as on one machine: by signature first, and those whose estimate
-suffices by their texts, each of which is shingled once.
+suffices by their texts, each of which is shingled once. To sign shingles again takes a microsecond,
+and a signature is as long as a short text, so signatures of texts do not travel with them.
 """
 
 from __future__ import annotations
@@ -63,8 +64,9 @@ def verified(
         ``method``.
     """
     celled = _celled(candidates.select("left", "right"), documents)
-    kind = documents.schema["body"].dataType if method == "exact" else None
-    names = ["signature_id", "signature", *([] if kind is None else ["body"])]
+    names = ["signature_id", "body" if method == "exact" else "signature"]
+    if method == "exact" and not isinstance(recipe.family(), SetFamily):
+        names.append("signature")
     end = sf.explode(sf.array("left", "right")).alias("signature_id")
     some = few_rows(documents.select(*names), "signature_id", candidates.select(end))
     bodies = some.dropDuplicates(["signature_id"])
@@ -131,7 +133,8 @@ def _compared_batches(
             now = int(cells[begin])
             if not kinds[begin]:
                 cell.ids.append(ids_of(some.column("signature_id")).copy())
-                cell.rows.append(rows_of(some.column("signature"), recipe.params).copy())
+                if "signature" in some.schema.names:
+                    cell.rows.append(rows_of(some.column("signature"), recipe.params).copy())
                 if method == "exact":
                     cell.bodies.append(some.column("body"))
             else:
@@ -146,7 +149,12 @@ def _compared(family: Family, method: str, level: float, cell: _Cell) -> Iterato
     """Yield the verified pairs of a cell, in the order of their ids."""
     if not cell.lefts:
         return
-    ids, rows = np.concatenate(cell.ids), np.concatenate(cell.rows)
+    ids = np.concatenate(cell.ids)
+    held: _Sets | _Bodies
+    if method == "exact" and isinstance(family, SetFamily):
+        held = _Sets.of(family, cell.bodies)
+    else:
+        held = _Bodies(family, np.concatenate(cell.rows), cell.bodies)
     number = {one: place for place, one in enumerate(ids.tolist())}
     left, right = (
         np.array([number[one] for one in np.concatenate(column).tolist()], dtype=np.int64)
@@ -155,11 +163,11 @@ def _compared(family: Family, method: str, level: float, cell: _Cell) -> Iterato
     _, once = np.unique(left * len(ids) + right, return_index=True)
     left, right = left[once], right[once]
     params = family.params
-    agreement = compare_rows(rows, left, rows, right, **params.cut)
+    agreement = compare_rows(held.rows, left, held.rows, right, **params.cut)
     levels, suffices = estimate(agreement, params, method=method, threshold=level)
     left, right, levels = left[suffices], right[suffices], levels[suffices]
     if method == "exact" and len(left):
-        levels = _exact_levels(family, cell.bodies, left, right)
+        levels = held.levels(left, right)
         keep = levels >= level
         left, right, levels = left[keep], right[keep], levels[keep]
     if len(left):
@@ -172,30 +180,62 @@ def _compared(family: Family, method: str, level: float, cell: _Cell) -> Iterato
         )  # fmt: skip
 
 
-def _exact_levels(
-    family: Family, bodies: list[pa.Array], left: NDArray[np.int64], right: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Return the exact levels of pairs of bodies; each body is shingled once."""
-    ends = np.cumsum([len(part) for part in bodies])
-    needed = np.unique(np.concatenate([left, right]))
-    parts: list[NDArray[np.uint64]] = []
-    sets = np.zeros((int(ends[-1]), 3), dtype=np.int64)
-    points: dict[int, Any] = {}
-    for column, end in zip(bodies, ends.tolist(), strict=True):
-        inside = needed[(needed >= end - len(column)) & (needed < end)]
-        for start in range(0, len(inside), _TEXTS):
-            some = inside[start : start + _TEXTS]
-            values = bodies_of(column.take(pa.array(some - (end - len(column)))))
-            contents = family.contents(values)
-            if isinstance(family, SetFamily):
+@dataclass(frozen=True, slots=True)
+class _Sets:
+    """Bodies that are sets, shingled in parts, and signed from their shingles.
+
+    Attributes
+    ----------
+    parts : list of ndarray of uint64
+    places : ndarray of int64, shape (n, 3)
+        As :func:`lshdb.signatures.sets.compare_sets` takes them.
+    rows : ndarray of uint32, shape (n, row_words)
+    """
+
+    parts: list[NDArray[np.uint64]]
+    places: NDArray[np.int64]
+    rows: NDArray[np.uint32]
+
+    @classmethod
+    def of(cls, family: SetFamily, bodies: list[pa.Array]) -> _Sets:
+        """Shingle and sign each body once."""
+        parts: list[NDArray[np.uint64]] = []
+        places, rows = [], []
+        for column in bodies:
+            for start in range(0, len(column), _TEXTS):
+                contents = family.contents(bodies_of(column.slice(start, _TEXTS)))
                 hashes, counts = family.sets(contents)
-                sets[some, 0], sets[some, 2] = len(parts), counts
-                sets[some, 1] = np.cumsum(counts) - counts
+                number = np.full(len(counts), len(parts))
+                places.append(np.column_stack([number, np.cumsum(counts) - counts, counts]))
+                rows.append(family.sign_sets(hashes, counts))
                 parts.append(hashes)
-            else:
-                points.update(zip(some.tolist(), family.points(contents), strict=True))
-    if isinstance(family, SetFamily):
-        return compare_sets(parts, sets, left, right)
-    return family.levels(
-        [points[one] for one in left.tolist()], [points[one] for one in right.tolist()]
-    )
+        return cls(parts, np.concatenate(places), np.concatenate(rows))
+
+    def levels(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the exact levels of pairs."""
+        return compare_sets(self.parts, self.places, left, right)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bodies:
+    """Other bodies, with the signatures that came along; none if nothing is compared exactly."""
+
+    family: Family
+    rows: NDArray[np.uint32]
+    bodies: list[pa.Array]
+
+    def levels(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the exact levels of pairs; each body is read once."""
+        ends = np.cumsum([len(part) for part in self.bodies])
+        needed = np.unique(np.concatenate([left, right]))
+        points: dict[int, Any] = {}
+        for column, end in zip(self.bodies, ends.tolist(), strict=True):
+            inside = needed[(needed >= end - len(column)) & (needed < end)]
+            for start in range(0, len(inside), _TEXTS):
+                some = inside[start : start + _TEXTS]
+                values = bodies_of(column.take(pa.array(some - (end - len(column)))))
+                found = self.family.points(self.family.contents(values))
+                points.update(zip(some.tolist(), found, strict=True))
+        return self.family.levels(
+            [points[one] for one in left.tolist()], [points[one] for one in right.tolist()]
+        )

@@ -95,7 +95,8 @@ def bucket_pairs(postings: DataFrame, *, max_bucket: int | None) -> DataFrame:
         mapped(_paired_batches, max_bucket),
         "left binary, right binary, first binary, number bigint, bucket bigint",
     )
-    return found.dropDuplicates()
+    # Sent first: repeats lie in other partitions, and the sort needs the memory of its task.
+    return found.repartition("left", "right").dropDuplicates()
 
 
 def large_buckets(met: DataFrame) -> DataFrame:
