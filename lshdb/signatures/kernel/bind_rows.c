@@ -139,8 +139,8 @@ static int stored_value(PyObject *value, RowValue *stored)
             return 0;
         *stored = text_value((const uint8_t *)text, (size_t)length);
     } else if (PyBytes_Check(value)) {
-        *stored = bytes_value((const uint8_t *)PyBytes_AS_STRING(value),
-                              (size_t)PyBytes_GET_SIZE(value));
+        *stored =
+            bytes_value((const uint8_t *)PyBytes_AS_STRING(value), (size_t)PyBytes_GET_SIZE(value));
     } else if (PyLong_CheckExact(value)) {
         long long number = PyLong_AsLongLong(value);
         if (number == -1 && PyErr_Occurred())
@@ -153,14 +153,16 @@ static int stored_value(PyObject *value, RowValue *stored)
 }
 
 /* Lay out the row at one place: 0 with an exception set, or 1; its place goes into `left` if it has none. */
-static int lay_row(RowPages *pages, PyObject *columns, Py_ssize_t place, int64_t *last, PyObject *left)
+static int lay_row(RowPages *pages, PyObject *columns, Py_ssize_t place, int64_t *last,
+                   PyObject *left)
 {
     PyObject *number = PyTuple_GET_ITEM(PyTuple_GET_ITEM(columns, 0), place);
     long long rowid = PyLong_CheckExact(number) ? PyLong_AsLongLong(number) : -1;
     if (rowid == -1 && PyErr_Occurred())
         return 0;
     if (rowid <= *last) {
-        PyErr_SetString(PyExc_ValueError, "the first column must be whole numbers in order, above 0");
+        PyErr_SetString(PyExc_ValueError,
+                        "the first column must be whole numbers in order, above 0");
         return 0;
     }
     *last = rowid;

@@ -44,10 +44,7 @@ static uint8_t *varint(uint8_t *out, uint64_t number)
     return end;
 }
 
-RowValue null_value(void)
-{
-    return (RowValue){0, NULL, 0};
-}
+RowValue null_value(void) { return (RowValue){0, NULL, 0}; }
 
 RowValue whole_value(int64_t number)
 {

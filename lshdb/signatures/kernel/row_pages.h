@@ -31,7 +31,8 @@ typedef struct {
     uint8_t *bytes;
     size_t n_pages, n_held;
     int64_t last[MOST_LEAVES];
-    size_t low, n_cells; /* of the leaf that is being filled: where its cells begin, and how many it has */
+    size_t low,
+        n_cells; /* of the leaf that is being filled: where its cells begin, and how many it has */
 } RowPages;
 
 enum { ROW_PLACED, ROW_LEFT_OUT, ROW_NO_MEMORY };
