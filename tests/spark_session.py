@@ -41,7 +41,7 @@ def java_home(folder: Path) -> Path:
     return java.parents[1]
 
 
-def start(folder: Path, *, master: str = "local[2]", **settings: str) -> Any:
+def start(folder: Path, *, master: str = "local[2,4]", **settings: str) -> Any:
     """Start Spark with all its files in a folder."""
     from pyspark.sql import SparkSession
 

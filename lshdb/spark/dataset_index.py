@@ -583,7 +583,7 @@ class _Question:
             A column ``signature_id``: signatures of which a pair must have one.
         """
         ids = stage_id(sf.col("signature_id")).alias("signature_id")
-        named = postings.select(sf.col("bucket_key").alias("bucket"), ids)
+        named = postings.withColumnRenamed("bucket_key", "bucket")
         met = kept(bucket_pairs(named, max_bucket=self.most))
         members = met.select(sf.explode(sf.array("left", "right")).alias("signature_id"))
         ends = kept(members.where("signature_id IS NOT NULL").distinct())

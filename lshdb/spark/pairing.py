@@ -1,23 +1,24 @@
 """Bucket keys -> postings -> candidate pairs of signatures, each once.
 
-Postings are sorted by bucket within partitions, and a stream of sorted batches is cut into groups:
-no bucket is joined with itself, and memory holds one small bucket. A pair that shares several
-buckets comes once from each; a grouping takes the repeats out, which is cheaper than sending
-signatures along to tell the first bucket of a pair.
+Postings do not travel as rows, of which Spark would hash, compare and copy sixteen a document. Each
+task cuts its own by the range of their buckets, ``RANGES`` of them, and sends a row for each range,
+with all postings there as bytes. Where they arrive, NumPy sorts those of a range. So no bucket is
+joined with itself, and memory holds a range: 1 / ``RANGES`` of all postings, or the largest bucket.
+A pair that shares several buckets comes once from each; a grouping takes the repeats out, which is
+cheaper than sending signatures along to tell the first bucket of a pair.
 
-A bucket of more than ``max_bucket`` signatures is cut into pieces of ``PIECE`` as it streams by,
-each with the first ``HEAD`` members of the bucket as well. Within a piece, members are compared by
-signature with leaders, as on one machine (``search/candidates.py``). The leaders are among the
-first members and so the same in all pieces, except those of families that are rarer than one in
-``HEAD``. So a bucket of m costs m comparisons for each leader, in any number of tasks, and each
-task holds one piece. Buckets with the same first member, such as those of one family in all bands,
-are taken as one. :func:`large_buckets` tells which buckets that were.
+A bucket of more than ``max_bucket`` signatures is cut into pieces of ``PIECE``, each with the first
+``HEAD`` members of the bucket as well. Within a piece, members are compared by signature with
+leaders, as on one machine (``search/candidates.py``). The leaders are among the first members and
+so the same in all pieces, except those of families that are rarer than one in ``HEAD``. So a bucket
+of m costs m comparisons for each leader, in any number of tasks, and each task holds one piece.
+Buckets with the same first member, such as those of one family in all bands, are taken as one.
+:func:`large_buckets` tells which buckets that were.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -41,7 +42,6 @@ __all__ = [
     "candidates",
     "ids_of",
     "large_buckets",
-    "postings",
     "rows_of",
 ]
 
@@ -51,30 +51,24 @@ PIECE = 16_384
 """Members of a large bucket that one task compares: 8 MB of signatures of 128 slots."""
 HEAD = 1024
 """The first members of a large bucket, which are in each of its pieces."""
+RANGE_BITS = 12
+RANGES = 2**RANGE_BITS
+"""Of a billion documents and 16 bands, a range has four million postings, 94 MB."""
+SENT = 2**18
+"""Postings that a task cuts at once: 64 for each range, 6 MB."""
 
 Ids = NDArray[np.void]
 """Signature ids: 16 bytes each, compared as bytes."""
 
 
-def postings(signed: DataFrame) -> DataFrame:
-    """Return (band smallint, bucket bigint, signature_id binary): a row for each band of each row.
-
-    ``bucket`` is the bucket key, whose top 8 bits are the band. Copies of a document bring the same
-    postings again. Exploded in the JVM.
-    """
-    shown = signed.where("signature_id IS NOT NULL")
-    exploded = shown.select(sf.explode("buckets").alias("bucket"), "signature_id")
-    band = sf.shiftrightunsigned(sf.col("bucket"), BUCKET_BITS).cast("smallint")
-    return exploded.select(band.alias("band"), "bucket", "signature_id")
-
-
-def bucket_pairs(postings: DataFrame, *, max_bucket: int | None) -> DataFrame:
+def bucket_pairs(signatures: DataFrame, *, max_bucket: int | None) -> DataFrame:
     """Return the pairs of small buckets, each once, and the members of large ones.
 
     Parameters
     ----------
-    postings : DataFrame
-        With ``bucket`` and ``signature_id``; others are ignored.
+    signatures : DataFrame
+        ``signature_id``, of 16 bytes or a whole number, and ``bucket``: a bucket key, or an array
+        of all. Rows may come again. Others are ignored.
     max_bucket : int or None
         The largest bucket of which all pairs are candidates; None for any.
 
@@ -86,14 +80,16 @@ def bucket_pairs(postings: DataFrame, *, max_bucket: int | None) -> DataFrame:
         ``left``, the bucket's first member, and the number of the piece. A large bucket: its first
         member, its size as ``number``, and its key.
     """
-    sorted_ = (
-        postings.select("bucket", "signature_id")
-        .repartition("bucket")
-        .sortWithinPartitions("bucket", "signature_id")
+    ranged = signatures.select("bucket", "signature_id").mapInArrow(
+        mapped(_ranged_batches), "range int, postings binary"
     )
-    found = sorted_.mapInArrow(
-        mapped(_paired_batches, max_bucket),
-        "left binary, right binary, first binary, number bigint, bucket bigint",
+    found = (
+        ranged.repartition("range")
+        .sortWithinPartitions("range")
+        .mapInArrow(
+            mapped(_paired_batches, max_bucket),
+            "left binary, right binary, first binary, number bigint, bucket bigint",
+        )
     )
     # Sent first: repeats lie in other partitions, and the sort needs the memory of its task.
     return found.repartition("left", "right").dropDuplicates()
@@ -139,23 +135,48 @@ def candidates(
     return pairs.unionByName(kept(links.distinct()))
 
 
+_POSTING = np.dtype([("bucket", "<i8"), ("id", f"V{ID_BYTES}")])
+"""A posting in the bytes of a range."""
+
+
 class _Met(NamedTuple):
     """Postings of one or more buckets, sorted: the keys of the buckets, and their members."""
 
     buckets: NDArray[np.int64]
     ids: Ids
 
+    @classmethod
+    def shared(cls, parts: list[bytes]) -> _Met:
+        """Return the postings of buckets with several members, each once, in order of both.
+
+        Nearly all buckets have one; so members are put in order, and compared, only in the others.
+        """
+        postings = np.frombuffer(b"".join(parts), dtype=_POSTING)
+        buckets = np.ascontiguousarray(postings["bucket"])
+        order = np.argsort(buckets)
+        in_order = buckets[order]
+        same = in_order[1:] == in_order[:-1]
+        some = order[np.append(same, False) | np.insert(same, 0, False)]
+        buckets, ids = buckets[some], np.ascontiguousarray(postings["id"][some])
+        upper, lower = ids.view(">u8").reshape(-1, 2).T
+        order = np.lexsort((lower, upper, buckets))
+        return cls(buckets[order], ids[order]).without_repeats()
+
     def without_repeats(self) -> _Met:
         """Return each member of a bucket once."""
         same = (self.buckets[1:] == self.buckets[:-1]) & (self.ids[1:] == self.ids[:-1])
         if not same.any():
             return self
-        fresh = np.concatenate([[True], ~same])
+        fresh = np.insert(~same, 0, True)
         return _Met(self.buckets[fresh], self.ids[fresh])
 
 
 def ids_of(column: pa.Array) -> Ids:
-    """Return ids of 16 bytes as an array, without an object for each."""
+    """Return ids of 16 bytes, or numbers as such ids, as an array without an object for each."""
+    if pa.types.is_integer(column.type):
+        ids = np.zeros((len(column), 2), dtype=">u8")
+        ids[:, 1] = column.to_numpy()
+        return ids.view(f"V{ID_BYTES}").reshape(-1)
     column = column.cast(pa.binary(ID_BYTES)) if len(column) else column
     if not len(column):
         return np.empty(0, dtype=f"V{ID_BYTES}")
@@ -164,93 +185,89 @@ def ids_of(column: pa.Array) -> Ids:
     return flat[column.offset : column.offset + len(column)]
 
 
-_NOBODY = np.empty(0, dtype=f"V{ID_BYTES}")
+def _ranged_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Cut the postings of a task by the range of their buckets, some at a time."""
+    held: list[NDArray[np.void]] = []
+    n = 0
+    for batch in batches:
+        buckets, ids = batch.column("bucket"), ids_of(batch.column("signature_id"))
+        if pa.types.is_list(buckets.type):
+            ids = ids[buckets.value_parent_indices().to_numpy()]
+            buckets = buckets.flatten()
+        postings = np.empty(len(ids), dtype=_POSTING)
+        postings["bucket"], postings["id"] = buckets.to_numpy(), ids
+        held.append(postings)
+        n += len(postings)
+        if n >= SENT:
+            yield _ranged(held)
+            held, n = [], 0
+    if n:
+        yield _ranged(held)
 
 
-@dataclass(slots=True)
-class _Large:
-    """A large bucket that is given out as it streams by.
-
-    Attributes
-    ----------
-    head : Ids
-        Its first members, which each piece has.
-    n : int
-        Members so far.
-    """
-
-    bucket: int
-    head: Ids
-    n: int = 0
-
-    def members(self, ids: Ids) -> Iterator[pa.RecordBatch]:
-        """Give out the next members; the first of a piece comes with the head."""
-        while len(ids):
-            piece, inside = divmod(self.n, PIECE)
-            some, ids = ids[: PIECE - inside], ids[PIECE - inside :]
-            self.n += len(some)
-            if piece and not inside:
-                some = np.concatenate([self.head, some])
-            first = np.broadcast_to(self.head[:1], len(some))
-            yield _batch(
-                binaries(some), None, binaries(first), pa.array(np.full(len(some), piece)), None
-            )
-
-    def end(self) -> pa.RecordBatch:
-        """Return what tells its size."""
-        size, bucket = pa.array([self.n]), pa.array([self.bucket])
-        return _batch(None, None, binaries(self.head[:1]), size, bucket)
+def _ranged(held: list[NDArray[np.void]]) -> pa.RecordBatch:
+    """Return a row for each range that has some of the postings."""
+    postings = np.concatenate(held)
+    ranges = (postings["bucket"] >> (BUCKET_BITS - RANGE_BITS) & (RANGES - 1)).astype(np.uint16)
+    order = np.argsort(ranges, kind="stable")
+    counts = np.bincount(ranges, minlength=RANGES)
+    there = np.flatnonzero(counts)
+    ends = np.append(0, np.cumsum(counts[there])) * _POSTING.itemsize
+    data = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(postings[order])]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(there, pa.int32()), pa.Array.from_buffers(pa.binary(), len(there), data)],
+        names=["range", "postings"],
+    )
 
 
 def _paired_batches(
     max_bucket: int | None, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Pair the members of sorted buckets; the last bucket of a batch waits for the next one."""
-    held = _Met(np.empty(0, dtype=np.int64), _NOBODY)
-    large: _Large | None = None  # whose last member is all that is held
+    """Pair the members of buckets; the last range of a batch waits for the next one."""
+    held: list[bytes] = []
+    now: int | None = None
     for batch in batches:
         if not batch.num_rows:
             continue
-        met = _Met(batch.column("bucket").to_numpy(), ids_of(batch.column("signature_id")))
-        held = _Met(*(np.concatenate(both) for both in zip(held, met, strict=True)))
-        held = held.without_repeats()
-        last = int(np.flatnonzero(np.diff(held.buckets, prepend=~held.buckets[0]))[-1])
-        if large is not None and last:
-            n = int(np.argmax(held.buckets != held.buckets[0]))
-            yield from large.members(held.ids[:n])
-            yield large.end()
-            large, last, held = None, last - n, _Met(held.buckets[n:], held.ids[n:])
-        if last:
-            yield from _paired(_Met(held.buckets[:last], held.ids[:last]), max_bucket)
-            held = _Met(held.buckets[last:], held.ids[last:])
-        if max_bucket is not None and len(held.ids) > max(max_bucket, HEAD):
-            large = large or _Large(int(held.buckets[0]), held.ids[:HEAD])
-        if large is not None:  # the last one stays, so that repeats of it are known
-            yield from large.members(held.ids[:-1])
-            held = _Met(held.buckets[-1:], held.ids[-1:])
-    if large is not None:
-        yield from large.members(held.ids)
-        yield large.end()
-    elif len(held.ids):
-        yield from _paired(held, max_bucket)
+        ranges, postings = batch.column("range").to_numpy(), batch.column("postings").to_pylist()
+        last = int(np.searchsorted(ranges, ranges[-1]))
+        if now not in (None, ranges[-1]) or last:
+            yield from _paired(_Met.shared(held + postings[:last]), max_bucket)
+            held = []
+        held += postings[last:]
+        now = int(ranges[-1])
+    yield from _paired(_Met.shared(held), max_bucket)
 
 
 def _paired(met: _Met, max_bucket: int | None) -> Iterator[pa.RecordBatch]:
     """Yield the pairs of small buckets and the members of large ones."""
+    if not len(met.ids):
+        return
     starts = np.flatnonzero(np.diff(met.buckets, prepend=~met.buckets[0]))
     sizes = np.diff(starts, append=len(met.ids))
     is_large = sizes > (len(met.ids) if max_bucket is None else max_bucket)
     for place in np.flatnonzero(is_large).tolist():
         ids = met.ids[starts[place] : starts[place] + sizes[place]]
-        one = _Large(int(met.buckets[starts[place]]), ids[:HEAD])
-        yield from one.members(ids)
-        yield one.end()
+        yield from _given_out(int(met.buckets[starts[place]]), ids)
     small = np.flatnonzero((sizes > 1) & ~is_large)
     if not len(small):
         return
     places = Buckets(met.buckets[starts], sizes, np.arange(len(met.ids))).chosen(small)
     for left, right, _ in pairs_of_buckets(places, None):
         yield _batch(binaries(met.ids[left]), binaries(met.ids[right]), None, None, None)
+
+
+def _given_out(bucket: int, ids: Ids) -> Iterator[pa.RecordBatch]:
+    """Yield the members of a large bucket in pieces, each with the head; then what it is."""
+    head = ids[:HEAD]
+    for piece, start in enumerate(range(0, len(ids), PIECE)):
+        some = ids[start : start + PIECE]
+        if piece:
+            some = np.concatenate([head, some])
+        number = pa.array(np.full(len(some), piece))
+        firsts = binaries(np.broadcast_to(ids[:1], len(some)))
+        yield _batch(binaries(some), None, firsts, number, None)
+    yield _batch(None, None, binaries(ids[:1]), pa.array([len(ids)]), pa.array([bucket]))
 
 
 _MET = pa.schema(

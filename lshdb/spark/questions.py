@@ -32,7 +32,7 @@ from lshdb.spark.expansion import age, copy_groups, distances, expanded, neighbo
 from lshdb.spark.grouping import components, cut, representatives
 from lshdb.spark.hidden_pairs import HiddenPairs
 from lshdb.spark.keeping import kept
-from lshdb.spark.pairing import MAX_BUCKET, bucket_pairs, candidates, postings
+from lshdb.spark.pairing import MAX_BUCKET, bucket_pairs, candidates
 from lshdb.spark.signing import (
     Recipe,
     column_name,
@@ -118,7 +118,8 @@ class _Stages:
         )
         self.signed = kept(rows)
         good = self.signed.where("reason IS NULL")
-        self.met = kept(bucket_pairs(postings(good), max_bucket=self.max_bucket))
+        shown = good.where("signature_id IS NOT NULL").withColumnRenamed("buckets", "bucket")
+        self.met = kept(bucket_pairs(shown, max_bucket=self.max_bucket))
         method, level = self.method, params.level
         found = candidates(self.met, good, self.recipe, method=method, level=level)
         self.edges = verified(found, good, self.recipe, method=method, level=level)

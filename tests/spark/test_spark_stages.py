@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,10 @@ def one_id(number: int) -> bytes:
     return number.to_bytes(16, "big")
 
 
-def batches(buckets: dict[int, list[int]], size: int) -> list[pa.RecordBatch]:
-    """Sorted postings in batches of so many rows."""
-    rows = [(key, one_id(member)) for key in sorted(buckets) for member in sorted(buckets[key])]
+def postings(buckets: dict[int, list[int]], rng: random.Random, size: int) -> list[pa.RecordBatch]:
+    """Postings in no order, in batches of so many rows."""
+    rows = [(key, one_id(member)) for key in buckets for member in buckets[key]]
+    rng.shuffle(rows)
     return [
         pa.RecordBatch.from_arrays(
             [pa.array(column) for column in zip(*rows[at : at + size], strict=True)],
@@ -30,6 +32,13 @@ def batches(buckets: dict[int, list[int]], size: int) -> list[pa.RecordBatch]:
         )
         for at in range(0, len(rows), size)
     ]
+
+
+def sent(batches: Iterable[pa.RecordBatch], size: int) -> list[pa.RecordBatch]:
+    """What arrives of ranges: their rows in order of range, in batches of so many."""
+    rows = [row for batch in pairing._ranged_batches(batches) for row in batch.to_pylist()]
+    table = pa.Table.from_pylist(sorted(rows, key=lambda row: row["range"]))
+    return table.combine_chunks().to_batches(max_chunksize=size)
 
 
 @pytest.mark.fast
@@ -40,10 +49,12 @@ def test_each_bucket_is_paired_or_given_out_in_pieces(
 ) -> None:
     monkeypatch.setattr(pairing, "PIECE", 4)
     monkeypatch.setattr(pairing, "HEAD", 3)
+    monkeypatch.setattr(pairing, "SENT", 4 * size)
     rng = random.Random(size)
+    keys = [1, 2, 2 + 2**44, 3 + 2**44, 2**55, -1, -(2**56), 2**56, 2**63 - 1]  # some of one range
     buckets = {
         key: [rng.randrange(200) for _ in range(n)]  # some members come twice
-        for key, n in enumerate([1, 2, 9, 1, 3, 30, 5, 2, 12])
+        for key, n in zip(keys, [1, 2, 9, 1, 3, 30, 5, 2, 12], strict=True)
     }
     expected, large = set(), {}
     for key, members in buckets.items():
@@ -53,7 +64,7 @@ def test_each_bucket_is_paired_or_given_out_in_pieces(
         else:
             large[key] = ids
     pairs, pieces, sizes = set(), {}, {}
-    for batch in pairing._paired_batches(most, batches(buckets, size)):
+    for batch in pairing._paired_batches(most, sent(postings(buckets, rng, size), size)):
         for row in batch.to_pylist():
             if row["right"] is not None:
                 pairs.add((row["left"], row["right"]))
@@ -70,6 +81,36 @@ def test_each_bucket_is_paired_or_given_out_in_pieces(
         for piece in range(-(-len(ids) // 4)):
             wanted[one_id(ids[0]), piece] |= set(map(one_id, ids[:3]))
     assert pieces == wanted
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("size", [1, 2, 1000])
+def test_keys_in_arrays_and_numbers_as_ids_are_the_same_postings(size: int) -> None:
+    keys = [[5, 2**60], [5, 7], [-(2**62), 7]]
+    ids = [1, 2**40, 3]
+    expected = sorted(
+        (key % 2**56 >> 44, key.to_bytes(8, "little", signed=True) + one_id(number))
+        for several, number in zip(keys, ids, strict=True)
+        for key in several
+    )
+    whole = pa.RecordBatch.from_arrays([pa.array(keys), pa.array(ids)], ["bucket", "signature_id"])
+    flat = pa.RecordBatch.from_pylist(
+        [
+            {"bucket": key, "signature_id": one_id(number)}
+            for several, number in zip(keys, ids, strict=True)
+            for key in several
+        ]
+    )
+    for batch in (whole, flat, pa.concat_batches([whole, whole]).slice(3)):
+        parts = [batch.slice(at, size) for at in range(0, len(batch), size)]
+        found = [
+            (row["range"], row["postings"][at : at + 24])
+            for row in itertools.chain.from_iterable(
+                out.to_pylist() for out in pairing._ranged_batches(parts)
+            )
+            for at in range(0, len(row["postings"]), 24)
+        ]
+        assert sorted(found) == expected
 
 
 @pytest.mark.fast
