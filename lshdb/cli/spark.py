@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,7 @@ from lshdb.cli._cells import harmless
 from lshdb.cli._documents_in import note_short, summary
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._options import (
+    MAX_BUCKET,
     Command,
     creation_options,
     given_parameters,
@@ -21,9 +22,12 @@ from lshdb.cli._options import (
     without,
 )
 from lshdb.cli._output import Column, note, print_listing
-from lshdb.cli._words import counted, described, measured
+from lshdb.cli._words import counted, described, loss_in_words, measured
 from lshdb.params.options import CreateOptions
 from lshdb.tokenizers import given_tokenizer
+
+if TYPE_CHECKING:
+    from lshdb.search.loss import Loss
 
 __all__ = ["command"]
 
@@ -190,6 +194,7 @@ def command(
     if foreign:
         raise click.UsageError(f"--{foreign[0].replace('_', '-')} is not for {question}", ctx)
     asked.pop("index", None)
+    how: dict[str, Any]
     _check_input(ctx, question, index, paths, since)
     fields = list(text_field) or ["text"]
     along = [] if order is None else [order]
@@ -207,6 +212,9 @@ def command(
             stored, threshold = _opened(on_spark.Index, index, session, parameters)
             found = getattr(stored, question)(threshold=threshold, **asked)
             _print(question, found, stored.params, output_format)
+            if question == "pairs" and since is None:
+                how = {"verify": verify, "max_bucket": max_bucket}
+                _note_lost(stored.loss(threshold=threshold, **how), max_bucket)
             return
         frame = on_spark.read_files(
             session, paths, key=key_field, columns=fields, along=along,
@@ -234,16 +242,27 @@ def command(
         _print(question, found, params, output_format)
         if question == "rejected":
             return
-        n_large = 0
-        if max_bucket != "none":
-            how: dict[str, Any] = {"verify": verify, "max_bucket": max_bucket}
-            n_large = on_spark.large_buckets(frame, **same, **how).count()
-        if n_large:
-            note(f"{counted(n_large, 'bucket')} joined through leaders: some pairs are left out")
+        how = {"verify": verify, "max_bucket": max_bucket}
+        if question == "pairs":
+            _note_lost(on_spark.loss(frame, **same, **how), max_bucket)
+        elif n_large := on_spark.large_buckets(frame, **same, **how).count():
+            note(
+                f"{counted(n_large, 'bucket')} joined through leaders: some pairs were not compared"
+            )
         n_rejected = on_spark.rejected(frame, **same).count()
         if n_rejected:
             note(f"{counted(n_rejected, 'row')} rejected; lshdb spark rejected lists them")
             ctx.exit(REJECTED)
+
+
+def _note_lost(lost: Loss, max_bucket: int | str | None) -> None:
+    """Tell how many pairs of documents lie hidden in large buckets and groups of copies."""
+    if lost.share:
+        most = MAX_BUCKET if max_bucket is None else int(max_bucket)
+        note(
+            f"buckets of more than {most:,} documents were joined through leaders, and larger "
+            f"groups of copies left out of pairs; {loss_in_words(lost)}"
+        )
 
 
 def _check_input(

@@ -48,6 +48,7 @@ __all__ = [
     "PairCount",
     "PairFrame",
     "estimate_pairs",
+    "interval",
     "loss_of",
     "loss_of_stored",
     "lost_by",
@@ -429,7 +430,7 @@ class _Search:
         places = np.searchsorted(np.cumsum(weights), self._random.random(n) * weights.sum())
         n_hits = int(self._are_pairs(left[places], right[places]).sum())
         each = weights.sum() / n
-        value, low, high = _interval(np.full(n_hits, each), each)
+        value, low, high = interval(np.full(n_hits, each), each)
         return PairCount(value, low, min(high, float(weights.sum())), False, n)
 
     # A sample
@@ -443,7 +444,7 @@ class _Search:
             hits.append(weights)
             largest = max(largest, most)
             n_sampled += n
-        value, low, high = _interval(np.concatenate(hits), largest)
+        value, low, high = interval(np.concatenate(hits), largest)
         return PairCount(value, low, min(high, float(self._masses[some].sum())), False, n_sampled)
 
     def _stratum(self, places: Ids, n_strata: int) -> tuple[NDArray[np.float64], float, int]:
@@ -630,7 +631,7 @@ def _ends(names: NDArray[np.uint64]) -> tuple[Ids, Ids]:
     return left.astype(np.int64), right.astype(np.int64)
 
 
-def _interval(weights: NDArray[np.float64], largest: float) -> tuple[float, float, float]:
+def interval(weights: NDArray[np.float64], largest: float) -> tuple[float, float, float]:
     """Return a sum of weighted counts with the ends of its interval.
 
     Quantiles of chi squared are those of Wilson and Hilferty (1931): within one percent at the

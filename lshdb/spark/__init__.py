@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from lshdb.spark.questions import dedup as dedup
     from lshdb.spark.questions import deduplicate as deduplicate
     from lshdb.spark.questions import large_buckets as large_buckets
+    from lshdb.spark.questions import loss as loss
     from lshdb.spark.questions import neighbors as neighbors
     from lshdb.spark.questions import pairs as pairs
     from lshdb.spark.questions import rejected as rejected
@@ -27,7 +28,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
 _HOMES = {
     "dataset_index": "Index",
     "keeping": "release",
-    "questions": "clusters dedup deduplicate large_buckets neighbors pairs rejected",
+    "questions": "clusters dedup deduplicate large_buckets loss neighbors pairs rejected",
     "session": "connect read_files sparks_errors",
 }
 """Module to the public names that it holds."""

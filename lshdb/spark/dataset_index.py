@@ -41,6 +41,7 @@ from lshdb.ingest.pipeline import AddResult
 from lshdb.ingest.remove import RemoveResult
 from lshdb.params.index_params import FORMAT, IndexParams, check_expected
 from lshdb.params.options import CreateOptions, ExpectedParameters, Parameters
+from lshdb.search.loss import Loss
 from lshdb.search.verification import check_limits, choose_method, level_of, warn_beyond
 from lshdb.signatures.banding import bucket_keys
 from lshdb.spark.comparison import verified
@@ -50,6 +51,7 @@ from lshdb.spark.expansion import expanded
 from lshdb.spark.grouping import components, cut
 from lshdb.spark.hidden_pairs import HiddenPairs
 from lshdb.spark.keeping import kept
+from lshdb.spark.lost_pairs import lost_pairs
 from lshdb.spark.pairing import MAX_BUCKET, bucket_pairs, candidates, rows_of
 from lshdb.spark.questions import Linked, clusters_of, decisions_of
 from lshdb.spark.signing import Recipe, few_rows, mapped, refuse_passages, signed
@@ -370,6 +372,34 @@ class Index:
         check_choice("keep", keep, ("first", "last", "longest", "shortest"))
         found = decisions_of(self._linked(threshold, verify, max_bucket), keep)
         return found if only == "all" else found.where(sf.col("decision") == only)
+
+    def loss(
+        self,
+        *,
+        threshold: float | None = None,
+        verify: Verify | None = None,
+        max_bucket: int | str | None = None,
+    ) -> Loss:
+        """Estimate which share of the near-duplicate pairs ``max_bucket`` hides from :meth:`pairs`.
+
+        Parameters
+        ----------
+        threshold, verify, max_bucket
+            As for :meth:`pairs`.
+
+        Returns
+        -------
+        Loss
+            As of :func:`lshdb.spark.loss`.
+
+        Raises
+        ------
+        ParameterError, TextNotStoredError
+        """
+        frames = self._frames()
+        asked = _Question(self, frames, threshold, verify, max_bucket)
+        edges, hidden = asked.edges(self._live_postings(frames), _documents(frames), None)
+        return lost_pairs(cut(edges), _shown(frames.read("documents")), hidden)
 
     def _linked(
         self, threshold: float | None, verify: Verify | None, max_bucket: int | str | None

@@ -1,24 +1,27 @@
-"""A life of a dataset on two executors, of which one is killed in every stage.
+"""Faults in tasks of Spark, and a life of a dataset on two executors that are killed.
 
     python -m tests.fault.spark_cluster FOLDER {0,1}
 
-The second argument says whether any is killed. Prints the answers as a line of JSON.
+The second argument says whether they are: the first task of each function of ours, in each
+question, kills its own executor once it has given out a batch. Prints the answers, and which
+functions have killed, as a line of JSON.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
-import threading
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from lshdb.dataset.commits import Dataset
 from tests import spark_session
 from tests.conftest import family_corpus
 
-PAUSE = 0.02
+__all__ = ["disturbed", "fail_once", "orphans"]
+
 SETTINGS = {
     "spark.speculation": "true",
     "spark.speculation.interval": "50ms",
@@ -29,92 +32,141 @@ SETTINGS = {
     "spark.deploy.maxExecutorRetries": "-1",
     "spark.shuffle.io.retryWait": "200ms",
 }
+CHAINED = {"_hashed_batches"}
+"""Functions that work in a task of another one."""
 
 
-class Killer(threading.Thread):
-    """Kills an executor in each stage that begins while two are alive.
+def disturbed(disturb: Callable[[str], None]) -> Callable[..., Any]:
+    """Return what takes the place of ``mapped``: each task is disturbed after its first batch.
 
-    Attributes
+    Parameters
     ----------
-    killed : int
+    disturb : callable
+        Given the name of the function; travels to the tasks with what it holds.
     """
 
-    def __init__(self, spark: Any) -> None:
-        super().__init__(daemon=True)
-        self._tracker = spark.sparkContext.statusTracker()
-        self._seen: set[int] = set()
-        self._ends = threading.Event()
-        self.killed = 0
+    def mapped(function: Callable[..., Any], *given: Any) -> Callable[..., Any]:
+        name = function.__name__
 
-    def run(self) -> None:
-        while not self._ends.wait(PAUSE):
-            fresh = set(self._tracker.getActiveStageIds()) - self._seen
-            alive = executors()
-            if fresh and len(alive) > 1:
-                self._seen |= fresh
-                os.kill(alive[self.killed % 2], signal.SIGKILL)
-                self.killed += 1
+        def run(batches: Iterable[Any]) -> Iterator[Any]:
+            is_first = True
+            for batch in function(*given, batches):
+                yield batch
+                if is_first:
+                    disturb(name)
+                is_first = False
+            if is_first:
+                disturb(name)
 
-    def end(self) -> None:
-        self._ends.set()
-        self.join()
+        return run
+
+    return mapped
 
 
-def executors() -> list[int]:
-    """Processes of executors below this one, in order."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*"):
+def modules() -> list[Any]:
+    """Those that hand functions to tasks."""
+    from lshdb.spark import comparison, dataset_add, dataset_index, grouping, pairing, signing
+
+    return [comparison, dataset_add, dataset_index, grouping, pairing, signing]
+
+
+def fail_once(folder: Path) -> Callable[[str], None]:
+    """Let the first attempt of every task fail, or the second where two functions share one."""
+    chained = CHAINED  # so that it travels along
+
+    def disturb(name: str) -> None:
+        import uuid
+
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        if context is not None and context.attemptNumber() == (name in chained):
+            (folder / f"{name}.{uuid.uuid4()}").touch()
+            raise OSError("the disk of this executor failed")
+
+    return disturb
+
+
+def kill_once(folder: Path) -> Callable[[str], None]:
+    """Let the first task of each function kill the executor that it belongs to."""
+
+    def disturb(name: str) -> None:
+        import os
+        import signal
+
         try:
-            command = (place / "cmdline").read_bytes()
-            if b"CoarseGrainedExecutorBackend" in command and _is_below(int(place.name)):
-                found.append(int(place.name))
-        except OSError:  # it has ended
-            continue
-    return sorted(found)
+            (folder / name).touch(exist_ok=False)
+        except FileExistsError:
+            return
+        daemon = os.getppid()  # of Spark, which forks its workers
+        status = Path(f"/proc/{daemon}/stat").read_text()
+        executor = int(status.rpartition(")")[2].split()[1])
+        os.kill(executor, signal.SIGKILL)
+
+    return disturb
 
 
-def _is_below(process: int) -> bool:
-    while process > 1:
-        if process == os.getpid():
-            return True
-        status = Path(f"/proc/{process}/stat").read_text()
-        process = int(status.rpartition(")")[2].split()[1])
-    return False
+def orphans(path: str) -> set[str]:
+    """Files of a dataset's tables that no log names."""
+    dataset = Dataset.open(path)
+    tables = dataset.commit.counts
+    named = {f"{table}/{one.file.path}" for table in tables for one in dataset.files(table)}
+    there = {
+        file.relative_to(path).as_posix() for table in tables
+        for file in Path(path, table).rglob("*.parquet") if "_delta_log" not in file.parts
+    }  # fmt: skip
+    return there - named
 
 
 def main() -> None:
     folder, kills = Path(sys.argv[1]), sys.argv[2] == "1"
-    # Workers of Spark begin in folders of their own and import lshdb and these tests.
+    # Workers begin in folders of their own, and import lshdb.
     os.environ["PYTHONPATH"] = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
-    spark = spark_session.start(folder / "spark", master="local-cluster[2,1,1024]", **SETTINGS)
-    killer = Killer(spark)
-    if kills:
-        killer.start()
-    answers = _life(spark, folder)
-    if kills:
-        killer.end()
-    print(json.dumps({"killed": killer.killed, "answers": answers}))
+    spark = spark_session.start(
+        folder / "spark",
+        master="local-cluster[2,1,1024]",
+        **SETTINGS,
+        **{"spark.checkpoint.dir": str(folder / "checkpoints")},
+    )
+    answers, killed = [], []
+    for number, question in enumerate(_life(spark, folder)):
+        if kills:
+            marks = folder / f"marks{number}"
+            marks.mkdir()
+            for module in modules():
+                module.mapped = disturbed(kill_once(marks))
+        answers.append(question())
+        if kills:
+            killed.append(sorted(mark.name for mark in marks.iterdir()))
+    print(json.dumps({"killed": killed, "answers": answers}))
     spark_session.stop(spark, folder / "spark")
 
 
-def _life(spark: Any, folder: Path) -> list[Any]:
-    from lshdb import spark as questions
+def _life(spark: Any, folder: Path) -> list[Callable[[], Any]]:
+    """Return the questions of a life, to be asked one after the other."""
+    from lshdb import spark as frames
     from lshdb.spark.dataset_index import Index
 
-    documents = [(key, body) for key, body in family_corpus(3, families=20)
-                 if isinstance(body, str)]  # fmt: skip
+    documents = [
+        (key, body) for key, body in family_corpus(3, families=20) if isinstance(body, str)
+    ]
     df = spark.createDataFrame(documents, "id string, text string").repartition(4)
     index = Index.create(str(folder / "d"), threshold=0.5, documents=1)
-    done = index.add(df)
-    index.remove([documents[0][0]])
-    frames = [
-        index.pairs(),
-        questions.pairs(df, threshold=0.5),
-        questions.clusters(df, threshold=0.5),
-        questions.dedup(df, threshold=0.5, max_bucket=3),
+
+    def add() -> list[Any]:
+        done = index.add(df)
+        return [done.added, done.copies, sorted(orphans(index.path))]
+
+    def rows(ask: Callable[[], Any]) -> Callable[[], Any]:
+        return lambda: sorted(map(list, ask().collect()), key=repr)
+
+    return [
+        add,
+        rows(index.pairs),
+        lambda: [index.remove([documents[0][0]]).removed, index.check()],
+        rows(lambda: frames.clusters(df, threshold=0.5)),
+        rows(lambda: frames.dedup(df, threshold=0.5, max_bucket=3)),
     ]
-    lines = [sorted(map(list, frame.collect()), key=repr) for frame in frames]
-    return [done.added, done.copies, index.check(), *lines]
 
 
 if __name__ == "__main__":

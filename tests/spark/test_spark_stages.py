@@ -86,7 +86,7 @@ def test_each_bucket_is_paired_or_given_out_in_pieces(
 @pytest.mark.fast
 @pytest.mark.parametrize("size", [1, 2, 1000])
 def test_keys_in_arrays_and_numbers_as_ids_are_the_same_postings(size: int) -> None:
-    keys = [[5, 2**60], [5, 7], [-(2**62), 7]]
+    keys = [[5 + 2**44, 2**60], [5 + 2**44, 7], [-(2**62), 7]]
     ids = [1, 2**40, 3]
     expected = sorted(
         (key % 2**56 >> 44, key.to_bytes(8, "little", signed=True) + one_id(number))

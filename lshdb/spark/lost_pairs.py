@@ -1,0 +1,146 @@
+"""Large buckets -> how many near-duplicate pairs their leaders did not find: an estimate.
+
+Pairs are drawn from the members of large buckets and compared like any others. Each group of
+buckets with the same first member is given draws in proportion to its pairs, so that ``DRAWN`` are
+drawn in all, and one at least; a draw stands for as many pairs of signatures as its group has for
+each of its draws. A pair that lies in h groups is counted as 1 / h (Hansen and Hurwitz, 1943). One
+that shares no bucket counts as nothing, because no limit on buckets hides it. The interval is the
+one machine's (``search/loss.py``).
+
+Draws follow from hashes of a group and their number there, not from partitions or chance: the same
+rows have the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.window import Window
+
+from lshdb.params.index_params import IndexParams
+from lshdb.search.loss import Loss, PairCount, interval, loss_of
+from lshdb.signatures.banding import matching_bands
+from lshdb.spark.comparison import verified
+from lshdb.spark.expansion import copy_groups
+from lshdb.spark.grouping import cut
+from lshdb.spark.hidden_pairs import HiddenPairs
+from lshdb.spark.pairing import rows_of
+from lshdb.spark.signing import few_rows, mapped
+
+__all__ = ["lost_pairs"]
+
+DRAWN = 40_000
+
+
+def lost_pairs(edges: DataFrame, documents: DataFrame, hidden: HiddenPairs) -> Loss:
+    """Estimate which share of all pairs of documents the limit on buckets hides.
+
+    Parameters
+    ----------
+    edges : DataFrame
+        The verified pairs of signatures, computed.
+    documents : DataFrame
+        ``signature_id``, a row for each document.
+    hidden : HiddenPairs
+        What the limit hides of them.
+
+    Returns
+    -------
+    Loss
+        Of pairs of documents, with the copies in groups that are left out. Counts and at most some
+        ``DRAWN`` numbers come to the driver.
+    """
+    shown = documents.where("signature_id IS NOT NULL")
+    held = cut(shown.groupBy("signature_id").agg(sf.count("*").alias("held")))
+    n, most = sf.col("n"), hidden.max_bucket
+    groups = copy_groups(documents).withColumn("pairs", n * (n - 1) / 2)
+    left_out = 0 if most is None else _sum(groups.where(n > most), sf.col("pairs"))
+    drawn = _drawn(hidden, held)
+    lost = PairCount(0.0, 0.0, 0.0, True, 0)
+    if drawn is not None:
+        (row,) = drawn.agg(sf.count("*"), sf.max("weight")).collect()
+        pairs = cut(drawn.select("left", "right").distinct())
+        hits = drawn.join(_missing(pairs, edges, hidden), ["left", "right"]).select("weight")
+        weights = np.array([weight for (weight,) in hits.collect()])
+        lost = PairCount(*interval(weights, row[1]), is_exact=False, n_sampled=row[0])
+    elif not left_out:
+        return Loss(0.0, 0.0, 0.0, 0.0, True, 0)
+    one, other = held.toDF("left", "one"), held.toDF("right", "other")
+    both = edges.join(one, "left").join(other, "right")
+    found = _sum(both, sf.col("one") * sf.col("other")) + _sum(groups, sf.col("pairs")) - left_out
+    return loss_of(lost + left_out, PairCount(found, found, found, True, 0))
+
+
+def _sum(rows: DataFrame, column: Column) -> int:
+    """Return the sum of whole numbers; 0 without rows."""
+    (row,) = rows.agg(sf.sum(column)).collect()
+    return int(row[0] or 0)
+
+
+def _drawn(hidden: HiddenPairs, held: DataFrame) -> DataFrame | None:
+    """Draw pairs: (left, right, weight), ``left`` the smaller id; None if there is none to draw."""
+    members = cut(hidden.members.distinct().join(held, "signature_id"))
+    sizes = members.groupBy("bucket").agg(sf.count("*").alias("n")).where("n > 1")
+    groups = cut(sizes.withColumn("pairs", sf.col("n") * (sf.col("n") - 1) / 2))
+    total = _sum(groups, sf.col("pairs"))
+    if not total:
+        return None
+    n = sf.col("n")
+    draws = sf.greatest(sf.lit(1.0), sf.round(sf.col("pairs") / total * DRAWN)).cast("int")
+    numbered = groups.withColumn("weight", sf.col("pairs") / draws)
+    numbered = numbered.withColumn("draw", sf.explode(sf.sequence(sf.lit(1), draws)))
+    one, other = (sf.pmod(sf.xxhash64("bucket", "draw", sf.lit(end)), n - end) for end in (0, 1))
+    ends = numbered.withColumns({"one": one, "other": other}).select(
+        "bucket",
+        "one",
+        (sf.col("other") + (sf.col("other") >= sf.col("one")).cast("int")).alias("other"),
+        "weight",
+    )
+    order = Window.partitionBy("bucket").orderBy("signature_id")
+    placed = members.withColumn("at", sf.row_number().over(order) - 1)
+    first = placed.select(
+        sf.col("signature_id").alias("id1"), "bucket", sf.col("held").alias("held1"),
+        sf.col("at").alias("one"),
+    )  # fmt: skip
+    second = placed.select(
+        sf.col("signature_id").alias("id2"), "bucket", sf.col("held").alias("held2"),
+        sf.col("at").alias("other"),
+    )  # fmt: skip
+    chosen = ends.join(first, ["bucket", "one"]).join(second, ["bucket", "other"])
+    homes = members.groupBy("signature_id").agg(sf.collect_set("bucket").alias("homes"))
+    chosen = chosen.join(homes.toDF("id1", "homes1"), "id1")
+    chosen = chosen.join(homes.toDF("id2", "homes2"), "id2")
+    often = sf.size(sf.array_intersect("homes1", "homes2"))
+    return cut(
+        chosen.select(
+            sf.least("id1", "id2").alias("left"),
+            sf.greatest("id1", "id2").alias("right"),
+            (sf.col("weight") * sf.col("held1") * sf.col("held2") / often).alias("weight"),
+        )
+    )
+
+
+def _missing(pairs: DataFrame, edges: DataFrame, hidden: HiddenPairs) -> DataFrame:
+    """Return the pairs that are at the threshold, share a bucket, and were not found."""
+    compared, params = hidden.compared, hidden.recipe.params
+    similar = verified(pairs, compared, hidden.recipe, method=hidden.method, level=hidden.level)
+    missing = cut(similar.select("left", "right").join(edges, ["left", "right"], "anti"))
+    ends = missing.select(sf.explode(sf.array("left", "right")))
+    rows = few_rows(compared.select("signature_id", "signature"), "signature_id", ends)
+    rows = cut(rows.dropDuplicates(["signature_id"]))
+    both = missing.join(rows.toDF("left", "row1"), "left").join(rows.toDF("right", "row2"), "right")
+    return both.mapInArrow(mapped(_sharing_batches, params), "left binary, right binary")
+
+
+def _sharing_batches(
+    params: IndexParams, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the pairs of signatures that share a bucket."""
+    for batch in batches:
+        one, other = (rows_of(batch.column(name), params) for name in ("row1", "row2"))
+        share = matching_bands(one, other, **params.cut).any(axis=1)
+        yield batch.select(["left", "right"]).filter(pa.array(share))
