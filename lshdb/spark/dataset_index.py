@@ -617,7 +617,7 @@ class _Question:
         met = kept(bucket_pairs(named, max_bucket=self.most))
         members = met.select(sf.explode(sf.array("left", "right")).alias("signature_id"))
         ends = kept(members.where("signature_id IS NOT NULL").distinct())
-        compared = kept(self.compared(documents, ends))
+        compared = kept(self.compared(documents, ends), in_memory=False)
         found = candidates(met, compared, self.recipe, method=self.method, level=self.level)
         if new is not None:
             found = kept(_touching(found, "left", "right", new.select(ids).toDF("new")))

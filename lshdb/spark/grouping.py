@@ -4,7 +4,8 @@ Components are found by large stars and small stars in turn (Kiveris, Lattanzi, 
 and Vassilvitskii, *Connected components in MapReduce and beyond*, SoCC 2014): each round sends
 pairs of ids, and nothing is held that grows with a component. The end is checked: every node points
 to one node, and none of those points any further. Up to ``MOST_AT_ONCE`` pairs, one task does what
-one machine does (``search/components.py``), which takes a second and not ten rounds.
+one machine does (``search/components.py``), which takes a second and not ten rounds. Where there
+are more, each task first reduces its own to one for each end, which is enough for most.
 
 Each component is then cut by representatives in one task, by the one machine's own choice. So the
 memory for the largest component, some hundred bytes a pair, bounds what can be deduplicated.
@@ -53,6 +54,9 @@ def components(edges: DataFrame) -> DataFrame:
     """
     pairs = edges.select("left", "right")
     if pairs.count() > MOST_AT_ONCE:
+        forest = pairs.mapInArrow(mapped(_forest_batches), "left binary, right binary")
+        pairs = cut(forest)
+    if pairs.count() > MOST_AT_ONCE:
         return stars(pairs)
     connected = pairs.repartition(1).mapInArrow(
         mapped(_connected_batches), "signature_id binary, root binary"
@@ -87,19 +91,50 @@ def _are_stars(now: DataFrame) -> bool:
     return once and now.join(now.select(sf.col("root").alias("node")), "node", "semi").isEmpty()
 
 
+_Held = list[tuple[Ids, Ids]]
+"""Both ends of pairs, in parts."""
+
+
+def _forest_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Leave out pairs whose ends others join: a task gives each end that it has seen its root."""
+    held: _Held = []
+    n = 0
+    for batch in batches:
+        held += _ends(batch)
+        n += batch.num_rows
+        if n >= MOST_AT_ONCE:
+            held = [_joined(held)]
+            n = len(held[0][0])
+            if n > MOST_AT_ONCE // 2:
+                yield _pairs(*held[0], names=["left", "right"])
+                held, n = [], 0
+    if held:
+        yield _pairs(*_joined(held), names=["left", "right"])
+
+
 def _connected_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    held = [
-        (ids_of(batch.column("left")).copy(), ids_of(batch.column("right")).copy())
-        for batch in batches
-        if batch.num_rows
-    ]
-    if not held:
-        return
+    """Give every end its root; a root is its own."""
+    held = [ends for batch in batches for ends in _ends(batch)]
+    if held:
+        yield _pairs(*_joined(held), names=["signature_id", "root"])
+
+
+def _ends(batch: pa.RecordBatch) -> _Held:
+    if not batch.num_rows:
+        return []
+    return [(ids_of(batch.column("left")).copy(), ids_of(batch.column("right")).copy())]
+
+
+def _pairs(one: Ids, other: Ids, *, names: list[str]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([binaries(one), binaries(other)], names=names)
+
+
+def _joined(held: _Held) -> tuple[Ids, Ids]:
+    """Return every end of the pairs, and the root of each; a root is its own."""
     left, right = (np.concatenate(column) for column in zip(*held, strict=True))
     names, numbers = _numbered(np.concatenate([left, right]))
     nodes, roots = connect(numbers[: len(left)], numbers[len(left) :])
-    columns = [binaries(names[nodes]), binaries(names[roots])]
-    yield pa.RecordBatch.from_arrays(columns, names=["signature_id", "root"])
+    return names[nodes], names[roots]
 
 
 def _numbered(ids: Ids) -> tuple[Ids, np.ndarray]:

@@ -119,7 +119,7 @@ class _Stages:
         rows = signed(
             asked.df, self.recipe, key=asked.key, body=asked.text, order=asked.order, value=value
         )
-        self.signed = kept(rows)
+        self.signed = kept(rows, in_memory=False)
         good = self.signed.where("reason IS NULL")
         shown = good.where("signature_id IS NOT NULL").withColumnRenamed("buckets", "bucket")
         self.met = kept(bucket_pairs(shown, max_bucket=self.max_bucket))

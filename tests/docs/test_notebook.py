@@ -1,26 +1,32 @@
-"""The notebook runs from top to bottom, and every picture of it is one.
+"""The notebooks run from top to bottom, and every picture of them is one.
 
     python -m tests.docs.test_notebook
 
-writes the outputs of a run into the notebook.
+writes the outputs of a run into each notebook.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
-NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebooks" / "deduplicate.ipynb"
+import pytest
+
+from tests import spark_session
+
+FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
+NOTEBOOK, ON_SPARK = FOLDER / "deduplicate.ipynb", FOLDER / "on-spark.ipynb"
 
 
-def run(folder: Path) -> Any:
-    """Run a copy of the notebook in an empty folder, and return it."""
+def run(folder: Path, original: Path = NOTEBOOK) -> Any:
+    """Run a copy of a notebook in an empty folder, and return it."""
     import nbformat
     from nbclient import NotebookClient
 
-    copy = Path(shutil.copy(NOTEBOOK, folder))
+    copy = Path(shutil.copy(original, folder))
     notebook = nbformat.read(copy, as_version=4)
     client = NotebookClient(
         notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
@@ -38,6 +44,17 @@ def pictures(notebook: Any) -> list[str]:
     ]
 
 
+def said_in(notebook: Any) -> str:
+    """What its cells have printed."""
+    return "".join(
+        output.get("text", "")
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+        if output.get("name") != "stderr"
+    )
+
+
 def test_the_notebook_runs(tmp_path: Path) -> None:
     import nbformat
 
@@ -45,12 +62,7 @@ def test_the_notebook_runs(tmp_path: Path) -> None:
     asked = sum(cell.source.count("show(plot.") for cell in made.cells)
     assert len(pictures(made)) == asked == 7
     assert all("<svg" in one for one in pictures(made))
-    said = "".join(
-        output.get("text", "")
-        for cell in made.cells
-        if cell.cell_type == "code"
-        for output in cell.outputs
-    )
+    said = said_in(made)
     assert "the promise is kept: True" in said
     assert "Traceback" not in said
     assert (tmp_path / "report.html").stat().st_size > 100_000
@@ -58,12 +70,46 @@ def test_the_notebook_runs(tmp_path: Path) -> None:
     assert len(pictures(stored)) == asked, "run python -m tests.docs.test_notebook"
 
 
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as name:
-        import nbformat
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_the_notebook_on_spark_runs(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the session of the other tests."""
+    import nbformat
 
-        done = run(Path(name))
-    for cell in done.cells:
-        cell.metadata.pop("execution", None)
-        cell.pop("id", None)
-    nbformat.write(done, NOTEBOOK)
+    monkeypatch.chdir(tmp_path)
+    stored = nbformat.read(ON_SPARK, as_version=4)
+    names: dict[str, Any] = {"__name__": "notebook"}
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    try:
+        for cell in stored.cells:
+            if cell.cell_type == "code":
+                exec(compile(cell.source, ON_SPARK.name, "exec"), names)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", partitions)
+    said = capsys.readouterr().out
+    for one in (said, said_in(stored)):
+        n_pairs = one.partition(" pairs\n")[0].splitlines()[-1]
+        assert int(n_pairs.replace(",", "")) > 20
+        lines = one.splitlines()
+        assert lines[-2:] == [f"{n_pairs} pairs", "True"]  # on one machine, and back
+        assert f", {n_pairs} in all" in one
+        assert "[]" in lines  # nothing is wrong with the dataset
+        assert "Traceback" not in one
+
+
+if __name__ == "__main__":
+    import nbformat
+
+    for original in (NOTEBOOK, ON_SPARK):
+        with tempfile.TemporaryDirectory() as name:
+            os.environ["JAVA_HOME"] = str(spark_session.java_home(Path(name)))
+            os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+            done = run(Path(name), original)
+        for cell in done.cells:
+            cell.metadata.pop("execution", None)
+            cell.pop("id", None)
+            if original is ON_SPARK and cell.cell_type == "code":  # what Java says as it starts
+                cell.outputs = [one for one in cell.outputs if one.get("name") != "stderr"]
+        nbformat.write(done, original)

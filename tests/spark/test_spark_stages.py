@@ -136,7 +136,32 @@ def test_leaders_join_the_members_of_a_piece_that_are_alike() -> None:
     assert sorted(found) == sorted((number % 3, number) for number in range(3, 30))
 
 
-def test_stars_are_the_components_of_one_task(spark: Any) -> None:
+@pytest.mark.fast
+@pytest.mark.parametrize("most", [2, 5, 60, 1000])
+def test_a_forest_has_the_components_of_all_pairs(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grouping, "MOST_AT_ONCE", most)
+    rng = random.Random(most)
+    edges = [sorted(rng.sample(range(one, one + 9), 2)) for one in (10, 30, 50) for _ in range(40)]
+    rng.shuffle(edges)
+    whole = pa.RecordBatch.from_pylist(
+        [{"left": one_id(left), "right": one_id(right)} for left, right in edges]
+    )
+    parts = [whole.slice(at, 7) for at in range(0, len(edges), 7)]
+    forest = list(grouping._forest_batches(parts))
+
+    def components(batches: list[pa.RecordBatch]) -> dict[bytes, bytes]:
+        (found,) = grouping._connected_batches(batches)
+        return {row["signature_id"]: row["root"] for row in found.to_pylist()}
+
+    assert components(forest) == components(parts)
+    assert set(components(parts).values()) == {one_id(one) for one in (10, 30, 50)}
+    if most == 60:
+        assert sum(batch.num_rows for batch in forest) == 27
+
+
+def test_stars_are_the_components_of_one_task(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(4)
     chain = [(number, number + 1) for number in range(100, 109)]
     rng.shuffle(chain)
@@ -145,4 +170,7 @@ def test_stars_are_the_components_of_one_task(spark: Any) -> None:
     df = spark.createDataFrame(rows, "left binary, right binary")
     found = sorted((bytes(a), bytes(b)) for a, b in grouping.stars(df).collect())
     assert found == sorted((bytes(a), bytes(b)) for a, b in grouping.components(df).collect())
+    for most in (0, len(rows) - 1):  # rounds, or one task, after each task has reduced its own
+        monkeypatch.setattr(grouping, "MOST_AT_ONCE", most)
+        assert found == sorted((bytes(a), bytes(b)) for a, b in grouping.components(df).collect())
     assert {root for _, root in found} == {one_id(1), one_id(40), one_id(100)}
