@@ -65,7 +65,8 @@ def lost_pairs(edges: DataFrame, documents: DataFrame, hidden: HiddenPairs) -> L
         (row,) = drawn.agg(sf.count("*"), sf.max("weight")).collect()
         pairs = cut(drawn.select("left", "right").distinct())
         hits = drawn.join(_missing(pairs, edges, hidden), ["left", "right"]).select("weight")
-        weights = np.array([weight for (weight,) in hits.collect()])
+        # Rows arrive in any order, and a sum of floats depends on it in its last digits.
+        weights = np.array(sorted(weight for (weight,) in hits.collect()))
         lost = PairCount(*interval(weights, row[1]), is_exact=False, n_sampled=row[0])
     elif not left_out:
         return Loss(0.0, 0.0, 0.0, 0.0, True, 0)
