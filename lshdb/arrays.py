@@ -8,7 +8,6 @@ and name their types in annotations only.
 from __future__ import annotations
 
 import functools
-import random
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -89,6 +88,8 @@ def sorted_texts(texts: Iterable[str], *, at_once: int = _SORTED_AT_ONCE // 4) -
     unsorted = list(texts)
     if len(unsorted) <= at_once:
         return sorted(unsorted)
+    import random
+
     n_parts = len(unsorted) // at_once + 1
     cuts = sorted(random.choices(unsorted, k=64 * n_parts))[64::64]
     parts: list[list[str]] = [[] for _ in range(n_parts)]

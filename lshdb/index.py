@@ -25,7 +25,6 @@ from lshdb.arguments import (
 from lshdb.documents import MAX_DOCUMENT_BYTES, Body, Document, Given, Rejected
 from lshdb.errors import AllRejectedError, LockedError, ParameterError
 from lshdb.params.index_params import IndexParams
-from lshdb.params.options import CreateOptions, ExpectedParameters, Parameters
 from lshdb.search.handle import (
     Handle,
     Keys,
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
     from lshdb.maintain.repair import RepairResult
     from lshdb.maintain.rewrite import RewriteResult
     from lshdb.maintain.stats import IndexStats
+    from lshdb.params.options import ExpectedParameters, Parameters
     from lshdb.report import ReportResult
     from lshdb.search.explain import Explanation, ShownDocument
     from lshdb.search.handle import Listing
@@ -244,6 +244,8 @@ class Index:
         LshdbError
             The directory cannot be created.
         """
+        from lshdb.params.options import CreateOptions
+
         options = CreateOptions(
             metric=metric, threshold=threshold, recall=recall, bands=bands, rows=rows,
             num_perm=num_perm, scheme=scheme, seed=seed, dim=dim, dtype=dtype, width=width,

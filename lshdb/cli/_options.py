@@ -10,21 +10,17 @@ The commands on stored verified pairs also do the same with the values of their 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
-from dataclasses import Field, fields
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from lshdb import ReadOnlyError
-from lshdb.arguments import MEASURES, Digits
+from lshdb.arguments import MEASURES
 from lshdb.cli._command import Command, completed, index_argument, section
 from lshdb.cli._output import FORMATS, note, working, write_header, write_to
-from lshdb.cli._words import UNIT_NAMES, counted, loss_in_words
+from lshdb.cli._words import counted, loss_in_words
 from lshdb.documents import INPUT_FORMATS, MAX_DOCUMENT_BYTES
-from lshdb.params.metrics import DTYPES, METRICS
-from lshdb.params.options import CreateOptions
 
 if TYPE_CHECKING:
     from lshdb import EdgeState, Index
@@ -37,12 +33,9 @@ __all__ = [
     "Command",
     "agreement_options",
     "conflict_option",
-    "creation_options",
-    "database_options",
     "document_limit_option",
     "folder_options",
     "format_option",
-    "given_parameters",
     "index_argument",
     "input_options",
     "keep_fields_option",
@@ -65,12 +58,6 @@ __all__ = [
 MAX_BUCKET = 1000
 """The cap on buckets if none was ever given."""
 
-
-_STOP_TOKEN_BYTES = 2**20
-"""The largest list of stop tokens; it becomes a parameter of the index."""
-
-SCHEMES = [*dict.fromkeys(scheme for kind in METRICS.values() for scheme in kind.schemes)]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -79,105 +66,6 @@ def _seconds(_ctx: click.Context, _param: click.Parameter, value: float | None) 
     if value is not None and not value >= 0:
         raise click.BadParameter(f"{value:g} is not a number of seconds from 0 on")
     return value
-
-
-def _tokens(_ctx: click.Context, _param: click.Parameter, path: str | None) -> list[str] | None:
-    """Return the tokens of a file, separated by white space."""
-    if path is None:
-        return None
-    with open(path, "rb") as file:
-        content = file.read(_STOP_TOKEN_BYTES + 1)
-    if len(content) > _STOP_TOKEN_BYTES:
-        raise click.BadParameter(f"{path} has more than {_STOP_TOKEN_BYTES:,} bytes")
-    try:
-        return content.decode("utf-8").split()
-    except UnicodeDecodeError as error:
-        raise click.BadParameter(f"{path} is not valid UTF-8 at byte {error.start + 1}") from error
-
-
-def _stop_words(ctx: click.Context, param: click.Parameter, given: str | None) -> list[str] | None:
-    """Return the words of a file, or of the published list of a language."""
-    if given is None or os.path.isfile(given):
-        return _tokens(ctx, param, given)
-    if os.path.exists(given) or not (given.isascii() and given.isalpha()):
-        raise click.BadParameter(f"{given} is neither a file nor a language such as en")
-    from lshdb import published_stop_words
-
-    return published_stop_words(given)
-
-
-def database_options(function: Function) -> Function:
-    """Add the options for the database of a new index."""
-    function = click.option(
-        "--schema",
-        metavar="NAME",
-        help="Schema of the index in a Postgres database.  [default: the name of its directory]",
-    )(function)
-    return click.option(
-        "--database",
-        metavar="URL",
-        help="Location of the database, if not in the index: sqlite:///PATH or "
-        "postgresql+psycopg://HOST/NAME (without a password).",
-    )(function)
-
-
-_CHOICES: dict[str, list[str]] = {
-    "metric": list(METRICS),
-    "scheme": SCHEMES,
-    "dtype": list(DTYPES),
-    "unit": list(UNIT_NAMES),
-    "digits": list(get_args(Digits)),
-}
-_NUMBERS = {"float": float, "int": int}
-_FLAGS: dict[str, tuple[str, ...]] = {
-    "lowercase": ("--lowercase/--keep-case",),
-    "store_text": ("--no-text", "--no-vectors", "no_text"),
-}
-"""Flags that are not named as their field is."""
-
-
-def _creation_option(field: Field[Any]) -> Callable[[Function], Function]:
-    """Return the option for a field of ``CreateOptions``.
-
-    It has no default of its own: the library chooses values that are not given, and only given
-    values are compared with an existing index.
-    """
-    name, kind = field.name, str(field.type).removesuffix(" | None")
-    how: dict[str, Any] = {"help": field.metadata["help"], "metavar": field.metadata["metavar"]}
-    names: tuple[str, ...] = ("--" + name.replace("_", "-"),)
-    if name in _CHOICES:
-        how["type"] = click.Choice(_CHOICES[name])
-    elif name == "stop_tokens":
-        how |= {"type": click.Path(exists=True, dir_okay=False), "callback": _tokens}
-    elif name == "stop_words":
-        how |= {"type": str, "callback": _stop_words}
-    elif kind == "bool":
-        names = _FLAGS.get(name, names)
-        how["default"] = None
-        if "/" not in names[0]:
-            how["is_flag"] = True
-    else:
-        how["type"] = _NUMBERS.get(kind, str)
-    return click.option(*names, **how)
-
-
-CREATION_OPTIONS = (*map(_creation_option, fields(CreateOptions)), database_options)
-
-
-@section("New index")
-def creation_options(function: Function) -> Function:
-    """Add the options that create an index; see ``given_parameters``."""
-    for option in reversed(CREATION_OPTIONS):
-        function = option(function)
-    return function
-
-
-def given_parameters(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the creation options that were given, by their names in ``Index.create``."""
-    given = {name: value for name, value in options.items() if value is not None}
-    if given.pop("no_text", False):
-        given["store_text"] = False
-    return given
 
 
 def listing_options(function: Function) -> Function:

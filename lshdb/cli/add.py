@@ -19,6 +19,7 @@ from lshdb import AddResult, InputError, read_documents
 from lshdb.arguments import OnConflictOfAdd
 from lshdb.cli._cells import harmless
 from lshdb.cli._command import completed
+from lshdb.cli._creation_options import creation_options, given_parameters
 from lshdb.cli._documents_in import (
     add_watched,
     create_and_say,
@@ -36,10 +37,8 @@ from lshdb.cli._options import (
     READING,
     Command,
     conflict_option,
-    creation_options,
     folder_options,
     format_option,
-    given_parameters,
     index_argument,
     input_options,
     keep_fields_option,

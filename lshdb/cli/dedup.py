@@ -15,6 +15,7 @@ from lshdb import Index, InputError, PairCount, Rejected, read_documents
 from lshdb.arguments import Only
 from lshdb.cancel import on_interruption
 from lshdb.cli._command import is_index
+from lshdb.cli._creation_options import creation_options, given_parameters
 from lshdb.cli._documents_in import add_watched, open_if_there, seen_parameters
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._long_work import AddProgress, TaskProgress, prompt_interrupts
@@ -24,9 +25,7 @@ from lshdb.cli._options import (
     READING,
     Command,
     agreement_options,
-    creation_options,
     folder_options,
-    given_parameters,
     index_argument,
     input_options,
     linking_options,

@@ -6,8 +6,9 @@ import click
 
 from lshdb import Index
 from lshdb.cli._command import completed
+from lshdb.cli._creation_options import database_options
 from lshdb.cli._long_work import TaskProgress
-from lshdb.cli._options import Command, database_options
+from lshdb.cli._options import Command
 from lshdb.cli._output import note
 from lshdb.cli._words import counted
 

@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from lshdb import Index, IndexParams
+from lshdb.cli._creation_options import creation_options, given_parameters
 from lshdb.cli._documents_in import note_slow
-from lshdb.cli._options import Command, creation_options, given_parameters, index_argument
+from lshdb.cli._options import Command, index_argument
 from lshdb.cli._output import note
 from lshdb.cli._words import contents_in_words, counted, texts_in_words
 

@@ -14,6 +14,7 @@ later. SQLite's callbacks drop what they raise; the code that called SQLite rais
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import os
@@ -24,7 +25,7 @@ from lshdb.cancel import Terminated, clean_up, note_interruption
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from sys import UnraisableHookArgs
     from types import FrameType
     from typing import NoReturn
@@ -35,17 +36,23 @@ _AGAIN_SECONDS = 0.02
 _COLLECTED = 20_000
 """New objects between two visits of the garbage collector.
 
-Imports make a hundred thousand objects that stay. With the usual 700 they were visited again and
-again, a tenth of the start of ``lshdb pairs``.
+With the usual 700, those that imports have made were visited again and again: a tenth of the start
+of ``lshdb pairs``. While a command is imported, nothing is visited at all.
 """
 SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 _postponed = 0
+_code: int | None = None
+"""The exit code, once the command has ended."""
 
 
 def main() -> NoReturn:
     """Run the command line and exit; the entry point ``lshdb``."""
+    global _code
+    if not _n_called_at_end():
+        atexit.register(_end)
     gc.set_threshold(_COLLECTED)
+    gc.disable()  # until the command is imported
     # Cycles, as a power of two, that an idle thread of OpenBLAS spins. Its own 26 are 20 ms of a
     # core whenever a command imports NumPy.
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "18")
@@ -55,7 +62,7 @@ def main() -> NoReturn:
         with _leaving(heeded):
             from lshdb.cli._group import run
         sys.unraisablehook = _not_raised
-        code = run(importing=lambda: _leaving(heeded))
+        code = run(importing=lambda: _importing(heeded))
     except KeyboardInterrupt as error:  # in the moment between two handlers, or within one
         code = _say(signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT)
     if code > 128:
@@ -67,7 +74,30 @@ def main() -> NoReturn:
         # Everything has been said and flushed. A usual end would let the interpreter kill itself
         # by SIGINT if the exception was raised inside of exec(), although it was caught.
         os._exit(code)
+    _code = code
     sys.exit(code)
+
+
+def _n_called_at_end() -> int:
+    """Return how many functions Python calls when it ends, as far as it tells."""
+    count: Callable[[], int] | None = getattr(atexit, "_ncallbacks", None)
+    return count() if count else 0
+
+
+def _end() -> None:
+    """End the process without taking modules apart, which is a tenth of a short command.
+
+    Threads have ended by then, and all other functions have been called: this one is registered
+    first, and so it comes last.
+    """
+    if _code is None:
+        return
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        return  # the interpreter tries again, and says what is wrong
+    os._exit(_code)
 
 
 @contextlib.contextmanager
@@ -80,6 +110,15 @@ def _leaving(heeded: list[signal.Signals]) -> Iterator[None]:
     finally:
         for number in heeded:
             signal.signal(number, _raise)
+
+
+@contextlib.contextmanager
+def _importing(heeded: list[signal.Signals]) -> Iterator[None]:
+    """Import a command: as :func:`_leaving`, and what it made is never visited by the collector."""
+    with _leaving(heeded):
+        yield
+    gc.freeze()
+    gc.enable()
 
 
 def _leave(number: int, _frame: FrameType | None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -396,6 +395,8 @@ def _require_files(index: Index, files: tuple[str, ...]) -> None:
             continue
         option = "--key" if path in index else "--text"
         if option == "--key" or index.params.kind.body == "text":
+            import shlex
+
             what = "document of that key" if option == "--key" else "text"
             raise InputError(
                 f"{path}: no such file",

@@ -8,15 +8,10 @@ import click
 
 from lshdb import Index
 from lshdb.cli._command import completed
+from lshdb.cli._creation_options import creation_options, given_parameters
 from lshdb.cli._documents_in import summary
 from lshdb.cli._long_work import TaskProgress
-from lshdb.cli._options import (
-    Command,
-    creation_options,
-    given_parameters,
-    index_argument,
-    workers_option,
-)
+from lshdb.cli._options import Command, index_argument, workers_option
 from lshdb.cli._output import note
 from lshdb.cli._words import described
 

@@ -9,13 +9,12 @@ import click
 from lshdb import IndexNotFoundError, IndexParams, ParameterError
 from lshdb.arguments import Only
 from lshdb.cli._cells import harmless
+from lshdb.cli._creation_options import creation_options, given_parameters
 from lshdb.cli._documents_in import note_short, summary
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._options import (
     MAX_BUCKET,
     Command,
-    creation_options,
-    given_parameters,
     linkage_option,
     listing_options,
     max_bucket_option,

@@ -11,6 +11,7 @@ import click
 
 from lshdb import Advice, Index, Tuning, advise, aims, read_documents, read_labels, tune
 from lshdb.cli._command import completed, is_index
+from lshdb.cli._creation_options import creation_options, given_parameters
 from lshdb.cli._documents_in import require_metric
 from lshdb.cli._errors import REJECTED
 from lshdb.cli._long_work import TaskProgress, prompt_interrupts
@@ -18,9 +19,7 @@ from lshdb.cli._options import (
     FOLDERS,
     READING,
     Command,
-    creation_options,
     folder_options,
-    given_parameters,
     input_options,
     listing_options,
     memory_option,

@@ -20,13 +20,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from lshdb.arrays import np
 from lshdb.documents import validate_key
 from lshdb.errors import IndexChangedError, ParameterError
 from lshdb.params.index_params import check_expected
-from lshdb.params.options import CreateOptions
 from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.families import family_of
 from lshdb.signatures.family import Family
@@ -34,6 +33,9 @@ from lshdb.storage.dialects import DatabasePlace
 from lshdb.storage.store import Store
 from lshdb.storage.tables.records import StoredBatch
 from lshdb.tokenizers import Tokenizer, given_tokenizer, splitter
+
+if TYPE_CHECKING:
+    from lshdb.params.options import CreateOptions
 
 __all__ = [
     "ATTEMPTS",

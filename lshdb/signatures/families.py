@@ -5,16 +5,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lshdb.arguments import check_items
 from lshdb.arrays import np
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
-from lshdb.params.options import CreateOptions
 from lshdb.shingling import Shingler
 from lshdb.signatures.family import Family
 from lshdb.signatures.random_numbers import key_stream
+
+if TYPE_CHECKING:
+    from lshdb.params.options import CreateOptions
 
 __all__ = [
     "MOST_BODIES",

@@ -110,7 +110,7 @@ def test_what_a_query_imports(index_path: Path) -> None:
     slow = {
         "asyncio", "concurrent", "csv", "ctypes.util", "difflib", "email", "gzip", "http",
         "importlib.metadata", "logging", "multiprocessing", "socket", "ssl", "subprocess",
-        "unittest", "xml",
+        "tempfile", "unittest", "xml", "lshdb.params.options", "lshdb.cli._creation_options",
     }  # fmt: skip
     assert not slow & set(modules)
     commands = set(modules) & {f"lshdb.cli.{name}" for name in COMMANDS}
@@ -272,6 +272,39 @@ def test_a_bug_keeps_its_traceback(index_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Index, "stats", fail)
     with pytest.raises(ZeroDivisionError):
         click.testing.CliRunner().invoke(cli, ["stats", str(index_path)], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_what_is_to_be_called_at_the_end_is_called(index_path: Path, is_first: bool) -> None:
+    """Modules are not taken apart, but nobody who waits for the end of the process is forgotten."""
+    program = (
+        "import atexit, os, sys, threading, time\n"
+        "import lshdb.cli.launch\n"
+        "at_once = os._exit\n"
+        "os._exit = lambda code: (os.write(1, b'at once\\n'), at_once(code))\n"
+        "at_end = atexit.register\n"
+        "if sys.argv.pop(1) == 'True': at_end(lambda: os.write(1, b'first\\n'))\n"
+        "def slow():\n"
+        "    time.sleep(0.3)\n"
+        "    os.write(1, b'thread\\n')\n"
+        "import lshdb.cli._group as group\n"
+        "run = group.run\n"
+        "def with_more(**more):\n"
+        "    at_end(lambda: os.write(1, b'later\\n'))\n"
+        "    threading.Thread(target=slow).start()\n"
+        "    return run(**more)\n"
+        "group.run = with_more\n"
+        "lshdb.cli.launch.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(is_first), "sql", str(index_path), "SELECT 7 AS n"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    rest = "first" if is_first else "at once"
+    assert done.stdout.splitlines() == ["7", "thread", "later", rest]
 
 
 def test_standard_output_may_be_closed(index_path: Path) -> None:

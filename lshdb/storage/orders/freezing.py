@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
@@ -97,7 +96,9 @@ class Part(Protocol):
 
 
 def _scratch_file(directory: Path) -> IO[bytes]:
-    return tempfile.TemporaryFile(dir=directory, buffering=0)
+    from tempfile import TemporaryFile
+
+    return TemporaryFile(dir=directory, buffering=0)
 
 
 class _Scratch:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import importlib
 import sys
 import threading
@@ -27,6 +26,8 @@ from lshdb.arrays import np, sorted_texts
 from lshdb.errors import DamageError, QueryError
 
 if TYPE_CHECKING:
+    from hashlib import blake2b
+
     from numpy.typing import NDArray
 
 __all__ = [
@@ -129,8 +130,10 @@ def plain_tokens(body: Body) -> Any:
 
 
 @functools.cache
-def _hasher(form: str) -> hashlib.blake2b:
-    return hashlib.blake2b(digest_size=16, person=form.encode())
+def _hasher(form: str) -> blake2b:
+    from hashlib import blake2b  # with OpenSSL, which a query by key does not need
+
+    return blake2b(digest_size=16, person=form.encode())
 
 
 def hash_body(form: str, raw: bytes) -> bytes:

@@ -1,0 +1,128 @@
+"""The options that describe a new index: one for each field of ``CreateOptions``.
+
+Only commands that can make an index import this module: making thirty options takes longer than a
+query.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import Field, fields
+from typing import Any, TypeVar, get_args
+
+import click
+
+from lshdb.arguments import Digits
+from lshdb.cli._command import section
+from lshdb.cli._words import UNIT_NAMES
+from lshdb.params.metrics import DTYPES, METRICS
+from lshdb.params.options import CreateOptions
+
+__all__ = ["creation_options", "database_options", "given_parameters"]
+
+_STOP_TOKEN_BYTES = 2**20
+"""The largest list of stop tokens; it becomes a parameter of the index."""
+
+SCHEMES = [*dict.fromkeys(scheme for kind in METRICS.values() for scheme in kind.schemes)]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _tokens(_ctx: click.Context, _param: click.Parameter, path: str | None) -> list[str] | None:
+    """Return the tokens of a file, separated by white space."""
+    if path is None:
+        return None
+    with open(path, "rb") as file:
+        content = file.read(_STOP_TOKEN_BYTES + 1)
+    if len(content) > _STOP_TOKEN_BYTES:
+        raise click.BadParameter(f"{path} has more than {_STOP_TOKEN_BYTES:,} bytes")
+    try:
+        return content.decode("utf-8").split()
+    except UnicodeDecodeError as error:
+        raise click.BadParameter(f"{path} is not valid UTF-8 at byte {error.start + 1}") from error
+
+
+def _stop_words(ctx: click.Context, param: click.Parameter, given: str | None) -> list[str] | None:
+    """Return the words of a file, or of the published list of a language."""
+    if given is None or os.path.isfile(given):
+        return _tokens(ctx, param, given)
+    if os.path.exists(given) or not (given.isascii() and given.isalpha()):
+        raise click.BadParameter(f"{given} is neither a file nor a language such as en")
+    from lshdb import published_stop_words
+
+    return published_stop_words(given)
+
+
+def database_options(function: Function) -> Function:
+    """Add the options for the database of a new index."""
+    function = click.option(
+        "--schema",
+        metavar="NAME",
+        help="Schema of the index in a Postgres database.  [default: the name of its directory]",
+    )(function)
+    return click.option(
+        "--database",
+        metavar="URL",
+        help="Location of the database, if not in the index: sqlite:///PATH or "
+        "postgresql+psycopg://HOST/NAME (without a password).",
+    )(function)
+
+
+_CHOICES: dict[str, list[str]] = {
+    "metric": list(METRICS),
+    "scheme": SCHEMES,
+    "dtype": list(DTYPES),
+    "unit": list(UNIT_NAMES),
+    "digits": list(get_args(Digits)),
+}
+_NUMBERS = {"float": float, "int": int}
+_FLAGS: dict[str, tuple[str, ...]] = {
+    "lowercase": ("--lowercase/--keep-case",),
+    "store_text": ("--no-text", "--no-vectors", "no_text"),
+}
+"""Flags that are not named as their field is."""
+
+
+def _creation_option(field: Field[Any]) -> Callable[[Function], Function]:
+    """Return the option for a field of ``CreateOptions``.
+
+    It has no default of its own: the library chooses values that are not given, and only given
+    values are compared with an existing index.
+    """
+    name, kind = field.name, str(field.type).removesuffix(" | None")
+    how: dict[str, Any] = {"help": field.metadata["help"], "metavar": field.metadata["metavar"]}
+    names: tuple[str, ...] = ("--" + name.replace("_", "-"),)
+    if name in _CHOICES:
+        how["type"] = click.Choice(_CHOICES[name])
+    elif name == "stop_tokens":
+        how |= {"type": click.Path(exists=True, dir_okay=False), "callback": _tokens}
+    elif name == "stop_words":
+        how |= {"type": str, "callback": _stop_words}
+    elif kind == "bool":
+        names = _FLAGS.get(name, names)
+        how["default"] = None
+        if "/" not in names[0]:
+            how["is_flag"] = True
+    else:
+        how["type"] = _NUMBERS.get(kind, str)
+    return click.option(*names, **how)
+
+
+CREATION_OPTIONS = (*map(_creation_option, fields(CreateOptions)), database_options)
+
+
+@section("New index")
+def creation_options(function: Function) -> Function:
+    """Add the options that create an index; see ``given_parameters``."""
+    for option in reversed(CREATION_OPTIONS):
+        function = option(function)
+    return function
+
+
+def given_parameters(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the creation options that were given, by their names in ``Index.create``."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if given.pop("no_text", False):
+        given["store_text"] = False
+    return given
