@@ -21,17 +21,22 @@ def growth(
 
     The small index has the last tenth of what the large one has, as what comes next has its near-
     duplicates there: so both find about the same. Both are filled at once; every night is one of
-    the parts after that, and begins with the index as it was filled.
+    the parts after that, and begins with the index as it was filled. Before each, the large index
+    is copied, too.
     """
     sizes = [9 * documents, documents, *[NEW] * repeats]
     corpus, _ = short_corpus(folder, sum(sizes), words)
     [large] = split(corpus.path, folder, [10 * documents])
     large = large.rename(folder / "large.jsonl")
     _, small, *parts = split(corpus.path, folder, sizes)
-    for size, older in ((documents, small), (10 * documents, large)):
+    fillings = [(10 * documents, large), (documents, small)]
+    ballast = str(folder / f"index-{10 * documents}")
+    results = {}
+    for size, older in fillings:
         index = folder / f"index-{size}"
         shared = {"name": PAIRERS[0].name, "threads": 0, "key_field": "id", "field": "text"}
         run({**shared, "kind": "fill", "path": str(older), "folder": str(index)})
         night = {**shared, "kind": "night", "older": str(older), "folder": str(index)}
-        output = {"output": str(folder / "pairs.tsv")}
-        yield size, [run({**night, **output, "path": str(part)}) for part in parts]
+        night |= {"output": str(folder / "pairs.tsv"), "ballast": ballast}
+        results[size] = [run({**night, "path": str(part)}) for part in parts]
+    yield from sorted(results.items())

@@ -128,6 +128,8 @@ def _fill(job: dict[str, Any], pairer: Any, folder: Path) -> dict[str, Any]:
 def _night(job: dict[str, Any], pairer: Any, folder: Path) -> dict[str, Any]:
     """What one night writes must not be there in the next: each has its own copy."""
     begun, busy = time.time(), _processor_time()
+    if "ballast" in job:  # for a while after much was copied, processors are slower
+        shutil.copytree(job["ballast"], folder.with_name("ballast"))
     if Path(job["folder"]).exists():
         shutil.copytree(job["folder"], folder)
     else:

@@ -8,6 +8,7 @@ imports SQLAlchemy, so only writing code does.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -86,16 +87,27 @@ def sqlite_view(names: Sequence[str]) -> tuple[str, str]:
 
     Its first part is an empty table, whose columns have types. Without the casts the affinities of
     the other parts would differ from those, and SQLite would not look into them for a condition.
+
+    To compile a part takes .15 ms, and an add makes the view after every batch, of up to a hundred
+    runs; so one is compiled for all.
     """
+    drop, first, union, arm = _view_parts()
+    return drop, union.join([first, *(arm.replace(_ANY_RUN, name) for name in names)])
+
+
+_ANY_RUN = "any_posting_run"
+
+
+@functools.cache
+def _view_parts() -> tuple[str, str, str, str]:
+    """Return the statement that drops the view, and of the other: first part, union, any run."""
     columns: list[ColumnElement[Any]] = [
         literal_column(column.name) for column in no_posting.columns
     ]
-    arms: list[Select[*tuple[Any, ...]]] = [
-        select(*columns).select_from(text(no_posting.name)),
-        *map(_arm, names),
-    ]
-    view = CreateView(union_all(*arms) if len(arms) > 1 else arms[0], "posting")
-    return _for_sqlite(DropView(view.table, if_exists=True)), _for_sqlite(view)
+    first = select(*columns).select_from(text(no_posting.name))
+    view = CreateView(union_all(first, _arm(_ANY_RUN)), "posting")
+    drop = _for_sqlite(DropView(view.table, if_exists=True))
+    return drop, *_for_sqlite(view).partition(" UNION ALL ")
 
 
 def _arm(name: str) -> Select[*tuple[Any, ...]]:
