@@ -214,7 +214,10 @@ class Task(Generic[_Item, _Result]):
     def result(self, *, helps: bool) -> _Result:
         """Return the result; ``helps`` does the work in this thread unless another has taken it.
 
-        So does this without ``helps`` after a while: the threads may have ended as they began.
+        While another is at it, this thread does what no thread has begun, the last first: whoever
+        wants the results one by one would else always find the next one taken, and wait.
+
+        Without ``helps``, it does the work after a while: the threads may have ended as they began.
         """
         if not helps:
             with contextlib.suppress(TimeoutError):
@@ -222,7 +225,17 @@ class Task(Generic[_Item, _Result]):
         with contextlib.suppress(ValueError, IndexError):  # it is done, or another takes it
             self._waiting.remove(self)
         self.run()
+        while helps and not self._done.done() and self._waiting:
+            with contextlib.suppress(IndexError):  # a thread has taken it
+                self._waiting.pop().run_for_others()
         return self._done.result()
+
+    def run_for_others(self) -> None:
+        """Do the work, and raise at once what is no error of it: an interrupt, or the end."""
+        self.run()
+        error = self._done.exception() if self._done.done() else None
+        if error is not None and not isinstance(error, Exception):
+            raise error
 
 
 @contextlib.contextmanager

@@ -205,3 +205,46 @@ def test_what_was_dropped_may_be_dropped_again(n_threads: int) -> None:
         tasks[0].drop()
         tasks[0].drop()
     assert done == [0] * n_threads
+
+
+def test_whoever_waits_for_a_result_does_what_no_thread_has_begun() -> None:
+    """The first task ends when the second is done, which the only thread cannot do."""
+    begun, done = threading.Event(), threading.Event()
+
+    def first(_: int) -> bool:
+        begun.set()
+        return done.wait(20)
+
+    with Workers(1) as workers:
+        tasks = [workers.submit(first, 0), workers.submit(lambda _: done.set(), 1)]
+        assert begun.wait(20)
+        assert tasks[0].result(helps=True) is True
+        assert tasks[1].result(helps=True) is None
+
+
+def test_only_errors_of_other_work_wait_until_its_result_is_asked_for() -> None:
+    """An interrupt of the thread that waits does not."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def first(_: int) -> None:
+        begun.set()
+        go_on.wait(20)
+
+    def fail(error: type[BaseException]) -> None:
+        go_on.set()
+        raise error
+
+    for error in (OSError, KeyboardInterrupt):
+        begun.clear()
+        go_on.clear()
+        with Workers(1) as workers:
+            waited_for = workers.submit(first, 0)
+            assert begun.wait(20)
+            other = workers.submit(fail, error)
+            if error is KeyboardInterrupt:
+                with pytest.raises(KeyboardInterrupt):
+                    waited_for.result(helps=True)
+            else:
+                waited_for.result(helps=True)
+            with pytest.raises(error):
+                other.result(helps=True)
