@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import pytest
 from lshdb.cli._group import cli
 from tests.conftest import family_corpus
 from tests.docs.blocks import ROOT, blocks
+from tests.spark_session import java_home
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning"),
@@ -94,3 +98,37 @@ def test_the_guide_gives_what_stands_there(spark: Any, capsys: pytest.CaptureFix
     (block,) = [one for one in page if one.kind == "python with spark"]
     exec(compile(block.text, str(block), "exec"), {"spark": spark})
     assert capsys.readouterr().out == block.output
+
+
+def test_a_session_starts_with_a_quick_jvm_and_the_users_options_win(tmp_path: Path) -> None:
+    """By a Java that works for Spark's launcher, and notes how Spark itself would be started."""
+    home = java_home(tmp_path)
+    java, noted = home / "bin" / "java", tmp_path / "noted"
+    real = java.rename(java.with_name("real"))
+    java.write_text(
+        f'#!/bin/sh\ncase "$*" in\n*spark.launcher.Main*) exec {real} "$@" ;;\n'
+        f'*) echo "$*" > {noted}; exit 1 ;;\nesac\n'
+    )
+    java.chmod(0o755)
+    given = "-XX:TieredStopAtLevel=4"
+    code = (
+        "import os, lshdb, lshdb.spark as spark\n"
+        "try:\n"
+        f"    spark.connect('local', {{'spark.driver.extraJavaOptions': '{given}'}}).__enter__()\n"
+        "except lshdb.LshdbError as error: print(error)\n"
+        "print(os.environ['SPARK_SUBMIT_OPTS'])\n"
+    )
+    surroundings = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SPARK", "PYSPARK"))
+    }
+    surroundings |= {"JAVA_HOME": str(home), "SPARK_SUBMIT_OPTS": "-Done=1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=surroundings, capture_output=True, text=True, check=True
+    )
+    error, left = done.stdout.splitlines()
+    assert error.startswith("Spark does not start: ") and left == "-Done=1"
+    words = noted.read_text().split()
+    places = [words.index(one) for one in ("-XX:TieredStopAtLevel=1", "-Done=1", given)]
+    assert places == sorted(places)
