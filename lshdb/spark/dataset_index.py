@@ -399,7 +399,7 @@ class Index:
         frames = self._frames()
         asked = _Question(self, frames, threshold, verify, max_bucket)
         edges, hidden = asked.edges(self._live_postings(frames), _documents(frames), None)
-        return lost_pairs(cut(edges), _shown(frames.read("documents")), hidden)
+        return lost_pairs(edges, _shown(frames.read("documents")), hidden)
 
     def _linked(
         self, threshold: float | None, verify: Verify | None, max_bucket: int | str | None

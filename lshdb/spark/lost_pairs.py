@@ -34,6 +34,7 @@ from lshdb.spark.signing import few_rows, mapped
 __all__ = ["lost_pairs"]
 
 DRAWN = 40_000
+_NOTHING = Loss(0.0, 0.0, 0.0, 0.0, True, 0)
 
 
 def lost_pairs(edges: DataFrame, documents: DataFrame, hidden: HiddenPairs) -> Loss:
@@ -42,7 +43,7 @@ def lost_pairs(edges: DataFrame, documents: DataFrame, hidden: HiddenPairs) -> L
     Parameters
     ----------
     edges : DataFrame
-        The verified pairs of signatures, computed.
+        The verified pairs of signatures; computed only if the limit hides any.
     documents : DataFrame
         ``signature_id``, a row for each document.
     hidden : HiddenPairs
@@ -54,11 +55,14 @@ def lost_pairs(edges: DataFrame, documents: DataFrame, hidden: HiddenPairs) -> L
         Of pairs of documents, with the copies in groups that are left out. Counts and at most some
         ``DRAWN`` numbers come to the driver.
     """
-    shown = documents.where("signature_id IS NOT NULL")
-    held = cut(shown.groupBy("signature_id").agg(sf.count("*").alias("held")))
     n, most = sf.col("n"), hidden.max_bucket
     groups = copy_groups(documents).withColumn("pairs", n * (n - 1) / 2)
     left_out = 0 if most is None else _sum(groups.where(n > most), sf.col("pairs"))
+    if not left_out and hidden.members.isEmpty():
+        return _NOTHING
+    shown = documents.where("signature_id IS NOT NULL")
+    held = cut(shown.groupBy("signature_id").agg(sf.count("*").alias("held")))
+    edges = cut(edges)
     drawn = _drawn(hidden, held)
     lost = PairCount(0.0, 0.0, 0.0, True, 0)
     if drawn is not None:
@@ -69,7 +73,7 @@ def lost_pairs(edges: DataFrame, documents: DataFrame, hidden: HiddenPairs) -> L
         weights = np.array(sorted(weight for (weight,) in hits.collect()))
         lost = PairCount(*interval(weights, row[1]), is_exact=False, n_sampled=row[0])
     elif not left_out:
-        return Loss(0.0, 0.0, 0.0, 0.0, True, 0)
+        return _NOTHING
     one, other = held.toDF("left", "one"), held.toDF("right", "other")
     both = edges.join(one, "left").join(other, "right")
     found = _sum(both, sf.col("one") * sf.col("other")) + _sum(groups, sf.col("pairs")) - left_out

@@ -125,7 +125,7 @@ class _Stages:
         self.met = kept(bucket_pairs(shown, max_bucket=self.max_bucket))
         method, level = self.method, params.level
         found = candidates(self.met, good, self.recipe, method=method, level=level)
-        self.edges = verified(found, good, self.recipe, method=method, level=level)
+        self.edges = kept(verified(found, good, self.recipe, method=method, level=level))
         self.hidden = HiddenPairs(self.met, good, self.recipe, method, level, self.max_bucket)
         self.documents = kept(documents(self.signed))
 
@@ -581,4 +581,4 @@ def loss(
     ParameterError, TextNotStoredError
     """
     stages = _Stages(_Question(df, key, text, order, verify, max_bucket, tokenizer, parameters))
-    return lost_pairs(cut(stages.edges), stages.documents, stages.hidden)
+    return lost_pairs(stages.edges, stages.documents, stages.hidden)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import lshdb.spark
-from lshdb.spark import lost_pairs
+from lshdb.spark import lost_pairs, questions
 from tests.search.test_loss import crowded
 
 pytestmark = [
@@ -44,11 +44,15 @@ def test_the_interval_holds_what_is_lost(
     )
 
 
-def test_nothing_is_lost_without_large_buckets(spark: Any) -> None:
+def test_nothing_is_lost_without_large_buckets(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is a pair compared to find that out."""
     texts = [text for _, text in crowded(5, families=3, boilerplate=0)]
     documents = [(f"d{number}", text) for number, text in enumerate([*texts, *texts[:1] * 3])]
     df = spark.createDataFrame(documents, "id string, text string")
-    found = lshdb.spark.loss(df, **ASKED)
+    with monkeypatch.context() as patch:
+        failing = spark.sql("SELECT raise_error('a pair is compared') AS left")
+        patch.setattr(questions, "verified", lambda *_, **__: failing)
+        found = lshdb.spark.loss(df, **ASKED)
     assert (found.pairs, found.share, found.high, found.is_exact) == (0, 0, 0, True)
     lost = lshdb.spark.loss(df, max_bucket=3, **ASKED)
     assert lost.pairs >= 6 and lost.low <= lost.share <= lost.high  # four copies
