@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lshdb.errors import DamageError
 from lshdb.search.candidates import contains
 
-__all__ = ["component_roots", "connect", "represent"]
+__all__ = ["component_roots", "connect", "represent", "spanning"]
 
 Ids = NDArray[np.int64]
 
@@ -53,19 +53,51 @@ def connect(left: Ids, right: Ids) -> tuple[Ids, Ids]:
         The smallest id of its component.
     """
     nodes, places = np.unique(np.concatenate([left, right]), return_inverse=True)
-    one, other = places[: len(left)], places[len(left) :]
-    parent = np.arange(len(nodes))
-    while len(one):
-        root1, root2 = parent[one], parent[other]
+    parent, _ = _hooked(len(nodes), places[: len(left)], places[len(left) :])
+    return nodes, nodes[parent]
+
+
+def spanning(left: Ids, right: Ids) -> Ids:
+    """Return some of the pairs, which connect all that the pairs connect: a spanning forest.
+
+    Parameters
+    ----------
+    left, right : ndarray of int64, shape (n,)
+
+    Returns
+    -------
+    ndarray of int64, shape (m - c,)
+        Places of pairs, in order; for m nodes in c components. Costs as much as :func:`connect`.
+    """
+    nodes, places = np.unique(np.concatenate([left, right]), return_inverse=True)
+    _, hooks = _hooked(len(nodes), places[: len(left)], places[len(left) :])
+    return np.sort(hooks)
+
+
+def _hooked(m: int, one: Ids, other: Ids) -> tuple[Ids, Ids]:
+    """Return the root of each of m nodes, and the places of the pairs that hooked stars together.
+
+    Of several pairs that would hook a star, that to the smallest root does; of equals, the first.
+    """
+    n = len(one)
+    parent, hooks = np.arange(m), [np.empty(0, dtype=np.int64)]
+    pairs = np.arange(n)
+    never = np.iinfo(np.int64).max
+    while len(pairs):
+        root1, root2 = parent[one[pairs]], parent[other[pairs]]
         differ = root1 != root2
-        one, other, root1, root2 = one[differ], other[differ], root1[differ], root2[differ]
-        np.minimum.at(parent, np.maximum(root1, root2), np.minimum(root1, root2))
+        pairs, root1, root2 = pairs[differ], root1[differ], root2[differ]
+        best = np.full(m, never)
+        np.minimum.at(best, np.maximum(root1, root2), np.minimum(root1, root2) * n + pairs)
+        hooked = np.flatnonzero(best < never)
+        parent[hooked] = best[hooked] // n
+        hooks.append(best[hooked] % n)
         while True:
             above = parent[parent]
             if np.array_equal(above, parent):
                 break
             parent = above
-    return nodes, nodes[parent]
+    return parent, np.concatenate(hooks)
 
 
 def represent(order: Ids, left: Ids, right: Ids) -> tuple[Ids, Ids, Ids]:

@@ -28,7 +28,7 @@ from lshdb.search.verification import estimate
 from lshdb.signatures.banding import compare_rows
 from lshdb.signatures.family import Family
 from lshdb.signatures.sets import SetFamily, compare_sets
-from lshdb.spark.pairing import Ids, ids_of, rows_of
+from lshdb.spark.pairing import Comparison, Ids, ids_of, rows_of
 from lshdb.spark.signing import Recipe, binaries, bodies_of, few_rows, mapped
 
 __all__ = ["verified"]
@@ -40,22 +40,15 @@ _TEXTS = 512
 """Texts that are shingled together."""
 
 
-def verified(
-    candidates: DataFrame, documents: DataFrame, recipe: Recipe, *, method: str, level: float
-) -> DataFrame:
+def verified(candidates: DataFrame, by: Comparison) -> DataFrame:
     """Return the pairs at or above the threshold.
 
     Parameters
     ----------
     candidates : DataFrame
         ``left`` and ``right``; a pair that comes twice is compared once. Read several times.
-    documents : DataFrame
-        ``signature_id``, ``signature``, ``n_chars`` and, for method ``exact``, ``body``; of several
-        rows of one signature any counts. Read several times.
-    recipe : Recipe
-    method : {"none", "signature", "exact"}
-    level : float
-        The threshold as a level; does not apply to method ``none``.
+    by : Comparison
+        Its level does not apply to method ``none``.
 
     Returns
     -------
@@ -63,12 +56,13 @@ def verified(
         ``left``, ``right``, ``similarity`` (double; for a distance, minus the distance),
         ``method``.
     """
-    celled = _celled(candidates.select("left", "right"), documents)
+    method, recipe = by.method, by.recipe
+    celled = _celled(candidates.select("left", "right"), by.rows)
     names = ["signature_id", "body" if method == "exact" else "signature"]
     if method == "exact" and not isinstance(recipe.family(), SetFamily):
         names.append("signature")
     end = sf.explode(sf.array("left", "right")).alias("signature_id")
-    some = few_rows(documents.select(*names), "signature_id", candidates.select(end))
+    some = few_rows(by.rows.select(*names), "signature_id", candidates.select(end))
     bodies = some.dropDuplicates(["signature_id"])
     # Ends are in the partitions of their bodies, and a pair goes to its cell by itself.
     ends = celled.select(end, "cell").repartition("signature_id").distinct()
@@ -78,7 +72,7 @@ def verified(
         .repartition("cell")
         .sortWithinPartitions("cell", sf.col("signature_id").desc_nulls_last())
         .mapInArrow(
-            mapped(_compared_batches, recipe, method, level),
+            mapped(_compared_batches, recipe, method, by.level),
             "left binary, right binary, similarity double, method string",
         )
     )

@@ -45,6 +45,7 @@ from lshdb.search.loss import Loss
 from lshdb.search.verification import check_limits, choose_method, level_of, warn_beyond
 from lshdb.signatures.banding import bucket_keys
 from lshdb.spark.comparison import verified
+from lshdb.spark.connecting import connecting_pairs
 from lshdb.spark.dataset_add import add_signed, next_batch, release
 from lshdb.spark.dataset_frames import Frames, stage_id
 from lshdb.spark.expansion import expanded
@@ -52,7 +53,7 @@ from lshdb.spark.grouping import components, cut
 from lshdb.spark.hidden_pairs import HiddenPairs
 from lshdb.spark.keeping import kept
 from lshdb.spark.lost_pairs import lost_pairs
-from lshdb.spark.pairing import MAX_BUCKET, bucket_pairs, candidates, rows_of
+from lshdb.spark.pairing import MAX_BUCKET, Comparison, bucket_pairs, candidates, rows_of
 from lshdb.spark.questions import Linked, clusters_of, decisions_of
 from lshdb.spark.signing import Recipe, few_rows, mapped, refuse_passages, signed
 from lshdb.storage.dialects.base import NOT_CONTENT_SQL
@@ -342,7 +343,8 @@ class Index:
         """
         check_choice("linkage", linkage, LINKAGES)
         check_whole("min_size", min_size, 2)
-        linked = self._linked(threshold, verify, max_bucket)
+        are_all = linkage != "component"
+        linked = self._linked(threshold, verify, max_bucket, are_all=are_all)
         return clusters_of(linked, min_size=min_size, linkage=linkage)
 
     def dedup(
@@ -398,17 +400,23 @@ class Index:
         """
         frames = self._frames()
         asked = _Question(self, frames, threshold, verify, max_bucket)
-        edges, hidden = asked.edges(self._live_postings(frames), _documents(frames), None)
-        return lost_pairs(edges, _shown(frames.read("documents")), hidden)
+        found, hidden = asked.candidates(self._live_postings(frames), _documents(frames), None)
+        return lost_pairs(verified(found, hidden.by), _shown(frames.read("documents")), hidden)
 
     def _linked(
-        self, threshold: float | None, verify: Verify | None, max_bucket: int | str | None
+        self,
+        threshold: float | None,
+        verify: Verify | None,
+        max_bucket: int | str | None,
+        *,
+        are_all: bool = True,
     ) -> Linked:
-        """Compute all pairs of the newest state, and connect them."""
+        """Compute the pairs of the newest state, or as many as connect all, and connect them."""
         frames = self._frames()
         asked = _Question(self, frames, threshold, verify, max_bucket)
-        found, hidden = asked.edges(self._live_postings(frames), _documents(frames), None)
-        edges, held = cut(found), kept(_shown(frames.read("documents")))
+        found, hidden = asked.candidates(self._live_postings(frames), _documents(frames), None)
+        by, held = hidden.by, kept(_shown(frames.read("documents")))
+        edges = cut(verified(found, by)) if are_all else connecting_pairs(found, by)
         return Linked(self.params, asked.method, held, edges, components(edges), hidden)
 
     def _live_postings(self, frames: Frames) -> DataFrame:
@@ -452,7 +460,7 @@ class Index:
         stored = asked.compared(documents, ends)
         names = ["signature_id", "signature", "n_chars", "body"]
         both = kept(stored.select(*names).unionByName(rows.select(*names)))
-        edges = asked.verified(pairs, both)
+        edges = verified(pairs, asked.comparison(both))
         right = documents.select(stage_id(sf.col("signature_id")).alias("right"), "key")
         left = rows.select(sf.col("signature_id").alias("left"), sf.col("key").alias("query"))
         similar = edges.select("left", "right", "similarity", sf.lit(asked.method).alias("method"))
@@ -594,17 +602,14 @@ class _Question:
         some = some.dropDuplicates(["signature_id"])
         return some.join(few_rows(rows, "signature_id", ends), "signature_id")
 
-    def verified(self, found: DataFrame, compared: DataFrame) -> DataFrame:
-        """Return the pairs at or above the threshold."""
-        return verified(found, compared, self.recipe, method=self.method, level=self.level)
+    def comparison(self, compared: DataFrame) -> Comparison:
+        """Return what compares signatures by some rows."""
+        return Comparison(compared, self.recipe, self.method, self.level)
 
-    def edges(
-        self,
-        postings: DataFrame,
-        documents: DataFrame,
-        new: DataFrame | None,
+    def candidates(
+        self, postings: DataFrame, documents: DataFrame, new: DataFrame | None
     ) -> tuple[DataFrame, HiddenPairs]:
-        """Return verified pairs of signatures, and what finds those that large buckets hide.
+        """Return candidate pairs of signatures, and what finds those that large buckets hide.
 
         Parameters
         ----------
@@ -617,12 +622,11 @@ class _Question:
         met = kept(bucket_pairs(named, max_bucket=self.most))
         members = met.select(sf.explode(sf.array("left", "right")).alias("signature_id"))
         ends = kept(members.where("signature_id IS NOT NULL").distinct())
-        compared = kept(self.compared(documents, ends), in_memory=False)
-        found = candidates(met, compared, self.recipe, method=self.method, level=self.level)
+        by = self.comparison(kept(self.compared(documents, ends), in_memory=False))
+        found = candidates(met, by)
         if new is not None:
             found = kept(_touching(found, "left", "right", new.select(ids).toDF("new")))
-        hidden = HiddenPairs(met, compared, self.recipe, self.method, self.level, self.most)
-        return self.verified(found, compared), hidden
+        return found, HiddenPairs(met, by, self.most)
 
     def pairs(
         self,
@@ -638,10 +642,11 @@ class _Question:
         new : tuple of DataFrame, optional
             Signatures and keys of which a pair must have one.
         """
-        edges, _ = self.edges(postings, documents, None if new is None else new[0])
+        found, hidden = self.candidates(postings, documents, None if new is None else new[0])
         pairs = expanded(
-            edges, _shown(documents), self.params, method=self.method, max_bucket=self.most
-        )
+            verified(found, hidden.by), _shown(documents), self.params,
+            method=self.method, max_bucket=self.most,
+        )  # fmt: skip
         return pairs if new is None else _touching(pairs, "key1", "key2", new[1].toDF("new"))
 
 

@@ -5,7 +5,8 @@ and Vassilvitskii, *Connected components in MapReduce and beyond*, SoCC 2014): e
 pairs of ids, and nothing is held that grows with a component. The end is checked: every node points
 to one node, and none of those points any further. Up to ``MOST_AT_ONCE`` pairs, one task does what
 one machine does (``search/components.py``), which takes a second and not ten rounds. Where there
-are more, each task first reduces its own to one for each end, which is enough for most.
+are more, each task first leaves out those of its own that others make superfluous, which is enough
+for most.
 
 Each component is then cut by representatives in one task, by the one machine's own choice. So the
 memory for the largest component, some hundred bytes a pair, bounds what can be deduplicated.
@@ -21,11 +22,11 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from lshdb.search.components import connect, represent
+from lshdb.search.components import connect, represent, spanning
 from lshdb.spark.pairing import Ids, ids_of
 from lshdb.spark.signing import binaries, mapped
 
-__all__ = ["MOST_AT_ONCE", "components", "cut", "representatives", "stars"]
+__all__ = ["MOST_AT_ONCE", "components", "cut", "forest", "representatives", "stars"]
 
 MOST_AT_ONCE = 2**20
 """Pairs of signatures that one task connects: 300 MB."""
@@ -54,10 +55,9 @@ def components(edges: DataFrame) -> DataFrame:
     """
     pairs = edges.select("left", "right")
     if pairs.count() > MOST_AT_ONCE:
-        forest = pairs.mapInArrow(mapped(_forest_batches), "left binary, right binary")
-        pairs = cut(forest)
-    if pairs.count() > MOST_AT_ONCE:
-        return stars(pairs)
+        pairs = forest(pairs)
+        if pairs.count() > MOST_AT_ONCE:
+            return stars(pairs)
     connected = pairs.repartition(1).mapInArrow(
         mapped(_connected_batches), "signature_id binary, root binary"
     )
@@ -95,21 +95,34 @@ _Held = list[tuple[Ids, Ids]]
 """Both ends of pairs, in parts."""
 
 
+def forest(pairs: DataFrame) -> DataFrame:
+    """Return some of the pairs, computed, which connect all that the pairs connect.
+
+    Each task leaves out pairs whose ends others of its pairs join. What is left of them all is
+    reduced once more in one task if that can take it.
+    """
+    asked = pairs.select("left", "right")
+    found = cut(asked.mapInArrow(mapped(_forest_batches), "left binary, right binary"))
+    if found.count() > MOST_AT_ONCE:
+        return found
+    return cut(found.repartition(1).mapInArrow(mapped(_forest_batches), found.schema))
+
+
 def _forest_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Leave out pairs whose ends others join: a task gives each end that it has seen its root."""
+    """Leave out pairs whose ends others join."""
     held: _Held = []
     n = 0
     for batch in batches:
         held += _ends(batch)
         n += batch.num_rows
         if n >= MOST_AT_ONCE:
-            held = [_joined(held)]
+            held = [_spanning(held)]
             n = len(held[0][0])
             if n > MOST_AT_ONCE // 2:
                 yield _pairs(*held[0], names=["left", "right"])
                 held, n = [], 0
     if held:
-        yield _pairs(*_joined(held), names=["left", "right"])
+        yield _pairs(*_spanning(held), names=["left", "right"])
 
 
 def _connected_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -135,6 +148,13 @@ def _joined(held: _Held) -> tuple[Ids, Ids]:
     names, numbers = _numbered(np.concatenate([left, right]))
     nodes, roots = connect(numbers[: len(left)], numbers[len(left) :])
     return names[nodes], names[roots]
+
+
+def _spanning(held: _Held) -> tuple[Ids, Ids]:
+    left, right = (np.concatenate(column) for column in zip(*held, strict=True))
+    _, numbers = _numbered(np.concatenate([left, right]))
+    some = spanning(numbers[: len(left)], numbers[len(left) :])
+    return left[some], right[some]
 
 
 def _numbered(ids: Ids) -> tuple[Ids, np.ndarray]:

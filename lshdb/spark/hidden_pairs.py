@@ -16,8 +16,7 @@ from pyspark.sql import functions as sf
 
 from lshdb.spark.comparison import verified
 from lshdb.spark.keeping import kept
-from lshdb.spark.pairing import MAX_BUCKET, bucket_pairs, candidates
-from lshdb.spark.signing import Recipe
+from lshdb.spark.pairing import MAX_BUCKET, Comparison, bucket_pairs, candidates
 
 __all__ = ["HiddenPairs"]
 
@@ -30,21 +29,14 @@ class HiddenPairs:
     ----------
     met : DataFrame
         What :func:`lshdb.spark.pairing.bucket_pairs` returned.
-    compared : DataFrame
-        ``signature_id``, ``signature``, ``n_chars`` and ``body`` of the members of its buckets at
-        least.
-    recipe : Recipe
-    method : {"none", "signature", "exact"}
-    level : float
+    by : Comparison
+        Its rows have the members of the buckets at least.
     max_bucket : int or None
         With which ``met`` was made.
     """
 
     met: DataFrame
-    compared: DataFrame
-    recipe: Recipe
-    method: str
-    level: float
+    by: Comparison
     max_bucket: int | None
 
     @property
@@ -65,6 +57,4 @@ class HiddenPairs:
         left = self.members.join(gone, "signature_id", "anti").join(shown, "signature_id", "semi")
         most = None if self.max_bucket is None else max(self.max_bucket, MAX_BUCKET)
         met = kept(bucket_pairs(left, max_bucket=most))
-        method, level = self.method, self.level
-        found = candidates(met, self.compared, self.recipe, method=method, level=level)
-        return verified(found, self.compared, self.recipe, method=method, level=level)
+        return verified(candidates(met, self.by), self.by)

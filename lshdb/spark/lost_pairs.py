@@ -131,14 +131,14 @@ def _drawn(hidden: HiddenPairs, held: DataFrame) -> DataFrame | None:
 
 def _missing(pairs: DataFrame, edges: DataFrame, hidden: HiddenPairs) -> DataFrame:
     """Return the pairs that are at the threshold, share a bucket, and were not found."""
-    compared, params = hidden.compared, hidden.recipe.params
-    similar = verified(pairs, compared, hidden.recipe, method=hidden.method, level=hidden.level)
+    similar = verified(pairs, hidden.by)
     missing = cut(similar.select("left", "right").join(edges, ["left", "right"], "anti"))
     ends = missing.select(sf.explode(sf.array("left", "right")))
-    rows = few_rows(compared.select("signature_id", "signature"), "signature_id", ends)
+    rows = few_rows(hidden.by.rows.select("signature_id", "signature"), "signature_id", ends)
     rows = cut(rows.dropDuplicates(["signature_id"]))
     both = missing.join(rows.toDF("left", "row1"), "left").join(rows.toDF("right", "row2"), "right")
-    return both.mapInArrow(mapped(_sharing_batches, params), "left binary, right binary")
+    sharing = mapped(_sharing_batches, hidden.by.recipe.params)
+    return both.mapInArrow(sharing, "left binary, right binary")
 
 
 def _sharing_batches(

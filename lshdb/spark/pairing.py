@@ -19,6 +19,7 @@ Buckets with the same first member, such as those of one family in all bands, ar
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +39,7 @@ from lshdb.storage.runs.posting_runs import Buckets
 __all__ = [
     "MAX_BUCKET",
     "PIECE",
+    "Comparison",
     "bucket_pairs",
     "candidates",
     "ids_of",
@@ -100,36 +102,49 @@ def large_buckets(met: DataFrame) -> DataFrame:
     return met.where("bucket IS NOT NULL").select("bucket", sf.col("number").alias("size"))
 
 
-def candidates(
-    met: DataFrame, signatures: DataFrame, recipe: Recipe, *, method: str, level: float
-) -> DataFrame:
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What pairs of signatures are compared by.
+
+    Attributes
+    ----------
+    rows : DataFrame
+        ``signature_id``, ``signature``, ``n_chars`` and, for method ``exact``, ``body``; of several
+        rows of one signature any counts. Read several times.
+    recipe : Recipe
+    method : {"none", "signature", "exact"}
+    level : float
+        The threshold as a level.
+    """
+
+    rows: DataFrame
+    recipe: Recipe
+    method: str
+    level: float
+
+
+def candidates(met: DataFrame, by: Comparison) -> DataFrame:
     """Return (left, right) of all candidate pairs; a pair of leaders may come twice.
 
     Parameters
     ----------
     met : DataFrame
         What :func:`bucket_pairs` returned; read several times.
-    signatures : DataFrame
-        ``signature_id`` and ``signature``; of several rows of one id any counts.
-    recipe : Recipe
-    method : {"none", "signature", "exact"}
-    level : float
-        The threshold as a level.
+    by : Comparison
+        Members of large buckets are compared with leaders by signature.
     """
+    params, like = by.recipe.params, least_share(by.recipe.params, by.method, by.level)
     members = met.where("left IS NOT NULL AND right IS NULL")
     pieces = members.groupBy("first", sf.col("left").alias("signature_id")).agg(
         sf.min("number").alias("piece")
     )
     wanted = members.select("left")
-    rows = few_rows(signatures.select("signature_id", "signature"), "signature_id", wanted)
+    rows = few_rows(by.rows.select("signature_id", "signature"), "signature_id", wanted)
     links = (
         pieces.join(rows.dropDuplicates(["signature_id"]), "signature_id")
         .repartition("first", "piece")
         .sortWithinPartitions("first", "piece", "signature_id")
-        .mapInArrow(
-            mapped(_led_batches, recipe.params, least_share(recipe.params, method, level)),
-            "left binary, right binary",
-        )
+        .mapInArrow(mapped(_led_batches, params, like), "left binary, right binary")
     )
     pairs = met.where("right IS NOT NULL").select("left", "right")
     return pairs.unionByName(kept(links.distinct()))

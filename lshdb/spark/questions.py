@@ -29,12 +29,13 @@ from lshdb.search.loss import Loss
 from lshdb.search.verification import check_limits, choose_method
 from lshdb.spark import pairing
 from lshdb.spark.comparison import verified
+from lshdb.spark.connecting import connecting_pairs
 from lshdb.spark.expansion import age, copy_groups, distances, expanded, neighbors_of
 from lshdb.spark.grouping import components, cut, representatives
 from lshdb.spark.hidden_pairs import HiddenPairs
 from lshdb.spark.keeping import kept
 from lshdb.spark.lost_pairs import lost_pairs
-from lshdb.spark.pairing import MAX_BUCKET, bucket_pairs, candidates
+from lshdb.spark.pairing import MAX_BUCKET, Comparison, bucket_pairs, candidates
 from lshdb.spark.signing import (
     Recipe,
     column_name,
@@ -99,6 +100,9 @@ class _Stages:
         Every row, signed or rejected.
     met : DataFrame
         Pairs of small buckets, and large buckets.
+    by : Comparison
+    found : DataFrame
+        Candidate pairs of signatures.
     edges : DataFrame
         Verified pairs of signatures.
     hidden : HiddenPairs
@@ -123,10 +127,10 @@ class _Stages:
         good = self.signed.where("reason IS NULL")
         shown = good.where("signature_id IS NOT NULL").withColumnRenamed("buckets", "bucket")
         self.met = kept(bucket_pairs(shown, max_bucket=self.max_bucket))
-        method, level = self.method, params.level
-        found = candidates(self.met, good, self.recipe, method=method, level=level)
-        self.edges = kept(verified(found, good, self.recipe, method=method, level=level))
-        self.hidden = HiddenPairs(self.met, good, self.recipe, method, level, self.max_bucket)
+        self.by = Comparison(good, self.recipe, self.method, params.level)
+        self.found = candidates(self.met, self.by)
+        self.edges = kept(verified(self.found, self.by))
+        self.hidden = HiddenPairs(self.met, self.by, self.max_bucket)
         self.documents = kept(documents(self.signed))
 
 
@@ -139,7 +143,9 @@ class Linked:
     params : IndexParams
     method : str
         How pairs were verified.
-    documents, edges : DataFrame
+    documents : DataFrame
+    edges : DataFrame
+        All verified pairs of signatures, or as many as connect what all of them connect.
     nodes : DataFrame
         ``signature_id`` and ``root`` of every end of an edge.
     hidden : HiddenPairs
@@ -154,16 +160,19 @@ class Linked:
     hidden: HiddenPairs
 
     @classmethod
-    def of(cls, stages: _Stages) -> Linked:
-        """Compute the pairs, and connect them."""
-        edges, held = cut(stages.edges), stages.documents
-        if held.count() < stages.signed.where("reason IS NULL").count():
+    def of(cls, stages: _Stages, *, are_all: bool = True) -> Linked:
+        """Compute the pairs, or as many as connect all, and connect them."""
+        held = stages.documents
+        pairs = stages.edges if are_all else stages.found
+        if held.count() < stages.by.rows.count():
             # A signature that only rejected documents have joins nothing.
             ids = held.select("signature_id").distinct()
             left, right = ids.toDF("left"), ids.toDF("right")
-            edges = cut(edges.join(left, "left", "semi").join(right, "right", "semi"))
-        nodes = components(edges)
-        return cls(stages.recipe.params, stages.method, held, edges, nodes, stages.hidden)
+            pairs = pairs.join(left, "left", "semi").join(right, "right", "semi")
+        edges = cut(pairs) if are_all else connecting_pairs(pairs, stages.by)
+        return cls(
+            stages.recipe.params, stages.method, held, edges, components(edges), stages.hidden
+        )
 
     def with_copies(self) -> DataFrame:
         """Return the nodes, and the signatures without an edge that several documents have."""
@@ -295,7 +304,8 @@ def clusters(
     check_choice("linkage", linkage, LINKAGES)
     check_whole("min_size", min_size, 2)
     linked = Linked.of(
-        _Stages(_Question(df, key, text, order, verify, max_bucket, tokenizer, parameters))
+        _Stages(_Question(df, key, text, order, verify, max_bucket, tokenizer, parameters)),
+        are_all=linkage != "component",
     )
     return clusters_of(linked, min_size=min_size, linkage=linkage)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lshdb.errors import DamageError
-from lshdb.search.components import component_roots, connect, represent
+from lshdb.search.components import component_roots, connect, represent, spanning
 
 PAIRS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=80).map(
     lambda pairs: [(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]]
@@ -46,6 +46,18 @@ def test_a_long_chain_in_any_order_is_one_component() -> None:
     nodes, roots = connect(ids[:-1], ids[1:])
     assert len(nodes) == 5000
     assert not roots.any()
+    assert spanning(ids[:-1], ids[1:]).tolist() == list(range(4999))
+
+
+@given(PAIRS)
+def test_a_spanning_forest_connects_the_same_with_no_pair_too_many(
+    pairs: list[tuple[int, int]],
+) -> None:
+    expected = plain_roots(pairs)
+    places = spanning(*columns(pairs)).tolist()
+    assert places == sorted(set(places))
+    assert plain_roots([pairs[place] for place in places]) == expected
+    assert len(places) == len(expected) - len(set(expected.values()))
 
 
 @given(PAIRS, st.randoms(use_true_random=False))

@@ -12,6 +12,7 @@ import pytest
 
 import lshdb.spark
 from lshdb import Index, ParameterError
+from lshdb.spark import comparison, connecting
 from tests.conftest import edited, family_corpus, make_text
 from tests.search.test_loss import crowded
 
@@ -146,6 +147,23 @@ def test_what_is_no_document_is_rejected_and_ends_nothing(spark: Any) -> None:
     assert lines(lshdb.spark.clusters(df, order="night")) == []
 
 
+def test_what_is_rejected_joins_nothing(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is like both of two unlike documents has a key that came before."""
+    words = make_text(random.Random(3), 60).split()
+
+    def text(*changed: int) -> str:
+        return " ".join("new" if at in changed else word for at, word in enumerate(words))
+
+    rows = [("a", text(2), 1), ("b", text(2, 30), 2), ("c", text(30), 1), ("b", "other words", 1)]
+    df = spark.createDataFrame(rows, "id string, text string, night int")
+    alone = df.where("night = 2 OR id != 'b'")
+    assert [row.size for row in lshdb.spark.clusters(alone, order="night").collect()] == [3] * 3
+    for many in (connecting.MANY, 0):
+        monkeypatch.setattr(connecting, "MANY", many)
+        monkeypatch.setattr(connecting, "SAVED", 1)
+        assert lines(lshdb.spark.clusters(df, order="night")) == []
+
+
 def test_marks_name_what_is_kept_instead_in_the_order_asked_for(spark: Any) -> None:
     text = make_text(random.Random(6), 60)
     rows = [(1, text, 9), (2, text + " end", 5), (3, None, 1), (4, "quite another thing", 1)]
@@ -175,6 +193,39 @@ def test_a_large_bucket_is_one_cluster_and_is_told_of(spark: Any) -> None:
     assert lines(lshdb.spark.pairs(again, **asked)) == found
     found = lines(lshdb.spark.large_buckets(df, **asked))
     assert found and all(size > 10 for _, size in found)
+
+
+@pytest.mark.parametrize("kind", ["alike", "crowded"])
+def test_a_forest_of_candidates_gives_the_clusters_of_all_pairs(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Where pairs of the forest fail, and only there, those that they left apart are compared."""
+    rng = random.Random(9)
+    asked: dict[str, Any] = {"threshold": 0.5, "k": 2}
+    documents = crowded(3)
+    if kind == "alike":
+        text = make_text(rng, 200)
+        documents = [(f"n{number:02d}", edited(rng, text, 1)) for number in range(40)]
+    else:
+        documents += [(f"{key} again", edited(rng, text, 3)) for key, text in documents[::3]]
+        asked |= {"threshold": 0.7, "bands": 32, "rows": 3}
+    df = frame(spark, documents)
+    expected = lines(lshdb.spark.clusters(df, **asked))
+    assert expected
+    compared: list[int] = []
+
+    def verified(pairs: Any, by: Any) -> Any:
+        compared.append(pairs.count())
+        return comparison.verified(pairs, by)
+
+    monkeypatch.setattr(connecting, "MANY", 0)
+    monkeypatch.setattr(connecting, "SAVED", 1)
+    monkeypatch.setattr(connecting, "verified", verified)
+    assert lines(lshdb.spark.clusters(df, **asked)) == expected
+    if kind == "alike":
+        assert compared == [39]
+    else:
+        assert len(compared) == 2 and compared[0] < len(documents)
 
 
 def test_no_two_that_are_kept_are_a_pair_though_buckets_are_large(spark: Any) -> None:
