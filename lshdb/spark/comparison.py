@@ -70,7 +70,8 @@ def verified(candidates: DataFrame, by: Comparison) -> DataFrame:
         ends.join(bodies, "signature_id")
         .unionByName(celled, allowMissingColumns=True)
         .repartition("cell")
-        .sortWithinPartitions("cell", sf.col("signature_id").desc_nulls_last())
+        # One number to sort by, which Spark does without comparing rows: bodies come first.
+        .sortWithinPartitions(2 * sf.col("cell") + sf.isnull("signature_id").cast("int"))
         .mapInArrow(
             mapped(_compared_batches, recipe, method, by.level),
             "left binary, right binary, similarity double, method string",
@@ -96,7 +97,7 @@ def _celled(candidates: DataFrame, documents: DataFrame) -> DataFrame:
 
 @dataclass(slots=True)
 class _Cell:
-    """What lies in one cell: signatures in order of id, and pairs of them."""
+    """What lies in one cell: signatures, and pairs of them."""
 
     ids: list[Ids]
     rows: list[NDArray[np.uint32]]
@@ -140,7 +141,7 @@ def _compared_batches(
 
 
 def _compared(family: Family, method: str, level: float, cell: _Cell) -> Iterator[pa.RecordBatch]:
-    """Yield the verified pairs of a cell, in the order of their ids."""
+    """Yield the verified pairs of a cell."""
     if not cell.lefts:
         return
     ids = np.concatenate(cell.ids)

@@ -53,7 +53,14 @@ from lshdb.spark.grouping import components, cut
 from lshdb.spark.hidden_pairs import HiddenPairs
 from lshdb.spark.keeping import kept
 from lshdb.spark.lost_pairs import lost_pairs
-from lshdb.spark.pairing import MAX_BUCKET, Comparison, bucket_pairs, candidates, rows_of
+from lshdb.spark.pairing import (
+    MAX_BUCKET,
+    Comparison,
+    bucket_pairs,
+    candidates,
+    members_of,
+    rows_of,
+)
 from lshdb.spark.questions import Linked, clusters_of, decisions_of
 from lshdb.spark.signing import Recipe, few_rows, mapped, refuse_passages, signed
 from lshdb.storage.dialects.base import NOT_CONTENT_SQL
@@ -620,8 +627,9 @@ class _Question:
         ids = stage_id(sf.col("signature_id")).alias("signature_id")
         named = postings.withColumnRenamed("bucket_key", "bucket")
         met = kept(bucket_pairs(named, max_bucket=self.most))
-        members = met.select(sf.explode(sf.array("left", "right")).alias("signature_id"))
-        ends = kept(members.where("signature_id IS NOT NULL").distinct())
+        paired = met.select(sf.explode(sf.array("left", "right")).alias("signature_id"))
+        some = paired.where("signature_id IS NOT NULL")
+        ends = kept(some.unionByName(members_of(met).select("signature_id")).distinct())
         by = self.comparison(kept(self.compared(documents, ends), in_memory=False))
         found = candidates(met, by)
         if new is not None:

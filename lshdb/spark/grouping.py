@@ -23,7 +23,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from lshdb.search.components import connect, represent, spanning
-from lshdb.spark.pairing import Ids, ids_of
+from lshdb.spark.pairing import Ids, ids_of, order_of
 from lshdb.spark.signing import binaries, mapped
 
 __all__ = ["MOST_AT_ONCE", "components", "cut", "forest", "representatives", "stars"]
@@ -159,9 +159,8 @@ def _spanning(held: _Held) -> tuple[Ids, Ids]:
 
 def _numbered(ids: Ids) -> tuple[Ids, np.ndarray]:
     """Return distinct ids in order of their bytes, and the number of each in that order."""
-    halves = ids.view(">u8").reshape(-1, 2)
-    order = np.lexsort((halves[:, 1], halves[:, 0]))
-    ordered = halves[order]
+    order = order_of(ids)
+    ordered = ids.view(np.uint64).reshape(-1, 2)[order]
     is_first = np.ones(len(ids), dtype=bool)
     is_first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
     numbers = np.empty(len(ids), dtype=np.int64)

@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 
 from lshdb.spark.comparison import verified
 from lshdb.spark.keeping import kept
-from lshdb.spark.pairing import MAX_BUCKET, Comparison, bucket_pairs, candidates
+from lshdb.spark.pairing import MAX_BUCKET, Comparison, bucket_pairs, candidates, members_of
 
 __all__ = ["HiddenPairs"]
 
@@ -42,9 +42,7 @@ class HiddenPairs:
     @property
     def members(self) -> DataFrame:
         """Members of large buckets: ``bucket``, the same for buckets that were taken as one."""
-        members = self.met.where("left IS NOT NULL AND right IS NULL")
-        return members.select(sf.xxhash64("first").alias("bucket"),
-                              sf.col("left").alias("signature_id"))  # fmt: skip
+        return members_of(self.met).select(sf.xxhash64("first").alias("bucket"), "signature_id")
 
     def among(self, shown: DataFrame, gone: DataFrame) -> DataFrame:
         """Return the verified pairs of some members: left, right, similarity, method.

@@ -7,20 +7,21 @@ joined with itself, and memory holds a range: 1 / ``RANGES`` of all postings, or
 A pair that shares several buckets comes once from each; a grouping takes the repeats out, which is
 cheaper than sending signatures along to tell the first bucket of a pair.
 
-A bucket of more than ``max_bucket`` signatures is cut into pieces of ``PIECE``, each with the first
-``HEAD`` members of the bucket as well. Within a piece, members are compared by signature with
-leaders, as on one machine (``search/candidates.py``). The leaders are among the first members and
-so the same in all pieces, except those of families that are rarer than one in ``HEAD``. So a bucket
-of m costs m comparisons for each leader, in any number of tasks, and each task holds one piece.
-Buckets with the same first member, such as those of one family in all bands, are taken as one.
-:func:`large_buckets` tells which buckets that were.
+A bucket of more than ``max_bucket`` signatures is cut into pieces of some ``PIECE``, by hashes of
+ids, each with the first ``HEAD`` members of the bucket as well. Within a piece, members are
+compared by signature with leaders, as on one machine (``search/candidates.py``). The leaders are
+among the first members and so the same in all pieces, except those of families that are rarer than
+one in ``HEAD``. So a bucket of m costs m comparisons for each leader, in any number of tasks, and
+each task holds one piece. Buckets with the same first member, such as those of one family in all
+bands, are taken as one. Members travel as bytes, too: they are sixteen a document where all are in
+large buckets. :func:`large_buckets` tells which buckets that were.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -44,13 +45,16 @@ __all__ = [
     "candidates",
     "ids_of",
     "large_buckets",
+    "members_of",
+    "order_of",
     "rows_of",
 ]
 
 MAX_BUCKET = 1000
 """Larger buckets are joined through leaders unless you ask for another number."""
 PIECE = 16_384
-"""Members of a large bucket that one task compares: 8 MB of signatures of 128 slots."""
+"""At most so many members of a large bucket, on average, one task compares: 8 MB of signatures of
+128 slots."""
 HEAD = 1024
 """The first members of a large bucket, which are in each of its pieces."""
 RANGE_BITS = 12
@@ -77,10 +81,11 @@ def bucket_pairs(signatures: DataFrame, *, max_bucket: int | None) -> DataFrame:
     Returns
     -------
     DataFrame
-        ``left``, ``right``, ``first`` (binary), ``number``, ``bucket`` (bigint), in rows of three
-        kinds. A pair: ``left`` below ``right``, others null. A member of a large bucket: its id as
-        ``left``, the bucket's first member, and the number of the piece. A large bucket: its first
-        member, its size as ``number``, and its key.
+        ``left``, ``right``, ``first``, ``members`` (binary), ``number``, ``bucket`` (bigint), in
+        rows of three kinds. A pair: ``left`` below ``right``, others null. ``PIECE`` members of a
+        large bucket, or what is left: the bucket's first member, the place of theirs, and their ids
+        in order, as bytes (:func:`members_of`). A large bucket: its first member, its size as
+        ``number``, and its key.
     """
     ranged = signatures.select("bucket", "signature_id").mapInArrow(
         mapped(_ranged_batches), "range int, postings binary"
@@ -90,11 +95,30 @@ def bucket_pairs(signatures: DataFrame, *, max_bucket: int | None) -> DataFrame:
         .sortWithinPartitions("range")
         .mapInArrow(
             mapped(_paired_batches, max_bucket),
-            "left binary, right binary, first binary, number bigint, bucket bigint",
+            "left binary, right binary, first binary, members binary, number bigint, bucket bigint",
         )
     )
     # Sent first: repeats lie in other partitions, and the sort needs the memory of its task.
-    return found.repartition("left", "right").dropDuplicates()
+    return found.repartition("left", "right", "first", "number").dropDuplicates()
+
+
+def members_of(met: DataFrame) -> DataFrame:
+    """Return (first, piece, signature_id): the members of large buckets, each once in a piece.
+
+    Parameters
+    ----------
+    met : DataFrame
+        What :func:`bucket_pairs` returned; read twice.
+    """
+    largest = met.where("bucket IS NOT NULL").groupBy("first").agg(sf.max("number").alias("most"))
+    members = met.where("members IS NOT NULL").select("first", "number", "members")
+    return (
+        members.join(largest, "first")
+        .mapInArrow(mapped(_piece_batches), "first binary, piece bigint, members binary")
+        .repartition("first", "piece")
+        .sortWithinPartitions("first", "piece")
+        .mapInArrow(mapped(_member_batches), "first binary, piece bigint, signature_id binary")
+    )
 
 
 def large_buckets(met: DataFrame) -> DataFrame:
@@ -134,16 +158,16 @@ def candidates(met: DataFrame, by: Comparison) -> DataFrame:
         Members of large buckets are compared with leaders by signature.
     """
     params, like = by.recipe.params, least_share(by.recipe.params, by.method, by.level)
-    members = met.where("left IS NOT NULL AND right IS NULL")
-    pieces = members.groupBy("first", sf.col("left").alias("signature_id")).agg(
-        sf.min("number").alias("piece")
-    )
-    wanted = members.select("left")
+    members = kept(members_of(met))
+    wanted = members.select("signature_id")
     rows = few_rows(by.rows.select("signature_id", "signature"), "signature_id", wanted)
+    # One number to sort by, which Spark does without comparing rows.
+    piece = sf.xxhash64("first", "piece").alias("piece")
     links = (
-        pieces.join(rows.dropDuplicates(["signature_id"]), "signature_id")
-        .repartition("first", "piece")
-        .sortWithinPartitions("first", "piece", "signature_id")
+        members.select(piece, "signature_id")
+        .join(rows.dropDuplicates(["signature_id"]), "signature_id")
+        .repartition("piece")
+        .sortWithinPartitions("piece")
         .mapInArrow(mapped(_led_batches, params, like), "left binary, right binary")
     )
     pairs = met.where("right IS NOT NULL").select("left", "right")
@@ -200,6 +224,17 @@ def ids_of(column: pa.Array) -> Ids:
     return flat[column.offset : column.offset + len(column)]
 
 
+def order_of(ids: Ids) -> NDArray[np.int64]:
+    """Return the order of ids by their bytes."""
+    upper, lower = ids.view(">u8").reshape(-1, 2).T.astype(np.uint64)
+    # One half orders nearly all: the upper one of hashes, the lower one of numbers.
+    order = np.argsort(lower if (upper == upper[:1]).all() else upper)
+    above, below = upper[order], lower[order]
+    if ((above[1:] == above[:-1]) & (below[1:] < below[:-1])).any():
+        return np.lexsort((lower, upper))
+    return order
+
+
 def _ranged_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Cut the postings of a task by the range of their buckets, some at a time."""
     held: list[NDArray[np.void]] = []
@@ -224,15 +259,22 @@ def _ranged(held: list[NDArray[np.void]]) -> pa.RecordBatch:
     """Return a row for each range that has some of the postings."""
     postings = np.concatenate(held)
     ranges = (postings["bucket"] >> (BUCKET_BITS - RANGE_BITS) & (RANGES - 1)).astype(np.uint16)
-    order = np.argsort(ranges, kind="stable")
-    counts = np.bincount(ranges, minlength=RANGES)
-    there = np.flatnonzero(counts)
-    ends = np.append(0, np.cumsum(counts[there])) * _POSTING.itemsize
-    data = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(postings[order])]
+    there, some = _grouped(postings, ranges)
     return pa.RecordBatch.from_arrays(
-        [pa.array(there, pa.int32()), pa.Array.from_buffers(pa.binary(), len(there), data)],
-        names=["range", "postings"],
+        [pa.array(there, pa.int32()), some], names=["range", "postings"]
     )
+
+
+def _grouped(
+    rows: NDArray[np.void], groups: NDArray[np.integer[Any]]
+) -> tuple[NDArray[np.int64], pa.Array]:
+    """Return the groups that have some of the rows, and these as bytes, in the order given."""
+    order = np.argsort(groups, kind="stable")
+    counts = np.bincount(groups)
+    there = np.flatnonzero(counts)
+    ends = np.append(0, np.cumsum(counts[there])) * rows.itemsize
+    data = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(rows[order])]
+    return there, pa.Array.from_buffers(pa.binary(), len(there), data)
 
 
 def _paired_batches(
@@ -255,7 +297,7 @@ def _paired_batches(
 
 
 def _paired(met: _Met, max_bucket: int | None) -> Iterator[pa.RecordBatch]:
-    """Yield the pairs of small buckets and the members of large ones."""
+    """Yield the pairs of small buckets, and the members of large ones."""
     if not len(met.ids):
         return
     starts = np.flatnonzero(np.diff(met.buckets, prepend=~met.buckets[0]))
@@ -269,26 +311,71 @@ def _paired(met: _Met, max_bucket: int | None) -> Iterator[pa.RecordBatch]:
         return
     places = Buckets(met.buckets[starts], sizes, np.arange(len(met.ids))).chosen(small)
     for left, right, _ in pairs_of_buckets(places, None):
-        yield _batch(binaries(met.ids[left]), binaries(met.ids[right]), None, None, None)
+        yield _batch(binaries(met.ids[left]), binaries(met.ids[right]), None, None, None, None)
 
 
 def _given_out(bucket: int, ids: Ids) -> Iterator[pa.RecordBatch]:
-    """Yield the members of a large bucket in pieces, each with the head; then what it is."""
-    head = ids[:HEAD]
-    for piece, start in enumerate(range(0, len(ids), PIECE)):
-        some = ids[start : start + PIECE]
-        if piece:
-            some = np.concatenate([head, some])
-        number = pa.array(np.full(len(some), piece))
-        firsts = binaries(np.broadcast_to(ids[:1], len(some)))
-        yield _batch(binaries(some), None, firsts, number, None)
-    yield _batch(None, None, binaries(ids[:1]), pa.array([len(ids)]), pa.array([bucket]))
+    """Yield the members of a large bucket, some in a row; then what it is."""
+    first = binaries(ids[:1])
+    for place in range(0, len(ids), PIECE):
+        members = pa.array([ids[place : place + PIECE].tobytes()], pa.binary())
+        yield _batch(None, None, first, members, pa.array([place]), None)
+    yield _batch(None, None, first, None, pa.array([len(ids)]), pa.array([bucket]))
+
+
+def _piece_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Cut the members of large buckets into pieces, the same for all that are taken as one."""
+    for batch in batches:
+        for first, place, members, most in zip(*batch.to_pydict().values(), strict=True):
+            ids = np.frombuffer(members, dtype=f"V{ID_BYTES}")
+            n_bits = (-(-most // PIECE) - 1).bit_length()
+            every, head = np.arange(2**n_bits), ids[: max(0, HEAD - place)]
+            rest = ids[len(head) :]
+            pieces = np.concatenate([np.repeat(every, len(head)), _hashed(rest, n_bits)])
+            there, some = _grouped(np.concatenate([np.tile(head, len(every)), rest]), pieces)
+            firsts = pa.array([first] * len(there), pa.binary())
+            columns = [firsts, pa.array(there), some]
+            yield pa.RecordBatch.from_arrays(columns, names=["first", "piece", "members"])
+
+
+def _hashed(ids: Ids, n_bits: int) -> NDArray[np.int64]:
+    """Return a hash of each id, of so many bits."""
+    upper, lower = ids.view("<u8").reshape(-1, 2).T
+    mixed = (upper ^ lower) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ mixed >> np.uint64(32)) * np.uint64(0x9E3779B97F4A7C15)
+    hashed: NDArray[np.int64] = (mixed >> np.uint64(32)).astype(np.int64) >> (32 - n_bits)
+    return hashed
+
+
+def _member_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the members of sorted pieces, each once."""
+    held: list[bytes] = []
+    now: tuple[bytes, int] | None = None
+    for batch in batches:
+        for *names, members in zip(*batch.to_pydict().values(), strict=True):
+            of = (names[0], names[1])
+            if now is not None and of != now:
+                yield _members(*now, held)
+                held = []
+            now = of
+            held.append(members)
+    if now is not None:
+        yield _members(*now, held)
+
+
+def _members(first: bytes, piece: int, held: list[bytes]) -> pa.RecordBatch:
+    """Return the members of a piece in order of their ids, each once."""
+    ids = np.frombuffer(b"".join(held), dtype=f"V{ID_BYTES}")
+    found = _Met(np.zeros(len(ids), dtype=np.int64), ids[order_of(ids)]).without_repeats().ids
+    firsts = np.broadcast_to(np.frombuffer(first, dtype=found.dtype), len(found))
+    columns = [binaries(firsts), pa.array(np.full(len(found), piece)), binaries(found)]
+    return pa.RecordBatch.from_arrays(columns, names=["first", "piece", "signature_id"])
 
 
 _MET = pa.schema(
     [
         ("left", pa.binary()), ("right", pa.binary()), ("first", pa.binary()),
-        ("number", pa.int64()), ("bucket", pa.int64()),
+        ("members", pa.binary()), ("number", pa.int64()), ("bucket", pa.int64()),
     ]
 )  # fmt: skip
 
@@ -321,21 +408,19 @@ def _led_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Compare the members of each sorted piece with leaders."""
     held: list[tuple[Ids, NDArray[np.uint32]]] = []
-    now: tuple[bytes, int] | None = None
+    now: int | None = None
     for batch in batches:
         if not batch.num_rows:
             continue
-        firsts, pieces = ids_of(batch.column("first")), batch.column("piece").to_numpy()
+        pieces = batch.column("piece").to_numpy()
         ids = ids_of(batch.column("signature_id"))
         rows = rows_of(batch.column("signature"), params)
-        changes = (firsts[1:] != firsts[:-1]) | (pieces[1:] != pieces[:-1])
         begin = 0
-        for end in [*(np.flatnonzero(changes) + 1).tolist(), len(ids)]:
-            of = firsts[begin].tobytes(), int(pieces[begin])
-            if held and of != now:
+        for end in [*(np.flatnonzero(np.diff(pieces)) + 1).tolist(), len(ids)]:
+            if held and pieces[begin] != now:
                 yield from _led(params, like, held)
                 held = []
-            now = of
+            now = int(pieces[begin])
             held.append((ids[begin:end].copy(), rows[begin:end].copy()))
             begin = end
     if held:
@@ -346,6 +431,8 @@ def _led(
     params: IndexParams, like: float, held: list[tuple[Ids, NDArray[np.uint32]]]
 ) -> Iterator[pa.RecordBatch]:
     ids, rows = (np.concatenate(column) for column in zip(*held, strict=True))
+    order = order_of(ids)
+    ids, rows = ids[order], rows[order]
     for left, right in leader_links(_Rows(rows), params, np.arange(len(ids)), like):
         columns = [binaries(ids[left]), binaries(ids[right])]
         yield pa.RecordBatch.from_arrays(columns, names=["left", "right"])

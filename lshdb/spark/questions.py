@@ -317,7 +317,7 @@ def clusters_of(linked: Linked, *, min_size: int, linkage: str) -> DataFrame:
     else:
         chosen = linked.chosen([age()])
         nodes = chosen.select("signature_id", sf.col("chosen").alias("root"))
-    members = linked.documents.join(nodes, "signature_id")
+    members = kept(linked.documents.join(nodes, "signature_id"))
     is_named = sf.lit(True) if linkage == "component" else sf.col("signature_id") == sf.col("root")
     named = members.groupBy("root").agg(
         sf.min_by(sf.when(is_named, sf.col("key")), sf.when(is_named, age())).alias("cluster"),

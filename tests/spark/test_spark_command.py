@@ -132,3 +132,4 @@ def test_a_session_starts_with_a_quick_jvm_and_the_users_options_win(tmp_path: P
     words = noted.read_text().split()
     places = [words.index(one) for one in ("-XX:TieredStopAtLevel=1", "-Done=1", given)]
     assert places == sorted(places)
+    assert words[words.index("spark.io.compression.codec=zstd") - 1] == "--conf"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -63,24 +65,49 @@ def test_each_bucket_is_paired_or_given_out_in_pieces(
             expected |= {(one_id(a), one_id(b)) for a, b in itertools.combinations(ids, 2)}
         else:
             large[key] = ids
-    pairs, pieces, sizes = set(), {}, {}
+    pairs, given, sizes = set(), [], {}
     for batch in pairing._paired_batches(most, sent(postings(buckets, rng, size), size)):
         for row in batch.to_pylist():
             if row["right"] is not None:
                 pairs.add((row["left"], row["right"]))
-            elif row["left"] is not None:
-                pieces.setdefault((row["first"], row["number"]), set()).add(row["left"])
+            elif row["members"] is not None:
+                given += [row, row]
             else:
                 sizes[row["bucket"]] = row["number"]
     assert pairs == expected
     assert sizes == {key: len(ids) for key, ids in large.items()}
-    wanted: dict[Any, set[bytes]] = {}
+    alike: dict[bytes, list[list[int]]] = {}
     for ids in large.values():
-        for place, member in enumerate(ids):
-            wanted.setdefault((one_id(ids[0]), place // 4), set()).add(one_id(member))
-        for piece in range(-(-len(ids) // 4)):
-            wanted[one_id(ids[0]), piece] |= set(map(one_id, ids[:3]))
-    assert pieces == wanted
+        alike.setdefault(one_id(ids[0]), []).append(ids)
+    rows = [
+        (row["first"], row["number"], row["members"], max(map(len, alike[row["first"]])))
+        for row in rng.sample(given, len(given))
+    ]
+    names = ["first", "number", "members", "most"]
+    cut = [
+        row
+        for several in rows
+        for batch in pairing._piece_batches(
+            [pa.RecordBatch.from_arrays([pa.array([value]) for value in several], names)]
+        )
+        for row in batch.to_pylist()
+    ]
+    cut.sort(key=lambda row: (row["first"], row["piece"]))
+    pieces: dict[bytes, list[list[bytes]]] = {}
+    for batch in pairing._member_batches([pa.RecordBatch.from_pylist(cut)] if cut else []):
+        (first,), (_,) = (set(batch[name].to_pylist()) for name in ("first", "piece"))
+        pieces.setdefault(first, []).append(batch["signature_id"].to_pylist())
+    assert set(pieces) == set(alike)
+    for first, taken_as_one in alike.items():
+        most_members = max(map(len, taken_as_one))
+        assert len(pieces[first]) == 2 ** math.ceil(math.log2(math.ceil(most_members / 4)))
+        assert all(piece == sorted(set(piece)) for piece in pieces[first])
+        heads = {one_id(member) for ids in taken_as_one for member in ids[:3]}
+        members = {one_id(member) for ids in taken_as_one for member in ids}
+        found = Counter(member for piece in pieces[first] for member in piece)
+        assert found.keys() == members
+        assert {member for member, n in found.items() if n > 1} <= heads
+        assert all(found[member] == len(pieces[first]) for member in heads)
 
 
 @pytest.mark.fast
@@ -114,19 +141,37 @@ def test_keys_in_arrays_and_numbers_as_ids_are_the_same_postings(size: int) -> N
 
 
 @pytest.mark.fast
+@pytest.mark.parametrize("kind", ["hashes", "numbers", "alike", "halves"])
+def test_ids_are_put_in_order_and_spread_evenly(kind: str) -> None:
+    rng = random.Random(2)
+    numbers = {
+        "hashes": [rng.randrange(2**128) for _ in range(4000)],
+        "numbers": list(range(4000)),
+        "alike": [rng.randrange(40) for _ in range(4000)],
+        "halves": [rng.randrange(40) * 2**64 + rng.randrange(2**64) for _ in range(4000)],
+    }[kind]
+    rng.shuffle(numbers)
+    ids = pairing.ids_of(pa.array([one_id(number) for number in numbers]))
+    assert ids[pairing.order_of(ids)].tolist() == sorted(ids.tolist())
+    if kind != "alike":
+        counts = np.bincount(pairing._hashed(ids, 3), minlength=8)
+        assert len(counts) == 8 and (abs(counts - 500) < 100).all()
+
+
+@pytest.mark.fast
 def test_leaders_join_the_members_of_a_piece_that_are_alike() -> None:
     params = CreateOptions(threshold=0.8).params()
     rng = np.random.default_rng(1)
     kinds = rng.integers(2**32, size=(3, params.row_words), dtype=np.uint32)
-    rows = kinds[np.arange(30) % 3]
+    ids = rng.permutation(30)
+    rows = kinds[ids % 3]
     batch = pa.RecordBatch.from_arrays(
         [
-            pa.array([one_id(0)] * 30),
             pa.array([0] * 30),
-            pa.array([one_id(number) for number in range(30)]),
+            pa.array([one_id(number) for number in ids.tolist()]),
             pa.array([row.tobytes() for row in rows]),
         ],
-        names=["first", "piece", "signature_id", "signature"],
+        names=["piece", "signature_id", "signature"],
     )
     found = [
         (int.from_bytes(row["left"], "big"), int.from_bytes(row["right"], "big"))
