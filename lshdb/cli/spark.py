@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -206,6 +207,8 @@ def command(
     params = CreateOptions(**(parameters | recorded)).params()
     import lshdb.spark as on_spark
 
+    # What goes through pandas there is not used here.
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     with on_spark.connect(master, _settings(settings)) as session, on_spark.sparks_errors():
         if index is not None and not paths:
             stored, threshold = _opened(on_spark.Index, index, session, parameters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any
 
 import click.testing
 import pytest
+from packaging.requirements import Requirement
 
 from lshdb.cli._group import cli
 from tests.conftest import family_corpus
@@ -98,6 +100,23 @@ def test_the_guide_gives_what_stands_there(spark: Any, capsys: pytest.CaptureFix
     (block,) = [one for one in page if one.kind == "python with spark"]
     exec(compile(block.text, str(block), "exec"), {"spark": spark})
     assert capsys.readouterr().out == block.output
+
+
+def test_the_extra_brings_what_batches_of_arrow_need() -> None:
+    """Spark asks for pandas, which its package brings only with an extra of its own."""
+    wanted = map(Requirement, importlib.metadata.requires("lshdb") or [])
+    extras = {
+        extra
+        for one in wanted
+        if one.name == "pyspark" and one.marker and one.marker.evaluate({"extra": "spark"})
+        for extra in one.extras
+    }
+    brought = map(Requirement, importlib.metadata.requires("pyspark") or [])
+    assert "pandas" in {
+        one.name
+        for one in brought
+        if one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in extras)
+    }
 
 
 def test_a_session_starts_with_a_quick_jvm_and_the_users_options_win(tmp_path: Path) -> None:
