@@ -55,7 +55,11 @@ def start(folder: Path, *, master: str = "local[2,4]", **settings: str) -> Any:
         environment.delenv("SPARK_CONF_DIR", raising=False)
         builder = SparkSession.builder.master(master).appName("lshdb")
         options = {
-            "spark.driver.memory": "1g",
+            "spark.driver.memory": "2g",
+            # What ran is remembered with its plan, a thousand of them by default.
+            "spark.sql.ui.retainedExecutions": "5",
+            "spark.ui.retainedJobs": "50",
+            "spark.ui.retainedStages": "50",
             "spark.driver.host": "127.0.0.1",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",

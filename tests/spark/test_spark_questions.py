@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,15 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore:distutils:DeprecationWarning"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _released(spark: Any) -> Iterator[None]:
+    """Tests share a session, whose heap would fill with what was kept for their answers."""
+    yield
+    lshdb.spark.release(spark)
+
+
 SCRIPTS = [
     "Η γρήγορη καφέ αλεπού πηδά πάνω από το τεμπέλικο σκυλί κάθε πρωί του χειμώνα στο χωριό",
     "Быстрая коричневая лиса прыгает через ленивую собаку каждое утро зимой в деревне у реки",
@@ -202,11 +211,11 @@ def test_a_forest_of_candidates_gives_the_clusters_of_all_pairs(
     """Where pairs of the forest fail, and only there, those that they left apart are compared."""
     rng = random.Random(9)
     asked: dict[str, Any] = {"threshold": 0.5, "k": 2}
-    documents = crowded(3)
     if kind == "alike":
         text = make_text(rng, 200)
         documents = [(f"n{number:02d}", edited(rng, text, 1)) for number in range(40)]
     else:
+        documents = crowded(3, families=6, boilerplate=20)
         documents += [(f"{key} again", edited(rng, text, 3)) for key, text in documents[::3]]
         asked |= {"threshold": 0.7, "bands": 32, "rows": 3}
     df = frame(spark, documents)
