@@ -59,7 +59,7 @@ def _as_lshdb(master: str, settings: Mapping[str, str]) -> AbstractContextManage
 
 @contextlib.contextmanager
 def _as_spark(master: str, settings: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Start Spark as it comes; Spark ML takes 60 s cold, not 37, in the other session."""
+    """Start Spark as it comes; Spark ML takes half as long again, cold, in the other session."""
     builder = SparkSession.builder.appName("benchmark").master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)

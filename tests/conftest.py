@@ -233,7 +233,7 @@ def make_postgres() -> Iterator[Callable[..., PostgresServer]]:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def spark_of_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session of Apache Spark, the same for all tests of a process (``spark_session.py``)."""
     from tests import spark_session
 
@@ -241,6 +241,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session = spark_session.start(folder)
     yield session
     spark_session.stop(session, folder)
+
+
+@pytest.fixture
+def spark(spark_of_process: Any) -> Iterator[Any]:
+    """That session; what a test keeps in it is freed, or its heap would fill."""
+    import lshdb.spark
+
+    yield spark_of_process
+    lshdb.spark.release(spark_of_process)
 
 
 def pair_set(index: Index, **question: Any) -> set[tuple[str, str, float]]:

@@ -39,6 +39,10 @@ class HiddenPairs:
     by: Comparison
     max_bucket: int | None
 
+    def is_empty(self) -> bool:
+        """Return whether there is no large bucket."""
+        return self.met.where("members IS NOT NULL").isEmpty()
+
     @property
     def members(self) -> DataFrame:
         """Members of large buckets: ``bucket``, the same for buckets that were taken as one."""

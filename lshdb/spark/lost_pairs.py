@@ -58,7 +58,7 @@ def lost_pairs(edges: DataFrame, documents: DataFrame, hidden: HiddenPairs) -> L
     n, most = sf.col("n"), hidden.max_bucket
     groups = copy_groups(documents).withColumn("pairs", n * (n - 1) / 2)
     left_out = 0 if most is None else _sum(groups.where(n > most), sf.col("pairs"))
-    if not left_out and hidden.members.isEmpty():
+    if not left_out and hidden.is_empty():
         return _NOTHING
     shown = documents.where("signature_id IS NOT NULL")
     held = cut(shown.groupBy("signature_id").agg(sf.count("*").alias("held")))

@@ -19,6 +19,7 @@ large buckets. :func:`large_buckets` tells which buckets that were.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -105,6 +106,8 @@ def bucket_pairs(signatures: DataFrame, *, max_bucket: int | None) -> DataFrame:
 def members_of(met: DataFrame) -> DataFrame:
     """Return (first, piece, signature_id): the members of large buckets, each once in a piece.
 
+    Kept, because whoever finds pairs of them also asks which they are.
+
     Parameters
     ----------
     met : DataFrame
@@ -112,7 +115,7 @@ def members_of(met: DataFrame) -> DataFrame:
     """
     largest = met.where("bucket IS NOT NULL").groupBy("first").agg(sf.max("number").alias("most"))
     members = met.where("members IS NOT NULL").select("first", "number", "members")
-    return (
+    return kept(
         members.join(largest, "first")
         .mapInArrow(mapped(_piece_batches), "first binary, piece bigint, members binary")
         .repartition("first", "piece")
@@ -158,7 +161,7 @@ def candidates(met: DataFrame, by: Comparison) -> DataFrame:
         Members of large buckets are compared with leaders by signature.
     """
     params, like = by.recipe.params, least_share(by.recipe.params, by.method, by.level)
-    members = kept(members_of(met))
+    members = members_of(met)
     wanted = members.select("signature_id")
     rows = few_rows(by.rows.select("signature_id", "signature"), "signature_id", wanted)
     # One number to sort by, which Spark does without comparing rows.
@@ -349,27 +352,14 @@ def _hashed(ids: Ids, n_bits: int) -> NDArray[np.int64]:
 
 def _member_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the members of sorted pieces, each once."""
-    held: list[bytes] = []
-    now: tuple[bytes, int] | None = None
-    for batch in batches:
-        for *names, members in zip(*batch.to_pydict().values(), strict=True):
-            of = (names[0], names[1])
-            if now is not None and of != now:
-                yield _members(*now, held)
-                held = []
-            now = of
-            held.append(members)
-    if now is not None:
-        yield _members(*now, held)
-
-
-def _members(first: bytes, piece: int, held: list[bytes]) -> pa.RecordBatch:
-    """Return the members of a piece in order of their ids, each once."""
-    ids = np.frombuffer(b"".join(held), dtype=f"V{ID_BYTES}")
-    found = _Met(np.zeros(len(ids), dtype=np.int64), ids[order_of(ids)]).without_repeats().ids
-    firsts = np.broadcast_to(np.frombuffer(first, dtype=found.dtype), len(found))
-    columns = [binaries(firsts), pa.array(np.full(len(found), piece)), binaries(found)]
-    return pa.RecordBatch.from_arrays(columns, names=["first", "piece", "signature_id"])
+    rows = (row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True))
+    for (first, piece), some in itertools.groupby(rows, key=lambda row: row[:2]):
+        ids = np.frombuffer(b"".join(row[2] for row in some), dtype=f"V{ID_BYTES}")
+        ids = ids[order_of(ids)]
+        ids = ids[np.insert(ids[1:] != ids[:-1], 0, True)]
+        firsts = np.broadcast_to(np.frombuffer(first, dtype=ids.dtype), len(ids))
+        columns = [binaries(firsts), pa.array(np.full(len(ids), piece)), binaries(ids)]
+        yield pa.RecordBatch.from_arrays(columns, names=["first", "piece", "signature_id"])
 
 
 _MET = pa.schema(

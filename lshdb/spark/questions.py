@@ -201,7 +201,7 @@ class Linked:
     def finally_chosen(self, preference: list[Column]) -> DataFrame:
         """Return the same once no two that are kept are found to be similar in large buckets."""
         chosen = self.chosen(preference)
-        if self.hidden.members.isEmpty():
+        if self.hidden.is_empty():
             return chosen
         shown = self.documents.select("signature_id")
         chosen = cut(chosen)

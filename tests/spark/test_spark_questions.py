@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore:distutils:DeprecationWarning"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _released(spark: Any) -> Iterator[None]:
-    """Tests share a session, whose heap would fill with what was kept for their answers."""
-    yield
-    lshdb.spark.release(spark)
 
 
 SCRIPTS = [
