@@ -57,5 +57,7 @@ def release(spark: SparkSession | None = None) -> None:
         The active one by default.
     """
     session = SparkSession.getActiveSession() if spark is None else spark
-    for rows in _KEPT.pop(session, []) if session is not None else []:
+    kept_here = _KEPT.pop(session, []) if session is not None else []
+    # The last first: when rows go, Spark plans anew what was made of them and not yet computed.
+    for rows in reversed(kept_here):
         rows.unpersist()

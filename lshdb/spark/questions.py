@@ -449,17 +449,14 @@ def deduplicate(
     """
     check_keep(keep)
     check_flag("mark", mark)
-    stages = _Stages(
-        _Question(df, key, text, order, verify, max_bucket, tokenizer, parameters),
-        value=field_name(keep),
-    )
+    question = _Question(df, key, text, order, verify, max_bucket, tokenizer, parameters)
     marked = [name for name in MARKS if name in df.columns]
     if mark and marked:
         raise ParameterError(
             f"the data frame has a column {marked[0]!r} already: it is marked",
             hint="remove these columns first",
         )
-    linked = Linked.of(stages)
+    linked = Linked.of(_Stages(question, value=field_name(keep)))
     names = ["key", "decision", "kept_key", "similarity"]
     found = decisions_of(linked, keep).where("decision = 'drop'").select(*names)
     found = found.withColumnsRenamed({name: f"lshdb_{name}" for name in names})
