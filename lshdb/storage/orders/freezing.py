@@ -197,7 +197,7 @@ def freeze_rows(
                 scratch = opened.enter_context(_scratch_file(folder.directory))
                 end = min(begin + piece, n_signatures)
                 parts.append(_Scratch(scratch.fileno(), begin, sort(begin, end)))
-            _merge(descriptor, parts, banding.n_orders, n_signatures - first, first)
+            _merge(descriptor, parts, banding, n_signatures - first, first)
 
     try:
         name = write_orders(
@@ -297,20 +297,25 @@ def _keys(banding: Banding, rows: RowFile, begin: int, end: int, contents: Conte
     return keys
 
 
-def _merge(descriptor: int, parts: list[Part], n_orders: int, n: int, first: int) -> None:
+def _merge(descriptor: int, parts: list[Part], banding: Banding, n: int, first: int) -> None:
     """Write the orders of all parts together behind the header of a file."""
-    for order in range(n_orders):
+    for order in range(banding.n_orders):
         written = 0
-        for buckets, ids in _merged(parts, order):
-            columns = (buckets >> LOWER_BITS, buckets & (2**LOWER_BITS - 1), ids - first)
+        for buckets, ids in _in_blocks(parts, order):
+            upper, lower, entries = banding.sort(buckets.reshape(-1, 1))[:, 0]
+            columns = (upper, lower, (ids[entries] - first).astype("<u4"))
             for plane, column in zip((UPPER, LOWER, PLACE), columns, strict=True):
-                at = HEADER_BYTES + 4 * ((plane * n_orders + order) * n + written)
-                write_at(descriptor, _data(column.astype("<u4")), at)
+                at = HEADER_BYTES + 4 * ((plane * banding.n_orders + order) * n + written)
+                write_at(descriptor, _data(column), at)
             written += len(buckets)
 
 
-def _merged(parts: list[Part], order: int) -> Iterator[tuple[Ids, Ids]]:
-    """Yield the entries of an order of all parts, sorted, in blocks."""
+def _in_blocks(parts: list[Part], order: int) -> Iterator[tuple[Ids, Ids]]:
+    """Yield the entries of an order of all parts, in blocks.
+
+    The buckets of a block lie below those of the next one; of equal ones, those of an earlier part
+    come first. A block is not sorted in itself.
+    """
     block = max(1, _MERGED_BYTES // _ENTRY_BYTES // len(parts))
     done = [0] * len(parts)
     held = [(np.empty(0, np.int64), np.empty(0, np.int64))] * len(parts)
@@ -334,8 +339,7 @@ def _merged(parts: list[Part], order: int) -> Iterator[tuple[Ids, Ids]]:
             held[number] = buckets[end:], ids[end:]
         keys, ids = (np.concatenate(columns) for columns in zip(*taken, strict=True))
         if len(keys):
-            sorting = np.argsort(keys, kind="stable")  # of sorted parts, in the order of their ids
-            yield keys[sorting], ids[sorting]
+            yield keys, ids
         elif not ends:
             return
         else:  # a bucket as large as a block: take more of it
