@@ -177,25 +177,30 @@ def commit_batches(
     sources : sequence of Source
         At least one; the last batch of the last one ends the run.
     workers : int
-        With more than one, postings are sorted while documents are written.
+        With more than one, postings are sorted while documents are written, and what a commit
+        leaves to be done is done while the next batch is read.
     on_commit : callable, optional
         Called after each commit with the counts so far.
     """
     with Workers(min(workers - 1, 1)) as run.beside:
-        for source in sources:
-            for batch in source.batches:
-                run.commit(source, batch)
-                if on_commit is not None:
-                    on_commit(run.result)
-                run.writer.limit_runs()
-                is_last, is_large = batch.is_last, len(batch.keys) >= _MANY_DOCUMENTS
-                del batch  # before the next one is complete
-                if is_large:
-                    return_memory()
-                if not is_last:
-                    run.writer.sort_meanwhile()
+        try:
+            for source in sources:
+                for batch in source.batches:
+                    run.commit(source, batch)
+                    if on_commit is not None:
+                        on_commit(run.result)
+                    run.writer.limit_runs()
+                    is_last, is_large = batch.is_last, len(batch.keys) >= _MANY_DOCUMENTS
+                    del batch  # before the next one is complete
+                    if is_large:
+                        return_memory()
+                    if not is_last:
+                        run.writer.sort_meanwhile(run.beside)
+        except Exception:
+            run.writer.end_sorting()
+            raise
         run.finish(sources[-1])
-    run.writer.tidy()
+        run.writer.tidy()
 
 
 @dataclass(slots=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lshdb import Index
 from lshdb.ingest.pipeline import WrittenKeys
+from lshdb.storage.dialects.sqlite import SqliteDatabase
 from tests.conftest import family_corpus
 
 Make = Callable[..., Index]
@@ -53,3 +56,30 @@ def test_copies_are_found_in_whichever_batch_they_come(
     assert index.stats().signatures == len(distinct)
     for key, _ in corpus:
         assert f"again-{key}" in index.show(key).copies
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_log_of_a_long_add_is_brought_in_between_its_batches(
+    make_index: Make, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    """By another thread than the one that reads the next batch, if there is one."""
+    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 300)
+    monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 1)  # not one run for all
+    index = make_index()
+    log = Path(index.path, "index.db-wal")
+    sizes, threads = [], set()
+    checkpoint = SqliteDatabase.checkpoint
+
+    def noted(database: SqliteDatabase) -> None:
+        threads.add(threading.current_thread() is threading.main_thread())
+        checkpoint(database)
+
+    monkeypatch.setattr(SqliteDatabase, "checkpoint", noted)
+    index.add([("first", "a text of its own")])
+    index.add(
+        [(f"k{number}", f"text {number} has some words of its own") for number in range(2_100)],
+        on_commit=lambda _: sizes.append(log.stat().st_size),
+        workers=workers,
+    )
+    assert len(sizes) == 7 and max(sizes) < 2 * sizes[0]
+    assert (workers > 1) == (False in threads)

@@ -235,6 +235,12 @@ class Database(ABC):
     def free_memory(self, connection: Connection) -> None:  # noqa: B027 - most have none
         """Free what a writer's connection keeps of the last transaction; may fail."""
 
+    def checkpoint(self) -> None:  # noqa: B027
+        """Do for the log what commits leave to be done; in any thread, and may fail without harm.
+
+        A writer may have a connection open, in no transaction.
+        """
+
     @abstractmethod
     def rest(self, connection: Connection) -> None:
         """Tidy up when a writer has finished; may fail without harm."""

@@ -38,10 +38,11 @@ from lshdb.storage.runs.posting_runs import (
     Run,
     due_runs,
 )
-from lshdb.storage.store import Store
+from lshdb.storage.store import Frozen, Store
 from lshdb.storage.tables.migrations import check_revision
 from lshdb.storage.transactions.changes import WriteTransaction
 from lshdb.storage.transactions.diagnosis import is_callers
+from lshdb.threads import Task, Workers
 
 __all__ = ["Writer"]
 
@@ -126,6 +127,7 @@ class Writer:
         self.began_empty = False
         self._began: int | None = None
         self._sorted: SortedRows | None = None
+        self._sorting: Task[SortedRows | None, Frozen] | None = None
         self._runs: list[Run] | None = None
         self._made: dict[int, _Made] = {}
         self._process = os.getpid()
@@ -232,6 +234,7 @@ class Writer:
             known whether it was.
         """
         with self.translated():
+            self._merge_sorted()
             attempt = 0
             while True:
                 attempt += 1
@@ -258,8 +261,10 @@ class Writer:
             The database failed. Where that was at COMMIT and the database does not tell what became
             of it, the message says that, and the writer is not usable any more.
         """
-        with self.translated(), self._attempt() as transaction:
-            yield transaction
+        with self.translated():
+            self._merge_sorted()
+            with self._attempt() as transaction:
+                yield transaction
 
     @contextlib.contextmanager
     def _attempt(self) -> Iterator[WriteTransaction]:
@@ -377,6 +382,7 @@ class Writer:
         is a transaction of its own. If the last transaction saw none that are due, no transaction
         is begun.
         """
+        self._merge_sorted()
         are_frozen = self._store.freeze(begun=self._began, ready=self._take_sorted()).answers
         for copies in (False, True):
             if are_frozen and len(self._known_runs()) > RUNS_BESIDE_ORDERS:
@@ -390,18 +396,32 @@ class Writer:
         """Merge runs in the middle of an add that has made very many of them."""
         self._merge_due(most=MOST_RUNS)
 
-    def sort_meanwhile(self) -> None:
-        """Sort the rows of an add that goes on, for its readers.
+    def sort_meanwhile(self, beside: Workers) -> None:
+        """Begin to sort the rows of an add that goes on, for its readers, and to empty the log.
 
-        Where that merges the files of several batches, their runs are merged with them.
+        Another thread may do so until the next transaction begins. Where that merges the files of
+        several batches, their runs are merged with them, before that transaction.
         """
-        if self._store.orders is not None:
-            self._store.orders.rest()
-        ready = self._take_sorted()
         if self._store.creation is None:
-            frozen = self._store.freeze(begun=self._began, goes_on=True, ready=ready)
-            if frozen.written is not None and frozen.answers:
-                self._merge_made(first=frozen.written.first)
+            self._sorting = beside.submit(self._sort, self._take_sorted())
+
+    def _sort(self, ready: SortedRows | None) -> Frozen:
+        store = self._store
+        store.database.checkpoint()
+        if store.orders is not None:
+            store.orders.rest()
+        return store.freeze(begun=self._began, goes_on=True, ready=ready)
+
+    def end_sorting(self) -> Frozen:
+        """Wait for what :meth:`sort_meanwhile` has begun; an add that breaks off merges nothing."""
+        sorting, self._sorting = self._sorting, None
+        return Frozen(None, False) if sorting is None else sorting.result(helps=True)
+
+    def _merge_sorted(self) -> None:
+        """Wait for it, and merge the runs that are due then."""
+        frozen = self.end_sorting()
+        if frozen.written is not None and frozen.answers:
+            self._merge_made(first=frozen.written.first)
 
     def keep_sorted(self, rows: SortedRows, run: Run | None) -> None:
         """Keep the sorted bucket keys of rows that are being written, until orders need them.

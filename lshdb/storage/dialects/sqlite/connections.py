@@ -52,6 +52,7 @@ __all__ = [
     "Connection",
     "WriterConnection",
     "begin_reading",
+    "bring_in_log",
     "commit_durably",
     "copy_database",
     "empty_log",
@@ -184,6 +185,26 @@ def empty_log(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA busy_timeout=0")
     commit_durably(connection)
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def bring_in_log(path: Path) -> None:
+    """Bring the write-ahead log into the database as far as nobody reads it, without waiting.
+
+    The writer's next transaction then begins the log anew. It may be begun meanwhile: it writes
+    behind what is brought in.
+
+    Parameters
+    ----------
+    path : Path
+        A writer has it open, so closing the connection here is not the last.
+
+    Raises
+    ------
+    sqlite3.Error, LshdbError
+    """
+    with contextlib.closing(_connect(path)) as connection:
+        commit_durably(connection)
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
 def _make_log_files(path: Path) -> None:

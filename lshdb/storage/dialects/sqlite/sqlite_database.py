@@ -27,6 +27,7 @@ from lshdb.errors import (
     DamageError,
     DatabaseError,
     IndexExistsError,
+    LshdbError,
     ParameterError,
     system_hint,
 )
@@ -36,6 +37,7 @@ from lshdb.storage.dialects.sqlite.connections import (
     SUFFIXES,
     WriterConnection,
     begin_reading,
+    bring_in_log,
     commit_durably,
     empty_log,
     open_for_reading,
@@ -55,6 +57,9 @@ __all__ = ["SqliteDatabase", "SqliteReader"]
 
 PAGE_SIZE = 8192
 WRITER_CACHE_KIB = 64 * 1024
+LOG_KIB = 64 * 1024
+"""A commit that makes the log so long brings it into the database itself. Before that, a long add
+does so in another thread (:meth:`SqliteDatabase.checkpoint`), and every writer at its end."""
 _FILES_AT_ONCE = 8
 """More than SQLite opens for one connection."""
 _ALL_SUFFIXES = (*SUFFIXES, "-journal")
@@ -287,6 +292,7 @@ class SqliteDatabase(Database):
             connection.execute("PRAGMA journal_mode=WAL")
             commit_durably(connection)
             connection.execute(f"PRAGMA cache_size=-{WRITER_CACHE_KIB}")
+            connection.execute(f"PRAGMA wal_autocheckpoint={LOG_KIB * 1024 // PAGE_SIZE}")
             # Looking up what each row refers to costs 2.4 us a document, with the copies of pages
             # that SQLite then keeps for each statement. ``check`` finds what it would refuse.
             connection.execute("PRAGMA foreign_keys=OFF")
@@ -306,6 +312,11 @@ class SqliteDatabase(Database):
         """Empty the cache of pages: a batch reads few of those that the one before has written."""
         driver: Any = connection.connection.driver_connection
         driver.execute("PRAGMA shrink_memory")
+
+    def checkpoint(self) -> None:
+        """Bring the write-ahead log into the database, by a connection of its own."""
+        with contextlib.suppress(sqlite3.Error, LshdbError):
+            bring_in_log(self.path)
 
     def rest(self, connection: Connection) -> None:
         """Bring the write-ahead log into the database as far as readers allow, without waiting."""
