@@ -1,4 +1,4 @@
-"""Work ahead in threads with results in order, and what a batch asks of the memory's keepers."""
+"""Work ahead in threads with results in order; a pause for the cyclic garbage collector."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ __all__ = [
     "choose_workers",
     "collector_paused",
     "in_chunks",
-    "return_memory",
     "work_ahead",
 ]
 
@@ -253,16 +252,3 @@ def collector_paused() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-
-
-def return_memory() -> None:
-    """Have the C library return freed memory to the system, if it is glibc: 2 to 3 ms.
-
-    It keeps what lies below something that is in use, and so each batch took other memory than the
-    one before: an add of 114,000 verses grew by 60 MiB from the first batch to the last.
-    """
-    import ctypes
-
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)

@@ -39,7 +39,7 @@ from lshdb.storage.tables.records import StoredDocument, timestamp, timestamp_af
 from lshdb.storage.transactions.changes import WriteTransaction
 from lshdb.storage.transactions.snapshot import Snapshot
 from lshdb.storage.transactions.writer import Writer
-from lshdb.threads import Workers, collector_paused, return_memory
+from lshdb.threads import Workers, collector_paused
 
 __all__ = [
     "ON_CONFLICT",
@@ -55,9 +55,6 @@ ON_CONFLICT = ("replace", "skip", "error")
 """What every run may do about a key that is there with another text."""
 
 logger = logging.getLogger("lshdb")
-
-_MANY_DOCUMENTS = 2_000
-"""A batch that has so many leaves memory behind that is worth returning."""
 
 Seen = dict[str, list[StoredDocument]]
 """Unchanged documents by the time at which they last came in."""
@@ -190,10 +187,8 @@ def commit_batches(
                     if on_commit is not None:
                         on_commit(run.result)
                     run.writer.limit_runs()
-                    is_last, is_large = batch.is_last, len(batch.keys) >= _MANY_DOCUMENTS
+                    is_last = batch.is_last
                     del batch  # before the next one is complete
-                    if is_large:
-                        return_memory()
                     if not is_last:
                         run.writer.sort_meanwhile(run.beside)
         except Exception:
