@@ -317,11 +317,7 @@ class Index:
         keys = frames.signatures_of(numbers).mapInArrow(
             mapped(_keyed_batches, self.params), "bucket_key bigint"
         )
-        postings = kept(frames.postings_of(kept(keys)))
-        if frames.dataset.commit.counts["releases"]:
-            live = few_rows(documents, "signature_id", postings.select("signature_id"))
-            live = live.select("signature_id").distinct()
-            postings = postings.join(live, "signature_id", "left_semi")
+        postings = _live_ones(frames, documents, kept(frames.postings_of(kept(keys))))
         return asked.pairs(postings, documents, (numbers, new.select("key")))
 
     def clusters(
@@ -457,12 +453,12 @@ class Index:
         rows = signed(df, asked.recipe, key=key, body=text)
         rows = kept(rows.where("signature_id IS NOT NULL"))
         keys = rows.select(sf.explode("buckets").alias("bucket_key"), "signature_id")
-        met = frames.postings_of(keys).select(
+        documents = _documents(frames)
+        met = _live_ones(frames, documents, kept(frames.postings_of(keys))).select(
             "bucket_key", stage_id(sf.col("signature_id")).alias("right")
         )
         found = keys.withColumnRenamed("signature_id", "left").join(met, "bucket_key")
         pairs = kept(found.select("left", "right").distinct())
-        documents = _documents(frames)
         ends = pairs.select(sf.col("right").alias("signature_id")).distinct()
         stored = asked.compared(documents, ends)
         names = ["signature_id", "signature", "n_chars", "body"]
@@ -679,6 +675,23 @@ def _documents(frames: Frames) -> DataFrame:
     """Return the documents that have a signature."""
     rows = frames.read("documents").where("signature_id IS NOT NULL")
     return rows.select("signature_id", "key", "doc_id", "batch_id", "n_chars", "text")
+
+
+def _live_ones(frames: Frames, documents: DataFrame, postings: DataFrame) -> DataFrame:
+    """Return those of some postings whose signature a document still has.
+
+    Parameters
+    ----------
+    frames : Frames
+    documents : DataFrame
+        As :func:`_documents` returns it.
+    postings : DataFrame
+        Read twice.
+    """
+    if not frames.dataset.commit.counts["releases"]:
+        return postings
+    live = few_rows(documents, "signature_id", postings.select("signature_id"))
+    return postings.join(live.select("signature_id").distinct(), "signature_id", "left_semi")
 
 
 def _session(spark: SparkSession | None) -> SparkSession:
