@@ -41,6 +41,7 @@ from lshdb.ingest.pipeline import (
     commit_batches,
 )
 from lshdb.ingest.unite import check_unites
+from lshdb.params.index_params import IndexParams
 from lshdb.shingling import URL_UNITS
 from lshdb.signatures.family import Family
 from lshdb.storage.store import Store
@@ -53,6 +54,8 @@ __all__ = [
     "AddResult",
     "Rejections",
     "add_documents",
+    "has_order",
+    "has_same_tokens",
     "in_batches",
     "n_chars_of",
     "source_of_bodies",
@@ -130,15 +133,13 @@ def source_of_bodies(
     name: str, batches: Iterable[Batch], family: Family, rejections: Rejections, ahead: Ahead
 ) -> Source:
     """Return a source whose documents are signed by a family, on some threads."""
-    params = family.params
-    is_ordered = params.k > 1 or params.unit in URL_UNITS or not params.keeps_texts
     return Source(
         name,
         batches,
         sign=ahead.sign,
         vectors=np.stack,
         contents=ahead.contents,
-        is_same=None if is_ordered else _has_same_tokens,
+        is_same=None if has_order(family.params) else has_same_tokens,
         on_repeat=rejections.add_repeat,
     )
 
@@ -403,7 +404,12 @@ class _Filling:
         self._begun, self._size = len(bodies), 0
 
 
-def _has_same_tokens(body: Any, stored: Callable[[], Any]) -> bool:
+def has_order(params: IndexParams) -> bool:
+    """Return whether tokens in another order are another document, or cannot be compared."""
+    return params.k > 1 or params.unit in URL_UNITS or not params.keeps_texts
+
+
+def has_same_tokens(body: Any, stored: Callable[[], Any]) -> bool:
     """Whether two lists of single tokens differ in their order alone, which does not count.
 
     An index does not grow by a set that comes in as a list, in a new order each night.

@@ -28,8 +28,8 @@ from lshdb.search.verification import estimate
 from lshdb.signatures.banding import compare_rows
 from lshdb.signatures.family import Family
 from lshdb.signatures.sets import SetFamily, compare_sets
-from lshdb.spark.pairing import Comparison, Ids, ids_of, rows_of
-from lshdb.spark.signing import Recipe, binaries, bodies_of, few_rows, mapped
+from lshdb.spark.pairing import Comparison, Ids, Read, ids_of, rows_of
+from lshdb.spark.signing import Recipe, binaries, few_rows, mapped
 
 __all__ = ["verified"]
 
@@ -73,7 +73,7 @@ def verified(candidates: DataFrame, by: Comparison) -> DataFrame:
         # One number to sort by, which Spark does without comparing rows: bodies come first.
         .sortWithinPartitions(2 * sf.col("cell") + sf.isnull("signature_id").cast("int"))
         .mapInArrow(
-            mapped(_compared_batches, recipe, method, by.level),
+            mapped(_compared_batches, recipe, method, by.level, by.read),
             "left binary, right binary, similarity double, method string",
         )
     )
@@ -107,7 +107,7 @@ class _Cell:
 
 
 def _compared_batches(
-    recipe: Recipe, method: str, level: float, batches: Iterable[pa.RecordBatch]
+    recipe: Recipe, method: str, level: float, read: Read, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     family = recipe.family()
     now: int | None = None
@@ -123,7 +123,7 @@ def _compared_batches(
         for end in ends:
             some = batch.slice(begin, end - begin)
             if now is not None and cells[begin] != now:
-                yield from _compared(family, method, level, cell)
+                yield from _compared(family, method, level, read, cell)
                 cell = _Cell([], [], [], [], [])
             now = int(cells[begin])
             if not kinds[begin]:
@@ -137,19 +137,21 @@ def _compared_batches(
                 cell.rights.append(ids_of(some.column("right")).copy())
             begin = end
     if now is not None:
-        yield from _compared(family, method, level, cell)
+        yield from _compared(family, method, level, read, cell)
 
 
-def _compared(family: Family, method: str, level: float, cell: _Cell) -> Iterator[pa.RecordBatch]:
+def _compared(
+    family: Family, method: str, level: float, read: Read, cell: _Cell
+) -> Iterator[pa.RecordBatch]:
     """Yield the verified pairs of a cell."""
     if not cell.lefts:
         return
     ids = np.concatenate(cell.ids)
     held: _Sets | _Bodies
     if method == "exact" and isinstance(family, SetFamily):
-        held = _Sets.of(family, cell.bodies)
+        held = _Sets.of(family, cell.bodies, read)
     else:
-        held = _Bodies(family, np.concatenate(cell.rows), cell.bodies)
+        held = _Bodies(family, np.concatenate(cell.rows), cell.bodies, read)
     number = {one: place for place, one in enumerate(ids.tolist())}
     left, right = (
         np.array([number[one] for one in np.concatenate(column).tolist()], dtype=np.int64)
@@ -192,13 +194,13 @@ class _Sets:
     rows: NDArray[np.uint32]
 
     @classmethod
-    def of(cls, family: SetFamily, bodies: list[pa.Array]) -> _Sets:
+    def of(cls, family: SetFamily, bodies: list[pa.Array], read: Read) -> _Sets:
         """Shingle and sign each body once."""
         parts: list[NDArray[np.uint64]] = []
         places, rows = [], []
         for column in bodies:
             for start in range(0, len(column), _TEXTS):
-                contents = family.contents(bodies_of(column.slice(start, _TEXTS)))
+                contents = family.contents(read(column.slice(start, _TEXTS)))
                 hashes, counts = family.sets(contents)
                 number = np.full(len(counts), len(parts))
                 places.append(np.column_stack([number, np.cumsum(counts) - counts, counts]))
@@ -218,6 +220,7 @@ class _Bodies:
     family: Family
     rows: NDArray[np.uint32]
     bodies: list[pa.Array]
+    read: Read
 
     def levels(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the exact levels of pairs; each body is read once."""
@@ -228,7 +231,7 @@ class _Bodies:
             inside = needed[(needed >= end - len(column)) & (needed < end)]
             for start in range(0, len(inside), _TEXTS):
                 some = inside[start : start + _TEXTS]
-                values = bodies_of(column.take(pa.array(some - (end - len(column)))))
+                values = self.read(column.take(pa.array(some - (end - len(column)))))
                 found = self.family.points(self.family.contents(values))
                 points.update(zip(some.tolist(), found, strict=True))
         return self.family.levels(

@@ -17,26 +17,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql import types as st
 from pyspark.sql.window import Window
 
 from lshdb.dataset.commits import Change, Dataset
-from lshdb.ingest.batch import hash_bodies, hash_texts
+from lshdb.ingest.add import has_order, has_same_tokens
 from lshdb.ingest.pipeline import AddResult
-from lshdb.signatures.kernels import compiled
+from lshdb.params.index_params import IndexParams
 from lshdb.spark.dataset_frames import Frames
 from lshdb.spark.expansion import age
 from lshdb.spark.signing import Recipe, mapped, rejections
-from lshdb.storage.tables.bodies import hash_body, raw_body
+from lshdb.spark.stored_bodies import hashed, stored_bodies, stored_body
 from lshdb.storage.tables.records import timestamp, timestamp_after
 
 __all__ = ["Batch", "add_signed", "next_batch", "release"]
 
 _CONTENT_BAND = -(2**56)
+_BODIES = ("text", "tokens", "weights")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,27 +88,26 @@ def add_signed(
     """
     begun = time.perf_counter()
     batch = next_batch(frames.dataset)
-    schema = st.StructType(list(signed.schema.fields)).add("body_hash", "string")
-    schema = schema.add("content_hash", "string")
-    hashed = signed.mapInArrow(mapped(_hashed_batches, recipe), schema)
-    every = frames.staged(hashed.withColumn("row_id", sf.monotonically_increasing_id()), run)
-    known = frames.staged(_classified(frames, every), run)
+    numbered = hashed(signed, recipe).withColumn("row_id", sf.monotonically_increasing_id())
+    every = frames.staged(numbered, run)
+    known = frames.staged(_classified(frames, every, recipe.params), run)
     counts = {f"n_{row['state']}": row["count"] for row in known.groupBy("state").count().collect()}
     counts["n_rejected"] = every.count() - sum(counts.values())
     changed = frames.staged(_resolved(frames, known.where("state <> 'unchanged'")), run)
     n_released, n_short = _count(changed, counts)
+    is_text = recipe.params.kind.body == "text"
     change = Change(frames.dataset)
-    documents = _documents(every, changed, batch, recipe)
+    documents = _documents(every, changed, batch, recipe.params)
     if counts.get("n_replaced"):
         replaced = changed.where("state = 'replaced'").select("doc_id")
         frames.replace(change, "documents", replaced, documents)
         frames.replace(change, "fields", replaced)
     else:
         change.new["documents"] = frames.write("documents", documents)
-    new = every.select("row_id", "signature", "buckets").join(
+    new = every.select("row_id", "signature", "buckets", "body").join(
         changed.where("is_new").select("row_id", "number", "content_hash"), "row_id"
     )
-    change.new["signatures"] = frames.write("signatures", _rows(new))
+    change.new["signatures"] = frames.write("signatures", _rows(new, recipe.params))
     change.new["postings"] = frames.write("postings", _postings(new))
     if n_released:
         release(frames, change, changed.where("released IS NOT NULL"), batch)
@@ -127,13 +125,13 @@ def add_signed(
     dataset = change.commit("add", index=index)
     names = ("added", "replaced", "unchanged", "copies", "rejected")
     done = AddResult(**{name: counts.get(f"n_{name}", 0) for name in names})
-    done.short = n_short
+    done.short = n_short if is_text else 0
     done.batches.append(batch.batch_id)
     done.seconds = time.perf_counter() - begun
     return done, dataset
 
 
-def _classified(frames: Frames, every: DataFrame) -> DataFrame:
+def _classified(frames: Frames, every: DataFrame, params: IndexParams) -> DataFrame:
     """Say of each document whether its key and its content are there, in the order of their age.
 
     Of a key that comes twice, the first one counts, as ``signing.py`` has it.
@@ -144,8 +142,8 @@ def _classified(frames: Frames, every: DataFrame) -> DataFrame:
         sf.col("place").asc_nulls_last(), content, "n_chars", "row_id"
     )
     rows = every.where("reason IS NULL").withColumn("turn", sf.row_number().over(turns))
-    first = rows.where("turn = 1").select(*names)
-    stored = frames.read("documents")
+    turned = rows.where("turn = 1")
+    first, stored = turned.select(*names), frames.read("documents")
     old = stored.select(
         "key", "doc_id", "added_at", sf.col("signature_id").alias("old_signature"),
         sf.col("body_hash").alias("old_body"), sf.col("content_hash").alias("old_content"),
@@ -153,17 +151,42 @@ def _classified(frames: Frames, every: DataFrame) -> DataFrame:
     contents = stored.where("signature_id IS NOT NULL").select(
         "content_hash", sf.col("signature_id").alias("known")
     )
+    found = first.join(old, "key", "left")
+    is_same = sf.col("old_body") == sf.col("body_hash")
+    if not has_order(params):
+        same = _same_tokens(turned, stored, params).withColumn("has_same", sf.lit(True))
+        found, is_same = found.join(same, "row_id", "left"), is_same | sf.col("has_same")
     state = (
-        sf.when(sf.col("doc_id").isNull(), "added")
-        .when(sf.col("old_body") == sf.col("body_hash"), "unchanged")
-        .otherwise("replaced")
+        sf.when(sf.col("doc_id").isNull(), "added").when(is_same, "unchanged").otherwise("replaced")
     )
-    found = first.join(old, "key", "left").withColumn("state", state)
+    found = found.withColumn("state", state)
     found = found.join(contents.distinct(), "content_hash", "left")
     sorted_ = found.orderBy(age())
     return sorted_.withColumns(
         {"part": sf.spark_partition_id(), "at": sf.monotonically_increasing_id()}
     )
+
+
+def _same_tokens(rows: DataFrame, stored: DataFrame, params: IndexParams) -> DataFrame:
+    """Return (row_id) of the rows whose tokens are those of their key's document, reordered."""
+    tokens = stored.where("tokens IS NOT NULL")
+    old = tokens.select("key", stored_body(stored.columns).alias("before"))
+    new = rows.where("body.tokens IS NOT NULL").select("key", "row_id", "body")
+    both = new.join(old, "key").where("before.hash <> body.hash")
+    return both.mapInArrow(mapped(_same_batches, params), "row_id bigint")
+
+
+def _same_batches(
+    params: IndexParams, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        columns = (stored_bodies(params, batch.column(name)) for name in ("body", "before"))
+        same = [_are_same(body, before) for body, before in zip(*columns, strict=True)]
+        yield batch.select(["row_id"]).filter(pa.array(same, pa.bool_()))
+
+
+def _are_same(body: Any, before: Any) -> bool:
+    return has_same_tokens(body, lambda: before)
 
 
 def _number(rows: DataFrame, first: int, name: str) -> DataFrame:
@@ -227,7 +250,9 @@ def _count(changed: DataFrame, counts: dict[str, int]) -> tuple[int, int]:
     return row["released"], row["short"]
 
 
-def _documents(every: DataFrame, changed: DataFrame, batch: Batch, recipe: Recipe) -> DataFrame:
+def _documents(
+    every: DataFrame, changed: DataFrame, batch: Batch, params: IndexParams
+) -> DataFrame:
     """Return the rows of documents that are new or have another body."""
     nothing = sf.lit(None)
     rows = changed.select("row_id", "key", "doc_id", "signature_id", "added_at", "content_hash")
@@ -239,18 +264,23 @@ def _documents(every: DataFrame, changed: DataFrame, batch: Batch, recipe: Recip
             "added_at": sf.coalesce("added_at", sf.lit(batch.started_at)),
             "last_seen_at": sf.lit(batch.started_at),
             "n_unassigned": nothing.cast("bigint"),
-            "text": sf.col("body") if recipe.params.keeps_texts else nothing.cast("string"),
-            "tokens": nothing.cast("array<string>"),
+            **{name: _kept(name, is_kept=params.keeps_texts) for name in _BODIES},
         }
     )
     return found.repartitionByRange("doc_id").sortWithinPartitions("doc_id")
 
 
-def _rows(new: DataFrame) -> DataFrame:
+def _kept(name: str, *, is_kept: bool) -> Column:
+    """Return a field of bodies, or null where the index does not keep them."""
+    field = sf.col(f"body.{name}")
+    return field if is_kept else sf.when(sf.lit(False), field)
+
+
+def _rows(new: DataFrame, params: IndexParams) -> DataFrame:
     """Return rows of the table ``signatures``, in files that do not overlap."""
     rows = new.select(
         sf.col("number").alias("signature_id"), sf.col("signature").alias("row"),
-        sf.lit(None).cast("binary").alias("vector"),
+        _kept("vector", is_kept=params.keeps_vectors).alias("vector"),
     )  # fmt: skip
     return rows.repartitionByRange("signature_id").sortWithinPartitions("signature_id")
 
@@ -280,27 +310,3 @@ def release(frames: Frames, change: Change, left: DataFrame, batch: Batch) -> No
         sf.lit(batch.batch_id).cast("bigint").alias("batch_id"),
     )  # fmt: skip
     change.new["releases"] = frames.write("releases", rows)
-
-
-def _hashed_batches(recipe: Recipe, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Add ``body_hash`` and ``content_hash``, as hexadecimal digits, to documents."""
-    family = recipe.family()
-    for batch in batches:
-        good = np.flatnonzero(batch.column("reason").is_null().to_numpy(zero_copy_only=False))
-        bodies = batch.column("body").take(pa.array(good)).to_pylist()
-        hash_all = hash_bodies if compiled() is None else hash_texts
-        digests: list[str | None] = [None] * batch.num_rows
-        contents: list[str | None] = [None] * batch.num_rows
-        ids = batch.column("signature_id").to_pylist()
-        for at, body, digest in zip(
-            good.tolist(), bodies, hash_all(bodies, packs=False).hashes, strict=True
-        ):
-            digests[at] = digest.hex()
-            known = ids[at]
-            if known is None:  # without shingles
-                known = hash_body(*raw_body(family.contents([body])[0]))
-            contents[at] = known.hex()
-        yield pa.RecordBatch.from_arrays(
-            [*batch.columns, pa.array(digests, pa.string()), pa.array(contents, pa.string())],
-            names=[*batch.schema.names, "body_hash", "content_hash"],
-        )

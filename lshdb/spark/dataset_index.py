@@ -1,17 +1,17 @@
-"""An index of texts in a dataset, which Spark adds to and asks.
+"""An index in a dataset, which Spark adds to and asks.
 
 The tables are those of ``docs/format-spark.md``. The stages are the ones of a data frame
 (``signing.py`` to ``expansion.py``); their ids of 16 bytes are the numbers of signatures here. A
-night reads the keys and hashes of all documents, and of postings, signatures and texts those that
+night reads the keys and hashes of all documents, and of postings, signatures and bodies those that
 its buckets touch.
 
-Limits: texts under Jaccard similarity, whatever their unit. Documents that came in as tokens or
-sets are kept, and paired by signature, but not compared exactly. An unchanged document does not get
-a new ``last_seen_at``.
+Limits: an unchanged document does not get a new ``last_seen_at``. A set of tokens cannot come in by
+a data frame, which has no type for it.
 """
 
 from __future__ import annotations
 
+import functools
 import unicodedata
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,6 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql import types as st
 
 from lshdb.arguments import (
     Linkage,
@@ -48,7 +47,7 @@ from lshdb.spark.comparison import verified
 from lshdb.spark.connecting import connecting_pairs
 from lshdb.spark.dataset_add import add_signed, next_batch, release
 from lshdb.spark.dataset_frames import Frames, stage_id
-from lshdb.spark.expansion import expanded
+from lshdb.spark.expansion import distances, expanded
 from lshdb.spark.grouping import components, cut
 from lshdb.spark.hidden_pairs import HiddenPairs
 from lshdb.spark.keeping import kept
@@ -63,6 +62,7 @@ from lshdb.spark.pairing import (
 )
 from lshdb.spark.questions import Linked, clusters_of, decisions_of
 from lshdb.spark.signing import Recipe, few_rows, mapped, refuse_passages, signed
+from lshdb.spark.stored_bodies import hashed, other_bodies, stored_bodies, stored_body
 from lshdb.storage.dialects.base import NOT_CONTENT_SQL
 from lshdb.storage.tables.records import timestamp
 from lshdb.tokenizers import Tokenizer, given_tokenizer
@@ -72,7 +72,7 @@ __all__ = ["Index"]
 
 
 class Index:
-    """A persistent near-duplicate index of texts, as a dataset of tables.
+    """A persistent near-duplicate index, as a dataset of tables.
 
     Made by :meth:`create` and :meth:`open`. Every method reads the newest state. Of two writers,
     the one that commits second gets a LockedError, and nothing of its change is seen.
@@ -92,12 +92,6 @@ class Index:
         self.path = dataset.path
         self.params = IndexParams(**dataset.commit.parameters)
         refuse_passages(self.params)
-        if self.params.metric != "jaccard":
-            raise ParameterError(
-                f"the metric of {dataset.path} is {self.params.metric}; Spark takes datasets of "
-                "texts under jaccard similarity",
-                hint="lshdb import makes an index of it on this machine",
-            )
 
     @classmethod
     def create(
@@ -173,8 +167,6 @@ class Index:
         Raises
         ------
         IndexNotFoundError, FormatError, DamageError, DatabaseError
-        ParameterError
-            Its metric is not jaccard.
         ParameterMismatchError
             It was made with other parameters than those expected.
         """
@@ -205,7 +197,7 @@ class Index:
         df : DataFrame
             A document in each row.
         key, text : str
-            Columns of keys and texts. Texts of several columns are joined.
+            Columns of keys, and of texts or other bodies. Texts of several columns are joined.
         order : str, optional
             The column by which one document is older than another; then, and by default, by key.
         source, night : str
@@ -216,16 +208,10 @@ class Index:
         LockedError
             Another writer has committed meanwhile; repeat the add.
         ParameterError
-            There is no such column, or the bodies are not strings.
+            There is no such column, or its values can be no bodies.
         """
         recipe = self._recipe()
         rows = signed(df, recipe, key=key, body=text, order=order)
-        if not isinstance(rows.schema["body"].dataType, st.StringType):
-            raise ParameterError(
-                f"the texts are of type {rows.schema['body'].dataType.simpleString()}; expected "
-                "strings",
-                hint="cast the column, or add tokens on one machine",
-            )
         run = str(uuid.uuid4())
         frames = self._frames()
         try:
@@ -439,19 +425,29 @@ class Index:
         threshold: float | None = None,
         verify: Verify | None = None,
     ) -> DataFrame:
-        """Return the documents that are similar to texts: query, key, similarity, method.
+        """Return the documents that are similar to others: query, key, similarity, method.
 
         Parameters
         ----------
         df : DataFrame
-            A text in each row; its rows are read twice. Rows that are no documents are left out.
+            A document in each row, of the bodies that the index holds. Rows that are no documents
+            are left out.
         key, text, threshold, verify
             As for :meth:`add` and :meth:`pairs`.
+
+        Returns
+        -------
+        DataFrame
+            For a distance metric also ``distance``.
+
+        Raises
+        ------
+        ParameterError, TextNotStoredError
         """
         frames = self._frames()
         asked = _Question(self, frames, threshold, verify, None)
         rows = signed(df, asked.recipe, key=key, body=text)
-        rows = kept(rows.where("signature_id IS NOT NULL"))
+        rows = kept(hashed(rows.where("signature_id IS NOT NULL"), asked.recipe))
         keys = rows.select(sf.explode("buckets").alias("bucket_key"), "signature_id")
         documents = _documents(frames)
         met = _live_ones(frames, documents, kept(frames.postings_of(keys))).select(
@@ -467,11 +463,8 @@ class Index:
         right = documents.select(stage_id(sf.col("signature_id")).alias("right"), "key")
         left = rows.select(sf.col("signature_id").alias("left"), sf.col("key").alias("query"))
         similar = edges.select("left", "right", "similarity", sf.lit(asked.method).alias("method"))
-        return (
-            similar.join(left, "left")
-            .join(right, "right")
-            .select("query", "key", "similarity", "method")
-        )
+        both = similar.join(left, "left").join(right, "right")
+        return both.select("query", "key", "similarity", "method", *distances(self.params))
 
     def compact(self) -> dict[str, int]:
         """Write the small files of every table as few large ones, and return files by table.
@@ -542,6 +535,14 @@ class Index:
         n = contents.join(postings, ["bucket_key", "signature_id"], "left_anti").count()
         if n:
             found.append(f"{n} documents are missing from the content band")
+        if self.params.store_text:
+            whole = documents.join(signatures, "signature_id", "left")
+            if self.params.kind.is_dense:
+                whole = whole.where("signature_id IS NOT NULL")  # others have no vector
+            body = stored_body(whole.columns).alias("body")
+            n = other_bodies(self.params, whole.select("doc_id", body, "body_hash")).count()
+            if n:
+                found.append(f"{n} documents have other bodies than those that were added")
         return found
 
     def _frames(self) -> Frames:
@@ -575,14 +576,6 @@ class _Question:
         self.most = (
             MAX_BUCKET if max_bucket is None else None if max_bucket == "none" else int(max_bucket)
         )
-        if self.method == "exact":
-            ready = frames.read("documents").where("tokens IS NOT NULL")
-            if not ready.isEmpty():
-                raise ParameterError(
-                    f"{index.path} holds documents that came in as tokens, which Spark does not "
-                    "compare exactly",
-                    hint='pass verify="signature", or import the dataset and ask on one machine',
-                )
 
     def compared(self, documents: DataFrame, ends: DataFrame) -> DataFrame:
         """Return ``signature_id``, ``signature``, ``n_chars`` and ``body`` of some signatures.
@@ -594,20 +587,18 @@ class _Question:
         ends : DataFrame
             A column ``signature_id``, of ids of 16 bytes, each once; read twice.
         """
-        rows = self.frames.read("signatures").select(
-            stage_id(sf.col("signature_id")).alias("signature_id"), sf.col("row").alias("signature")
-        )
-        texts = documents.select(
-            stage_id(sf.col("signature_id")).alias("signature_id"), "n_chars",
-            sf.col("text").alias("body"),
-        )  # fmt: skip
-        some = few_rows(texts, "signature_id", ends).join(ends, "signature_id", "left_semi")
-        some = some.dropDuplicates(["signature_id"])
-        return some.join(few_rows(rows, "signature_id", ends), "signature_id")
+        ids = {"signature_id": stage_id(sf.col("signature_id"))}
+        texts = few_rows(documents.withColumns(ids), "signature_id", ends)
+        texts = texts.join(ends, "signature_id", "left_semi").dropDuplicates(["signature_id"])
+        rows = few_rows(self.frames.read("signatures").withColumns(ids), "signature_id", ends)
+        both = texts.join(rows, "signature_id")
+        body = stored_body(both.columns).alias("body")
+        return both.select("signature_id", sf.col("row").alias("signature"), "n_chars", body)
 
     def comparison(self, compared: DataFrame) -> Comparison:
         """Return what compares signatures by some rows."""
-        return Comparison(compared, self.recipe, self.method, self.level)
+        read = functools.partial(stored_bodies, self.params)
+        return Comparison(compared, self.recipe, self.method, self.level, read)
 
     def candidates(
         self, postings: DataFrame, documents: DataFrame, new: DataFrame | None
@@ -673,8 +664,7 @@ def _touching(rows: DataFrame, one: str, other: str, wanted: DataFrame) -> DataF
 
 def _documents(frames: Frames) -> DataFrame:
     """Return the documents that have a signature."""
-    rows = frames.read("documents").where("signature_id IS NOT NULL")
-    return rows.select("signature_id", "key", "doc_id", "batch_id", "n_chars", "text")
+    return frames.read("documents").where("signature_id IS NOT NULL")
 
 
 def _live_ones(frames: Frames, documents: DataFrame, postings: DataFrame) -> DataFrame:

@@ -20,7 +20,7 @@ large buckets. :func:`large_buckets` tells which buckets that were.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -35,13 +35,14 @@ from lshdb.search.candidates import leader_links, pairs_of_buckets
 from lshdb.search.verification import least_share
 from lshdb.signatures.banding import BUCKET_BITS
 from lshdb.spark.keeping import kept
-from lshdb.spark.signing import ID_BYTES, Recipe, binaries, few_rows, mapped
+from lshdb.spark.signing import ID_BYTES, Recipe, binaries, bodies_of, few_rows, mapped
 from lshdb.storage.runs.posting_runs import Buckets
 
 __all__ = [
     "MAX_BUCKET",
     "PIECE",
     "Comparison",
+    "Read",
     "bucket_pairs",
     "candidates",
     "ids_of",
@@ -66,6 +67,7 @@ SENT = 2**18
 
 Ids = NDArray[np.void]
 """Signature ids: 16 bytes each, compared as bytes."""
+Read = Callable[[pa.Array], list[Any]]
 
 
 def bucket_pairs(signatures: DataFrame, *, max_bucket: int | None) -> DataFrame:
@@ -142,12 +144,15 @@ class Comparison:
     method : {"none", "signature", "exact"}
     level : float
         The threshold as a level.
+    read : callable
+        Arrow's column of some bodies -> the bodies.
     """
 
     rows: DataFrame
     recipe: Recipe
     method: str
     level: float
+    read: Read = bodies_of
 
 
 def candidates(met: DataFrame, by: Comparison) -> DataFrame:

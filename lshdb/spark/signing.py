@@ -65,6 +65,7 @@ __all__ = [
     "refuse_passages",
     "rejections",
     "signed",
+    "spread",
 ]
 
 ID_BYTES = 16
@@ -73,6 +74,9 @@ SIGNED = [
     "buckets", "reason",
 ]  # fmt: skip
 
+_BODIES = (
+    st.StringType, st.ArrayType, st.MapType, st.StructType, st.BinaryType, st.NullType,
+)  # fmt: skip
 _LONG = 2**20
 """Longer texts (characters) take the way of the reference, each held in several forms."""
 _GROWING = 2**21
@@ -161,6 +165,12 @@ def signed(
             hint=f"cast it: df.withColumn({key!r}, df[{key!r}].cast('string'))",
         )
     kind = found[names[0]] if len(names) == 1 else st.StringType()
+    if not isinstance(kind, _BODIES):
+        raise ParameterError(
+            f"the column {names[0]!r} is of type {kind.simpleString()}; expected strings, arrays, "
+            "maps, structures or binary values as bodies",
+            hint="name the column of the texts, or vectors, with text=",
+        )
     rows = df.select(
         column_of(df, key).cast("string").alias("key"),
         (column_of(df, names[0]) if len(names) == 1 else _joined(df, names)).alias("body"),
@@ -327,9 +337,9 @@ def _signed_batch(family: Family, batch: pa.RecordBatch) -> pa.RecordBatch:
             batch.column("value"),
             pa.array(n_chars),
             pa.array(n_shingles),
-            _spread(binaries(ids), filled),
-            _spread(binaries(rows[kept].astype("<u4", copy=False)), filled),
-            _spread(_lists(cut), filled),
+            spread(binaries(ids), filled),
+            spread(binaries(rows[kept].astype("<u4", copy=False)), filled),
+            spread(_lists(cut), filled),
             pa.array(reasons, pa.string()),
         ],
         names=SIGNED,
@@ -411,7 +421,7 @@ def _lists(rows: NDArray[np.int64]) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(ends), pa.array(rows.reshape(-1)))
 
 
-def _spread(values: pa.Array, filled: NDArray[np.bool_]) -> pa.Array:
+def spread(values: pa.Array, filled: NDArray[np.bool_]) -> pa.Array:
     """Return the values at the filled places, and null at the others."""
     if filled.all():
         return values

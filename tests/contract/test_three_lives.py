@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lshdb import Index as OneMachine
@@ -108,3 +109,160 @@ def test_the_three_say_the_same(both: Both, tmp_path: Path, spark: Any) -> None:
             assert lines(again) == pairs
     reasons = Dataset.open(many.path).table("rejected").to_pyarrow_table().to_pylist()
     assert sorted((row["batch_id"], row["key"]) for row in reasons) == [(2, ""), (2, TWICE[0][0])]
+
+
+def vectors(seed: int) -> list[tuple[str, list[float]]]:
+    """Groups of three that are near to each other, one of which came before."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for place, centre in enumerate(rng.normal(size=(6, 8))):
+        for member in range(3):
+            point = np.abs(centre + 0.05 * member * rng.normal(size=8)).astype(np.float32)
+            found.append((f"v{place}-{member}", point.tolist()))
+    return found
+
+
+def bits(seed: int) -> list[tuple[str, bytes]]:
+    """Groups of three strings of bits that differ in a few, and one of which none is set."""
+    rng = np.random.default_rng(seed)
+    found = [("empty", bytes(8))]
+    for place, centre in enumerate(rng.integers(0, 2, size=(6, 64))):
+        for member in range(3):
+            one = centre.copy()
+            one[rng.integers(0, 64, size=2 * member)] ^= 1
+            found.append((f"v{place}-{member}", np.packbits(one).tobytes()))
+    return found[::-1]
+
+
+def digits(seed: int) -> list[tuple[str, str]]:
+    """The same in hexadecimal digits."""
+    return [(key, one.hex()) for key, one in bits(seed)]
+
+
+METALS = ("chrome", "cobalt", "copper", "gold", "iron", "lead", "nickel", "tin", "zinc")
+
+
+def weights(seed: int) -> list[tuple[str, dict[str, float]]]:
+    """Groups of three weighted sets in which a few weights differ."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for place in range(6):
+        centre = {f"{metal} {place}": float(rng.integers(1, 9)) for metal in METALS}
+        for member in range(3):
+            changed = {f"{metal} {place}": 0.5 for metal in METALS[:member]}
+            found.append((f"v{place}-{member}", centre | changed))
+    return found
+
+
+def tokens(seed: int) -> list[tuple[str, Any]]:
+    """Groups of three lists of tokens; of the first ten documents some are texts or sets."""
+    rng = np.random.default_rng(seed)
+    found: list[tuple[str, Any]] = []
+    for place in range(6):
+        centre = [f"{place} {token}" for token in "abcdefghij"]
+        for member in range(3):
+            body = [*rng.permutation(centre).tolist(), *"xyz"[:member]]
+            found.append((f"v{place}-{member}", body))
+    found[1:3] = [(key, frozenset(body)) for key, body in found[1:3]]
+    found[3] = ("v1-0", "a text of its own")
+    return found
+
+
+Case = tuple[str, Any, dict[str, Any]]
+L2: Case = ("array<double>", vectors, {"metric": "l2", "dim": 8, "threshold": 0.6})
+OTHERS: dict[str, Case] = {
+    "cosine": ("array<float>", vectors, {"metric": "cosine", "dim": 8, "threshold": 0.98}),
+    "l1": (
+        "array<float>",
+        vectors,
+        {"metric": "l1", "dim": 8, "threshold": 1.5, "dtype": "float64"},
+    ),
+    "hamming": ("string", digits, {"metric": "hamming", "dim": 64, "threshold": 5}),
+    "bits": ("binary", bits, {"metric": "jaccard-bits", "dim": 64, "threshold": 0.7}),
+    "weights": ("map<string,double>", weights, {"metric": "weighted-jaccard"}),
+    "tokens": ("array<string>", tokens, {"k": 1, "threshold": 0.6}),
+    "tokens-in-order": ("array<string>", tokens, {"k": 2, "threshold": 0.1}),
+}
+"""The type of a column, what fills it, and parameters."""
+Numbers = list[tuple[Any, ...]]
+
+
+def rounded(found: Iterable[tuple[Any, ...]]) -> Numbers:
+    """Lines in their order, without the digits that rounding decides."""
+    return sorted(tuple(round(v, 12) if type(v) is float else v for v in line) for line in found)
+
+
+def similar(index: OneMachine, **question: Any) -> Numbers:
+    """The pairs of one machine, in the columns of a data frame."""
+    return rounded(
+        (pair.key1, pair.key2, pair.similarity, pair.method, *_distance(pair))
+        for pair in index.pairs(**question)
+    )
+
+
+def _distance(found: Any) -> list[float]:
+    return [] if found.distance is None else [found.distance]
+
+
+def test_a_life_of_vectors(tmp_path: Path, spark: Any) -> None:
+    """The same counts, lines and rows as on one machine, which can go on with what Spark made."""
+    from lshdb.spark.dataset_index import Index
+
+    kind, make, parameters = L2
+    documents = make(1)
+    first, rest = documents[:12], documents[12:]
+    second = sorted([*rest, ("v0-0", documents[4][1]), ("v0-1", rest[5][1]), *first[2:4]])
+    asked = {"q": documents[0][1], "r": documents[13][1]}
+
+    def frame(some: Iterable[tuple[str, Any]]) -> Any:
+        return spark.createDataFrame(list(some), f"id string, text {kind}")
+
+    many = Index.create(str(tmp_path / "d"), documents=1, **parameters)
+    with OneMachine.create(tmp_path / "one", **parameters) as one:
+        assert counts(many.add(frame(first))) == counts(one.add(first))
+        done = many.add(frame([*second, ("short", [1.0]), ("none", None)]))
+        assert done.rejected == 2 and done.replaced == 2
+        done.rejected = 0
+        assert counts(done) == counts(one.add(second))
+        assert many.remove(["v1-1"]).removed == one.remove(["v1-1"]).removed == 1
+        assert rounded(many.pairs(since=2).collect()) == similar(one, since=2) != similar(one)
+        found = [(row["cluster"], row["size"], row["key"]) for row in many.clusters().collect()]
+        assert sorted(found) == clusters(one) != []
+        found = {row["key"]: row["kept_key"] for row in many.dedup(keep="last").collect()}
+        assert found == {each.key: each.kept_key for each in one.dedup(keep="last")}
+        hits = [
+            (key, hit.key, hit.similarity, hit.method, hit.distance)
+            for key, body in asked.items()
+            for hit in one.query(body, top=99)
+        ]
+        assert rounded(many.query(frame(asked.items())).collect()) == rounded(hits) != []
+        assert many.check() == []
+        with OneMachine.from_export(tmp_path / "d", tmp_path / "back") as back:
+            documents, releases, _, postings, _ = stored(one)  # all but how many were rejected
+            assert stored(back)[:2] + stored(back)[3:4] == [documents, releases, postings]
+            assert back.check() == []
+            assert list(back.pairs()) == list(one.pairs()) != []
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_others_go_on(case: str, tmp_path: Path, spark: Any) -> None:
+    """An index of one machine gets the same rows from Spark as from an add there."""
+    from lshdb.spark.dataset_index import Index
+
+    kind, make, parameters = OTHERS[case]
+    documents = make(2)
+    more = sorted(documents[9:])
+    if case == "tokens":
+        more[0] = (more[0][0], more[0][1][::-1])  # unchanged: with k=1 tokens have no order
+    with OneMachine.create(tmp_path / "one", **parameters) as one:
+        one.add(documents[:10])
+        one.export(tmp_path / "d", format="delta")
+        many = Index.open(str(tmp_path / "d"), **parameters)
+        done = many.add(spark.createDataFrame(more[::-1], f"id string, text {kind}"))
+        assert counts(done) == counts(one.add(more))
+        assert done.unchanged == 1
+        assert rounded(many.pairs().collect()) == similar(one) != []
+        with OneMachine.from_export(tmp_path / "d", tmp_path / "back") as back:
+            assert stored(back) == stored(one)
+            assert back.check() == []
+            assert list(back.pairs()) == list(one.pairs())

@@ -65,9 +65,17 @@ def disturbed(disturb: Callable[[str], None]) -> Callable[..., Any]:
 
 def modules() -> list[Any]:
     """Those that hand functions to tasks."""
-    from lshdb.spark import comparison, dataset_add, dataset_index, grouping, pairing, signing
+    from lshdb.spark import (
+        comparison,
+        dataset_add,
+        dataset_index,
+        grouping,
+        pairing,
+        signing,
+        stored_bodies,
+    )
 
-    return [comparison, dataset_add, dataset_index, grouping, pairing, signing]
+    return [comparison, dataset_add, dataset_index, grouping, pairing, signing, stored_bodies]
 
 
 def fail_once(folder: Path) -> Callable[[str], None]:
