@@ -3,8 +3,8 @@
 Decided: a process that runs tests of Spark starts a Spark of its own, in which all of them run.
 That takes some ten seconds and 1 GB, and pytest-xdist, which gives neighbouring tests to one
 process and lets others steal only at the end, nearly always starts one. A server for all processes
-(Spark Connect) needs packages beside pyspark and starts as slowly, and a lock would let one process
-wait for another.
+(Spark Connect) starts as slowly, and a lock would let one process wait for another. One test has a
+server of its own, to see that a client needs nothing else (``spark/connect_client.py``).
 """
 
 from __future__ import annotations
@@ -41,8 +41,10 @@ def java_home(folder: Path) -> Path:
     return java.parents[1]
 
 
-def start(folder: Path, *, master: str = "local[2,4]", **settings: str) -> Any:
-    """Start Spark with all its files in a folder."""
+def start(
+    folder: Path, *, master: str = "local[2,4]", is_remote: bool = False, **settings: str
+) -> Any:
+    """Start Spark with all its files in a folder, perhaps as a server of Spark Connect."""
     from pyspark.sql import SparkSession
 
     home = java_home(folder)
@@ -53,7 +55,10 @@ def start(folder: Path, *, master: str = "local[2,4]", **settings: str) -> Any:
         environment.setenv("PYSPARK_PYTHON", sys.executable)
         environment.delenv("SPARK_HOME", raising=False)
         environment.delenv("SPARK_CONF_DIR", raising=False)
-        builder = SparkSession.builder.master(master).appName("lshdb")
+        if is_remote:
+            environment.setenv("SPARK_TESTING", "1")  # a port that is free
+        builder = SparkSession.builder.appName("lshdb")
+        builder = builder.remote(master) if is_remote else builder.master(master)
         options = {
             "spark.driver.memory": "2g",
             # What ran is remembered with its plan, a thousand of them by default.

@@ -23,6 +23,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from lshdb.search.components import connect, represent, spanning
+from lshdb.spark.keeping import named
 from lshdb.spark.pairing import Ids, ids_of, order_of
 from lshdb.spark.signing import binaries, mapped
 
@@ -40,9 +41,10 @@ def cut(rows: DataFrame) -> DataFrame:
     executors.
     """
     folder = rows.sparkSession.conf.get("spark.checkpoint.dir", None)
-    if folder:
-        return rows.checkpoint(eager=True)
-    return rows.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+    with named(rows) as found:
+        if folder:
+            return found.checkpoint(eager=True)
+        return found.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
 
 
 def components(edges: DataFrame) -> DataFrame:

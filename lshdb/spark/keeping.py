@@ -9,10 +9,14 @@ each of ten stages without it, and three times the processor time.
 
 from __future__ import annotations
 
+import contextlib
+import uuid
+from collections.abc import Iterator
+
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["kept", "release"]
+__all__ = ["kept", "named", "release"]
 
 _FEWER = "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
 _KEPT: dict[SparkSession, list[DataFrame]] = {}
@@ -44,6 +48,25 @@ def kept(rows: DataFrame, *, in_memory: bool = True) -> DataFrame:
             session.conf.set(_FEWER, before)
     _KEPT.setdefault(session, []).append(found)
     return found
+
+
+@contextlib.contextmanager
+def named(rows: DataFrame) -> Iterator[DataFrame]:
+    """Give the same rows under a name that the server knows, meanwhile, to a client of Connect.
+
+    A client sends the whole plan with each question. That of a checkpoint is copied by protobuf on
+    its way, which refuses messages of more than a hundred levels: some fifty steps of a plan.
+    """
+    session = rows.sparkSession
+    if not type(session).__module__.startswith("pyspark.sql.connect"):
+        yield rows
+        return
+    name = f"lshdb_{uuid.uuid4().hex}"
+    rows.createTempView(name)
+    try:
+        yield session.table(name)
+    finally:
+        session.catalog.dropTempView(name)
 
 
 def release(spark: SparkSession | None = None) -> None:

@@ -1,0 +1,62 @@
+"""A client of Spark Connect, and the server that it starts.
+
+    python -m tests.spark.connect_client FOLDER
+
+Prints what ``lshdb.spark`` answers about a few documents, and what an index in a dataset says of
+them, as a line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests import spark_session
+from tests.conftest import family_corpus
+
+__all__ = ["CORPUS", "answers"]
+
+CORPUS = sorted(family_corpus(3, families=3))
+
+
+def lines(frame: Any) -> list[list[Any]]:
+    """The rows of an answer, in their order."""
+    return sorted(map(list, frame.collect()))
+
+
+def answers(spark: Any, folder: Path) -> dict[str, Any]:
+    """Ask about the documents, and an index that they come into."""
+    import lshdb.spark
+
+    def frame(documents: list[tuple[str, str]]) -> Any:
+        return spark.createDataFrame(documents, "id string, text string")
+
+    every, asked = frame(CORPUS), {"threshold": 0.5}
+    index = lshdb.spark.Index.create(str(folder / "d"), spark=spark, documents=1, **asked)
+    found = {
+        "session": type(spark).__module__,
+        "pairs": lines(lshdb.spark.pairs(every, **asked)),
+        "clusters": lines(lshdb.spark.clusters(every, **asked)),
+        "kept": lines(lshdb.spark.deduplicate(every, **asked).select("id")),
+        "added": index.add(every).added,
+        "pairs of the index": lines(index.pairs()),
+        "hits": lines(index.query(frame(CORPUS[:1]))),
+    }
+    lshdb.spark.release(spark)
+    return found
+
+
+def main() -> None:
+    """Start the server and ask."""
+    folder = Path(sys.argv[1])
+    session = spark_session.start(folder, master="local[2]", is_remote=True)
+    try:
+        print(json.dumps(answers(session, folder)))
+    finally:
+        session.stop()
+
+
+if __name__ == "__main__":
+    main()
