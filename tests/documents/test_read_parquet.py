@@ -104,6 +104,7 @@ def test_bits_weights_texts_and_tokens(
         weights=arrow.array(
             [[("a", 1.5)], []], type=arrow.map_(arrow.string(), arrow.float64())
         ),
+        fields=[{"a": 1.5, "b": None}, {"a": None, "b": 2.0}],
         repeated=arrow.array(["x", "x"]).dictionary_encode(),
     )  # fmt: skip
     bodies = [
@@ -116,12 +117,13 @@ def test_bits_weights_texts_and_tokens(
             read(path, body="bits", vector_field="fixed")[0],
             read(path, body="weights")[0],
             read(path, body="weights", text_field="weights")[0],
+            read(path, body="weights", text_field="fields")[0],
             read(path, text_field="repeated")[0],
         )
     ]
     assert bodies == [
         ["one two", "three"], [["x"], []], [[1, 2], []], ["01", "10"], [[97, 98], [99, 100]],
-        ["one two", "three"], [{"a": 1.5}, {}], ["x", "x"],
+        ["one two", "three"], [{"a": 1.5}, {}], [{"a": 1.5}, {"b": 2.0}], ["x", "x"],
     ]  # fmt: skip
 
 

@@ -246,11 +246,16 @@ def _keys(column: Any) -> Iterator[RowKey]:
 
 
 def bodies_of(arrow: Any, column: Any) -> list[Any]:
-    """Return arrays for a column of numbers, without one object per number; else Python values."""
+    """Return arrays for a column of numbers, without one object per number; else Python values.
+
+    A structure has a field for each token of any row, and null where a row has no such token.
+    """
     types = arrow.types
     kind = column.type
     if types.is_map(kind):
         return [None if pairs is None else dict(pairs) for pairs in column.to_pylist()]
+    if types.is_struct(kind):
+        return [None if row is None else _without_nulls(row) for row in column.to_pylist()]
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         values = column.to_pylist()
         return [None if value is None else np.frombuffer(value, np.uint8) for value in values]
@@ -265,3 +270,7 @@ def bodies_of(arrow: Any, column: Any) -> list[Any]:
             return np.split(flat, np.cumsum(lengths)[:-1]) if len(column) else []
     found: list[Any] = column.to_pylist()
     return found
+
+
+def _without_nulls(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if value is not None}
