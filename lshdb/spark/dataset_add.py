@@ -254,7 +254,7 @@ def _documents(
     every: DataFrame, changed: DataFrame, batch: Batch, params: IndexParams
 ) -> DataFrame:
     """Return the rows of documents that are new or have another body."""
-    nothing = sf.lit(None)
+    n_unassigned = sf.lit(0 if params.kind.is_dense else None)  # not counted here: of texts alone
     rows = changed.select("row_id", "key", "doc_id", "signature_id", "added_at", "content_hash")
     bodies = every.select("row_id", "body", "body_hash", "n_shingles", "n_chars")
     found = bodies.join(rows, "row_id").withColumns(
@@ -263,7 +263,7 @@ def _documents(
             "batch_id": sf.lit(batch.batch_id).cast("bigint"),
             "added_at": sf.coalesce("added_at", sf.lit(batch.started_at)),
             "last_seen_at": sf.lit(batch.started_at),
-            "n_unassigned": nothing.cast("bigint"),
+            "n_unassigned": n_unassigned.cast("bigint"),
             **{name: _kept(name, is_kept=params.keeps_texts) for name in _BODIES},
         }
     )

@@ -242,6 +242,7 @@ def test_a_life_of_vectors(tmp_path: Path, spark: Any) -> None:
             assert stored(back)[:2] + stored(back)[3:4] == [documents, releases, postings]
             assert back.check() == []
             assert list(back.pairs()) == list(one.pairs()) != []
+            assert list(back.sql("SELECT DISTINCT n_unassigned FROM document")) == [(0,)]
 
 
 @pytest.mark.parametrize("case", OTHERS)
