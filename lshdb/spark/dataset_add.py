@@ -254,7 +254,7 @@ def _documents(
     every: DataFrame, changed: DataFrame, batch: Batch, params: IndexParams
 ) -> DataFrame:
     """Return the rows of documents that are new or have another body."""
-    n_unassigned = sf.lit(0 if params.kind.is_dense else None)  # not counted here: of texts alone
+    n_unassigned = sf.lit(0 if params.kind.is_dense else None)  # those of texts: not counted here
     rows = changed.select("row_id", "key", "doc_id", "signature_id", "added_at", "content_hash")
     bodies = every.select("row_id", "body", "body_hash", "n_shingles", "n_chars")
     found = bodies.join(rows, "row_id").withColumns(
