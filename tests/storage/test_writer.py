@@ -14,6 +14,7 @@ import pytest
 
 from lshdb import ConflictError, DatabaseError, Index
 from lshdb.storage.dialects.sqlite import SqliteDatabase, sqlite_session
+from lshdb.storage.dialects.sqlite.sqlite_database import PAGE_SIZE
 from lshdb.storage.rowfiles import row_file
 from lshdb.storage.transactions import changes
 from lshdb.storage.transactions.writer import Writer
@@ -184,6 +185,22 @@ def test_database_is_durable_as_promised(make_index: Make) -> None:
     with Writer(index._store, lock_timeout=1) as writer, writer.transaction() as open_:
         assert open_.execute("PRAGMA synchronous").fetchone()[0] == 2
         assert open_.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+
+
+@pytest.mark.sqlite("its pages")
+def test_a_dropped_table_is_not_written_once_more(make_index: Make) -> None:
+    """Builds of SQLite differ in whether they write zeros over pages that become free."""
+    index = make_index()
+    pages, log = 500, index.path / "index.db-wal"
+    with Writer(index._store, lock_timeout=1) as writer:
+        with writer.transaction() as open_:
+            open_.execute("CREATE TABLE dropped (data BLOB)")
+            open_.execute("INSERT INTO dropped VALUES (zeroblob(?))", (pages * PAGE_SIZE,))
+        writer._store.database.rest(writer._connection)
+        assert log.stat().st_size == 0
+        with writer.transaction() as open_:
+            open_.execute("DROP TABLE dropped")
+        assert 0 < log.stat().st_size < pages // 10 * PAGE_SIZE
 
 
 @pytest.mark.parametrize("n", [0, 1, 332, 333, 334, 1000])
