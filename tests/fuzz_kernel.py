@@ -717,6 +717,11 @@ def templates() -> tuple[tuple[str, tuple[Any, ...], dict[int, int]], ...]:
             {0: 0, 1: 0, 2: 0, 3: 0, 5: 0, 6: 0},
         ),
         ("walsh_hadamard", (np.ones(16), 8), {0: 64}),
+        (
+            "lay_postings",
+            (np.arange(9), np.arange(9), 5, 3, np.zeros(2 * 65_536, np.uint8)),
+            {0: 0, 1: 0, 4: 0},
+        ),
         ("normalise", (["to be"], True, table, int, memo, str), {2: 0, 4: 0}),
     )
 
@@ -725,6 +730,7 @@ OUTPUTS = {
     "sign_contents": (7, 8), "sketch": (5,), "bucket_keys": (4,), "compare_rows": (7, 8, 9),
     "compare_bits": (7, 8, 9), "sample_weights": (6,), "shingle_texts": (4,), "compare_sets": (4,),
     "count_in_rows": (6,), "rank_counts": (2,), "table_sets": (3, 4, 5),
+    "lay_postings": (4,),
 }  # fmt: skip
 NUMBERS = {  # place: least and greatest that fit
     "sign_contents": {1: (0, 4), 2: (1, sys.maxsize), 4: (0, 1), 5: (8, 8)},
@@ -741,6 +747,7 @@ NUMBERS = {  # place: least and greatest that fit
     "table_sets": {2: (1, 1)},
     "find_sharing": {0: (1, 1), 8: (1, sys.maxsize)},
     "walsh_hadamard": {1: (8, 8)},
+    "lay_postings": {2: (4, 7), 3: (1, 4)},
     "compare_texts": {2: (0, 4), 3: (1, sys.maxsize)},
 }
 ODD_NUMBERS = (-1, 0, 3, 5, 7, 9, 4096, 4097, 2**31 - 1, 2**31, 2**62, 2**63 - 1, 2**63, -(2**63))
@@ -778,7 +785,7 @@ def spoil(
             if size == len(whole) or (buffers[place] and (size - len(whole)) % buffers[place] == 0):
                 return place, None
             arguments[place] = np.resize(whole, size) if size else np.empty(0, dtype=np.uint8)
-        elif way == "alignment":
+        elif way == "alignment" and np.asarray(argument).itemsize > 1:
             arguments[place] = np.resize(whole, len(whole) + 8)[1 : len(whole) + 1]
         elif way == "read-only" and place in OUTPUTS.get(name, ()):
             arguments[place] = argument.tobytes()

@@ -199,7 +199,7 @@ def load_export(
                 _load_more(transaction, source)
         with writer.transaction() as transaction:
             if source.counts["postings"]:
-                transaction.runs.load(source.postings(params))
+                transaction.runs.load(source.postings(params), below=transaction.n_signatures)
             transaction.execute("UPDATE state SET next_doc_id = ?", (state["next_doc_id"],))
         store.use_orders(BandOrders(params.cut))
         store.freeze()

@@ -210,7 +210,7 @@ class _Rewriting:
             else:
                 for _ in kept:
                     pass
-            self._transaction.runs.replace(columns.in_order())
+            self._transaction.runs.replace(columns.in_order(), below=n_kept)
 
     def _kept(self, columns: KeyColumns) -> Iterator[NDArray[np.uint32]]:
         """Yield the rows that stay, and put their keys into the columns on the way."""

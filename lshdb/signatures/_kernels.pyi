@@ -181,6 +181,9 @@ def find_keys(
 def group_keys(
     orders: list[tuple[Buffer | int, int, int, int]], first: int, last: int, limit: int, above: int
 ) -> tuple[bytes, bytes, bytes]: ...
+def lay_postings(
+    keys: Buffer, signature_ids: Buffer, per_leaf: int, width: int, pages: Buffer
+) -> None: ...
 def lay_rows(
     columns: tuple[tuple[str | bytes | int | None, ...], ...],
 ) -> tuple[bytes, list[int]]: ...

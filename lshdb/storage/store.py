@@ -434,6 +434,7 @@ class Store:
             Committed rows.
         """
         clear_generations(current)
+        self.database.clear_leftovers()
         cut = None if self.orders is None else self.orders.banding.name
         clear_orders(self.directory.path, current.number, cut, n_signatures)
         following = self.directory.read_next_description()

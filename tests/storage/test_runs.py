@@ -232,13 +232,36 @@ def test_buckets_are_counted_whole_wherever_blocks_end(writer: Writer, seed: int
     ends = np.sort(rng.choice(len(keys), rng.integers(0, 60), replace=True))
     blocks = zip(np.split(keys, ends), np.split(ids, ends), strict=True)
     with writer.transaction() as transaction:
-        assert transaction.runs.load(blocks).n_rows == len(keys)
+        assert transaction.runs.load(blocks, below=len(keys)).n_rows == len(keys)
         (run,) = transaction.runs.runs()
         assert run.n_rows == len(keys)
         expected = list(zip(keys.tolist(), ids.tolist(), strict=True))
         assert all_postings(transaction.runs) == expected
         counted = counted_sizes(transaction.runs, run.table_name)
         assert stored_sizes(transaction.runs, run.run_id) == counted
+
+
+@pytest.mark.parametrize("ids", [[[0, 1], [2, 3]], [[1, 0], [3, 2]]])
+def test_postings_are_sorted_within_a_bucket(writer: Writer, ids: list[list[int]]) -> None:
+    blocks = [(np.array([7, 7]), np.array(some)) for some in ids]
+    with writer.transaction() as transaction:
+        transaction.runs.load(blocks, below=4)
+        assert all_postings(transaction.runs) == [(7, 0), (7, 1), (7, 2), (7, 3)]
+
+
+@pytest.mark.parametrize(
+    ("keys", "ids"),
+    [([[1, 5], [3, 4]], [[0, 1], [2, 3]]), ([[1, 1], [3, 4]], [[2, 2], [2, 3]])],
+    ids=["not in order", "twice"],
+)
+def test_postings_that_no_run_can_have_are_refused(
+    writer: Writer, keys: list[list[int]], ids: list[list[int]]
+) -> None:
+    blocks = [(np.array(some), np.array(of)) for some, of in zip(keys, ids, strict=True)]
+    with pytest.raises(ValueError), writer.transaction() as transaction:
+        transaction.runs.load(blocks, below=4)
+    with writer.transaction() as transaction:
+        assert transaction.runs.runs() == []
 
 
 @pytest.fixture
@@ -329,7 +352,7 @@ def test_runs_are_merged_on_the_way_where_their_orders_are(
 
 @pytest.mark.sqlite("Postgres keeps to the old rule")
 @pytest.mark.usefixtures("small_runs")
-@pytest.mark.parametrize("fault", ["fewer", "ends", "unreadable", "damaged"])
+@pytest.mark.parametrize("fault", ["fewer", "ends", "unreadable", "damaged", "backwards", "twice"])
 def test_runs_are_merged_by_sql_where_an_order_does_not_give_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
@@ -352,9 +375,13 @@ def test_runs_are_merged_by_sql_where_an_order_does_not_give_them(
         return blocks and _broken(blocks)
 
     def _broken(blocks: Iterator[Block]) -> Iterator[Block]:
-        for number, (keys, ids) in enumerate(blocks):
+        for number, (keys, ids) in enumerate(
+            list(blocks)[::-1] if fault == "backwards" else blocks
+        ):
             if fault == "ends" and number == 3:
                 raise ValueError("the file ends too early")
+            if fault == "twice":
+                keys, ids = keys.repeat(2), ids.repeat(2)
             yield keys[number == 2 :], ids[number == 2 :]
 
     monkeypatch.setattr(OrderFolder, "postings", faulty)

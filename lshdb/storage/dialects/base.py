@@ -164,6 +164,9 @@ class Database(ABC):
     def moved(self, directory: Path, target: Path) -> Database:
         """Return the same database, in an index whose directory is renamed."""
 
+    def clear_leftovers(self) -> None:  # noqa: B027
+        """Remove files that a killed writer left in the index; under the writer lock."""
+
     @abstractmethod
     def remove(self, uuid: str) -> None:
         """Remove what was made for an index that never reached its place.
@@ -612,6 +615,16 @@ class RunTables(ABC):
     @abstractmethod
     def insert(self, run_id: int, table: str, keys: Ids, signature_ids: Ids) -> None:
         """Insert sorted postings; none of them may exist already."""
+
+    def load(
+        self, run_id: int, table: str, blocks: Iterable[tuple[Ids, Ids]], *, below: int
+    ) -> None:
+        """Insert all postings of a new run, in blocks of (keys, signature_ids), in order.
+
+        All signatures are below a number.
+        """
+        for keys, signature_ids in blocks:
+            self.insert(run_id, table, keys, signature_ids)
 
     @abstractmethod
     def merge(self, run_id: int, target: str, sources: Sequence[str]) -> None:

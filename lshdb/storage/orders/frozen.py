@@ -166,8 +166,11 @@ def _postings(file: OrderFile, first: int, last: int) -> Iterator[tuple[Ids, Ids
         for start in range(0, file.n, _READ_ENTRIES):
             stop = min(start + _READ_ENTRIES, file.n)
             buckets, ids = file.part(order, start, stop)
-            inside = (ids >= first) & (ids < last)
-            yield (buckets | bands[order])[inside], ids[inside]
+            buckets |= bands[order]
+            if first > file.name.first or last < file.name.last:
+                inside = (ids >= first) & (ids < last)
+                buckets, ids = buckets[inside], ids[inside]
+            yield buckets, ids
 
 
 class OrderFolder:

@@ -16,14 +16,13 @@ or root, may change is mapped; any other is read by ``pread``.
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import os
 import re
 import stat
 import weakref
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -31,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from lshdb.arrays import np
 from lshdb.disksort.descriptors import copy_range, read_at, sync_file
 from lshdb.storage.place.directory import sync_directory
-from lshdb.storage.place.own_files import open_file
+from lshdb.storage.place.own_files import new_file, open_file
 from lshdb.storage.rowfiles.layouts import npy_header
 
 if TYPE_CHECKING:
@@ -315,20 +314,6 @@ def _crc32(descriptor: int) -> int:
     return found
 
 
-@contextlib.contextmanager
-def _next_file(directory: Path) -> Iterator[int]:
-    """Make the file that is being written; it is gone after the block if it has no name then."""
-    path = directory / NEXT_NAME
-    path.unlink(missing_ok=True)  # a killed writer's, or a link: removed, not written through
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-        with contextlib.suppress(OSError):
-            path.unlink(missing_ok=True)
-
-
 def write_orders(
     directory: Path,
     *,
@@ -356,7 +341,7 @@ def write_orders(
     OSError
         The disk is full or failed; there is no such file then.
     """
-    with _next_file(directory) as descriptor:
+    with new_file(directory / NEXT_NAME) as descriptor:
         os.pwrite(descriptor, _header(n_orders, last - first), 0)
         fill(descriptor)
         sync_file(descriptor, data_only=True)

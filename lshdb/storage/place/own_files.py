@@ -24,6 +24,7 @@ __all__ = [
     "UnfitFileError",
     "foreign_names",
     "kind_of",
+    "new_file",
     "open_file",
     "open_folder",
     "open_given",
@@ -41,6 +42,7 @@ _KINDS = {
 }
 _OWN_NAMES = re.compile(
     r"lock|index(\.next)?\.toml|index\.db(-wal|-shm|-journal)?"
+    r"|postings\.next\.db"
     r"|(signatures|vectors)(\.\d{1,18})?\.npy"
     r"|orders\.(next|\d{1,18}\.[0-9a-z]{1,32}\.\d{1,18}-\d{1,18}\.[0-9a-f]{8})\.npy"
     # of an export
@@ -116,6 +118,26 @@ def open_file(
         os.close(descriptor)
         raise
     return descriptor
+
+
+@contextlib.contextmanager
+def new_file(path: Path) -> Iterator[int]:
+    """Make a file that has its own name only for the block, unless it gets another; yield it.
+
+    Whatever is at the path is removed first: what a killed process left there, or a link.
+
+    Raises
+    ------
+    OSError
+    """
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 def open_given(path: str, flags: int) -> int:

@@ -511,7 +511,10 @@ class Writer:
             raise _UnequalOrder(f"an order cannot be read: {error}") from error
         if blocks is None:
             return
-        copy = transaction.runs.replace(_readable(blocks), sources)
+        try:
+            copy = transaction.runs.replace(_readable(blocks), sources, below=rows[1])
+        except (ValueError, OverflowError) as error:
+            raise _UnequalOrder(f"an order is not in order: {error}") from error
         if copy.n_rows != sum(run.n_rows for run in sources):
             raise _UnequalOrder(f"an order has {copy.n_rows} of their postings")
         self._made[copy.run_id] = _Made(copy, *rows, is_copy=True)

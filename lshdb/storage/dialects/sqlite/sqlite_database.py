@@ -64,6 +64,7 @@ _FILES_AT_ONCE = 8
 """More than SQLite opens for one connection."""
 _ALL_SUFFIXES = (*SUFFIXES, "-journal")
 """Of all that SQLite may open."""
+_STAGING_NAME = "postings.next.db"
 _OWN_FILES = re.compile(r"index(\.next)?\.toml|lock|signatures(\.\d+)?\.npy")
 
 
@@ -75,13 +76,18 @@ class SqliteDatabase(Database):
     path : Path
     follows_links : bool
         Whether it may be reached by a symbolic link: not if it lies in an index.
+    staging : Path, optional
+        Where a writer may make a file for a moment, from which many rows are copied.
     """
 
     driver_errors = (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError)
     # The driver decodes SQLite's messages, which quote a damaged schema as it is.
 
-    def __init__(self, path: Path, *, follows_links: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, follows_links: bool = False, staging: Path | None = None
+    ) -> None:
         self.path = path
+        self.staging = staging
         self._follows_links = follows_links
         self._reserved: os.stat_result | None = None
         self._trusted: list[tuple[Any, ...]] | None = None
@@ -106,7 +112,7 @@ class SqliteDatabase(Database):
             The URL does not name a file that can be a database.
         """
         if url is None:
-            return cls(directory / "index.db")
+            return cls(directory / "index.db", staging=directory / _STAGING_NAME)
         shown = hide_passwords(url)
         rest = url.partition("://")[2]
         path = rest.removeprefix("/")
@@ -238,7 +244,8 @@ class SqliteDatabase(Database):
     def moved(self, directory: Path, target: Path) -> SqliteDatabase:
         """Return the file in the index's new directory, or itself if it lies outside."""
         if self.path.is_relative_to(directory):
-            return SqliteDatabase(target / self.path.relative_to(directory))
+            staging = None if self.staging is None else target / self.staging.name
+            return SqliteDatabase(target / self.path.relative_to(directory), staging=staging)
         return self
 
     def remove(self, uuid: str) -> None:
@@ -252,6 +259,12 @@ class SqliteDatabase(Database):
         for suffix in SUFFIXES:
             with contextlib.suppress(OSError):
                 os.unlink(f"{self.path}{suffix}")
+
+    def clear_leftovers(self) -> None:
+        """Remove the file that a killed writer was copying from."""
+        if self.staging is not None:
+            with contextlib.suppress(OSError):
+                self.staging.unlink(missing_ok=True)
 
     # Connections
 

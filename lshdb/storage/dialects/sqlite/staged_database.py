@@ -1,9 +1,10 @@
-"""A database of one table in memory, from which one statement copies rows; a module of its own.
+"""A database of one table, from which one statement copies rows; a module of its own.
 
 The driver takes values one by one, as Python objects, and holds the interpreter's lock meanwhile.
-So pages are laid out in SQLite's file format (https://sqlite.org/fileformat2.html), by NumPy
-(``staged_postings.py``) or the kernel (``staged_rows.py``), and given to SQLite as an attached
-database. Nothing of this is on disk: what SQLite writes are rows like any others.
+So pages are laid out in SQLite's file format (https://sqlite.org/fileformat2.html), for postings
+(``staged_postings.py``) and for rows (``staged_rows.py``), and given to SQLite as an attached
+database: in memory, or in a file that is gone once it has been read. What SQLite writes are rows
+like any others.
 
     page 1           header of the file; the one row of the schema, which names a table
     page 2           root of the table
@@ -28,20 +29,21 @@ _TABLE_LEAF = 13
 _FILE_HEADER = 100
 
 
-def describe(pages: NDArray[np.uint8], table: str, statement: str) -> None:
+def describe(first: NDArray[np.uint8], n_pages: int, table: str, statement: str) -> None:
     """Write the first page: the header of the file, and the schema with one table or none.
 
     Parameters
     ----------
-    pages : ndarray of uint8, shape (n, PAGE)
-        The first one is empty.
+    first : ndarray of uint8, shape (PAGE,)
+        Empty.
+    n_pages : int
+        How many there are.
     table : str
     statement : str
         What makes the table; empty if there is none. Of at most a few thousand characters.
     """
-    first = pages[0]
     put(
-        first, 0, ">16sHBBBBBBII", b"SQLite format 3\0", 1, 1, 1, 0, 64, 32, 32, 1, len(pages)
+        first, 0, ">16sHBBBBBBII", b"SQLite format 3\0", 1, 1, 1, 0, 64, 32, 32, 1, n_pages
     )  # a page size of 65,536 is written as 1
     put(first, 40, ">II", 1, 4)  # schema cookie, schema format
     put(first, 56, ">I", 1)  # UTF-8
@@ -62,9 +64,9 @@ def describe(pages: NDArray[np.uint8], table: str, statement: str) -> None:
 
 def empty_database() -> NDArray[np.uint8]:
     """Return what takes the place of rows that have been copied, and so frees their memory."""
-    page = np.zeros((1, PAGE), dtype=np.uint8)
-    describe(page, "", "")
-    return page.reshape(-1)
+    page = np.zeros(PAGE, dtype=np.uint8)
+    describe(page, 1, "", "")
+    return page
 
 
 def put(page: NDArray[np.uint8], place: int, form: str, *values: int | bytes) -> None:

@@ -52,5 +52,5 @@ def database_of_rows(
     pages = np.frombuffer(laid, dtype=np.uint8).reshape(-1, PAGE).copy()
     rowid, *others = names
     table = ", ".join([f"{rowid} INTEGER PRIMARY KEY", *others])
-    describe(pages, STAGED_ROWS, f"CREATE TABLE {STAGED_ROWS} ({table})")
+    describe(pages[0], len(pages), STAGED_ROWS, f"CREATE TABLE {STAGED_ROWS} ({table})")
     return pages.reshape(-1), left
