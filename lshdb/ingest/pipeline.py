@@ -31,6 +31,7 @@ from lshdb.errors import ConflictError, ParameterError
 from lshdb.ingest.batch import Batch, Contents, row_checksums
 from lshdb.ingest.cut_documents import Review, review_documents
 from lshdb.ingest.unite import unite
+from lshdb.ingest.written import WrittenContents, WrittenDocuments
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.banding import content_keys
@@ -46,7 +47,6 @@ __all__ = [
     "AddResult",
     "Run",
     "Source",
-    "WrittenKeys",
     "check_on_conflict",
     "commit_batches",
 ]
@@ -301,7 +301,8 @@ class Run:
         self._after = after
         self._night = night
         self._started_at = ""
-        self._written: WrittenKeys
+        self._written: WrittenContents
+        self._keys: WrittenDocuments
         self._before: tuple[list[str], int]
         self._rejected_before = 0
         self._has_ended = False
@@ -398,7 +399,8 @@ class Run:
         last = snapshot.last_batch()
         earlier = max(self._after, last.started_at if last else "")
         self._started_at = timestamp_after(earlier or None, self._began_at)
-        self._written = WrittenKeys(snapshot.run_tables)
+        self._written = WrittenContents(snapshot.run_tables)
+        self._keys = WrittenDocuments(is_all=snapshot.next_doc_id == 1)
         self._before = list(snapshot.run_tables), snapshot.n_signatures
 
     def _classify(self, snapshot: Snapshot, source: Source, batch: Batch) -> _Classified:
@@ -412,7 +414,9 @@ class Run:
             for one in review.kept:
                 found.seen_again.setdefault(self._started_at, []).append(one)
         else:
-            known = snapshot.documents_of_keys(batch.keys)
+            known = snapshot.documents_of_keys(self._keys.suspected(batch.keys))
+        if not batch.is_last:
+            self._keys.remember(batch.keys)
         unfinished = snapshot.unfinished_batches(but=self.add_id)
         if not known and (batch.cut or len(set(batch.keys)) == len(batch.keys)):
             found.places = list(places)
@@ -644,69 +648,3 @@ def _contents(source: Source, batch: Batch, places: Sequence[int]) -> Contents:
 
 def _is_same(snapshot: Snapshot, source: Source, body: Any, before: StoredDocument) -> bool:
     return source.is_same is not None and source.is_same(body, lambda: snapshot.body(before.doc_id))
-
-
-_FILTER_BITS = 27
-_FILTER_HASHES = 3
-"""With 2^27 bits: 1 in 1,000 wrongly suspected after 5 million keys, 3 in 100 after 20 million."""
-
-
-class WrittenKeys:
-    """The content keys that an add has written, and the runs from before it.
-
-    Each batch of an add leaves a run; runs are merged at its end. To look up each content of a
-    batch in all of them costs more with every batch: half of the time of the last tenth of 5
-    million documents. So an add remembers the bucket keys that it has written in a Bloom filter
-    (Bloom, 1970) of a fixed 16 MiB. A key that is not in the filter can only be in a run from
-    before the add.
-
-    Parameters
-    ----------
-    runs : sequence of str
-        Tables of the runs when the add begins.
-    bits : int
-        The filter has 2^bits bits.
-    """
-
-    def __init__(self, runs: Sequence[str], *, bits: int = _FILTER_BITS) -> None:
-        self._bits = bits
-        self._words: NDArray[np.uint8] | None = None
-        self._runs = tuple(runs)
-
-    def remember(self, keys: NDArray[np.int64]) -> None:
-        """Note keys whose postings are being written."""
-        if self._words is None:
-            self._words = np.zeros(2**self._bits // 8, dtype=np.uint8)
-        for places in self._places(keys):
-            np.bitwise_or.at(self._words, places >> 3, _bit(places))
-
-    def suspected(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which keys may have been remembered, including all that were."""
-        if self._words is None:
-            return np.zeros(len(keys), dtype=bool)
-        found = np.ones(len(keys), dtype=bool)
-        for places in self._places(keys):
-            found &= (self._words[places >> 3] & _bit(places)) != 0
-        return found
-
-    def runs_before(self, runs: Sequence[str]) -> list[str]:
-        """Return which of the current runs to search for a key that the filter does not hold.
-
-        Once a run from before was merged with others, return all runs from then on.
-        """
-        if not set(self._runs) <= set(runs):
-            self._runs = tuple(runs)
-            self._words = None
-        return list(self._runs)
-
-    def _places(self, keys: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Return the filter bits of a key: 56 bits of a hash below the number of its band."""
-        first = keys & (2**28 - 1)
-        step = keys >> 28 & (2**28 - 1) | 1
-        mask = 2**self._bits - 1
-        return [(first + number * step) & mask for number in range(_FILTER_HASHES)]
-
-
-def _bit(places: NDArray[np.int64]) -> NDArray[np.uint8]:
-    bits: NDArray[np.uint8] = np.left_shift(1, places & 7).astype(np.uint8)
-    return bits

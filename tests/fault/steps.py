@@ -415,8 +415,9 @@ def make_tiny(put: Callable[[Any, str, Any], None] = setattr) -> None:
     put(writer, "RUNS_BESIDE_ORDERS", 0)
     put(freezing, "MOST_SORTED", 1)  # orders and runs are merged on the way, four at a time
     put(freezing, "MOST_PARTS", 3)
-    known = pipeline.WrittenKeys.__init__.__kwdefaults__
-    put(pipeline.WrittenKeys.__init__, "__kwdefaults__", {**known, "bits": 12})  # 16 MiB: 50 ms
+    for known in (pipeline.WrittenContents, pipeline.WrittenDocuments):
+        defaults = known.__init__.__kwdefaults__
+        put(known.__init__, "__kwdefaults__", {**defaults, "bits": 12})  # 16 MiB: 50 ms
     open_engine = SqliteDatabase.open_engine
 
     def open_tiny_engine(database: SqliteDatabase) -> Any:

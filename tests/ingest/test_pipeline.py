@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lshdb import Index
-from lshdb.ingest.pipeline import WrittenKeys
+from lshdb.ingest.written import WrittenContents, WrittenDocuments
 from lshdb.storage.dialects.sqlite import SqliteDatabase
 from tests.conftest import family_corpus
 
@@ -20,7 +20,7 @@ Make = Callable[..., Index]
 def test_what_was_remembered_is_suspected_and_little_else() -> None:
     rng = np.random.default_rng(3)
     keys = rng.integers(-(2**56), 0, 40_000)
-    written = WrittenKeys([], bits=20)
+    written = WrittenContents([], bits=20)
     assert not written.suspected(keys).any()
     written.remember(keys[:20_000])
     assert written.suspected(keys[:20_000]).all()
@@ -28,7 +28,7 @@ def test_what_was_remembered_is_suspected_and_little_else() -> None:
 
 
 def test_a_merged_run_makes_it_begin_anew() -> None:
-    written = WrittenKeys(["a", "b"])
+    written = WrittenContents(["a", "b"])
     assert written.runs_before(["a", "b", "c"]) == ["a", "b"]
     written.remember(np.array([5]))
     assert written.runs_before(["a", "d"]) == ["a", "d"]
@@ -46,7 +46,7 @@ def test_copies_are_found_in_whichever_batch_they_come(
     monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 1)
     monkeypatch.setattr("lshdb.storage.transactions.writer.MOST_RUNS", most)
     monkeypatch.setattr(
-        "lshdb.ingest.pipeline.WrittenKeys", lambda runs: WrittenKeys(runs, bits=bits)
+        "lshdb.ingest.pipeline.WrittenContents", lambda runs: WrittenContents(runs, bits=bits)
     )
     corpus = family_corpus(51)
     index = make_index(threshold=0.5)
@@ -56,6 +56,41 @@ def test_copies_are_found_in_whichever_batch_they_come(
     assert index.stats().signatures == len(distinct)
     for key, _ in corpus:
         assert f"again-{key}" in index.show(key).copies
+
+
+def test_a_key_that_was_written_is_suspected_and_few_others() -> None:
+    keys = [f"k{number}" for number in range(40_000)]
+    written = WrittenDocuments(is_all=True, bits=20)
+    assert written.suspected(keys) == []
+    written.remember(keys[::2])
+    assert {*keys[::2]} <= {*written.suspected(keys)}
+    assert len(written.suspected(keys[1::2])) < 200
+    others = WrittenDocuments(is_all=False)
+    others.remember(keys)
+    assert others.suspected(keys[1::2]) == keys[1::2]
+
+
+@pytest.mark.parametrize("bits", [3, 20])
+@pytest.mark.parametrize("there", [False, True])
+def test_keys_are_known_in_whichever_batch_they_come(
+    make_index: Make, monkeypatch: pytest.MonkeyPatch, bits: int, there: bool
+) -> None:
+    """Documents from before the add, of its earlier batches and of this one."""
+    monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 7)
+    monkeypatch.setattr(
+        "lshdb.ingest.pipeline.WrittenDocuments",
+        lambda *, is_all: WrittenDocuments(is_all=is_all, bits=bits),
+    )
+    corpus = family_corpus(51)
+    index = make_index(threshold=0.5)
+    if there:
+        index.add([*corpus[:9], ("other", "a text of its own")])
+    again = [(key, f"{text} and more") for key, text in corpus[::3]]
+    result = index.add([*corpus[:30], *again, *corpus])
+    assert (result.documents, result.rejected) == (len(corpus), len(again) + 30)
+    assert result.unchanged == (9 if there else 0)
+    assert index.add(corpus).documents == len(corpus)
+    assert index.check() == []
 
 
 @pytest.mark.parametrize("workers", [1, 2])

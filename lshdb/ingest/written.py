@@ -1,0 +1,128 @@
+"""What an add has written, as Bloom filters: what is in none was not there before it, or nowhere.
+
+Bloom (1970), "Space/time trade-offs in hash coding with allowable errors".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["WrittenContents", "WrittenDocuments"]
+
+_FILTER_BITS = 27
+_FILTER_HASHES = 3
+"""With 2^27 bits: 1 in 1,000 wrongly suspected after 5 million keys, 3 in 100 after 20 million."""
+
+
+class _Filter:
+    """A Bloom filter of 2^bits bits; they take memory from the first key on.
+
+    Its keys are int64, of which 56 bits are those of a hash.
+    """
+
+    def __init__(self, bits: int) -> None:
+        self._bits = bits
+        self._words: NDArray[np.uint8] | None = None
+
+    def remember(self, keys: NDArray[np.int64]) -> None:
+        """Note keys."""
+        if self._words is None:
+            self._words = np.zeros(2**self._bits // 8, dtype=np.uint8)
+        for places in self._places(keys):
+            np.bitwise_or.at(self._words, places >> 3, _bit(places))
+
+    def suspected(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which keys may have been noted, including all that were."""
+        if self._words is None:
+            return np.zeros(len(keys), dtype=bool)
+        found = np.ones(len(keys), dtype=bool)
+        for places in self._places(keys):
+            found &= (self._words[places >> 3] & _bit(places)) != 0
+        return found
+
+    def _places(self, keys: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        first = keys & (2**28 - 1)
+        step = keys >> 28 & (2**28 - 1) | 1
+        mask = 2**self._bits - 1
+        return [(first + number * step) & mask for number in range(_FILTER_HASHES)]
+
+
+def _bit(places: NDArray[np.int64]) -> NDArray[np.uint8]:
+    bits: NDArray[np.uint8] = np.left_shift(1, places & 7).astype(np.uint8)
+    return bits
+
+
+class WrittenContents:
+    """The content keys that an add has written, and the runs from before it.
+
+    Each batch of an add leaves a run; runs are merged at its end. To look up each content of a
+    batch in all of them costs more with every batch: half of the time of the last tenth of 5
+    million documents. So an add remembers the bucket keys that it has written, in 16 MiB. A key
+    that it has not can only be in a run from before the add.
+
+    Parameters
+    ----------
+    runs : sequence of str
+        Tables of the runs when the add begins.
+    bits : int
+        The filter has 2^bits bits.
+    """
+
+    def __init__(self, runs: Sequence[str], *, bits: int = _FILTER_BITS) -> None:
+        self._bits = bits
+        self._filter = _Filter(bits)
+        self._runs = tuple(runs)
+
+    def remember(self, keys: NDArray[np.int64]) -> None:
+        """Note keys whose postings are being written."""
+        self._filter.remember(keys)
+
+    def suspected(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which keys may have been remembered, including all that were."""
+        return self._filter.suspected(keys)
+
+    def runs_before(self, runs: Sequence[str]) -> list[str]:
+        """Return which of the current runs to search for a key that was not remembered.
+
+        Once a run from before was merged with others, return all runs from then on.
+        """
+        if not set(self._runs) <= set(runs):
+            self._runs = tuple(runs)
+            self._filter = _Filter(self._bits)
+        return list(self._runs)
+
+
+class WrittenDocuments:
+    """The keys of documents that an add has written into an index that had none.
+
+    Looking a key up takes a microsecond, and more where keys come in no order.
+
+    Parameters
+    ----------
+    is_all : bool
+        Whether the index has, and had, no documents but those of this add.
+    bits : int
+        The filter has 2^bits bits.
+    """
+
+    def __init__(self, *, is_all: bool, bits: int = _FILTER_BITS) -> None:
+        self._filter = _Filter(bits) if is_all else None
+
+    def remember(self, keys: Sequence[str]) -> None:
+        """Note keys that are being written."""
+        if self._filter is not None:
+            self._filter.remember(_hashes(keys))
+
+    def suspected(self, keys: Sequence[str]) -> Sequence[str]:
+        """Return the keys that documents may have, including all that do."""
+        if self._filter is None:
+            return keys
+        found = np.flatnonzero(self._filter.suspected(_hashes(keys)))
+        return [keys[place] for place in found.tolist()]
+
+
+def _hashes(keys: Sequence[str]) -> NDArray[np.int64]:
+    return np.fromiter(map(hash, keys), dtype=np.int64, count=len(keys))
