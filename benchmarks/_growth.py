@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import orjson
+
 from benchmarks._jobs import Result, Run
 from benchmarks._short import short_corpus, split
 from benchmarks.peers.pairers import PAIRERS
@@ -19,16 +21,15 @@ def growth(
 ) -> Iterator[tuple[int, list[Result]]]:
     """Documents there before, and a result for each night.
 
-    The small index has the last tenth of what the large one has, as what comes next has its near-
-    duplicates there: so both find about the same. Both are filled at once; every night is one of
-    the parts after that, and begins with the index as it was filled. Before each, the large index
-    is copied, too.
+    The small index has the near-duplicates of what comes next, and besides the last of the large
+    one's documents: so both find the same pairs. Both are filled at once; every night is one of the
+    parts after that, and begins with the index as it was filled. Before each, the large index is
+    copied, too.
     """
-    sizes = [9 * documents, documents, *[NEW] * repeats]
-    corpus, _ = short_corpus(folder, sum(sizes), words)
-    [large] = split(corpus.path, folder, [10 * documents])
-    large = large.rename(folder / "large.jsonl")
-    _, small, *parts = split(corpus.path, folder, sizes)
+    sizes = [10 * documents, *[NEW] * repeats]
+    corpus, planted = short_corpus(folder, sum(sizes), words)
+    large, *parts = split(corpus.path, folder, sizes)
+    small = _with_near_duplicates(large, parts, planted, documents)
     fillings = [(10 * documents, large), (documents, small)]
     ballast = str(folder / f"index-{10 * documents}")
     results = {}
@@ -40,3 +41,30 @@ def growth(
         night |= {"output": str(folder / "pairs.tsv"), "ballast": ballast}
         results[size] = [run({**night, "path": str(part)}) for part in parts]
     yield from sorted(results.items())
+
+
+def _with_near_duplicates(large: Path, parts: list[Path], planted: Path, size: int) -> Path:
+    """Write so many documents of a file: near-duplicates of those in parts, and the last others."""
+    new = {key for part in parts for key, _ in _documents(part)}
+    wanted: set[str] = set()
+    with planted.open() as lines:
+        for line in lines:
+            pair = set(line.split("\t")[:2])
+            if pair & new:
+                wanted |= pair - new
+    n_others = size - sum(key in wanted for key, _ in _documents(large))
+    first = sum(key not in wanted for key, _ in _documents(large)) - n_others
+    small = large.with_name("small.jsonl")
+    with small.open("wb") as output:
+        seen = 0
+        for key, line in _documents(large):
+            seen += key not in wanted
+            if key in wanted or seen > first:
+                output.write(line)
+    return small
+
+
+def _documents(path: Path) -> Iterator[tuple[str, bytes]]:
+    with path.open("rb") as lines:
+        for line in lines:
+            yield orjson.loads(line)["id"], line

@@ -400,7 +400,7 @@ def make_tiny(put: Callable[[Any, str, Any], None] = setattr) -> None:
     from lshdb.ingest import add as adding
     from lshdb.ingest import merge as merging
     from lshdb.ingest import pipeline
-    from lshdb.storage.dialects.sqlite import SqliteDatabase
+    from lshdb.storage.dialects.sqlite import SqliteDatabase, sqlite_session
     from lshdb.storage.orders import freezing
     from lshdb.storage.rowfiles import layouts as blocks
     from lshdb.storage.runs import posting_runs as runs
@@ -413,6 +413,7 @@ def make_tiny(put: Callable[[Any, str, Any], None] = setattr) -> None:
     put(runs, "LEVEL_ROWS", 20)
     put(runs, "SEAL_ROWS", 60)
     put(writer, "RUNS_BESIDE_ORDERS", 0)
+    put(sqlite_session, "_MEMORY_POSTINGS", 20)  # runs are copied from a file
     put(freezing, "MOST_SORTED", 1)  # orders and runs are merged on the way, four at a time
     put(freezing, "MOST_PARTS", 3)
     for known in (pipeline.WrittenContents, pipeline.WrittenDocuments):

@@ -74,7 +74,7 @@ def written(path: Path, blocks: Iterable[Postings], below: int) -> sqlite3.Conne
         return opened(np.fromfile(path, dtype=np.uint8).data)
 
 
-@pytest.mark.parametrize("leaves", [1, 2, 3])
+@pytest.mark.parametrize("leaves", [0, 1, 2, 3])
 @pytest.mark.parametrize("more", [-1, 0, 1, 2])
 def test_leaves_that_end_in_any_way(tmp_path: Path, leaves: int, more: int) -> None:
     """Full leaves, with what stands between them, and a rest of one posting or of a whole leaf."""
@@ -111,6 +111,15 @@ def test_more_leaves_than_one_root_has_room_for(n_leaves: int) -> None:
         sought = int(keys[place]), 2**62
         look_up = "SELECT count(*) FROM posting WHERE bucket_key = ? AND signature_id = ?"
         assert connection.execute(look_up, sought).fetchone() == (1,)
+
+
+@pytest.mark.parametrize("n", [1, 2, leaf_room(3), leaf_room(3) + 1])
+def test_few_postings(tmp_path: Path, n: int) -> None:
+    keys, ids = np.arange(n), np.arange(n) % 100
+    for below in (101, 2**23):
+        connection = written(tmp_path / "x.db", [(keys, ids)], below)
+        found = connection.execute("SELECT * FROM posting").fetchall()
+        assert found == list(zip(keys.tolist(), ids.tolist(), strict=True))
 
 
 def test_a_signature_that_is_too_large_is_refused(tmp_path: Path) -> None:

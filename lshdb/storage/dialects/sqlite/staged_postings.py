@@ -48,7 +48,7 @@ def database_of_postings(
     statement : str
         What makes the table :data:`STAGED_TABLE`, as the run that it is copied to was made.
     keys, signature_ids : ndarray of int64, shape (n,)
-        In order of both; more than fit on one page, 5,000.
+        In order of both; at least one.
 
     Returns
     -------
@@ -56,9 +56,9 @@ def database_of_postings(
         19 bytes a posting as a rule, in 5 ns; without the kernel in 40.
     """
     pages = _Pages(int(signature_ids.max()) + 1)
-    leaves = [pages.filled(keys, signature_ids), pages.ended()]
-    head, inner = pages.upper(statement)
-    return np.concatenate([head, *leaves, inner]).reshape(-1)
+    leaves = pages.filled(keys, signature_ids)
+    head, rest = pages.ended(statement)
+    return np.concatenate([head, leaves, rest]).reshape(-1)
 
 
 def write_database(
@@ -76,7 +76,7 @@ def write_database(
     statement : str
         As above.
     blocks : iterable of (keys, signature_ids)
-        Postings in order of both, more than fit on one page.
+        Postings in order of both; at least one.
     below : int
         All signatures are below it.
 
@@ -92,9 +92,8 @@ def write_database(
         leaves = pages.filled(keys, signature_ids)
         write_at(descriptor, leaves.reshape(-1).data, offset)
         offset += leaves.nbytes
-    rest = pages.ended()
-    head, inner = pages.upper(statement)
-    write_at(descriptor, np.concatenate([rest, inner]).reshape(-1).data, offset)
+    head, rest = pages.ended(statement)
+    write_at(descriptor, rest.reshape(-1).data, offset)
     write_at(descriptor, head.reshape(-1).data, 0)
 
 
@@ -134,11 +133,24 @@ class _Pages:
         self._held = keys[end:].copy(), signature_ids[end:].copy()
         return self._leaves(keys[:end], signature_ids[:end], self._room)
 
-    def ended(self) -> NDArray[np.uint8]:
-        """Return the last leaves: one, or two of about the same size."""
+    def ended(self, statement: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Return the first two pages, and all behind the full leaves; the end of the table.
+
+        What is held makes one leaf, or two of about the same size. A leaf that is the only one is
+        the root.
+        """
         keys, signature_ids = self._held
-        half = len(keys) // 2
-        return self._leaves(keys, signature_ids, half if len(keys) > self._room else len(keys))
+        room = len(keys) if len(keys) <= self._room else len(keys) // 2
+        last = self._leaves(keys, signature_ids, room)
+        head = np.zeros((2, PAGE), dtype=np.uint8)
+        if self._n_leaves == 1:
+            head[1], rest = last[0], last[1:]
+        else:
+            head[1], inner = self._upper()
+            rest = np.concatenate([last, *inner])
+        n_pages = len(head) + self._n_leaves - len(last) + len(rest)
+        describe(head[0], n_pages, STAGED_TABLE, statement.strip())
+        return head, rest
 
     def _leaves(
         self, keys: NDArray[np.int64], signature_ids: NDArray[np.int64], room: int
@@ -159,8 +171,8 @@ class _Pages:
         self._between.append((keys[room::step].copy(), signature_ids[room::step].copy()))
         return pages
 
-    def upper(self, statement: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Return the first two pages, and those behind the leaves; the end of the table."""
+    def _upper(self) -> tuple[NDArray[np.uint8], list[NDArray[np.uint8]]]:
+        """Return the root, and the pages between root and leaves."""
         keys, signature_ids = (np.concatenate(both) for both in zip(*self._between, strict=True))
         children = np.arange(_FIRST_LEAF, _FIRST_LEAF + self._n_leaves)
         following = _FIRST_LEAF + self._n_leaves
@@ -173,15 +185,12 @@ class _Pages:
             for end in ends.tolist():
                 some = slice(begin, end)
                 of_page = children[begin : end + 1]
-                inner.append(self._inner(of_page, keys[some], signature_ids[some]))
+                inner.append(self._inner(of_page, keys[some], signature_ids[some])[np.newaxis])
                 begin = end + 1
             keys, signature_ids = keys[ends[:-1]], signature_ids[ends[:-1]]
             children = np.arange(following, following + n_pages)
             following += n_pages
-        head = np.zeros((2, PAGE), dtype=np.uint8)
-        head[1] = self._inner(children, keys, signature_ids)
-        describe(head[0], following - 1, STAGED_TABLE, statement.strip())
-        return head, np.array(inner, dtype=np.uint8).reshape(-1, PAGE)
+        return self._inner(children, keys, signature_ids), inner
 
     def _inner(
         self,
