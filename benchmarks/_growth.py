@@ -52,15 +52,12 @@ def _with_near_duplicates(large: Path, parts: list[Path], planted: Path, size: i
             pair = set(line.split("\t")[:2])
             if pair & new:
                 wanted |= pair - new
-    n_others = size - sum(key in wanted for key, _ in _documents(large))
-    first = sum(key not in wanted for key, _ in _documents(large)) - n_others
+    keys = [key for key, _ in _documents(large)]
+    others = [key for key in keys if key not in wanted]
+    kept = set(keys) - set(others[: len(keys) - size])
     small = large.with_name("small.jsonl")
     with small.open("wb") as output:
-        seen = 0
-        for key, line in _documents(large):
-            seen += key not in wanted
-            if key in wanted or seen > first:
-                output.write(line)
+        output.writelines(line for key, line in _documents(large) if key in kept)
     return small
 
 

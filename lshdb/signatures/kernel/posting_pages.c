@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-enum { KEY_LEAF = 10, HEADER = 8, POINTER = 2 };
-enum { RECORD_HEAD = 4, KEY_BYTES = 8, KEY_TYPE = 6 };
+enum { KEY_LEAF = 10, RECORD_HEAD = 4, KEY_BYTES = 8, KEY_TYPE = 6 };
 
 uint8_t type_of_width(size_t width)
 {
@@ -17,14 +16,7 @@ static size_t record_bytes(size_t width) { return RECORD_HEAD + KEY_BYTES + widt
 
 size_t postings_a_leaf(size_t width)
 {
-    return (PAGE_BYTES - HEADER) / (record_bytes(width) + POINTER);
-}
-
-static uint8_t *big_endian(uint8_t *out, uint64_t number, size_t width)
-{
-    for (size_t place = 0; place < width; place++)
-        out[place] = (uint8_t)(number >> 8 * (width - 1 - place));
-    return out + width;
+    return (PAGE_BYTES - LEAF_HEADER) / (record_bytes(width) + POINTER);
 }
 
 static void lay_leaf(uint8_t *page, const int64_t *keys, const int64_t *signatures, size_t n,
@@ -33,10 +25,8 @@ static void lay_leaf(uint8_t *page, const int64_t *keys, const int64_t *signatur
     size_t size = record_bytes(width), start = PAGE_BYTES - n * size;
     const uint8_t head[RECORD_HEAD] = {(uint8_t)(size - 1), 3, KEY_TYPE, type_of_width(width)};
     memset(page, 0, start);
-    page[0] = KEY_LEAF;
-    big_endian(page + 3, n, 2);
-    big_endian(page + 5, start, 2);
-    uint8_t *pointer = page + HEADER, *record = page + start;
+    head_page(page, KEY_LEAF, n, start);
+    uint8_t *pointer = page + LEAF_HEADER, *record = page + start;
     for (size_t at = 0; at < n; at++) {
         pointer = big_endian(pointer, start + at * size, POINTER);
         memcpy(record, head, RECORD_HEAD);

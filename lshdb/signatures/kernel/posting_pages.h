@@ -6,10 +6,7 @@
 #ifndef LSHDB_POSTING_PAGES_H
 #define LSHDB_POSTING_PAGES_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "row_pages.h"
+#include "pages.h"
 
 /* The type by which a record names a whole number of `width` bytes; 0 if there is none. */
 uint8_t type_of_width(size_t width);

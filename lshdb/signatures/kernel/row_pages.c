@@ -5,15 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TABLE_LEAF = 13, TABLE_ROOT = 5, LEAF_HEADER = 8, ROOT_HEADER = 12, POINTER = 2, CHILD = 4 };
+enum { TABLE_LEAF = 13, TABLE_ROOT = 5, ROOT_HEADER = 12, CHILD = 4 };
 enum { FIRST_LEAF = 2, VARINT_BYTES = 9 };
-
-static uint8_t *big_endian(uint8_t *out, uint64_t number, size_t width)
-{
-    for (size_t place = 0; place < width; place++)
-        out[place] = (uint8_t)(number >> 8 * (width - 1 - place));
-    return out + width;
-}
 
 /* SQLite's variable-length integer: seven bits a byte, the highest first; a ninth byte has eight. */
 static size_t varint_bytes(uint64_t number)
@@ -111,14 +104,6 @@ int begin_pages(RowPages *pages)
             return ROW_NO_MEMORY;
     pages->low = PAGE_BYTES;
     return ROW_PLACED;
-}
-
-/* The header of a page whose cells begin at `low`; 0 stands for 65,536. */
-static void head_page(uint8_t *page, uint8_t kind, size_t n_cells, size_t low)
-{
-    page[0] = kind;
-    big_endian(page + 3, n_cells, 2);
-    big_endian(page + 5, low & (PAGE_BYTES - 1), 2);
 }
 
 static void end_leaf(RowPages *pages)

@@ -4,10 +4,8 @@
 #ifndef LSHDB_ROW_PAGES_H
 #define LSHDB_ROW_PAGES_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "pages.h"
 
-#define PAGE_BYTES 65536u
 #define MOST_COLUMNS 64
 #define MOST_ROW_BYTES 8192 /* a longer row is worth a statement of its own */
 #define MOST_LEAVES 4000    /* a root has room for 4,368 */

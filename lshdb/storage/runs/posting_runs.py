@@ -167,9 +167,7 @@ class PostingRuns:
         """
         if not len(keys):
             return None
-        if not _is_sorted(keys, signature_ids):
-            order = np.lexsort((signature_ids, keys))
-            keys, signature_ids = keys[order], signature_ids[order]
+        keys, signature_ids = _in_order(keys, signature_ids)
         if len(keys) >= RUN_ROWS:
             run = self._create(len(keys), is_active=False)
             self._tables.insert(run.run_id, run.table_name, keys, signature_ids)
@@ -219,11 +217,7 @@ class PostingRuns:
             nonlocal n_rows
             last: int | None = None
             for keys, signature_ids in _whole_buckets(blocks):
-                if not _is_sorted(keys, signature_ids):
-                    order = np.lexsort((signature_ids, keys))
-                    keys, signature_ids = keys[order], signature_ids[order]
-                    if not _is_sorted(keys, signature_ids):
-                        raise ValueError("a posting comes twice")
+                keys, signature_ids = _in_order(keys, signature_ids)
                 if last is not None and int(keys[0]) <= last:
                     raise ValueError("postings are not in order")
                 last = int(keys[-1])
@@ -342,8 +336,27 @@ class PostingRuns:
         self._tables.publish([run.table_name for run in self.runs()])
 
 
+def _in_order(
+    keys: NDArray[np.int64], signature_ids: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return postings in order of both, sorted only if they are not.
+
+    Raises
+    ------
+    ValueError
+        A posting comes twice.
+    """
+    if _is_sorted(keys, signature_ids):
+        return keys, signature_ids
+    order = np.lexsort((signature_ids, keys))
+    keys, signature_ids = keys[order], signature_ids[order]
+    if not _is_sorted(keys, signature_ids):
+        raise ValueError("a posting comes twice")
+    return keys, signature_ids
+
+
 def _is_sorted(keys: NDArray[np.int64], signature_ids: NDArray[np.int64]) -> bool:
-    """Return whether postings are in order of both."""
+    """Return whether postings are in order of both, and none comes twice."""
     is_below = keys[:-1] < keys[1:]
     again = np.flatnonzero(~is_below)
     is_same = keys[again] == keys[again + 1]
