@@ -119,8 +119,18 @@ def test_the_extra_brings_what_batches_of_arrow_need() -> None:
     }
 
 
-def test_a_session_starts_with_a_quick_jvm_and_the_users_options_win(tmp_path: Path) -> None:
-    """By a Java that works for Spark's launcher, and notes how Spark itself would be started."""
+@pytest.mark.parametrize("chosen", ["", "-XX:+UseG1GC", "in a file"])
+def test_a_session_starts_with_a_quick_jvm_and_the_users_options_win(
+    chosen: str, tmp_path: Path
+) -> None:
+    """By a Java that works for Spark's launcher, and notes how Spark itself would be started.
+
+    Java refuses to start with two garbage collectors.
+    """
+    (tmp_path / "spark-defaults.conf").write_text(
+        "spark.executor.extraJavaOptions -XX:+UseZGC\n" if chosen == "in a file" else "\n"
+    )
+    in_file, chosen = chosen == "in a file", chosen if chosen.startswith("-") else ""
     home = java_home(tmp_path)
     java, noted = home / "bin" / "java", tmp_path / "noted"
     real = java.rename(java.with_name("real"))
@@ -130,10 +140,11 @@ def test_a_session_starts_with_a_quick_jvm_and_the_users_options_win(tmp_path: P
     )
     java.chmod(0o755)
     given = "-XX:TieredStopAtLevel=4"
+    asked = {"spark.driver.extraJavaOptions": f"{given} {chosen}".strip()}
     code = (
         "import os, lshdb, lshdb.spark as spark\n"
         "try:\n"
-        f"    spark.connect('local', {{'spark.driver.extraJavaOptions': '{given}'}}).__enter__()\n"
+        f"    spark.connect('local', {asked}).__enter__()\n"
         "except lshdb.LshdbError as error: print(error)\n"
         "print(os.environ['SPARK_SUBMIT_OPTS'])\n"
     )
@@ -143,6 +154,7 @@ def test_a_session_starts_with_a_quick_jvm_and_the_users_options_win(tmp_path: P
         if not name.startswith(("SPARK", "PYSPARK"))
     }
     surroundings |= {"JAVA_HOME": str(home), "SPARK_SUBMIT_OPTS": "-Done=1"}
+    surroundings["SPARK_CONF_DIR"] = str(tmp_path)
     done = subprocess.run(
         [sys.executable, "-c", code], env=surroundings, capture_output=True, text=True, check=True
     )
@@ -151,4 +163,5 @@ def test_a_session_starts_with_a_quick_jvm_and_the_users_options_win(tmp_path: P
     words = noted.read_text().split()
     places = [words.index(one) for one in ("-XX:TieredStopAtLevel=1", "-Done=1", given)]
     assert places == sorted(places)
+    assert ("-XX:+UseParallelGC" in words) == (not chosen and not in_file)
     assert words[words.index("spark.io.compression.codec=zstd") - 1] == "--conf"
