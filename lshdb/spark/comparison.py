@@ -28,8 +28,9 @@ from lshdb.search.verification import estimate
 from lshdb.signatures.banding import compare_rows
 from lshdb.signatures.family import Family
 from lshdb.signatures.sets import SetFamily, compare_sets
+from lshdb.spark.few_rows import few_rows
 from lshdb.spark.pairing import Comparison, Ids, Read, ids_of, rows_of
-from lshdb.spark.signing import Recipe, binaries, few_rows, mapped
+from lshdb.spark.signing import Recipe, binaries, mapped
 
 __all__ = ["verified"]
 

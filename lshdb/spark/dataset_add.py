@@ -27,8 +27,9 @@ from lshdb.ingest.add import has_order, has_same_tokens
 from lshdb.ingest.pipeline import AddResult
 from lshdb.params.index_params import IndexParams
 from lshdb.spark.dataset_frames import Frames
+from lshdb.spark.document_rows import rejections
 from lshdb.spark.expansion import age
-from lshdb.spark.signing import Recipe, mapped, rejections
+from lshdb.spark.signing import Recipe, mapped
 from lshdb.spark.stored_bodies import hashed, stored_bodies, stored_body
 from lshdb.storage.tables.records import timestamp, timestamp_after
 

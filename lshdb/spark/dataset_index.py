@@ -48,6 +48,7 @@ from lshdb.spark.connecting import connecting_pairs
 from lshdb.spark.dataset_add import add_signed, next_batch, release
 from lshdb.spark.dataset_frames import Frames, stage_id
 from lshdb.spark.expansion import distances, expanded
+from lshdb.spark.few_rows import few_rows
 from lshdb.spark.grouping import components, cut
 from lshdb.spark.hidden_pairs import HiddenPairs
 from lshdb.spark.keeping import kept
@@ -61,7 +62,7 @@ from lshdb.spark.pairing import (
     rows_of,
 )
 from lshdb.spark.questions import Linked, clusters_of, decisions_of
-from lshdb.spark.signing import Recipe, few_rows, mapped, refuse_passages, signed
+from lshdb.spark.signing import Recipe, mapped, refuse_passages, signed
 from lshdb.spark.stored_bodies import hashed, other_bodies, stored_bodies, stored_body
 from lshdb.storage.dialects.base import NOT_CONTENT_SQL
 from lshdb.storage.tables.records import timestamp
@@ -614,8 +615,8 @@ class _Question:
         ids = stage_id(sf.col("signature_id")).alias("signature_id")
         named = postings.withColumnRenamed("bucket_key", "bucket")
         met = kept(bucket_pairs(named, max_bucket=self.most))
-        paired = met.select(sf.explode(sf.array("left", "right")).alias("signature_id"))
-        some = paired.where("signature_id IS NOT NULL")
+        pairs = met.where("right IS NOT NULL")
+        some = pairs.select(sf.explode(sf.array("left", "right")).alias("signature_id"))
         ends = kept(some.unionByName(members_of(met).select("signature_id")).distinct())
         by = self.comparison(kept(self.compared(documents, ends), in_memory=False))
         found = candidates(met, by)

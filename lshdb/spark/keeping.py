@@ -13,11 +13,14 @@ import contextlib
 import uuid
 from collections.abc import Iterator
 
+from py4j.java_gateway import JavaClass
+from py4j.protocol import Py4JError
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["kept", "named", "release"]
 
+_DATASET = "org.apache.spark.sql.classic.Dataset"
 _FEWER = "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
 _KEPT: dict[SparkSession, list[DataFrame]] = {}
 """What is kept, by session."""
@@ -47,7 +50,25 @@ def kept(rows: DataFrame, *, in_memory: bool = True) -> DataFrame:
         else:
             session.conf.set(_FEWER, before)
     _KEPT.setdefault(session, []).append(found)
-    return found
+    return _as_leaf(found)
+
+
+def _as_leaf(rows: DataFrame) -> DataFrame:
+    """Return kept rows as a leaf of the plans that read them.
+
+    A plan holds the plans of all that it reads, as often as it reads them; the last one of a
+    question held the first some fifty times, and Spark looked through all of them with every step.
+    It puts this leaf there by itself, when it runs. A client of Connect cannot ask for it, and
+    plans there stay as they are.
+    """
+    try:
+        session = rows.sparkSession._jsparkSession
+        cached = session.sharedState().cacheManager().lookupCachedData(rows._jdf)
+        relation = cached.get().cachedRepresentation()
+        made = JavaClass(_DATASET, rows._jdf._gateway_client).ofRows(session, relation)
+        return DataFrame(made, rows.sparkSession)
+    except (AttributeError, TypeError, Py4JError):
+        return rows
 
 
 @contextlib.contextmanager

@@ -26,10 +26,11 @@ from lshdb.search.loss import Loss, PairCount, interval, loss_of
 from lshdb.signatures.banding import matching_bands
 from lshdb.spark.comparison import verified
 from lshdb.spark.expansion import copy_groups
+from lshdb.spark.few_rows import few_rows
 from lshdb.spark.grouping import cut
 from lshdb.spark.hidden_pairs import HiddenPairs
 from lshdb.spark.pairing import rows_of
-from lshdb.spark.signing import few_rows, mapped
+from lshdb.spark.signing import mapped
 
 __all__ = ["lost_pairs"]
 

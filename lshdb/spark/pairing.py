@@ -15,6 +15,10 @@ one in ``HEAD``. So a bucket of m costs m comparisons for each leader, in any nu
 each task holds one piece. Buckets with the same first member, such as those of one family in all
 bands, are taken as one. Members travel as bytes, too: they are sixteen a document where all are in
 large buckets. :func:`large_buckets` tells which buckets that were.
+
+Postings that come twice say more: in the first band, that several rows have one signature; in a
+band of hashed keys, that several rows have one key. So what must be unique, or is not, is found
+without bringing the rows themselves together.
 """
 
 from __future__ import annotations
@@ -26,16 +30,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from lshdb.params.index_params import IndexParams
 from lshdb.search.candidates import leader_links, pairs_of_buckets
 from lshdb.search.verification import least_share
 from lshdb.signatures.banding import BUCKET_BITS
+from lshdb.spark.few_rows import few_rows
 from lshdb.spark.keeping import kept
-from lshdb.spark.signing import ID_BYTES, Recipe, binaries, bodies_of, few_rows, mapped
+from lshdb.spark.signing import ID_BYTES, Recipe, binaries, bodies_of, mapped
 from lshdb.storage.runs.posting_runs import Buckets
 
 __all__ = [
@@ -45,10 +51,13 @@ __all__ = [
     "Read",
     "bucket_pairs",
     "candidates",
+    "copied_signatures",
     "ids_of",
+    "key_bucket",
     "large_buckets",
     "members_of",
     "order_of",
+    "repeated_keys",
     "rows_of",
 ]
 
@@ -77,7 +86,8 @@ def bucket_pairs(signatures: DataFrame, *, max_bucket: int | None) -> DataFrame:
     ----------
     signatures : DataFrame
         ``signature_id``, of 16 bytes or a whole number, and ``bucket``: a bucket key, or an array
-        of all. Rows may come again. Others are ignored.
+        of all; rows where they are null have none. Rows may come again. There may be a
+        ``key_bucket`` as well (:func:`key_bucket`).
     max_bucket : int or None
         The largest bucket of which all pairs are candidates; None for any.
 
@@ -85,12 +95,14 @@ def bucket_pairs(signatures: DataFrame, *, max_bucket: int | None) -> DataFrame:
     -------
     DataFrame
         ``left``, ``right``, ``first``, ``members`` (binary), ``number``, ``bucket`` (bigint), in
-        rows of three kinds. A pair: ``left`` below ``right``, others null. ``PIECE`` members of a
+        rows of four kinds. A pair: ``left`` below ``right``, others null. ``PIECE`` members of a
         large bucket, or what is left: the bucket's first member, the place of theirs, and their ids
         in order, as bytes (:func:`members_of`). A large bucket: its first member, its size as
-        ``number``, and its key.
+        ``number``, and its key. A posting that came twice, of the first band or of keys: the id as
+        ``left``, and the bucket's key.
     """
-    ranged = signatures.select("bucket", "signature_id").mapInArrow(
+    names = [name for name in signatures.columns if name in _POSTED]
+    ranged = signatures.select(*names).mapInArrow(
         mapped(_ranged_batches), "range int, postings binary"
     )
     found = (
@@ -115,7 +127,7 @@ def members_of(met: DataFrame) -> DataFrame:
     met : DataFrame
         What :func:`bucket_pairs` returned; read twice.
     """
-    largest = met.where("bucket IS NOT NULL").groupBy("first").agg(sf.max("number").alias("most"))
+    largest = large_buckets(met).groupBy("first").agg(sf.max("size").alias("most"))
     members = met.where("members IS NOT NULL").select("first", "number", "members")
     return kept(
         members.join(largest, "first")
@@ -127,8 +139,25 @@ def members_of(met: DataFrame) -> DataFrame:
 
 
 def large_buckets(met: DataFrame) -> DataFrame:
-    """Return (bucket, size) of the buckets that were joined through leaders."""
-    return met.where("bucket IS NOT NULL").select("bucket", sf.col("number").alias("size"))
+    """Return (bucket, size, first) of the buckets that are joined through leaders."""
+    large = met.where("first IS NOT NULL AND bucket IS NOT NULL")
+    return large.select("bucket", sf.col("number").alias("size"), "first")
+
+
+def copied_signatures(met: DataFrame) -> DataFrame:
+    """Return (signature_id) of the signatures that several rows have."""
+    return met.where(f"{_CAME_TWICE} AND bucket >= 0").select(sf.col("left").alias("signature_id"))
+
+
+def repeated_keys(met: DataFrame) -> DataFrame:
+    """Return (key_bucket) of the keys that several rows have, and of keys with the same hash."""
+    return met.where(f"{_CAME_TWICE} AND bucket < 0").select(sf.col("bucket").alias("key_bucket"))
+
+
+def key_bucket(name: str) -> Column:
+    """Return the bucket of a document's key, in the band that has no slots."""
+    hashed = sf.xxhash64(name).bitwiseAND(sf.lit(2**BUCKET_BITS - 1))
+    return (hashed - sf.lit(2**BUCKET_BITS)).alias("key_bucket")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +211,12 @@ def candidates(met: DataFrame, by: Comparison) -> DataFrame:
     return pairs.unionByName(kept(links.distinct()))
 
 
+_POSTED = ("bucket", "signature_id", "key_bucket")
 _POSTING = np.dtype([("bucket", "<i8"), ("id", f"V{ID_BYTES}")])
-"""A posting in the bytes of a range."""
+"""A posting in the bytes of a range. The id of a key's posting is the key of its bucket."""
+_CAME_TWICE = "left IS NOT NULL AND right IS NULL"
+_TOLD_BANDS = (0, -1)
+"""The first band, in which each signature has a posting, and that of keys: 255 in 8 bits."""
 
 
 class _Met(NamedTuple):
@@ -193,10 +226,11 @@ class _Met(NamedTuple):
     ids: Ids
 
     @classmethod
-    def shared(cls, parts: list[bytes]) -> _Met:
+    def shared(cls, parts: list[bytes]) -> tuple[_Met, _Met]:
         """Return the postings of buckets with several members, each once, in order of both.
 
-        Nearly all buckets have one; so members are put in order, and compared, only in the others.
+        Then those that came twice. Nearly all buckets have one member; so members are put in order,
+        and compared, only in the others.
         """
         postings = np.frombuffer(b"".join(parts), dtype=_POSTING)
         buckets = np.ascontiguousarray(postings["bucket"])
@@ -207,15 +241,19 @@ class _Met(NamedTuple):
         buckets, ids = buckets[some], np.ascontiguousarray(postings["id"][some])
         upper, lower = ids.view(">u8").reshape(-1, 2).T
         order = np.lexsort((lower, upper, buckets))
-        return cls(buckets[order], ids[order]).without_repeats()
+        return cls(buckets[order], ids[order])._told_apart()
 
-    def without_repeats(self) -> _Met:
-        """Return each member of a bucket once."""
+    def _told_apart(self) -> tuple[_Met, _Met]:
+        """Return each posting once, and each that came twice."""
         same = (self.buckets[1:] == self.buckets[:-1]) & (self.ids[1:] == self.ids[:-1])
         if not same.any():
-            return self
+            return self, _Met(self.buckets[:0], self.ids[:0])
         fresh = np.insert(~same, 0, True)
-        return _Met(self.buckets[fresh], self.ids[fresh])
+        second = np.insert(same, 0, False) & np.insert(fresh[:-1], 0, False)
+        return (
+            _Met(self.buckets[fresh], self.ids[fresh]),
+            _Met(self.buckets[second], self.ids[second]),
+        )
 
 
 def ids_of(column: pa.Array) -> Ids:
@@ -248,19 +286,33 @@ def _ranged_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     held: list[NDArray[np.void]] = []
     n = 0
     for batch in batches:
-        buckets, ids = batch.column("bucket"), ids_of(batch.column("signature_id"))
-        if pa.types.is_list(buckets.type):
-            ids = ids[buckets.value_parent_indices().to_numpy()]
-            buckets = buckets.flatten()
-        postings = np.empty(len(ids), dtype=_POSTING)
-        postings["bucket"], postings["id"] = buckets.to_numpy(), ids
-        held.append(postings)
-        n += len(postings)
+        held += _postings(batch)
+        n = sum(map(len, held))
         if n >= SENT:
             yield _ranged(held)
             held, n = [], 0
     if n:
         yield _ranged(held)
+
+
+def _postings(batch: pa.RecordBatch) -> Iterator[NDArray[np.void]]:
+    """Yield the postings of rows: of their signatures, and of their keys if they came along."""
+    if "key_bucket" in batch.schema.names:
+        keys = batch.column("key_bucket")
+        yield _posted(keys, ids_of(pc.bit_wise_and(keys, 2**BUCKET_BITS - 1)))
+    if batch.column("signature_id").null_count:
+        batch = batch.filter(batch.column("signature_id").is_valid())
+    buckets, ids = batch.column("bucket"), ids_of(batch.column("signature_id"))
+    if pa.types.is_list(buckets.type):
+        ids = ids[buckets.value_parent_indices().to_numpy()]
+        buckets = buckets.flatten()
+    yield _posted(buckets, ids)
+
+
+def _posted(buckets: pa.Array, ids: Ids) -> NDArray[np.void]:
+    postings = np.empty(len(ids), dtype=_POSTING)
+    postings["bucket"], postings["id"] = buckets.to_numpy(), ids
+    return postings
 
 
 def _ranged(held: list[NDArray[np.void]]) -> pa.RecordBatch:
@@ -297,15 +349,20 @@ def _paired_batches(
         ranges, postings = batch.column("range").to_numpy(), batch.column("postings").to_pylist()
         last = int(np.searchsorted(ranges, ranges[-1]))
         if now not in (None, ranges[-1]) or last:
-            yield from _paired(_Met.shared(held + postings[:last]), max_bucket)
+            yield from _paired(held + postings[:last], max_bucket)
             held = []
         held += postings[last:]
         now = int(ranges[-1])
-    yield from _paired(_Met.shared(held), max_bucket)
+    yield from _paired(held, max_bucket)
 
 
-def _paired(met: _Met, max_bucket: int | None) -> Iterator[pa.RecordBatch]:
-    """Yield the pairs of small buckets, and the members of large ones."""
+def _paired(postings: list[bytes], max_bucket: int | None) -> Iterator[pa.RecordBatch]:
+    """Yield the pairs of small buckets, the members of large ones, and what came twice."""
+    met, again = _Met.shared(postings)
+    told = np.flatnonzero(np.isin(again.buckets >> BUCKET_BITS, _TOLD_BANDS))
+    if len(told):
+        columns = binaries(again.ids[told]), pa.array(again.buckets[told])
+        yield _batch(columns[0], None, None, None, None, columns[1])
     if not len(met.ids):
         return
     starts = np.flatnonzero(np.diff(met.buckets, prepend=~met.buckets[0]))

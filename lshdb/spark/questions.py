@@ -30,19 +30,26 @@ from lshdb.search.verification import check_limits, choose_method
 from lshdb.spark import pairing
 from lshdb.spark.comparison import verified
 from lshdb.spark.connecting import connecting_pairs
+from lshdb.spark.document_rows import documents, rejections
 from lshdb.spark.expansion import age, copy_groups, distances, expanded, neighbors_of
 from lshdb.spark.grouping import components, cut, representatives
 from lshdb.spark.hidden_pairs import HiddenPairs
 from lshdb.spark.keeping import kept
 from lshdb.spark.lost_pairs import lost_pairs
-from lshdb.spark.pairing import MAX_BUCKET, Comparison, bucket_pairs, candidates
+from lshdb.spark.pairing import (
+    MAX_BUCKET,
+    Comparison,
+    bucket_pairs,
+    candidates,
+    copied_signatures,
+    key_bucket,
+    repeated_keys,
+)
 from lshdb.spark.signing import (
     Recipe,
     column_name,
     column_of,
-    documents,
     refuse_passages,
-    rejections,
     signed,
 )
 from lshdb.tokenizers import Tokenizer, given_tokenizer
@@ -107,7 +114,6 @@ class _Stages:
         Verified pairs of signatures.
     hidden : HiddenPairs
         What large buckets hide of them.
-    documents : DataFrame
     """
 
     def __init__(self, asked: _Question, *, value: str | None = None) -> None:
@@ -125,13 +131,28 @@ class _Stages:
         )
         self.signed = kept(rows, in_memory=False)
         good = self.signed.where("reason IS NULL")
-        shown = good.where("signature_id IS NOT NULL").withColumnRenamed("buckets", "bucket")
-        self.met = kept(bucket_pairs(shown, max_bucket=self.max_bucket))
+        posted = good.select(sf.col("buckets").alias("bucket"), "signature_id", key_bucket("key"))
+        self.met = kept(bucket_pairs(posted, max_bucket=self.max_bucket))
         self.by = Comparison(good, self.recipe, self.method, params.level)
         self.found = candidates(self.met, self.by)
         self.edges = kept(verified(self.found, self.by))
         self.hidden = HiddenPairs(self.met, self.by, self.max_bucket)
-        self.documents = kept(documents(self.signed))
+
+    def documents(self) -> DataFrame:
+        """Return every document."""
+        return kept(documents(self.signed, self.met))
+
+    def joined(self, edges: DataFrame) -> DataFrame:
+        """Return the documents that edges or a common signature join with others, and few others.
+
+        Parameters
+        ----------
+        edges : DataFrame
+            ``left`` and ``right``; read twice.
+        """
+        ends = edges.select(sf.explode(sf.array("left", "right")).alias("signature_id"))
+        some = ends.unionByName(copied_signatures(self.met))
+        return kept(documents(self.signed, self.met, of=some))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,16 +181,25 @@ class Linked:
     hidden: HiddenPairs
 
     @classmethod
-    def of(cls, stages: _Stages, *, are_all: bool = True) -> Linked:
-        """Compute the pairs, or as many as connect all, and connect them."""
-        held = stages.documents
+    def of(cls, stages: _Stages, *, of_all: bool, are_all: bool = True) -> Linked:
+        """Compute the pairs, or as many as connect all, and connect them.
+
+        Parameters
+        ----------
+        stages : _Stages
+        of_all : bool
+            Whether every document is needed, or those that pairs or a common signature join.
+        are_all : bool
+            Whether all pairs are needed.
+        """
         pairs = stages.edges if are_all else stages.found
-        if held.count() < stages.by.rows.count():
-            # A signature that only rejected documents have joins nothing.
-            ids = held.select("signature_id").distinct()
+        if not repeated_keys(stages.met).isEmpty():
+            # A signature that only rejected rows have joins nothing.
+            ids = stages.documents().select("signature_id").distinct()
             left, right = ids.toDF("left"), ids.toDF("right")
             pairs = pairs.join(left, "left", "semi").join(right, "right", "semi")
         edges = cut(pairs) if are_all else connecting_pairs(pairs, stages.by)
+        held = stages.documents() if of_all else stages.joined(edges)
         return cls(
             stages.recipe.params, stages.method, held, edges, components(edges), stages.hidden
         )
@@ -262,7 +292,7 @@ def pairs(
     """
     stages = _Stages(_Question(df, key, text, order, verify, max_bucket, tokenizer, parameters))
     return expanded(
-        stages.edges, stages.documents, stages.recipe.params,
+        stages.edges, stages.joined(stages.edges), stages.recipe.params,
         method=stages.method, max_bucket=stages.max_bucket,
     )  # fmt: skip
 
@@ -303,10 +333,8 @@ def clusters(
     """
     check_choice("linkage", linkage, LINKAGES)
     check_whole("min_size", min_size, 2)
-    linked = Linked.of(
-        _Stages(_Question(df, key, text, order, verify, max_bucket, tokenizer, parameters)),
-        are_all=linkage != "component",
-    )
+    stages = _Stages(_Question(df, key, text, order, verify, max_bucket, tokenizer, parameters))
+    linked = Linked.of(stages, of_all=False, are_all=linkage != "component")
     return clusters_of(linked, min_size=min_size, linkage=linkage)
 
 
@@ -371,7 +399,7 @@ def dedup(
         _Question(df, key, text, order, verify, max_bucket, tokenizer, parameters),
         value=field_name(keep),
     )
-    found = decisions_of(Linked.of(stages), keep)
+    found = decisions_of(Linked.of(stages, of_all=True), keep)
     return found if only == "all" else found.where(sf.col("decision") == only)
 
 
@@ -456,7 +484,8 @@ def deduplicate(
             f"the data frame has a column {marked[0]!r} already: it is marked",
             hint="remove these columns first",
         )
-    linked = Linked.of(_Stages(question, value=field_name(keep)))
+    stages = _Stages(question, value=field_name(keep))
+    linked = Linked.of(stages, of_all=True)
     names = ["key", "decision", "kept_key", "similarity"]
     found = decisions_of(linked, keep).where("decision = 'drop'").select(*names)
     found = found.withColumnsRenamed({name: f"lshdb_{name}" for name in names})
@@ -509,7 +538,11 @@ def neighbors(
     check_whole("top", top, 1)
     stages = _Stages(_Question(df, key, text, order, verify, max_bucket, tokenizer, parameters))
     return neighbors_of(
-        stages.edges, stages.documents, stages.recipe.params, method=stages.method, top=top
+        stages.edges,
+        stages.joined(stages.edges),
+        stages.recipe.params,
+        method=stages.method,
+        top=top,
     )
 
 
@@ -555,9 +588,8 @@ def large_buckets(
     ------
     ParameterError, TextNotStoredError
     """
-    return pairing.large_buckets(
-        _Stages(_Question(df, key, text, order, verify, max_bucket, tokenizer, parameters)).met
-    )
+    stages = _Stages(_Question(df, key, text, order, verify, max_bucket, tokenizer, parameters))
+    return pairing.large_buckets(stages.met).drop("first")
 
 
 def loss(
@@ -588,4 +620,4 @@ def loss(
     ParameterError, TextNotStoredError
     """
     stages = _Stages(_Question(df, key, text, order, verify, max_bucket, tokenizer, parameters))
-    return lost_pairs(stages.edges, stages.documents, stages.hidden)
+    return lost_pairs(stages.edges, stages.documents(), stages.hidden)

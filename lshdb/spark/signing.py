@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
-from pyspark.sql.window import Window
 
 from lshdb.documents.document import (
     MAX_DOCUMENT_BYTES,
@@ -43,7 +42,7 @@ from lshdb.documents.formats.columns import bodies_of as column_bodies
 from lshdb.documents.formats.columns import small_batches
 from lshdb.documents.formats.objects import JOINT
 from lshdb.errors import ParameterError
-from lshdb.ingest.add import REPEATED, n_chars_of
+from lshdb.ingest.add import n_chars_of
 from lshdb.ingest.batch import PERSON_OF_TEXTS
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.banding import bucket_keys
@@ -59,11 +58,8 @@ __all__ = [
     "bodies_of",
     "column_name",
     "column_of",
-    "documents",
-    "few_rows",
     "mapped",
     "refuse_passages",
-    "rejections",
     "signed",
     "spread",
 ]
@@ -131,7 +127,7 @@ def signed(
 ) -> DataFrame:
     """Return a signed row for each row: what became of it, or why it is rejected.
 
-    Keys that come twice are not looked for here (:func:`documents`).
+    Keys that come twice are not looked for here (``document_rows.py``).
 
     Parameters
     ----------
@@ -196,71 +192,6 @@ def signed(
         ]
     )
     return rows.mapInArrow(mapped(_signed_batches, recipe), schema)
-
-
-def documents(signed: DataFrame) -> DataFrame:
-    """Return (key, place, value, n_chars, signature_id) of the rows that are documents.
-
-    Of a key that comes twice, that is the first row: the one with the smallest ``place``; of
-    equals, that with the smallest content. Bodies are not moved.
-    """
-    return _told_apart(signed).where("number = 1").drop("number")
-
-
-def rejections(signed: DataFrame) -> DataFrame:
-    """Return (key, reason) of the rows that are no documents."""
-    name = sf.concat(sf.lit("the key '"), sf.substring("key", 1, 100), sf.lit("' "))
-    repeated = _told_apart(signed).where("number > 1").select(
-        "key", sf.concat(name, sf.lit(REPEATED)).alias("reason")
-    )  # fmt: skip
-    return signed.where("reason IS NOT NULL").select("key", "reason").unionAll(repeated)
-
-
-def few_rows(rows: DataFrame, of: str, wanted: DataFrame) -> DataFrame:
-    """Return the rows whose value is probably among some: all that are, and few others.
-
-    A join would move all rows to find out which of them are wanted. Here a bit map of the hashes of
-    the wanted values goes to the rows: 4 MB at most, however many values there are. With 1e6 of
-    them 3 % of the other rows pass, with 1e7 a quarter; a join afterwards takes those out.
-
-    Parameters
-    ----------
-    rows : DataFrame
-    of : str
-        A column of ``rows``; rows where it is null are left out.
-    wanted : DataFrame
-        Its first column has the values.
-    """
-    bit = _bit(sf.col(wanted.columns[0]))
-    maps = (
-        wanted.select(bit.alias("_bit"))
-        .groupBy(sf.bitmap_bucket_number("_bit").alias("_part"))
-        .agg(sf.bitmap_construct_agg(sf.bitmap_bit_position("_bit")).alias("_bits"))
-    )
-    placed = rows.where(sf.col(of).isNotNull()).withColumn("_at", _bit(sf.col(of)))
-    met = placed.join(sf.broadcast(maps), sf.bitmap_bucket_number("_at") == sf.col("_part"))
-    position = sf.bitmap_bit_position("_at")
-    byte = sf.substring(sf.col("_bits"), (sf.floor(position / 8) + 1).cast("int"), sf.lit(1))
-    number = sf.conv(sf.hex(byte), 16, 10).cast("int")
-    is_set = sf.getbit(number, (position % 8).cast("int")) == 1
-    return met.where(is_set).select(*rows.columns)
-
-
-_BITS = 2**25
-
-
-def _bit(value: Column) -> Column:
-    return sf.pmod(sf.xxhash64(value), sf.lit(_BITS)) + 1
-
-
-def _told_apart(signed: DataFrame) -> DataFrame:
-    """Add ``number``: 1 for the first document of a key, 2 for the next."""
-    content = sf.coalesce(sf.col("signature_id"), sf.lit(b""))
-    in_turn = Window.partitionBy("key").orderBy(
-        sf.col("place").asc_nulls_last(), content, "n_chars"
-    )
-    rows = signed.where("reason IS NULL").select("key", "place", "value", "n_chars", "signature_id")
-    return rows.withColumn("number", sf.row_number().over(in_turn))
 
 
 def _checked(df: DataFrame, names: Sequence[str]) -> dict[str, st.DataType]:

@@ -12,7 +12,7 @@ import pytest
 
 import lshdb.spark
 from lshdb import Index, ParameterError
-from lshdb.spark import comparison, connecting
+from lshdb.spark import comparison, connecting, few_rows, keeping
 from tests.conftest import edited, family_corpus, make_text
 from tests.search.test_loss import crowded
 
@@ -258,13 +258,47 @@ def test_what_is_kept_is_in_few_pieces_and_is_released(spark: Any) -> None:
     try:
         found = lines(lshdb.spark.pairs(df))
         kept = {number: n for number, n in there().items() if number not in before}
-        assert kept and max(kept.values()) <= 3
+        assert kept and max(kept.values()) <= 4  # documents come in two parts
         lshdb.spark.release()
         assert there().keys() <= before.keys()
         assert lines(lshdb.spark.pairs(df)) == found != []
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", "2")
         lshdb.spark.release()
+
+
+def test_what_is_kept_is_a_leaf_of_the_plans_that_read_it(spark: Any) -> None:
+    """Without that, the plan of the last stage has the first one in it some fifty times."""
+    lshdb.spark.release()
+    try:
+        found = lshdb.spark.pairs(frame(spark, family_corpus(5, families=2)))
+        plan = found._jdf.queryExecution().logical().toString()
+        assert "InMemoryRelation" in plan
+        rows = keeping.kept(spark.range(3))
+        assert rows._jdf.queryExecution().logical().nodeName() == "InMemoryRelation"
+        assert rows.join(rows.toDF("other")).count() == 9
+    finally:
+        lshdb.spark.release()
+
+
+@pytest.mark.parametrize("bits", [64, 2**25])
+def test_few_rows_are_all_that_are_wanted_and_the_others_are_the_rest(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, bits: int
+) -> None:
+    """With 64 bits most rows are taken for wanted, and none is in both parts or in neither."""
+    monkeypatch.setattr(few_rows, "_BITS", bits)
+    values = [*range(400), *range(40), None]
+    rows = spark.createDataFrame([(str(v) if v is not None else None, v) for v in values],
+                                 "name string, number int")  # fmt: skip
+    wanted = spark.createDataFrame([(str(v),) for v in range(0, 120, 3)], "wanted string")
+    few = [row.number for row in few_rows.few_rows(rows, "name", wanted).collect()]
+    other = [row.number for row in few_rows.other_rows(rows, "name", wanted).collect()]
+    assert sorted(few + other) == sorted(value for value in values if value is not None)
+    assert set(range(0, 120, 3)) <= set(few) and not set(few) & set(other)
+    assert (len(set(few)) == 40) == (bits > 64)
+    none = wanted.where("wanted = 'x'")
+    assert few_rows.few_rows(rows, "name", none).count() == 0
+    assert few_rows.other_rows(rows, "name", none).count() == 440
 
 
 def test_what_was_made_of_other_rows_is_released_before_them(

@@ -65,17 +65,26 @@ def test_each_bucket_is_paired_or_given_out_in_pieces(
             expected |= {(one_id(a), one_id(b)) for a, b in itertools.combinations(ids, 2)}
         else:
             large[key] = ids
-    pairs, given, sizes = set(), [], {}
+    pairs, given, sizes, again = set(), [], {}, []
     for batch in pairing._paired_batches(most, sent(postings(buckets, rng, size), size)):
         for row in batch.to_pylist():
             if row["right"] is not None:
                 pairs.add((row["left"], row["right"]))
             elif row["members"] is not None:
                 given += [row, row]
+            elif row["left"] is not None:
+                again.append((row["bucket"], row["left"]))
             else:
                 sizes[row["bucket"]] = row["number"]
     assert pairs == expected
     assert sizes == {key: len(ids) for key, ids in large.items()}
+    # What came twice is told of the first band and the last one, once.
+    assert sorted(again) == sorted(
+        (key, one_id(member))
+        for key, members in buckets.items()
+        for member, n in Counter(members).items()
+        if n > 1 and -(2**56) <= key < 2**56
+    )
     alike: dict[bytes, list[list[int]]] = {}
     for ids in large.values():
         alike.setdefault(one_id(ids[0]), []).append(ids)
