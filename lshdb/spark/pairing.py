@@ -12,9 +12,10 @@ ids, each with the first ``HEAD`` members of the bucket as well. Within a piece,
 compared by signature with leaders, as on one machine (``search/candidates.py``). The leaders are
 among the first members and so the same in all pieces, except those of families that are rarer than
 one in ``HEAD``. So a bucket of m costs m comparisons for each leader, in any number of tasks, and
-each task holds one piece. Buckets with the same first member, such as those of one family in all
-bands, are taken as one. Members travel as bytes, too: they are sixteen a document where all are in
-large buckets. :func:`large_buckets` tells which buckets that were.
+each task holds one piece. Buckets with many members in common, such as those of one family in all
+bands, are taken as one (``merged_buckets.py``); of all but one of them, the first ``KNOWN`` are in
+each piece. Members travel as bytes, too: they are sixteen a document where all are in large
+buckets. :func:`large_buckets` tells which buckets that were.
 
 Postings that come twice say more: in the first band, that several rows have one signature; in a
 band of hashed keys, that several rows have one key. So what must be unique, or is not, is found
@@ -41,6 +42,7 @@ from lshdb.search.verification import least_share
 from lshdb.signatures.banding import BUCKET_BITS
 from lshdb.spark.few_rows import few_rows
 from lshdb.spark.keeping import kept
+from lshdb.spark.merged_buckets import KNOWN, merged_buckets
 from lshdb.spark.signing import ID_BYTES, Recipe, binaries, bodies_of, mapped
 from lshdb.storage.runs.posting_runs import Buckets
 
@@ -120,6 +122,8 @@ def bucket_pairs(signatures: DataFrame, *, max_bucket: int | None) -> DataFrame:
 def members_of(met: DataFrame) -> DataFrame:
     """Return (first, piece, signature_id): the members of large buckets, each once in a piece.
 
+    Of buckets that are taken as one, ``first`` is the same.
+
     Kept, because whoever finds pairs of them also asks which they are.
 
     Parameters
@@ -127,10 +131,10 @@ def members_of(met: DataFrame) -> DataFrame:
     met : DataFrame
         What :func:`bucket_pairs` returned; read twice.
     """
-    largest = large_buckets(met).groupBy("first").agg(sf.max("size").alias("most"))
     members = met.where("members IS NOT NULL").select("first", "number", "members")
     return kept(
-        members.join(largest, "first")
+        members.join(merged_buckets(met), "first")
+        .select("first", "root", "number", "members", "most")
         .mapInArrow(mapped(_piece_batches), "first binary, piece bigint, members binary")
         .repartition("first", "piece")
         .sortWithinPartitions("first", "piece")
@@ -139,9 +143,9 @@ def members_of(met: DataFrame) -> DataFrame:
 
 
 def large_buckets(met: DataFrame) -> DataFrame:
-    """Return (bucket, size, first) of the buckets that are joined through leaders."""
+    """Return (bucket, size) of the buckets that are joined through leaders."""
     large = met.where("first IS NOT NULL AND bucket IS NOT NULL")
-    return large.select("bucket", sf.col("number").alias("size"), "first")
+    return large.select("bucket", sf.col("number").alias("size"))
 
 
 def copied_signatures(met: DataFrame) -> DataFrame:
@@ -391,14 +395,15 @@ def _given_out(bucket: int, ids: Ids) -> Iterator[pa.RecordBatch]:
 def _piece_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Cut the members of large buckets into pieces, the same for all that are taken as one."""
     for batch in batches:
-        for first, place, members, most in zip(*batch.to_pydict().values(), strict=True):
+        for first, root, place, members, most in zip(*batch.to_pydict().values(), strict=True):
             ids = np.frombuffer(members, dtype=f"V{ID_BYTES}")
             n_bits = (-(-most // PIECE) - 1).bit_length()
-            every, head = np.arange(2**n_bits), ids[: max(0, HEAD - place)]
+            length = HEAD if first == root else KNOWN
+            every, head = np.arange(2**n_bits), ids[: max(0, length - place)]
             rest = ids[len(head) :]
             pieces = np.concatenate([np.repeat(every, len(head)), _hashed(rest, n_bits)])
             there, some = _grouped(np.concatenate([np.tile(head, len(every)), rest]), pieces)
-            firsts = pa.array([first] * len(there), pa.binary())
+            firsts = pa.array([root] * len(there), pa.binary())
             columns = [firsts, pa.array(there), some]
             yield pa.RecordBatch.from_arrays(columns, names=["first", "piece", "members"])
 

@@ -589,7 +589,7 @@ def large_buckets(
     ParameterError, TextNotStoredError
     """
     stages = _Stages(_Question(df, key, text, order, verify, max_bucket, tokenizer, parameters))
-    return pairing.large_buckets(stages.met).drop("first")
+    return pairing.large_buckets(stages.met)
 
 
 def loss(

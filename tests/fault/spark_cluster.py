@@ -70,12 +70,16 @@ def modules() -> list[Any]:
         dataset_add,
         dataset_index,
         grouping,
+        merged_buckets,
         pairing,
         signing,
         stored_bodies,
     )
 
-    return [comparison, dataset_add, dataset_index, grouping, pairing, signing, stored_bodies]
+    return [
+        comparison, dataset_add, dataset_index, grouping, merged_buckets, pairing, signing,
+        stored_bodies,
+    ]  # fmt: skip
 
 
 def fail_once(folder: Path) -> Callable[[str], None]:

@@ -21,7 +21,7 @@ DOCUMENTS = sorted(
 )
 STAGES = {
     "_signed_batches", "_ranged_batches", "_paired_batches", "_led_batches", "_compared_batches",
-    "_connected_batches", "_chosen_batches",
+    "_connected_batches", "_chosen_batches", "_merged_batches",
 }  # fmt: skip
 """Functions of a data frame's questions."""
 SECONDS = 1200

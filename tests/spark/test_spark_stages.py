@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from lshdb import CreateOptions
-from lshdb.spark import grouping, pairing
+from lshdb.spark import grouping, merged_buckets, pairing
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning")
 
@@ -89,10 +89,11 @@ def test_each_bucket_is_paired_or_given_out_in_pieces(
     for ids in large.values():
         alike.setdefault(one_id(ids[0]), []).append(ids)
     rows = [
-        (row["first"], row["number"], row["members"], max(map(len, alike[row["first"]])))
+        (row["first"], row["first"], row["number"], row["members"],
+         max(map(len, alike[row["first"]])))
         for row in rng.sample(given, len(given))
-    ]
-    names = ["first", "number", "members", "most"]
+    ]  # fmt: skip
+    names = ["first", "root", "number", "members", "most"]
     cut = [
         row
         for several in rows
@@ -165,6 +166,42 @@ def test_ids_are_put_in_order_and_spread_evenly(kind: str) -> None:
     if kind != "alike":
         counts = np.bincount(pairing._hashed(ids, 3), minlength=8)
         assert len(counts) == 8 and (abs(counts - 500) < 100).all()
+
+
+@pytest.mark.fast
+def test_large_buckets_with_many_members_in_common_are_taken_as_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Halves of a family are, with a part of it; strangers, and a hundredth of them, are not."""
+    rng = random.Random(4)
+    family = [rng.getrandbits(100) for _ in range(40_000)]
+    strangers = [rng.getrandbits(100) for _ in range(5_000)]
+    buckets = [sorted(number for number in family if rng.random() < 0.5) for _ in range(6)]
+    buckets += [sorted(rng.sample(family, 2_000)), sorted(strangers)]
+    buckets += [sorted(strangers[:50] + [rng.getrandbits(100) for _ in range(5_000)])]
+    buckets += [buckets[0][:1] + buckets[1][1:]]  # another one of the same first member
+    rows: dict[bytes, tuple[int, list[bytes]]] = {}
+    for members in buckets:
+        size, known = rows.setdefault(one_id(members[0]), (0, []))
+        known.append(b"".join(one_id(one) for one in members[: merged_buckets.KNOWN]))
+        rows[one_id(members[0])] = (max(size, len(members)), known)
+    given = [{"first": one, "size": rows[one][0], "known": rows[one][1]} for one in rows]
+    rng.shuffle(given)
+    parts = [pa.RecordBatch.from_pylist(given[:3]), pa.RecordBatch.from_pylist(given[3:])]
+    (apart,) = merged_buckets._merged_batches(parts)
+    for row in apart.to_pylist():  # few enough to be compared each by itself
+        assert row["root"] == row["first"] and row["most"] == rows[row["first"]][0]
+    monkeypatch.setattr(merged_buckets, "MANY", 100_000)
+    (found,) = merged_buckets._merged_batches(parts)
+    told = {row["first"]: (row["root"], row["most"]) for row in found.to_pylist()}
+    assert told.keys() == rows.keys()
+    halves = {told[one_id(members[0])] for members in buckets[:7]}
+    ((root, most),) = halves
+    assert root == min(one_id(members[0]) for members in buckets[:7])
+    assert 25_000 < most < 64_000  # of 39,400 or so
+    assert told[one_id(min(strangers))] == (one_id(min(strangers)), 5_000)
+    assert told[one_id(buckets[8][0])] == (one_id(buckets[8][0]), 5_050)
+    assert list(merged_buckets._merged_batches([])) == []
 
 
 @pytest.mark.fast
