@@ -29,7 +29,7 @@ from lshdb.signatures.banding import compare_rows
 from lshdb.signatures.family import Family
 from lshdb.signatures.sets import SetFamily, compare_sets
 from lshdb.spark.few_rows import few_rows
-from lshdb.spark.pairing import Comparison, Ids, Read, ids_of, rows_of
+from lshdb.spark.pairing import Comparison, Ids, Read, ends_of, ids_of, rows_of
 from lshdb.spark.signing import Recipe, binaries, mapped
 
 __all__ = ["verified"]
@@ -62,10 +62,10 @@ def verified(candidates: DataFrame, by: Comparison) -> DataFrame:
     names = ["signature_id", "body" if method == "exact" else "signature"]
     if method == "exact" and not isinstance(recipe.family(), SetFamily):
         names.append("signature")
-    end = sf.explode(sf.array("left", "right")).alias("signature_id")
-    some = few_rows(by.rows.select(*names), "signature_id", candidates.select(end))
+    some = few_rows(by.rows.select(*names), "signature_id", ends_of(candidates))
     bodies = some.dropDuplicates(["signature_id"])
     # Ends are in the partitions of their bodies, and a pair goes to its cell by itself.
+    end = sf.explode(sf.array("left", "right")).alias("signature_id")
     ends = celled.select(end, "cell").repartition("signature_id").distinct()
     return (
         ends.join(bodies, "signature_id")

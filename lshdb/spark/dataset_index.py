@@ -58,6 +58,7 @@ from lshdb.spark.pairing import (
     Comparison,
     bucket_pairs,
     candidates,
+    ends_of,
     members_of,
     rows_of,
 )
@@ -615,8 +616,7 @@ class _Question:
         ids = stage_id(sf.col("signature_id")).alias("signature_id")
         named = postings.withColumnRenamed("bucket_key", "bucket")
         met = kept(bucket_pairs(named, max_bucket=self.most))
-        pairs = met.where("right IS NOT NULL")
-        some = pairs.select(sf.explode(sf.array("left", "right")).alias("signature_id"))
+        some = ends_of(met.where("right IS NOT NULL"))
         ends = kept(some.unionByName(members_of(met).select("signature_id")).distinct())
         by = self.comparison(kept(self.compared(documents, ends), in_memory=False))
         found = candidates(met, by)

@@ -1,8 +1,8 @@
 """Large buckets -> how many near-duplicate pairs their leaders did not find: an estimate.
 
 Pairs are drawn from the members of large buckets and compared like any others. Each group of
-buckets with the same first member is given draws in proportion to its pairs, so that ``DRAWN`` are
-drawn in all, and one at least; a draw stands for as many pairs of signatures as its group has for
+buckets that are taken as one is given draws in proportion to its pairs, so that ``DRAWN`` are drawn
+in all, and one at least; a draw stands for as many pairs of signatures as its group has for
 each of its draws. A pair that lies in h groups is counted as 1 / h (Hansen and Hurwitz, 1943). One
 that shares no bucket counts as nothing, because no limit on buckets hides it. The interval is the
 one machine's (``search/loss.py``).
@@ -29,7 +29,7 @@ from lshdb.spark.expansion import copy_groups
 from lshdb.spark.few_rows import few_rows
 from lshdb.spark.grouping import cut
 from lshdb.spark.hidden_pairs import HiddenPairs
-from lshdb.spark.pairing import rows_of
+from lshdb.spark.pairing import ends_of, rows_of
 from lshdb.spark.signing import mapped
 
 __all__ = ["lost_pairs"]
@@ -134,8 +134,8 @@ def _missing(pairs: DataFrame, edges: DataFrame, hidden: HiddenPairs) -> DataFra
     """Return the pairs that are at the threshold, share a bucket, and were not found."""
     similar = verified(pairs, hidden.by)
     missing = cut(similar.select("left", "right").join(edges, ["left", "right"], "anti"))
-    ends = missing.select(sf.explode(sf.array("left", "right")))
-    rows = few_rows(hidden.by.rows.select("signature_id", "signature"), "signature_id", ends)
+    rows = hidden.by.rows.select("signature_id", "signature")
+    rows = few_rows(rows, "signature_id", ends_of(missing))
     rows = cut(rows.dropDuplicates(["signature_id"]))
     both = missing.join(rows.toDF("left", "row1"), "left").join(rows.toDF("right", "row2"), "right")
     sharing = mapped(_sharing_batches, hidden.by.recipe.params)

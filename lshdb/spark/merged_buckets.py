@@ -39,7 +39,7 @@ def merged_buckets(met: DataFrame) -> DataFrame:
     -------
     DataFrame
         ``root`` is the smallest first member of all that are taken as one, and ``most`` about how
-        many members these have together. One task holds a kilobyte for each first member.
+        many members these have together. One task holds some five kilobytes for each large bucket.
     """
     known = sf.expr(f"if(number = 0, substring(members, 1, {KNOWN * ID_BYTES}), NULL)")
     size = sf.expr("if(members IS NULL, number, NULL)")
@@ -57,7 +57,7 @@ def _merged_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
         return
     firsts, sizes, heads = zip(*rows, strict=True)
     known = [[_ids(head) for head in sorted(several)] for several in heads]
-    asked: dict[bytes, int] = {}
+    asked: dict[bytes, int] = {}  # its own place first, so that each bucket is in a pair
     pairs = [
         (place, asked.setdefault(one, place))
         for place, several in enumerate(known)

@@ -31,7 +31,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
@@ -54,6 +53,7 @@ __all__ = [
     "bucket_pairs",
     "candidates",
     "copied_signatures",
+    "ends_of",
     "ids_of",
     "key_bucket",
     "large_buckets",
@@ -72,7 +72,7 @@ HEAD = 1024
 """The first members of a large bucket, which are in each of its pieces."""
 RANGE_BITS = 12
 RANGES = 2**RANGE_BITS
-"""Of a billion documents and 16 bands, a range has four million postings, 94 MB."""
+"""Of a billion documents, 16 bands and their keys, a range has four million postings, 100 MB."""
 SENT = 2**18
 """Postings that a task cuts at once: 64 for each range, 6 MB."""
 
@@ -146,6 +146,11 @@ def large_buckets(met: DataFrame) -> DataFrame:
     """Return (bucket, size) of the buckets that are joined through leaders."""
     large = met.where("first IS NOT NULL AND bucket IS NOT NULL")
     return large.select("bucket", sf.col("number").alias("size"))
+
+
+def ends_of(pairs: DataFrame) -> DataFrame:
+    """Return (signature_id) of both ends of pairs, as often as they are in one."""
+    return pairs.select(sf.explode(sf.array("left", "right")).alias("signature_id"))
 
 
 def copied_signatures(met: DataFrame) -> DataFrame:
@@ -303,7 +308,7 @@ def _postings(batch: pa.RecordBatch) -> Iterator[NDArray[np.void]]:
     """Yield the postings of rows: of their signatures, and of their keys if they came along."""
     if "key_bucket" in batch.schema.names:
         keys = batch.column("key_bucket")
-        yield _posted(keys, ids_of(pc.bit_wise_and(keys, 2**BUCKET_BITS - 1)))
+        yield _posted(keys, ids_of(keys))
     if batch.column("signature_id").null_count:
         batch = batch.filter(batch.column("signature_id").is_valid())
     buckets, ids = batch.column("bucket"), ids_of(batch.column("signature_id"))

@@ -10,6 +10,7 @@ you use their answers. The others count and connect pairs first, so they begin w
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Unpack
@@ -42,6 +43,7 @@ from lshdb.spark.pairing import (
     bucket_pairs,
     candidates,
     copied_signatures,
+    ends_of,
     key_bucket,
     repeated_keys,
 )
@@ -138,8 +140,9 @@ class _Stages:
         self.edges = kept(verified(self.found, self.by))
         self.hidden = HiddenPairs(self.met, self.by, self.max_bucket)
 
+    @functools.cached_property
     def documents(self) -> DataFrame:
-        """Return every document."""
+        """Every document."""
         return kept(documents(self.signed, self.met))
 
     def joined(self, edges: DataFrame) -> DataFrame:
@@ -150,8 +153,7 @@ class _Stages:
         edges : DataFrame
             ``left`` and ``right``; read twice.
         """
-        ends = edges.select(sf.explode(sf.array("left", "right")).alias("signature_id"))
-        some = ends.unionByName(copied_signatures(self.met))
+        some = ends_of(edges).unionByName(copied_signatures(self.met))
         return kept(documents(self.signed, self.met, of=some))
 
 
@@ -195,11 +197,11 @@ class Linked:
         pairs = stages.edges if are_all else stages.found
         if not repeated_keys(stages.met).isEmpty():
             # A signature that only rejected rows have joins nothing.
-            ids = stages.documents().select("signature_id").distinct()
+            ids = stages.documents.select("signature_id").distinct()
             left, right = ids.toDF("left"), ids.toDF("right")
             pairs = pairs.join(left, "left", "semi").join(right, "right", "semi")
         edges = cut(pairs) if are_all else connecting_pairs(pairs, stages.by)
-        held = stages.documents() if of_all else stages.joined(edges)
+        held = stages.documents if of_all else stages.joined(edges)
         return cls(
             stages.recipe.params, stages.method, held, edges, components(edges), stages.hidden
         )
@@ -620,4 +622,4 @@ def loss(
     ParameterError, TextNotStoredError
     """
     stages = _Stages(_Question(df, key, text, order, verify, max_bucket, tokenizer, parameters))
-    return lost_pairs(stages.edges, stages.documents(), stages.hidden)
+    return lost_pairs(stages.edges, stages.documents, stages.hidden)
