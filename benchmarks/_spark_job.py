@@ -93,10 +93,10 @@ def _by_lshdb(spark: SparkSession, df: DataFrame, question: str) -> DataFrame:
     import lshdb.spark
 
     lshdb.spark.release(spark)
+    answers = lshdb.spark.Answers(df, threshold=THRESHOLD)
     if question == "clusters":
-        return lshdb.spark.clusters(df, threshold=THRESHOLD)
-    found = lshdb.spark.pairs(df, threshold=THRESHOLD)
-    return found.select("key1", "key2", "similarity")
+        return answers.clusters()
+    return answers.pairs().select("key1", "key2", "similarity")
 
 
 def _by_spark_ml(spark: SparkSession, df: DataFrame, question: str) -> DataFrame:

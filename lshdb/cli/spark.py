@@ -23,6 +23,7 @@ from lshdb.cli._options import (
 )
 from lshdb.cli._output import Column, note, print_listing
 from lshdb.cli._words import counted, described, loss_in_words, measured
+from lshdb.clusters.deduplication import field_name
 from lshdb.params.options import CreateOptions
 from lshdb.tokenizers import given_tokenizer
 
@@ -197,9 +198,8 @@ def command(
     how: dict[str, Any]
     _check_input(ctx, question, index, paths, since)
     fields = list(text_field) or ["text"]
-    along = [] if order is None else [order]
-    if keep is not None and keep.startswith("field:"):
-        along.append(keep.removeprefix("field:").removeprefix("-"))
+    value = None if keep is None else field_name(keep)
+    along = [name for name in (order, value) if name is not None]
     parameters = given_parameters(options)
     # Mistakes are told of before Spark starts.
     given_name = given_tokenizer(parameters.get("tokenizer"))
@@ -239,19 +239,21 @@ def command(
             if done.rejected:
                 ctx.exit(REJECTED)
             return
-        same: dict[str, Any] = {"key": key_field, "text": text, "order": order, **parameters}
-        found = getattr(on_spark, question)(frame, **same, **asked)
+        how = {"key": key_field, "text": text, "order": order, "value": value, **parameters}
+        for name in {"verify", "max_bucket"} & asked.keys():
+            how[name] = asked.pop(name)
+        answers = on_spark.Answers(frame, **how)
+        found = getattr(answers, question)(**asked)
         _print(question, found, params, output_format)
         if question == "rejected":
             return
-        how = {"verify": verify, "max_bucket": max_bucket}
         if question == "pairs":
-            _note_lost(on_spark.loss(frame, **same, **how), max_bucket)
-        elif n_large := on_spark.large_buckets(frame, **same, **how).count():
+            _note_lost(answers.loss(), max_bucket)
+        elif n_large := answers.large_buckets().count():
             note(
                 f"{counted(n_large, 'bucket')} joined through leaders: some pairs were not compared"
             )
-        n_rejected = on_spark.rejected(frame, **same).count()
+        n_rejected = answers.rejected().count()
         if n_rejected:
             note(f"{counted(n_rejected, 'row')} rejected; lshdb spark rejected lists them")
             ctx.exit(REJECTED)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from lshdb.spark.dataset_index import Index as Index
+    from lshdb.spark.frame_answers import Answers as Answers
     from lshdb.spark.keeping import release as release
     from lshdb.spark.questions import clusters as clusters
     from lshdb.spark.questions import dedup as dedup
@@ -26,6 +27,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from lshdb.spark.session import sparks_errors as sparks_errors
 
 _HOMES = {
+    "frame_answers": "Answers",
     "dataset_index": "Index",
     "keeping": "release",
     "questions": "clusters dedup deduplicate large_buckets loss neighbors pairs rejected",

@@ -4,7 +4,7 @@ Pairs and bodies meet in cells. A signature is in one of G groups, by its hash, 
 the cell of its two groups, of which there are G (G + 1) / 2. So each body goes to as many cells as
 its candidates lie in: to one or two where it has few, and to G where it is in a clique of
 thousands, of which every pair would otherwise bring it anew. G follows from the number of pairs and
-the length of bodies, so that a cell has some two thousand pairs and some megabytes, however many
+the length of bodies, so that a cell has some four thousand pairs and some megabytes, however many
 there are in all.
 
 In a cell, pairs are compared as on one machine: by signature first, and those whose estimate
@@ -14,7 +14,7 @@ and a signature is as long as a short text, so signatures of texts do not travel
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,19 +29,45 @@ from lshdb.signatures.banding import compare_rows
 from lshdb.signatures.family import Family
 from lshdb.signatures.sets import SetFamily, compare_sets
 from lshdb.spark.few_rows import few_rows
-from lshdb.spark.pairing import Comparison, Ids, Read, ends_of, ids_of, rows_of
-from lshdb.spark.signing import Recipe, binaries, mapped
+from lshdb.spark.pairing import Ids, ends_of, ids_of, rows_of
+from lshdb.spark.signing import Recipe, binaries, bodies_of, mapped
 
-__all__ = ["verified"]
+__all__ = ["Comparison", "verified"]
 
-CELL_PAIRS = 2_048
+CELL_PAIRS = 4_096
 CELL_CHARACTERS = 8 * 2**20
 """A cell has so many pairs, and so many characters if each were a pair's own, on average."""
 _TEXTS = 512
 """Texts that are shingled together."""
 
+Read = Callable[[pa.Array], list[Any]]
+"""Arrow's column of some bodies -> the bodies."""
 
-def verified(candidates: DataFrame, by: Comparison) -> DataFrame:
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What pairs of signatures are compared by.
+
+    Attributes
+    ----------
+    rows : DataFrame
+        ``signature_id``, ``signature``, ``n_chars`` and, for method ``exact``, ``body``; of several
+        rows of one signature any counts. Read several times.
+    recipe : Recipe
+    method : {"none", "signature", "exact"}
+    level : float
+        The threshold as a level.
+    read : Read
+    """
+
+    rows: DataFrame
+    recipe: Recipe
+    method: str
+    level: float
+    read: Read = bodies_of
+
+
+def verified(candidates: DataFrame, by: Comparison, *, n: int | None = None) -> DataFrame:
     """Return the pairs at or above the threshold.
 
     Parameters
@@ -50,6 +76,8 @@ def verified(candidates: DataFrame, by: Comparison) -> DataFrame:
         ``left`` and ``right``; a pair that comes twice is compared once. Read several times.
     by : Comparison
         Its level does not apply to method ``none``.
+    n : int, optional
+        How many candidates there are, if that is known; otherwise they are counted.
 
     Returns
     -------
@@ -58,7 +86,7 @@ def verified(candidates: DataFrame, by: Comparison) -> DataFrame:
         ``method``.
     """
     method, recipe = by.method, by.recipe
-    celled = _celled(candidates.select("left", "right"), by.rows)
+    celled = _celled(candidates.select("left", "right"), by.rows, n)
     names = ["signature_id", "body" if method == "exact" else "signature"]
     if method == "exact" and not isinstance(recipe.family(), SetFamily):
         names.append("signature")
@@ -80,10 +108,13 @@ def verified(candidates: DataFrame, by: Comparison) -> DataFrame:
     )
 
 
-def _celled(candidates: DataFrame, documents: DataFrame) -> DataFrame:
+def _celled(candidates: DataFrame, documents: DataFrame, n: int | None) -> DataFrame:
     """Add ``cell``, the number of the cell in which a pair is compared."""
     length = documents.agg(sf.coalesce(sf.avg("n_chars"), sf.lit(0.0)).alias("length"))
-    size = candidates.agg(sf.count("*").alias("n")).crossJoin(length)
+    if n is None:
+        size = candidates.agg(sf.count("*").alias("n")).crossJoin(length)
+    else:
+        size = length.select(sf.lit(n).alias("n"), "length")
     n_cells = sf.greatest(
         sf.col("n") / CELL_PAIRS,
         2 * sf.col("n") * sf.col("length") / CELL_CHARACTERS,

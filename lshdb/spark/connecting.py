@@ -11,9 +11,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from lshdb.spark.comparison import verified
+from lshdb.spark.comparison import Comparison, verified
 from lshdb.spark.grouping import components, cut, forest
-from lshdb.spark.pairing import Comparison
 
 __all__ = ["connecting_pairs"]
 
@@ -23,12 +22,12 @@ SAVED = 4
 """A forest is verified first if there are so many times as many candidates."""
 
 
-def connecting_pairs(candidates: DataFrame, by: Comparison) -> DataFrame:
+def connecting_pairs(candidates: DataFrame, by: Comparison, n: int | None = None) -> DataFrame:
     """Return verified pairs that have the connected components of all, computed.
 
     Parameters
     ----------
-    candidates, by
+    candidates, by, n
         As for :func:`lshdb.spark.comparison.verified`.
 
     Returns
@@ -36,14 +35,15 @@ def connecting_pairs(candidates: DataFrame, by: Comparison) -> DataFrame:
     DataFrame
         ``left``, ``right``, ``similarity``, ``method``. A pair may come twice.
     """
-    n = candidates.count()
+    if n is None:
+        n = candidates.count()
     if n <= MANY:
-        return cut(verified(candidates, by))
+        return cut(verified(candidates, by, n=n))
     some = forest(candidates)
     n_some = some.count()
     if n_some * SAVED > n:
-        return cut(verified(candidates, by))
-    found = cut(verified(some, by))
+        return cut(verified(candidates, by, n=n))
+    found = cut(verified(some, by, n=n_some))
     if found.count() == n_some:
         return found
     return found.unionByName(cut(verified(_apart(candidates, components(found)), by)))

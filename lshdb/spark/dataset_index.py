@@ -43,7 +43,7 @@ from lshdb.params.options import CreateOptions, ExpectedParameters, Parameters
 from lshdb.search.loss import Loss
 from lshdb.search.verification import check_limits, choose_method, level_of, warn_beyond
 from lshdb.signatures.banding import bucket_keys
-from lshdb.spark.comparison import verified
+from lshdb.spark.comparison import Comparison, verified
 from lshdb.spark.connecting import connecting_pairs
 from lshdb.spark.dataset_add import add_signed, next_batch, release
 from lshdb.spark.dataset_frames import Frames, stage_id
@@ -52,17 +52,10 @@ from lshdb.spark.few_rows import few_rows
 from lshdb.spark.grouping import components, cut
 from lshdb.spark.hidden_pairs import HiddenPairs
 from lshdb.spark.keeping import kept
+from lshdb.spark.leading import candidates, members_of
+from lshdb.spark.linked import Linked, clusters_of, decisions_of
 from lshdb.spark.lost_pairs import lost_pairs
-from lshdb.spark.pairing import (
-    MAX_BUCKET,
-    Comparison,
-    bucket_pairs,
-    candidates,
-    ends_of,
-    members_of,
-    rows_of,
-)
-from lshdb.spark.questions import Linked, clusters_of, decisions_of
+from lshdb.spark.pairing import MAX_BUCKET, bucket_pairs, ends_of, rows_of
 from lshdb.spark.signing import Recipe, mapped, refuse_passages, signed
 from lshdb.spark.stored_bodies import hashed, other_bodies, stored_bodies, stored_body
 from lshdb.storage.dialects.base import NOT_CONTENT_SQL
@@ -615,8 +608,8 @@ class _Question:
         """
         ids = stage_id(sf.col("signature_id")).alias("signature_id")
         named = postings.withColumnRenamed("bucket_key", "bucket")
-        met = kept(bucket_pairs(named, max_bucket=self.most))
-        some = ends_of(met.where("right IS NOT NULL"))
+        met = bucket_pairs(named, max_bucket=self.most)
+        some = ends_of(met.pairs())
         ends = kept(some.unionByName(members_of(met).select("signature_id")).distinct())
         by = self.comparison(kept(self.compared(documents, ends), in_memory=False))
         found = candidates(met, by)

@@ -12,14 +12,14 @@ from pyspark.sql.window import Window
 
 from lshdb.ingest.add import REPEATED
 from lshdb.spark.few_rows import few_rows, other_rows
-from lshdb.spark.pairing import key_bucket, repeated_keys
+from lshdb.spark.pairing import Met, key_bucket
 
 __all__ = ["documents", "rejections"]
 
 _KNOWN = ["key", "place", "value", "n_chars", "signature_id"]
 
 
-def documents(signed: DataFrame, met: DataFrame, *, of: DataFrame | None = None) -> DataFrame:
+def documents(signed: DataFrame, met: Met, *, of: DataFrame | None = None) -> DataFrame:
     """Return (key, place, value, n_chars, signature_id) of the rows that are documents.
 
     Of a key that comes twice, that is the first row: the one with the smallest ``place``; of
@@ -29,26 +29,32 @@ def documents(signed: DataFrame, met: DataFrame, *, of: DataFrame | None = None)
     ----------
     signed : DataFrame
         As :func:`lshdb.spark.signing.signed` returns it; read twice.
-    met : DataFrame
-        What :func:`lshdb.spark.pairing.bucket_pairs` found of the same rows, with their keys.
+    met : Met
+        Of the same rows, with their keys.
     of : DataFrame, optional
         Its first column has ids of signatures: their documents, and few others.
     """
-    good = signed.where("reason IS NULL").select(*_KNOWN).withColumn("_key", key_bucket("key"))
+    good = signed.where("reason IS NULL").select(*_KNOWN)
+    if not met.may_repeat_keys:
+        return good if of is None else few_rows(good, "signature_id", of)
+    good = good.withColumn("_key", key_bucket("key"))
     rows = good if of is None else few_rows(good, "signature_id", of)
-    again = repeated_keys(met)
+    again = met.repeated_keys()
     once = other_rows(rows, "_key", again).select(*_KNOWN)
     turns = _in_turn(few_rows(good, "_key", again).select(*_KNOWN))
     return once.unionByName(turns.where("number = 1").drop("number"))
 
 
-def rejections(signed: DataFrame) -> DataFrame:
+def rejections(signed: DataFrame, *, may_repeat_keys: bool = True) -> DataFrame:
     """Return (key, reason) of the rows that are no documents."""
+    refused = signed.where("reason IS NOT NULL").select("key", "reason")
+    if not may_repeat_keys:
+        return refused
     name = sf.concat(sf.lit("the key '"), sf.substring("key", 1, 100), sf.lit("' "))
     repeated = _in_turn(signed.where("reason IS NULL").select(*_KNOWN)).where("number > 1").select(
         "key", sf.concat(name, sf.lit(REPEATED)).alias("reason")
     )  # fmt: skip
-    return signed.where("reason IS NOT NULL").select("key", "reason").unionAll(repeated)
+    return refused.unionAll(repeated)
 
 
 def _in_turn(rows: DataFrame) -> DataFrame:

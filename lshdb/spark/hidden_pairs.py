@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from lshdb.spark.comparison import verified
-from lshdb.spark.keeping import kept
-from lshdb.spark.pairing import MAX_BUCKET, Comparison, bucket_pairs, candidates, members_of
+from lshdb.spark.comparison import Comparison, verified
+from lshdb.spark.leading import candidates, members_of
+from lshdb.spark.pairing import MAX_BUCKET, Met, bucket_pairs
 
 __all__ = ["HiddenPairs"]
 
@@ -27,21 +27,22 @@ class HiddenPairs:
 
     Attributes
     ----------
-    met : DataFrame
-        What :func:`lshdb.spark.pairing.bucket_pairs` returned.
+    met : Met
     by : Comparison
         Its rows have the members of the buckets at least.
     max_bucket : int or None
         With which ``met`` was made.
     """
 
-    met: DataFrame
+    met: Met
     by: Comparison
     max_bucket: int | None
 
     def is_empty(self) -> bool:
         """Return whether there is no large bucket."""
-        return self.met.where("members IS NOT NULL").isEmpty()
+        if not self.met.may_have_large:
+            return True
+        return self.met.rows.where("members IS NOT NULL").isEmpty()
 
     @property
     def members(self) -> DataFrame:
@@ -58,5 +59,5 @@ class HiddenPairs:
         """
         left = self.members.join(gone, "signature_id", "anti").join(shown, "signature_id", "semi")
         most = None if self.max_bucket is None else max(self.max_bucket, MAX_BUCKET)
-        met = kept(bucket_pairs(left, max_bucket=most))
+        met = bucket_pairs(left, max_bucket=most)
         return verified(candidates(met, self.by), self.by)

@@ -11,7 +11,7 @@ A block of a language in ``RUN`` has a comment above it that says what becomes o
     Run as it stands; blocks of one name on a page share their names and a folder. What it prints
     is the block under ``<!-- output -->`` that follows; without one it prints nothing.
 ``<!-- python with spark: NAME -->``
-    The same, alone, with a session of Spark as ``spark`` (``tests/spark``).
+    The same, all of a page together, with a session of Spark as ``spark`` (``tests/spark``).
 ``<!-- sql: NAME -->``
     A statement for an index of texts.
 ``<!-- not run: REASON -->``

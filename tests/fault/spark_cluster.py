@@ -9,8 +9,10 @@ functions have killed, as a line of JSON.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -65,21 +67,11 @@ def disturbed(disturb: Callable[[str], None]) -> Callable[..., Any]:
 
 def modules() -> list[Any]:
     """Those that hand functions to tasks."""
-    from lshdb.spark import (
-        comparison,
-        dataset_add,
-        dataset_index,
-        grouping,
-        merged_buckets,
-        pairing,
-        signing,
-        stored_bodies,
-    )
+    import lshdb.spark
 
-    return [
-        comparison, dataset_add, dataset_index, grouping, merged_buckets, pairing, signing,
-        stored_bodies,
-    ]  # fmt: skip
+    names = [one.name for one in pkgutil.iter_modules(lshdb.spark.__path__)]
+    found = [importlib.import_module(f"lshdb.spark.{name}") for name in names]
+    return [one for one in found if hasattr(one, "mapped")]
 
 
 def fail_once(folder: Path) -> Callable[[str], None]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import lshdb.spark
-from lshdb.spark import lost_pairs, questions
+from lshdb.spark import lost_pairs, stages
 from tests.search.test_loss import crowded
 
 pytestmark = [
@@ -51,7 +51,7 @@ def test_nothing_is_lost_without_large_buckets(spark: Any, monkeypatch: pytest.M
     df = spark.createDataFrame(documents, "id string, text string")
     with monkeypatch.context() as patch:
         failing = spark.sql("SELECT raise_error('a pair is compared') AS left")
-        patch.setattr(questions, "verified", lambda *_, **__: failing)
+        patch.setattr(stages, "verified", lambda *_, **__: failing)
         found = lshdb.spark.loss(df, **ASKED)
     assert (found.pairs, found.share, found.high, found.is_exact) == (0, 0, 0, True)
     lost = lshdb.spark.loss(df, max_bucket=3, **ASKED)

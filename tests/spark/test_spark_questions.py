@@ -197,6 +197,54 @@ def test_a_large_bucket_is_one_cluster_and_is_told_of(spark: Any) -> None:
     assert found and all(size > 10 for _, size in found)
 
 
+@pytest.mark.parametrize("kind", ["plain", "crowded", "twice", "nothing"])
+def test_answers_from_common_stages_are_those_of_each_question(spark: Any, kind: str) -> None:
+    """Though they are planned for what there is, and a question by itself for anything."""
+    asked: dict[str, Any] = {"threshold": 0.5, "k": 2, "max_bucket": 4}
+    if kind == "plain":
+        documents = family_corpus(5, families=8, size=3)
+        asked["max_bucket"] = 100
+    elif kind == "crowded":
+        documents = crowded(3)
+    elif kind == "twice":
+        documents = family_corpus(6, families=6, size=3)
+        documents += [(key, f"{text} again") for key, text in documents[::2]] + [("null", None)]
+        asked["max_bucket"] = 100
+    else:
+        documents = [("a", None), ("b", "one word after another"), ("c", "")]
+    df = frame(spark, documents)
+    answers = lshdb.spark.Answers(df, **asked)
+    met = answers._stages.met
+    assert (met.may_have_large, met.may_repeat_keys) == (kind == "crowded", kind == "twice")
+    assert met.counts is not None and (met.counts.pairs > 0) == (kind != "nothing")
+    for name in ("pairs", "neighbors", "large_buckets"):
+        found = lines(getattr(answers, name)())
+        assert found == lines(getattr(lshdb.spark, name)(df, **asked))
+        assert bool(found) == (kind == "crowded" if name == "large_buckets" else kind != "nothing")
+    rejected = {key: value for key, value in asked.items() if key != "max_bucket"}
+    assert lines(answers.rejected()) == lines(lshdb.spark.rejected(df, **rejected))
+    repeated = len(documents) - len({key for key, _ in documents})
+    assert answers.rejected().count() == repeated + (kind in ("twice", "nothing"))
+    assert lines(answers.clusters()) == lines(lshdb.spark.clusters(df, **asked))
+    assert lines(answers.dedup(keep="longest")) == lines(
+        lshdb.spark.dedup(df, keep="longest", **asked)
+    )
+    assert lines(answers.deduplicate()) == lines(lshdb.spark.deduplicate(df, **asked))
+    assert answers.loss() == lshdb.spark.loss(df, **asked)
+
+
+def test_answers_keep_by_a_column_that_was_named(spark: Any) -> None:
+    text = make_text(random.Random(6), 60)
+    rows = [("a", text, 1), ("b", text, 2), ("c", "other words than those before it", 3)]
+    df = spark.createDataFrame(rows, "id string, text string, score int")
+    answers = lshdb.spark.Answers(df, value="score")
+    kept = {row.key for row in answers.dedup(keep="field:score", only="keep").collect()}
+    assert kept == {"b", "c"}
+    with pytest.raises(ParameterError, match="the column 'score' was not read") as told:
+        lshdb.spark.Answers(df).dedup(keep="field:score")
+    assert "value='score'" in (told.value.hint or "")
+
+
 @pytest.mark.parametrize("kind", ["alike", "crowded"])
 def test_a_forest_of_candidates_gives_the_clusters_of_all_pairs(
     spark: Any, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -216,9 +264,10 @@ def test_a_forest_of_candidates_gives_the_clusters_of_all_pairs(
     assert expected
     compared: list[int] = []
 
-    def verified(pairs: Any, by: Any) -> Any:
+    def verified(pairs: Any, by: Any, **known: Any) -> Any:
         compared.append(pairs.count())
-        return comparison.verified(pairs, by)
+        assert known.get("n", compared[-1]) == compared[-1]
+        return comparison.verified(pairs, by, **known)
 
     monkeypatch.setattr(connecting, "MANY", 0)
     monkeypatch.setattr(connecting, "SAVED", 1)

@@ -1,0 +1,174 @@
+"""Buckets that several signatures share -> candidate pairs; those of large ones through leaders.
+
+A bucket of more than ``max_bucket`` signatures is cut into pieces of some ``PIECE``, by hashes of
+ids, each with the first ``HEAD`` members of the bucket as well. Within a piece, members are
+compared by signature with leaders, as on one machine (``search/candidates.py``). The leaders are
+among the first members and so the same in all pieces, except those of families that are rarer than
+one in ``HEAD``. So a bucket of m costs m comparisons for each leader, in any number of tasks, and
+each task holds one piece. Buckets with many members in common, such as those of one family in all
+bands, are taken as one (``merged_buckets.py``); of all but one of them, the first ``KNOWN`` are in
+each piece. Members travel as bytes: they are sixteen a document where all are in large buckets.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from lshdb.params.index_params import IndexParams
+from lshdb.search.candidates import leader_links
+from lshdb.search.verification import least_share
+from lshdb.spark.comparison import Comparison
+from lshdb.spark.few_rows import few_rows
+from lshdb.spark.keeping import kept
+from lshdb.spark.merged_buckets import KNOWN, merged_buckets
+from lshdb.spark.pairing import PIECE, Ids, Met, grouped, ids_of, order_of, rows_of
+from lshdb.spark.signing import ID_BYTES, binaries, mapped
+
+__all__ = ["HEAD", "candidates", "members_of"]
+
+HEAD = 1024
+"""The first members of a large bucket, which are in each of its pieces."""
+
+
+def candidates(met: Met, by: Comparison) -> DataFrame:
+    """Return (left, right) of all candidate pairs; a pair of leaders may come twice.
+
+    Parameters
+    ----------
+    met : Met
+        Read several times if there may be large buckets.
+    by : Comparison
+        Members of large buckets are compared with leaders by signature.
+    """
+    if not met.may_have_large:
+        return met.pairs()
+    params, like = by.recipe.params, least_share(by.recipe.params, by.method, by.level)
+    members = members_of(met)
+    wanted = members.select("signature_id")
+    rows = few_rows(by.rows.select("signature_id", "signature"), "signature_id", wanted)
+    # One number to sort by, which Spark does without comparing rows.
+    piece = sf.xxhash64("first", "piece").alias("piece")
+    links = (
+        members.select(piece, "signature_id")
+        .join(rows.dropDuplicates(["signature_id"]), "signature_id")
+        .repartition("piece")
+        .sortWithinPartitions("piece")
+        .mapInArrow(mapped(_led_batches, params, like), "left binary, right binary")
+    )
+    return met.pairs().unionByName(kept(links.distinct()))
+
+
+def members_of(met: Met) -> DataFrame:
+    """Return (first, piece, signature_id): the members of large buckets, each once in a piece.
+
+    Of buckets that are taken as one, ``first`` is the same.
+
+    Kept, because whoever finds pairs of them also asks which they are.
+
+    Parameters
+    ----------
+    met : Met
+        Read twice.
+    """
+    members = met.rows.where("members IS NOT NULL").select("first", "number", "members")
+    return kept(
+        members.join(merged_buckets(met.rows), "first")
+        .select("first", "root", "number", "members", "most")
+        .mapInArrow(mapped(_piece_batches), "first binary, piece bigint, members binary")
+        .repartition("first", "piece")
+        .sortWithinPartitions("first", "piece")
+        .mapInArrow(mapped(_member_batches), "first binary, piece bigint, signature_id binary")
+    )
+
+
+def _piece_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Cut the members of large buckets into pieces, the same for all that are taken as one."""
+    for batch in batches:
+        for first, root, place, members, most in zip(*batch.to_pydict().values(), strict=True):
+            ids = np.frombuffer(members, dtype=f"V{ID_BYTES}")
+            n_bits = (-(-most // PIECE) - 1).bit_length()
+            length = HEAD if first == root else KNOWN
+            every, head = np.arange(2**n_bits), ids[: max(0, length - place)]
+            rest = ids[len(head) :]
+            pieces = np.concatenate([np.repeat(every, len(head)), _hashed(rest, n_bits)])
+            there, some = grouped(np.concatenate([np.tile(head, len(every)), rest]), pieces)
+            firsts = pa.array([root] * len(there), pa.binary())
+            columns = [firsts, pa.array(there), some]
+            yield pa.RecordBatch.from_arrays(columns, names=["first", "piece", "members"])
+
+
+def _hashed(ids: Ids, n_bits: int) -> NDArray[np.int64]:
+    """Return a hash of each id, of so many bits."""
+    upper, lower = ids.view("<u8").reshape(-1, 2).T
+    mixed = (upper ^ lower) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ mixed >> np.uint64(32)) * np.uint64(0x9E3779B97F4A7C15)
+    hashed: NDArray[np.int64] = (mixed >> np.uint64(32)).astype(np.int64) >> (32 - n_bits)
+    return hashed
+
+
+def _member_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the members of sorted pieces, each once."""
+    rows = (row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True))
+    for (first, piece), some in itertools.groupby(rows, key=lambda row: row[:2]):
+        ids = np.frombuffer(b"".join(row[2] for row in some), dtype=f"V{ID_BYTES}")
+        ids = ids[order_of(ids)]
+        ids = ids[np.insert(ids[1:] != ids[:-1], 0, True)]
+        firsts = np.broadcast_to(np.frombuffer(first, dtype=ids.dtype), len(ids))
+        columns = [binaries(firsts), pa.array(np.full(len(ids), piece)), binaries(ids)]
+        yield pa.RecordBatch.from_arrays(columns, names=["first", "piece", "signature_id"])
+
+
+class _Rows:
+    """Signature rows by their place, as ``leader_links`` reads them."""
+
+    def __init__(self, rows: NDArray[np.uint32]) -> None:
+        self._rows = rows
+
+    def __getitem__(self, places: NDArray[np.int64]) -> NDArray[np.uint32]:
+        return self._rows[places]
+
+    def among(self, places: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Return rows, and where in them those of some places are."""
+        return self._rows, places
+
+
+def _led_batches(
+    params: IndexParams, like: float, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Compare the members of each sorted piece with leaders."""
+    held: list[tuple[Ids, NDArray[np.uint32]]] = []
+    now: int | None = None
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        pieces = batch.column("piece").to_numpy()
+        ids = ids_of(batch.column("signature_id"))
+        rows = rows_of(batch.column("signature"), params)
+        begin = 0
+        for end in [*(np.flatnonzero(np.diff(pieces)) + 1).tolist(), len(ids)]:
+            if held and pieces[begin] != now:
+                yield from _led(params, like, held)
+                held = []
+            now = int(pieces[begin])
+            held.append((ids[begin:end].copy(), rows[begin:end].copy()))
+            begin = end
+    if held:
+        yield from _led(params, like, held)
+
+
+def _led(
+    params: IndexParams, like: float, held: list[tuple[Ids, NDArray[np.uint32]]]
+) -> Iterator[pa.RecordBatch]:
+    ids, rows = (np.concatenate(column) for column in zip(*held, strict=True))
+    order = order_of(ids)
+    ids, rows = ids[order], rows[order]
+    for left, right in leader_links(_Rows(rows), params, np.arange(len(ids)), like):
+        columns = [binaries(ids[left]), binaries(ids[right])]
+        yield pa.RecordBatch.from_arrays(columns, names=["left", "right"])

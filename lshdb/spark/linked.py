@@ -1,0 +1,163 @@
+"""Verified pairs, connected -> clusters, and which documents to keep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.window import Window
+
+from lshdb.clusters.deduplication import field_name
+from lshdb.params.index_params import IndexParams
+from lshdb.spark.connecting import connecting_pairs
+from lshdb.spark.expansion import age, copy_groups, distances
+from lshdb.spark.grouping import components, cut, representatives
+from lshdb.spark.hidden_pairs import HiddenPairs
+from lshdb.spark.keeping import kept
+from lshdb.spark.stages import Stages
+
+__all__ = ["Linked", "clusters_of", "decisions_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """Documents and the verified pairs that join them, computed.
+
+    Attributes
+    ----------
+    params : IndexParams
+    method : str
+        How pairs were verified.
+    documents : DataFrame
+    edges : DataFrame
+        All verified pairs of signatures, or as many as connect what all of them connect.
+    nodes : DataFrame
+        ``signature_id`` and ``root`` of every end of an edge.
+    hidden : HiddenPairs
+        What large buckets hide of the edges.
+    """
+
+    params: IndexParams
+    method: str
+    documents: DataFrame
+    edges: DataFrame
+    nodes: DataFrame
+    hidden: HiddenPairs
+
+    @classmethod
+    def of(cls, stages: Stages, *, of_all: bool, are_all: bool = True) -> Linked:
+        """Compute the pairs, or as many as connect all, and connect them.
+
+        Parameters
+        ----------
+        stages : Stages
+        of_all : bool
+            Whether every document is needed, or those that pairs or a common signature join.
+        are_all : bool
+            Whether all pairs are needed.
+        """
+        pairs = stages.edges if are_all else stages.found
+        n = stages.n_candidates
+        if stages.met.may_repeat_keys and not stages.met.repeated_keys().isEmpty():
+            n = None
+            # A signature that only rejected rows have joins nothing.
+            ids = stages.documents.select("signature_id").distinct()
+            left, right = ids.toDF("left"), ids.toDF("right")
+            pairs = pairs.join(left, "left", "semi").join(right, "right", "semi")
+        edges = cut(pairs) if are_all else connecting_pairs(pairs, stages.by, n)
+        held = stages.documents if of_all else stages.joined(edges)
+        return cls(
+            stages.recipe.params, stages.method, held, edges, components(edges), stages.hidden
+        )
+
+    def with_copies(self) -> DataFrame:
+        """Return the nodes, and the signatures without an edge that several documents have."""
+        alone = copy_groups(self.documents).join(self.nodes, "signature_id", "anti")
+        same = sf.col("signature_id").alias("root")
+        return self.nodes.unionByName(alone.select("signature_id", same))
+
+    def chosen(self, preference: list[Column]) -> DataFrame:
+        """Return (signature_id, chosen, similarity, speaker, speaker_age) of all with copies.
+
+        ``speaker`` is the key of the document that stands for the chosen signature.
+        """
+        first = Window.partitionBy("signature_id").orderBy(*preference)
+        shown = self.documents.where("signature_id IS NOT NULL")
+        speakers = shown.withColumn("at", sf.row_number().over(first)).where("at = 1").drop("at")
+        nodes = self.with_copies()
+        rows = speakers.join(nodes, "signature_id")
+        edges = self.edges.join(nodes.toDF("left", "root"), "left")
+        found = representatives(rows, edges, preference)
+        names = speakers.select(
+            sf.col("signature_id").alias("chosen"), sf.col("key").alias("speaker"),
+            age().alias("speaker_age"),
+        )  # fmt: skip
+        return found.join(names, "chosen")
+
+    def finally_chosen(self, preference: list[Column]) -> DataFrame:
+        """Return the same once no two that are kept are found to be similar in large buckets."""
+        chosen = self.chosen(preference)
+        if self.hidden.is_empty():
+            return chosen
+        shown = self.documents.select("signature_id")
+        chosen = cut(chosen)
+        gone = chosen.where("signature_id != chosen").select("signature_id")
+        found = cut(self.hidden.among(shown, gone))
+        if found.isEmpty():
+            return chosen
+        edges = cut(self.edges.unionByName(found))
+        return replace(self, edges=edges, nodes=components(edges)).finally_chosen(preference)
+
+
+def clusters_of(linked: Linked, *, min_size: int, linkage: str) -> DataFrame:
+    """Return ``cluster``, ``size`` and ``key`` of the documents in clusters."""
+    if linkage == "component":
+        nodes = linked.with_copies()
+    else:
+        chosen = linked.chosen([age()])
+        nodes = chosen.select("signature_id", sf.col("chosen").alias("root"))
+    members = kept(linked.documents.join(nodes, "signature_id"))
+    is_named = sf.lit(True) if linkage == "component" else sf.col("signature_id") == sf.col("root")
+    named = members.groupBy("root").agg(
+        sf.min_by(sf.when(is_named, sf.col("key")), sf.when(is_named, age())).alias("cluster"),
+        sf.count("*").alias("size"),
+    )
+    found = members.join(named.where(sf.col("size") >= min_size), "root")
+    return found.select("cluster", "size", "key")
+
+
+def decisions_of(linked: Linked, keep: str) -> DataFrame:
+    """Return what :func:`dedup` says of each document."""
+    params, method = linked.params, linked.method
+    chosen = linked.finally_chosen(_preference(keep))
+    best = sf.lit(params.curve.best).cast("double")
+    found = linked.documents.join(chosen, "signature_id", "left").withColumn(
+        "similarity", sf.coalesce("similarity", best)
+    )
+    drops = sf.coalesce(sf.col("speaker") != sf.col("key"), sf.lit(False))
+    of_dropped = (
+        sf.col("speaker").alias("kept_key"), sf.col("similarity"), sf.lit(method).alias("method"),
+        *distances(params),
+    )  # fmt: skip
+    decision = sf.when(drops, "drop").otherwise("keep").alias("decision")
+    told = found.select("key", decision, *of_dropped)
+    is_dropped = sf.col("decision") == "drop"
+    return told.select(
+        "key", "decision",
+        *(sf.when(is_dropped, sf.col(name)).alias(name) for name in told.columns[2:]),
+    )  # fmt: skip
+
+
+def _preference(keep: str) -> list[Column]:
+    """Return what orders documents, the most preferred first; equals are taken oldest first."""
+    if keep == "first":
+        return [age()]
+    if keep == "last":
+        return [age().desc()]
+    if field_name(keep) is None:
+        size = sf.col("n_chars")
+        return [size.desc() if keep == "longest" else size.asc(), age()]
+    value = sf.col("value")
+    is_least = keep.startswith("field:-")
+    return [value.asc_nulls_last() if is_least else value.desc_nulls_last(), age()]
