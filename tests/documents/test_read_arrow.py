@@ -123,6 +123,22 @@ def test_without_pyarrow_the_error_names_the_extra(
     assert "lshdb[parquet]" in (caught.value.hint or "")
 
 
+def test_a_batch_that_claims_to_be_larger_than_memory_is_damage(tmp_path: Path) -> None:
+    file = io.BytesIO()
+    table = arrow.Table.from_pylist(ROWS)
+    with arrow.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+    content = file.getvalue()
+    messages = list(arrow.ipc.MessageReader.open_stream(content))
+    size = messages[1].body.size.to_bytes(8, "little")
+    assert content.count(size) == 1
+    path = tmp_path / "a.arrow"
+    path.write_bytes(content.replace(size, (2**60).to_bytes(8, "little")))
+    (only,) = read_documents([path])
+    assert isinstance(only, Rejected)
+    assert "cannot be read as Arrow: it asks for more memory than there is" in only.reason
+
+
 @pytest.mark.parametrize("kind", ["file", "stream"])
 @given(data=st.data())
 @settings(

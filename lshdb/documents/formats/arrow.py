@@ -59,7 +59,7 @@ def read_arrow(file: OpenFile) -> Iterator[Document | Rejected]:
             beside = side_keys(fields.keys, n_rows)
         batches = small_batches(read_batches(open_ipc(ipc, content, wanted)))
         yield from rows.documents(batches, beside)
-    except (arrow.ArrowException, OSError, ValueError, OverflowError) as error:
+    except (arrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         raise unreadable("Arrow", error, rows) from error
 
 

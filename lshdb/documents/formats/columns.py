@@ -183,9 +183,16 @@ def unreadable(form: str, error: Exception, rows: ArrowRows | None) -> BrokenSou
     rows : ArrowRows or None
         What the rows were read with; None if the schema could not be read.
     """
-    reason = printable(str(error).partition("\n")[0])[:200]
+    reason = said_by_arrow(error)
     where = f", after row {rows.row:,}" if rows is not None else ""
     return BrokenSourceError(f"cannot be read as {form}: {reason}{where}")
+
+
+def said_by_arrow(error: Exception) -> str:
+    """Return the first line of an error of pyarrow; damaged lengths ask for absurd memory."""
+    if isinstance(error, MemoryError):
+        return "it asks for more memory than there is; it is damaged, or its batches are too large"
+    return printable(str(error).partition("\n")[0])[:200]
 
 
 def _check_body(arrow: Any, name: str, kind: Any, *, is_joined: bool) -> None:

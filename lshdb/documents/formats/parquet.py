@@ -54,7 +54,7 @@ def read_parquet(file: OpenFile) -> Iterator[Document | Rejected]:
             size = batch_rows(metadata)
             batches = table.iter_batches(batch_size=size, columns=rows.columns)
             yield from rows.documents(batches, beside)
-    except (arrow.ArrowException, OSError, ValueError, OverflowError) as error:
+    except (arrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         raise unreadable("Parquet", error, rows) from error
 
 

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import IO, Any, BinaryIO
 
-from lshdb.documents.document import BrokenSourceError, Fields, printable, shown_names
+from lshdb.documents.document import BrokenSourceError, Fields, shown_names
 from lshdb.documents.formats.arrow import is_ipc_file, open_ipc, read_batches
+from lshdb.documents.formats.columns import said_by_arrow
 from lshdb.documents.formats.jsonl import key_of
 from lshdb.documents.formats.parquet import BUFFER_BYTES, batch_rows
 from lshdb.documents.formats.passthrough import (
@@ -146,9 +147,8 @@ def _arrow_errors() -> Iterator[None]:
     arrow, _ = load_arrow()
     try:
         yield
-    except (arrow.ArrowException, ValueError, OverflowError, OSError) as error:
-        reason = printable(str(error).partition("\n")[0])[:200]
-        raise BrokenSourceError(f"cannot be read: {reason}") from error
+    except (arrow.ArrowException, ValueError, OverflowError, OSError, MemoryError) as error:
+        raise BrokenSourceError(f"cannot be read: {said_by_arrow(error)}") from error
 
 
 def _column(batch: Any, name: str) -> list[object]:
