@@ -27,8 +27,8 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from lshdb.spark.session import sparks_errors as sparks_errors
 
 _HOMES = {
-    "frame_answers": "Answers",
     "dataset_index": "Index",
+    "frame_answers": "Answers",
     "keeping": "release",
     "questions": "clusters dedup deduplicate large_buckets loss neighbors pairs rejected",
     "session": "connect read_files sparks_errors",

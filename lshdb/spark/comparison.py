@@ -93,8 +93,7 @@ def verified(candidates: DataFrame, by: Comparison, *, n: int | None = None) -> 
     some = few_rows(by.rows.select(*names), "signature_id", ends_of(candidates))
     bodies = some.dropDuplicates(["signature_id"])
     # Ends are in the partitions of their bodies, and a pair goes to its cell by itself.
-    end = sf.explode(sf.array("left", "right")).alias("signature_id")
-    ends = celled.select(end, "cell").repartition("signature_id").distinct()
+    ends = ends_of(celled, "cell").repartition("signature_id").distinct()
     return (
         ends.join(bodies, "signature_id")
         .unionByName(celled, allowMissingColumns=True)

@@ -41,7 +41,7 @@ from lshdb.ingest.remove import RemoveResult
 from lshdb.params.index_params import FORMAT, IndexParams, check_expected
 from lshdb.params.options import CreateOptions, ExpectedParameters, Parameters
 from lshdb.search.loss import Loss
-from lshdb.search.verification import check_limits, choose_method, level_of, warn_beyond
+from lshdb.search.verification import choose_method, level_of, warn_beyond
 from lshdb.signatures.banding import bucket_keys
 from lshdb.spark.comparison import Comparison, verified
 from lshdb.spark.connecting import connecting_pairs
@@ -55,7 +55,7 @@ from lshdb.spark.keeping import kept
 from lshdb.spark.leading import candidates, members_of
 from lshdb.spark.linked import Linked, clusters_of, decisions_of
 from lshdb.spark.lost_pairs import lost_pairs
-from lshdb.spark.pairing import MAX_BUCKET, bucket_pairs, ends_of, rows_of
+from lshdb.spark.pairing import bucket_limit, bucket_pairs, ends_of, rows_of
 from lshdb.spark.signing import Recipe, mapped, refuse_passages, signed
 from lshdb.spark.stored_bodies import hashed, other_bodies, stored_bodies, stored_body
 from lshdb.storage.dialects.base import NOT_CONTENT_SQL
@@ -356,8 +356,7 @@ class Index:
         """
         check_choice("only", only, ONLY)
         check_choice("keep", keep, ("first", "last", "longest", "shortest"))
-        found = decisions_of(self._linked(threshold, verify, max_bucket), keep)
-        return found if only == "all" else found.where(sf.col("decision") == only)
+        return decisions_of(self._linked(threshold, verify, max_bucket), keep, only)
 
     def loss(
         self,
@@ -560,7 +559,7 @@ class _Question:
         verify: Verify | None,
         max_bucket: int | str | None,
     ) -> None:
-        check_limits(max_bucket)
+        self.most = bucket_limit(max_bucket)
         self.params = index.params
         self.frames = frames
         self.recipe = Recipe(index.params, index._tokenizer)
@@ -568,9 +567,6 @@ class _Question:
         self.level = level_of(index.params, threshold)
         if self.method != "none":
             warn_beyond(index.params, self.level)
-        self.most = (
-            MAX_BUCKET if max_bucket is None else None if max_bucket == "none" else int(max_bucket)
-        )
 
     def compared(self, documents: DataFrame, ends: DataFrame) -> DataFrame:
         """Return ``signature_id``, ``signature``, ``n_chars`` and ``body`` of some signatures.

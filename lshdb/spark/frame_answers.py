@@ -102,8 +102,7 @@ class Answers:
         """
         check_choice("only", only, ONLY)
         self._check_keep(keep)
-        found = decisions_of(Linked.of(self._stages, of_all=True), keep)
-        return found if only == "all" else found.where(sf.col("decision") == only)
+        return decisions_of(Linked.of(self._stages, of_all=True), keep, only)
 
     def deduplicate(self, *, keep: Keep = "first", mark: bool = False) -> DataFrame:
         """Return the rows that do not repeat others (:func:`lshdb.spark.deduplicate`).
@@ -124,7 +123,7 @@ class Answers:
             )
         linked = Linked.of(self._stages, of_all=True)
         names = ["key", "decision", "kept_key", "similarity"]
-        found = decisions_of(linked, keep).where("decision = 'drop'").select(*names)
+        found = decisions_of(linked, keep, "drop").select(*names)
         found = found.withColumnsRenamed({name: f"lshdb_{name}" for name in names})
         own = column_of(df, key).cast("string")
         if not mark:

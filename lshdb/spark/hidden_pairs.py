@@ -40,9 +40,9 @@ class HiddenPairs:
 
     def is_empty(self) -> bool:
         """Return whether there is no large bucket."""
-        if not self.met.may_have_large:
-            return True
-        return self.met.rows.where("members IS NOT NULL").isEmpty()
+        if self.met.counts is None:
+            return self.met.rows.where("members IS NOT NULL").isEmpty()
+        return not self.met.may_have_large
 
     @property
     def members(self) -> DataFrame:

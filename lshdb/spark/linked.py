@@ -59,7 +59,7 @@ class Linked:
         """
         pairs = stages.edges if are_all else stages.found
         n = stages.n_candidates
-        if stages.met.may_repeat_keys and not stages.met.repeated_keys().isEmpty():
+        if stages.met.may_repeat_keys:
             n = None
             # A signature that only rejected rows have joins nothing.
             ids = stages.documents.select("signature_id").distinct()
@@ -127,8 +127,8 @@ def clusters_of(linked: Linked, *, min_size: int, linkage: str) -> DataFrame:
     return found.select("cluster", "size", "key")
 
 
-def decisions_of(linked: Linked, keep: str) -> DataFrame:
-    """Return what :func:`dedup` says of each document."""
+def decisions_of(linked: Linked, keep: str, only: str) -> DataFrame:
+    """Return what :func:`lshdb.spark.dedup` says of documents: of all, or those kept or dropped."""
     params, method = linked.params, linked.method
     chosen = linked.finally_chosen(_preference(keep))
     best = sf.lit(params.curve.best).cast("double")
@@ -143,7 +143,8 @@ def decisions_of(linked: Linked, keep: str) -> DataFrame:
     decision = sf.when(drops, "drop").otherwise("keep").alias("decision")
     told = found.select("key", decision, *of_dropped)
     is_dropped = sf.col("decision") == "drop"
-    return told.select(
+    found = told if only == "all" else told.where(sf.col("decision") == only)
+    return found.select(
         "key", "decision",
         *(sf.when(is_dropped, sf.col(name)).alias(name) for name in told.columns[2:]),
     )  # fmt: skip

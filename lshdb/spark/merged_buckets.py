@@ -33,7 +33,7 @@ def merged_buckets(met: DataFrame) -> DataFrame:
     Parameters
     ----------
     met : DataFrame
-        What :func:`lshdb.spark.pairing.bucket_pairs` returned.
+        The rows of a :class:`lshdb.spark.pairing.Met`.
 
     Returns
     -------

@@ -30,6 +30,7 @@ from pyspark.sql import functions as sf
 
 from lshdb.params.index_params import IndexParams
 from lshdb.search.candidates import pairs_of_buckets
+from lshdb.search.verification import check_limits
 from lshdb.signatures.banding import BUCKET_BITS
 from lshdb.spark.keeping import kept
 from lshdb.spark.signing import ID_BYTES, binaries, mapped
@@ -41,6 +42,7 @@ __all__ = [
     "Counts",
     "Ids",
     "Met",
+    "bucket_limit",
     "bucket_pairs",
     "ends_of",
     "grouped",
@@ -138,6 +140,19 @@ class Met:
         return again.select(sf.col("bucket").alias("key_bucket"))
 
 
+def bucket_limit(max_bucket: int | str | None) -> int | None:
+    """Return the largest bucket of which all pairs are compared; None for any.
+
+    Raises
+    ------
+    ParameterError
+        It is no such limit.
+    """
+    check_limits(max_bucket)
+    most = MAX_BUCKET if max_bucket is None else max_bucket
+    return None if isinstance(most, str) else most
+
+
 def bucket_pairs(signatures: DataFrame, *, max_bucket: int | None) -> Met:
     """Find the pairs of small buckets, each once, and the members of large ones; kept.
 
@@ -166,9 +181,18 @@ def bucket_pairs(signatures: DataFrame, *, max_bucket: int | None) -> Met:
     return Met(kept(found.repartition("left", "right", "first", "number").dropDuplicates()))
 
 
-def ends_of(pairs: DataFrame) -> DataFrame:
-    """Return (signature_id) of both ends of pairs, as often as they are in one."""
-    return pairs.select(sf.explode(sf.array("left", "right")).alias("signature_id"))
+def ends_of(pairs: DataFrame, *along: str) -> DataFrame:
+    """Return (signature_id) of both ends of pairs, as often as they are in one.
+
+    Parameters
+    ----------
+    pairs : DataFrame
+        ``left`` and ``right``.
+    *along : str
+        Other columns to go along.
+    """
+    end = sf.explode(sf.array("left", "right")).alias("signature_id")
+    return pairs.select(end, *along)
 
 
 def key_bucket(name: str) -> Column:

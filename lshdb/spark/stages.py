@@ -17,13 +17,13 @@ from pyspark.sql import functions as sf
 
 from lshdb.arguments import Verify
 from lshdb.params.options import CreateOptions, Parameters
-from lshdb.search.verification import check_limits, choose_method
+from lshdb.search.verification import choose_method
 from lshdb.spark.comparison import Comparison, verified
 from lshdb.spark.document_rows import documents, rejections
 from lshdb.spark.hidden_pairs import HiddenPairs
 from lshdb.spark.keeping import kept
 from lshdb.spark.leading import candidates
-from lshdb.spark.pairing import MAX_BUCKET, Met, bucket_pairs, ends_of, key_bucket
+from lshdb.spark.pairing import Met, bucket_limit, bucket_pairs, ends_of, key_bucket
 from lshdb.spark.signing import Recipe, refuse_passages, signed
 from lshdb.tokenizers import Tokenizer, given_tokenizer
 
@@ -88,9 +88,7 @@ class Stages:
         refuse_passages(params)
         self.asked, self.value, self._at_once = asked, value, at_once
         self.recipe = Recipe(params, given if isinstance(asked.tokenizer, Tokenizer) else None)
-        check_limits(asked.max_bucket)
-        most = MAX_BUCKET if asked.max_bucket is None else asked.max_bucket
-        self.max_bucket = None if isinstance(most, str) else most
+        self.max_bucket = bucket_limit(asked.max_bucket)
         self.method = choose_method(asked.verify, params)
         rows = signed(
             asked.df, self.recipe, key=asked.key, body=asked.text, order=asked.order, value=value

@@ -35,7 +35,14 @@ from lshdb.documents.document import (
 from lshdb.documents.formats.objects import absent, joined
 from lshdb.documents.formats.rows import NO_KEY, RowKey
 
-__all__ = ["ArrowRows", "bodies_of", "small_batches", "unreadable"]
+__all__ = [
+    "ArrowRows",
+    "bodies_of",
+    "reading_errors",
+    "said_by_arrow",
+    "small_batches",
+    "unreadable",
+]
 
 _BATCH_BYTES = 8 * 2**20
 _BATCH_ROWS = 8_192
@@ -186,6 +193,11 @@ def unreadable(form: str, error: Exception, rows: ArrowRows | None) -> BrokenSou
     reason = said_by_arrow(error)
     where = f", after row {rows.row:,}" if rows is not None else ""
     return BrokenSourceError(f"cannot be read as {form}: {reason}{where}")
+
+
+def reading_errors(arrow: Any) -> tuple[type[Exception], ...]:
+    """Return what pyarrow raises for a file that is damaged, or that cannot be read."""
+    return arrow.ArrowException, OSError, ValueError, OverflowError, MemoryError
 
 
 def said_by_arrow(error: Exception) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lshdb.documents.document import Document, Rejected
-from lshdb.documents.formats.columns import ArrowRows, unreadable
+from lshdb.documents.formats.columns import ArrowRows, reading_errors, unreadable
 from lshdb.documents.formats.objects import row_prefix
 from lshdb.documents.formats.rows import side_keys
 from lshdb.documents.io.streams import OpenFile, load_arrow
@@ -54,7 +54,7 @@ def read_parquet(file: OpenFile) -> Iterator[Document | Rejected]:
             size = batch_rows(metadata)
             batches = table.iter_batches(batch_size=size, columns=rows.columns)
             yield from rows.documents(batches, beside)
-    except (arrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+    except reading_errors(arrow) as error:
         raise unreadable("Parquet", error, rows) from error
 
 

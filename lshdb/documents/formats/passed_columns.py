@@ -16,7 +16,7 @@ from typing import IO, Any, BinaryIO
 
 from lshdb.documents.document import BrokenSourceError, Fields, shown_names
 from lshdb.documents.formats.arrow import is_ipc_file, open_ipc, read_batches
-from lshdb.documents.formats.columns import said_by_arrow
+from lshdb.documents.formats.columns import reading_errors, said_by_arrow
 from lshdb.documents.formats.jsonl import key_of
 from lshdb.documents.formats.parquet import BUFFER_BYTES, batch_rows
 from lshdb.documents.formats.passthrough import (
@@ -147,7 +147,7 @@ def _arrow_errors() -> Iterator[None]:
     arrow, _ = load_arrow()
     try:
         yield
-    except (arrow.ArrowException, ValueError, OverflowError, OSError, MemoryError) as error:
+    except reading_errors(arrow) as error:
         raise BrokenSourceError(f"cannot be read: {said_by_arrow(error)}") from error
 
 
