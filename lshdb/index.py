@@ -431,7 +431,7 @@ class Index:
         on_commit: Callable[[AddResult], None] | None = None,
         on_wait: Callable[[LockedError], None] | None = None,
     ) -> AddResult:
-        """Add documents in batches, committing each batch as it fills.
+        """Add documents in batches, committing them as they fill.
 
         Parameters
         ----------
@@ -505,7 +505,9 @@ class Index:
         for ``since="last"``; ``AddResult.resumed`` counts the documents taken over.
 
         After any error, batches committed before stay, and nothing of the current batch is in the
-        index. Cost and memory depend on what you add, not on the size of the index.
+        index. Of a list, and of files, one commit takes as many batches as come within five
+        seconds; from a generator each batch is a commit. Cost and memory depend on what you add,
+        not on the size of the index.
         """
         from lshdb.documents.frames import given_rows
         from lshdb.ingest.add import add_documents
@@ -1740,7 +1742,7 @@ class Index:
         )  # fmt: skip
 
     def batches(self) -> list[StoredBatch]:
-        """Return all batches, oldest first; each is one commit and says what was added when."""
+        """Return all batches, oldest first; each says what was added when."""
         return self._handle.ask(list_batches)
 
     def stats(
@@ -2039,7 +2041,7 @@ class Index:
     ) -> AddResult:
         """Take over the documents of other indexes without signing them again.
 
-        Read one index after the other and commit each batch as it fills; all of this is one add.
+        Read one index after the other and commit batches as they fill; all of this is one add.
         A document whose content is here already shares its signature. Documents keep the times at
         which they were first and last added; for a key in both, the first time comes from the
         earlier index.

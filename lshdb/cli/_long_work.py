@@ -66,7 +66,8 @@ class AddProgress:
     def watch(self, items: Iterable[Document | Rejected]) -> Iterator[Document | Rejected]:
         """Pass the input through and count it."""
         if isinstance(items, DocumentStream):
-            return DocumentStream(self._counted(items.by_blocks()))
+            counted = self._counted(items.by_blocks())
+            return DocumentStream(counted, is_at_hand=items.is_at_hand)
         return self._counted(items)  # type: ignore[return-value]
 
     def _counted(self, items: Iterable[Item]) -> Iterator[Item]:

@@ -46,7 +46,7 @@ it names the adds that have not ended."""
 @index_argument
 @listing_options
 def command(index_path: str, *, output_format: str | None) -> None:
-    """List the batches of INDEX, oldest first. A batch is one commit; an add is one or more.
+    """List the batches of INDEX, oldest first. An add is one or more.
 
     has_ended is false for the batches of an add that was interrupted or is still running.
     """

@@ -51,9 +51,12 @@ class DocumentStream(Iterator["Document | Rejected"]):
     Parameters
     ----------
     items : iterator of Document, Rejected or Block
+    is_at_hand : bool
+        Whether they come without waiting for somebody: from regular files alone.
     """
 
-    def __init__(self, items: Iterator[Item]) -> None:
+    def __init__(self, items: Iterator[Item], *, is_at_hand: bool = False) -> None:
+        self.is_at_hand = is_at_hand
         self._items = items
         self._begun: Iterator[Document] = iter(())
 

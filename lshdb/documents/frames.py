@@ -12,9 +12,10 @@ from 1, as their lines.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
+from lshdb.documents.blocks import DocumentStream
 from lshdb.documents.document import (
     MAX_DOCUMENT_BYTES,
     BrokenSourceError,
@@ -307,4 +308,5 @@ def given_rows(
         text=() if text is None else (text,) if isinstance(text, str) else tuple(text),
         row_keys=key is None, keep=(keep,) if isinstance(keep, str) else tuple(keep),
     )  # fmt: skip
-    return table_documents(documents, fields, source=source, limit=MAX_DOCUMENT_BYTES)
+    rows = table_documents(documents, fields, source=source, limit=MAX_DOCUMENT_BYTES)
+    return DocumentStream(rows, is_at_hand=isinstance(documents, Sized))

@@ -240,7 +240,7 @@ def read_documents(
         if counts.left_out:
             note(f"left out: {counts}")
 
-    return DocumentStream(read())
+    return DocumentStream(read(), is_at_hand=all(source.is_regular for source in sources))
 
 
 def _log(text: str) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any
 
 import numpy as np
@@ -120,9 +120,17 @@ def add_documents(
         batches = in_batches(
             callers_items(given), family, rejections.add, ahead, window=family.params.window
         )
-        bodies = source_of_bodies(source, batches, family, rejections, ahead)
+        is_at_hand = items.is_at_hand if isinstance(items, DocumentStream) else False
+        bodies = source_of_bodies(
+            source, batches, family, rejections, ahead,
+            is_at_hand=isinstance(items, Sized) or is_at_hand,
+        )  # fmt: skip
         run = Run(writer, family.params, result, on_conflict=on_conflict, night=night)
-        commit_batches(run, [bodies], workers=workers, on_commit=callers_function(on_commit))
+        try:
+            commit_batches(run, [bodies], workers=workers, on_commit=callers_function(on_commit))
+        except TooManyRejectedError as error:
+            committed = f"{error.message}, with {result.documents} documents committed before"
+            raise TooManyRejectedError(committed, hint=error.hint) from None
     result.seconds = time.perf_counter() - begun
     if result.rejected and not result.documents:
         raise _all_rejected(result)
@@ -130,7 +138,13 @@ def add_documents(
 
 
 def source_of_bodies(
-    name: str, batches: Iterable[Batch], family: Family, rejections: Rejections, ahead: Ahead
+    name: str,
+    batches: Iterable[Batch],
+    family: Family,
+    rejections: Rejections,
+    ahead: Ahead,
+    *,
+    is_at_hand: bool,
 ) -> Source:
     """Return a source whose documents are signed by a family, on some threads."""
     return Source(
@@ -141,6 +155,7 @@ def source_of_bodies(
         contents=ahead.contents,
         is_same=None if has_order(family.params) else has_same_tokens,
         on_repeat=rejections.add_repeat,
+        is_at_hand=is_at_hand,
     )
 
 
@@ -185,8 +200,7 @@ class Rejections:
         if self._max_errors is not None and result.rejected > self._max_errors:
             raise TooManyRejectedError(
                 f"{result.rejected} inputs were rejected and {self._max_errors} are allowed; "
-                f"stopped at {rejection.source}, with {result.documents} documents committed "
-                "before",
+                f"stopped at {rejection.source}",
                 hint="mend the input, or allow more with --max-errors; "
                 "adding it again leaves what is in unchanged",
             )

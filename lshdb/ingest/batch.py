@@ -83,7 +83,7 @@ class Contents:
 
 @dataclass(slots=True)
 class Batch:
-    """Documents that become one commit, as columns.
+    """Documents that are written together, as columns.
 
     Attributes
     ----------

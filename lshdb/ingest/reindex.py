@@ -103,7 +103,7 @@ def reindex_store(
             window=None if store.params.window else params.window,
         )
         name = f"reindex of {store.directory.path}"
-        source = source_of_bodies(name, batches, changed, rejections, ahead)
+        source = source_of_bodies(name, batches, changed, rejections, ahead, is_at_hand=True)
         after = last.started_at if last else ""
         run = Run(writer, params, result, on_conflict="error", after=after)
         commit_batches(run, [source], workers=workers, on_commit=callers_function(on_commit))

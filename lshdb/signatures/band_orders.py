@@ -11,7 +11,7 @@ three or four reads of memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lshdb.arrays import np
@@ -127,15 +127,21 @@ class BandOrders:
         kernel.sort_orders(np.ascontiguousarray(keys), keys.shape[1], planes)
         return planes
 
-    def sorted_rows(self, rows: NDArray[np.uint32], content_hashes: list[bytes]) -> Planes:
-        """Return the orders of rows, each of which has a content; as :meth:`sort` does."""
+    def keys_of(self, rows: NDArray[np.uint32], content_hashes: list[bytes]) -> NDArray[np.int64]:
+        """Return the bucket keys of rows, each of which has a content; as :meth:`keys` does."""
         keys = np.empty((len(rows), self.n_orders), dtype=np.int64)
         keys[:, :-1] = bucket_keys(rows, **self._cut)
         keys[:, -1] = content_keys(content_hashes)
-        return self.sort(keys)
+        return keys
 
-    def postings(self, planes: Planes, first: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the postings of sorted rows, in order of bucket key, and then of signature.
+    def sorted_rows(self, rows: NDArray[np.uint32], content_hashes: list[bytes]) -> Planes:
+        """Return the orders of rows, each of which has a content; as :meth:`sort` does."""
+        return self.sort(self.keys_of(rows, content_hashes))
+
+    def postings(
+        self, planes: Planes, first: int
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield the postings of sorted rows, in order of bucket key, and then of signature.
 
         Parameters
         ----------
@@ -144,19 +150,19 @@ class BandOrders:
         first : int
             The signature of row 0; the others follow.
 
-        Returns
-        -------
-        keys, signature_ids : ndarray of int64, shape (n n_orders,)
+        Yields
+        ------
+        keys, signature_ids : ndarray of int64, shape (n,)
+            Of one band after the other.
         """
         numbers = np.array([*range(self.n_orders - 1), CONTENT_BAND], dtype=np.uint64)
         bands = (numbers << np.uint64(BUCKET_BITS)).view(np.int64)
-        order = np.argsort(bands)  # as signed numbers: the upper half of the bands comes first
-        keys = np.empty(planes.shape[1:], dtype=np.int64)
-        for of_band, number in zip(keys, order.tolist(), strict=True):
-            np.left_shift(planes[0, number], _LOWER_BITS, out=of_band, dtype=np.int64)
-            of_band |= planes[1, number]
-            of_band |= bands[number]
-        return keys.reshape(-1), planes[2, order].reshape(-1) + np.int64(first)
+        # As signed numbers: the upper half of the bands comes first.
+        for number in np.argsort(bands).tolist():
+            keys = np.left_shift(planes[0, number], _LOWER_BITS, dtype=np.int64)
+            keys |= planes[1, number]
+            keys |= bands[number]
+            yield keys, planes[2, number] + np.int64(first)
 
     def find(
         self, places: Sequence[Place], keys: NDArray[np.int64], limit: int

@@ -373,6 +373,7 @@ class Store:
         begun: int | None = None,
         goes_on: bool = False,
         ready: SortedRows | None = None,
+        workers: int = 1,
     ) -> Frozen:
         """Sort the rows that no order covers yet; under the writer lock.
 
@@ -387,6 +388,8 @@ class Store:
             The add has not ended.
         ready : SortedRows, optional
             Rows whose bucket keys are sorted already.
+        workers : int
+            Threads that merge.
 
         Returns
         -------
@@ -407,6 +410,7 @@ class Store:
                     begun=begun,
                     goes_on=goes_on,
                     ready=ready,
+                    workers=workers,
                 )
                 # Who goes on does not ask, and maps no file.
                 is_covered = goes_on or self.orders.cover(snapshot.generation, n) is not None

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from lshdb import DatabaseError, Index
 
@@ -43,7 +44,7 @@ LIFE = (
     ("hold", "add_batches", "replace", "cluster", "let_go", "add_again"),
     ("add_batches", "commit_fails", "remove", "cluster"),
     ("merge", "expire", "replace"),
-    ("compact", "add_few", "remove"),
+    ("compact", "add_few", "add_together", "remove"),
     ("hold", "reband", "let_go", "add_batches", "cluster"),
     ("hold", "remove", "compact", "let_go", "add_few"),
 )
@@ -198,6 +199,19 @@ def add_few(work: Work) -> None:
 def add_batches(work: Work) -> None:
     """Batches that make runs of their own, which are merged at the end."""
     work.add(work.texts(4 * BATCH))
+
+
+def add_together(work: Work) -> None:
+    """Batches of one commit."""
+    from lshdb.ingest import pipeline
+
+    documents = work.texts(3 * BATCH)
+
+    def do(_committed: Callable[[], None]) -> None:
+        with patch.object(pipeline, "COMMIT_POSTINGS", 10**6), Index.open(work.path) as index:
+            index.add(documents.items(), workers=1)
+
+    work.change(work.states_of(documents)[-1:], do)
 
 
 def add_again(work: Work) -> None:
@@ -381,8 +395,9 @@ def repair(work: Work) -> None:
 STEPS: dict[str, Callable[[Work], None]] = {
     step.__name__: step
     for step in (
-        create, add_few, add_batches, add_again, replace, remove, cluster, commit_fails,
-        hold, let_go, merge, expire, compact, reband, add_new, copy, export_import, upgrade, repair,
+        create, add_few, add_batches, add_together, add_again, replace, remove, cluster,
+        commit_fails, hold, let_go, merge, expire, compact, reband, add_new, copy, export_import,
+        upgrade, repair,
     )
 }  # fmt: skip
 
@@ -408,6 +423,7 @@ def make_tiny(put: Callable[[Any, str, Any], None] = setattr) -> None:
 
     put(adding, "BATCH_DOCUMENTS", BATCH)
     put(merging, "BATCH_DOCUMENTS", BATCH)
+    put(pipeline, "COMMIT_POSTINGS", 0)
     put(blocks, "BLOCK_ROWS", BLOCK_ROWS)
     put(runs, "RUN_ROWS", 20)
     put(runs, "LEVEL_ROWS", 20)

@@ -29,7 +29,7 @@ from tests.postgres import PostgresUrl, fresh_schema
 
 KILLS = 500
 FIRST = ("create", "add_few")
-WORK = ("add_batches", "replace", "remove", "cluster", "compact", "reband")
+WORK = ("add_batches", "add_together", "replace", "remove", "cluster", "compact", "reband")
 WAYS = {"before": KILL_BEFORE, "half": KILL_HALF, "after": KILL_AFTER}
 
 

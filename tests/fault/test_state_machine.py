@@ -76,6 +76,7 @@ class Life(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         for name in ("add.BATCH_DOCUMENTS", "merge.BATCH_DOCUMENTS"):
             self.patch.setattr(f"lshdb.ingest.{name}", SIZE)
+        self.patch.setattr("lshdb.ingest.pipeline.COMMIT_POSTINGS", 0)
         self.patch.setattr("lshdb.ingest.remove._DOCUMENTS_A_BATCH", SIZE)
         for name, size in (("RUN_ROWS", 20), ("LEVEL_ROWS", 20), ("SEAL_ROWS", 60)):
             self.patch.setattr(f"lshdb.storage.runs.posting_runs.{name}", size)
@@ -131,14 +132,21 @@ class Life(RuleBasedStateMachine):
 
     # Changes
 
-    @rule(items=ITEMS, on_conflict=ON_CONFLICT, kill=KILL)
-    def add(self, items: list[tuple[str, Body]], on_conflict: str, kill: Any) -> None:
+    @rule(items=ITEMS, on_conflict=ON_CONFLICT, together=st.booleans(), kill=KILL)
+    def add(
+        self, items: list[tuple[str, Body]], on_conflict: str, kill: Any, together: bool = False
+    ) -> None:
+        """Each batch is a commit, or all of them are one."""
         now = self._now()
         states = self.model.add(items, now=now, size=SIZE, on_conflict=on_conflict)
         conflicts = len(states) < max(1, -(-len(items) // SIZE))
+        if together:
+            states = states[-1:]
 
         def do() -> None:
-            result = self.index.add(items, on_conflict=on_conflict, workers=1)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("lshdb.ingest.pipeline.COMMIT_POSTINGS", 10**6 if together else 0)
+                result = self.index.add(items, on_conflict=on_conflict, workers=1)
             assert result.rejected == len(items) - len(dict(items))
             assert result.documents == len(dict(items))
 

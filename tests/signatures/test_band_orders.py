@@ -205,7 +205,8 @@ def test_postings_of_rows_are_in_order_of_key_and_signature(bands: int) -> None:
     rows = rng.integers(0, 5, (60, bands), dtype=np.uint32)  # few kinds, so that keys come twice
     hashes = [bytes(one) for one in rng.integers(0, 256, (60, 16), dtype=np.uint8)]
     orders = BandOrders(cut)
-    keys, ids = orders.postings(orders.sorted_rows(rows, hashes), 7)
+    blocks = orders.postings(orders.sorted_rows(rows, hashes), 7)
+    keys, ids = map(np.concatenate, zip(*blocks, strict=True))
     columns = [*bucket_keys(rows, **cut).T, content_keys(hashes)]
     expected = sorted((key, at) for one in columns for at, key in enumerate(one.tolist(), 7))
     assert list(zip(keys.tolist(), ids.tolist(), strict=True)) == expected

@@ -411,7 +411,10 @@ class Rebuild:
         transaction.append_signatures(*parts)
         contents = [firsts[old].content_hash for old in olds]
         orders = BandOrders(self._params.cut)
-        transaction.runs.add(*orders.postings(orders.sorted_rows(stacked, contents), first))
+        planes = orders.sorted_rows(stacked, contents)
+        transaction.runs.add_sorted(
+            orders.postings(planes, first), planes[0].size, below=first + len(olds)
+        )
 
     def _take_out_the_rest(self) -> None:
         """Put out the rest of documents whose row cannot be read: a key, or a text."""

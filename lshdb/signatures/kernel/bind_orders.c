@@ -63,7 +63,7 @@ static int is_order(PyObject *item, Order *order, Py_buffer *buffer)
     }
     if (!PyArg_ParseTuple(item, "OnnL", &source, &n, &n_orders, &first))
         return 0;
-    if (n < 0 || n > UINT32_MAX || n_orders < 2 || n_orders > 256 || first < 0
+    if (n < 0 || n > UINT32_MAX || n_orders < 1 || n_orders > 256 || first < 0
         || first > INT64_MAX - n) {
         PyErr_SetString(PyExc_ValueError, "the shape of an order is out of range");
         return 0;

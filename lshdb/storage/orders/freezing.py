@@ -8,7 +8,7 @@ are sorted at once; more are sorted in parts, which are merged order by order.
 An add of several batches does not wait for its end: after each batch it sorts the new rows into a
 file, so that its readers need no SQL, and merges these files at the end. They take the place of the
 parts that it would sort there. On the way it merges only files of like size, when there are
-``MOST_PARTS`` of them, so that a row is rewritten once in 1.3 million documents and twice in 42
+``MOST_PARTS`` of them, so that a row is rewritten once in 10 million documents and twice in 42
 million. (All files of the add together, each time, made the twentieth million of one add take three
 times as long as the first.)
 
@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
@@ -43,6 +44,7 @@ from lshdb.storage.orders.order_file import (
 )
 from lshdb.storage.rowfiles.generations import Generation
 from lshdb.storage.rowfiles.row_file import RowFile
+from lshdb.threads import work_ahead
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,7 +59,7 @@ _SORTED_BYTES = 32 * 2**20
 _READ_BYTES = 4 * 2**20
 """Rows that are read at once."""
 _MERGED_BYTES = 16 * 2**20
-"""Entries that are read from all parts at once."""
+"""Entries that are read from all parts at once, by all threads."""
 _ENTRY_BYTES = 40
 """A bucket, a signature, their sorted copies and the order."""
 
@@ -129,6 +131,7 @@ def freeze_rows(
     begun: int | None = None,
     goes_on: bool = False,
     ready: SortedRows | None = None,
+    workers: int = 1,
 ) -> OrderName | None:
     """Sort the rows that no file covers into a new file; None if there are none.
 
@@ -147,6 +150,8 @@ def freeze_rows(
         size.
     ready : SortedRows, optional
         Used if they are just the rows that no file covers; any other rows are read and sorted.
+    workers : int
+        Threads that merge files, an order each.
 
     Raises
     ------
@@ -197,7 +202,10 @@ def freeze_rows(
                 scratch = opened.enter_context(_scratch_file(folder.directory))
                 end = min(begin + piece, n_signatures)
                 parts.append(_Scratch(scratch.fileno(), begin, sort(begin, end)))
-            _merge(descriptor, parts, banding, n_signatures - first, first)
+            block = max(1, _MERGED_BYTES // _ENTRY_BYTES // len(parts) // workers)
+            merge = partial(_merge, descriptor, parts, banding, n_signatures - first, first, block)
+            for _ in work_ahead(merge, range(banding.n_orders), workers=workers):
+                pass
 
     try:
         name = write_orders(
@@ -214,8 +222,9 @@ def freeze_rows(
             raise
         folder.distrust(absorbed, str(error))  # their rows are sorted again
         return freeze_rows(
-            folder, generation, n_signatures, contents, begun=given, goes_on=goes_on, ready=ready
-        )
+            folder, generation, n_signatures, contents,
+            begun=given, goes_on=goes_on, ready=ready, workers=workers,
+        )  # fmt: skip
     clear_orders(folder.directory, generation.number, banding.name, n_signatures)
     return name
 
@@ -297,26 +306,32 @@ def _keys(banding: Banding, rows: RowFile, begin: int, end: int, contents: Conte
     return keys
 
 
-def _merge(descriptor: int, parts: list[Part], banding: Banding, n: int, first: int) -> None:
-    """Write the orders of all parts together behind the header of a file."""
-    for order in range(banding.n_orders):
-        written = 0
-        for buckets, ids in _in_blocks(parts, order):
-            upper, lower, entries = banding.sort(buckets.reshape(-1, 1))[:, 0]
-            columns = (upper, lower, (ids[entries] - first).astype("<u4"))
-            for plane, column in zip((UPPER, LOWER, PLACE), columns, strict=True):
-                at = HEADER_BYTES + 4 * ((plane * banding.n_orders + order) * n + written)
-                write_at(descriptor, _data(column), at)
-            written += len(buckets)
+def _merge(
+    descriptor: int,
+    parts: list[Part],
+    banding: Banding,
+    n: int,
+    first: int,
+    block: int,
+    order: int,
+) -> None:
+    """Write one order of all parts together behind the header of a file."""
+    written = 0
+    for buckets, ids in _in_blocks(parts, order, block):
+        upper, lower, entries = banding.sort(buckets.reshape(-1, 1))[:, 0]
+        columns = (upper, lower, (ids[entries] - first).astype("<u4"))
+        for plane, column in zip((UPPER, LOWER, PLACE), columns, strict=True):
+            at = HEADER_BYTES + 4 * ((plane * banding.n_orders + order) * n + written)
+            write_at(descriptor, _data(column), at)
+        written += len(buckets)
 
 
-def _in_blocks(parts: list[Part], order: int) -> Iterator[tuple[Ids, Ids]]:
-    """Yield the entries of an order of all parts, in blocks.
+def _in_blocks(parts: list[Part], order: int, block: int) -> Iterator[tuple[Ids, Ids]]:
+    """Yield the entries of an order of all parts, in blocks of about so many of each part.
 
     The buckets of a block lie below those of the next one; of equal ones, those of an earlier part
     come first. A block is not sorted in itself.
     """
-    block = max(1, _MERGED_BYTES // _ENTRY_BYTES // len(parts))
     done = [0] * len(parts)
     held = [(np.empty(0, np.int64), np.empty(0, np.int64))] * len(parts)
     while True:

@@ -166,7 +166,7 @@ class WholeDocument(StoredDocument):
 
 @dataclass(frozen=True, slots=True)
 class StoredBatch:
-    """A row of the table ``batch``: what one commit of one add brought.
+    """A row of the table ``batch``: what one batch of an add brought.
 
     ``has_ended`` is false for the batches of an add that was interrupted, or is still running.
     ``night`` is the name of the night that the add belongs to, or empty.

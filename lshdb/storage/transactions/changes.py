@@ -46,7 +46,16 @@ __all__ = [
 
 
 class WriteTransaction:
-    """The open transaction of one batch; made by :meth:`Writer.transaction`."""
+    """The open transaction of one or more batches; made by :meth:`Writer.transaction`.
+
+    Attributes
+    ----------
+    snapshot : Snapshot
+        Signatures and postings as they were when the transaction began. Documents are those that
+        it sees itself: its own ones, too.
+    n_signatures : int
+        Rows, with those that it has written.
+    """
 
     def __init__(self, connection: Connection, store: Store) -> None:
         self._connection = connection
@@ -64,7 +73,7 @@ class WriteTransaction:
     def append_signatures(
         self, rows: NDArray[np.uint32], vectors: NDArray[Any] | None = None
     ) -> None:
-        """Write and sync signature rows; they get the ids from ``snapshot.n_signatures`` on.
+        """Write and sync signature rows; they get the ids from ``n_signatures`` on.
 
         Parameters
         ----------
@@ -73,28 +82,28 @@ class WriteTransaction:
             What was signed, in the index's dtype; given where vectors are kept, and only there.
         """
         parts = (rows,) if vectors is None else (rows, vectors)
-        self.begin_signatures()
-        self.write_signatures(parts)
+        self.write_signatures(self.begin_signatures(), parts)
         self.record_signatures(parts)
 
-    def begin_signatures(self) -> None:
-        """Before rows are written: see that nobody else has written since the last batch."""
+    def begin_signatures(self) -> int:
+        """Return the id of the next row; see that nobody else has written since the last batch."""
         if self.session.database.serves_hosts:
             self.snapshot.check_row_files(is_writer=True)
+        return self.n_signatures
 
-    def write_signatures(self, parts: Sequence[NDArray[Any]]) -> None:
+    def write_signatures(self, first: int, parts: Sequence[NDArray[Any]]) -> None:
         """Write and sync rows, a part to each file; without SQL, so another thread may do it.
 
         Until :meth:`record_signatures` they do not exist, and what comes later overwrites them.
         """
         if len(parts[0]):
-            self.snapshot.generation.append(self.snapshot.n_signatures, parts)
+            self.snapshot.generation.append(first, parts)
 
     def record_signatures(self, parts: Sequence[NDArray[Any]]) -> None:
         """Count the rows of :meth:`write_signatures`, and record their checksums."""
         if not len(parts[0]):
             return
-        first = self.snapshot.n_signatures
+        first = self.n_signatures
         self.record_blocks(parts)
         self.n_signatures = first + len(parts[0])
         changed = self.execute(
@@ -123,10 +132,10 @@ class WriteTransaction:
             self.snapshot.generation.files, parts, last[2:] if last else (0, 0), strict=False
         ):
             blocks = [] if last is None else [(*last[:2], crc)]
-            if crc is None or not cover(blocks, self.snapshot.n_signatures):
+            if crc is None or not cover(blocks, self.n_signatures):
                 raise DamageError(
                     f"the last checksum of signatures (first row, rows, CRC-32, of vectors) is "
-                    f"{last}; {self.snapshot.n_signatures} rows are committed",
+                    f"{last}; there are {self.n_signatures} rows",
                     hint="run lshdb check, and then lshdb check --repair",
                 )
             extend_blocks(blocks, rows, file.layout)
@@ -159,8 +168,8 @@ class WriteTransaction:
 
         if len(columns[0]):
             self.session.insert_columns(document.name, document.columns.keys(), columns)
-            following = self.snapshot.next_doc_id + len(columns[0])
-            self.execute("UPDATE state SET next_doc_id = ?", (following,))
+            self.snapshot.next_doc_id += len(columns[0])
+            self.execute("UPDATE state SET next_doc_id = ?", (self.snapshot.next_doc_id,))
 
     def replace_documents(self, columns: Sequence[Sequence[Any]]) -> None:
         """Update rows of ``document`` by ``doc_id``; columns as for :meth:`insert_documents`."""

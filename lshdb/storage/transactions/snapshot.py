@@ -396,6 +396,7 @@ class Snapshot(RowReader):
         *,
         runs: Sequence[str] | None = None,
         below: int | None = None,
+        others: NDArray[np.int64] | None = None,
     ) -> dict[bytes, tuple[int, int]]:
         """Return (signature_id, n_shingles) by content hash, for contents that a document has.
 
@@ -409,18 +410,24 @@ class Snapshot(RowReader):
             Search only these runs.
         below : int, optional
             Those runs hold the signatures below this number, and perhaps others.
+        others : ndarray of int64, optional
+            Signatures that may also have such contents, although no run has them yet.
         """
         found: dict[bytes, tuple[int, int]] = {}
-        if not self.run_tables:
-            return found
-        keys = np.unique(keys)
-        for start in range(0, len(keys), CHUNK * 10):
-            candidates = self.postings.of_contents(
-                keys[start : start + CHUNK * 10],
-                below=self.n_signatures if below is None else below,
-                runs=self.run_tables if runs is None else runs,
-            )
-            for chunk in chunks(np.unique(candidates).tolist()):
+
+        def candidates() -> Iterator[Ids]:
+            if others is not None:
+                yield others
+            distinct_keys = np.unique(keys) if self.run_tables else keys[:0]
+            for start in range(0, len(distinct_keys), CHUNK * 10):
+                yield self.postings.of_contents(
+                    distinct_keys[start : start + CHUNK * 10],
+                    below=self.n_signatures if below is None else below,
+                    runs=self.run_tables if runs is None else runs,
+                )
+
+        for some in candidates():
+            for chunk in chunks(np.unique(some).tolist()):
                 # All documents of a signature have one content: the first of them says which, and
                 # only its row is read, however many copies there are.
                 for content_hash, signature_id, n_shingles in self.execute(

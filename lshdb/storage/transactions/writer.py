@@ -55,7 +55,7 @@ _Result = TypeVar("_Result")
 
 logger = logging.getLogger("lshdb")
 
-_MOST_SORTED_BYTES = 24 * 2**20
+_MOST_SORTED_BYTES = 36 * 2**20
 _MOST_COPIED = 100_000_000
 """Postings that are copied in one transaction: 1.8 GB of log, and as much of the database."""
 _ATTEMPTS = 5
@@ -211,6 +211,11 @@ class Writer:
         self._disconnect()
         self._store.settle()
         self._reconnect()
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether :meth:`run` may call its work several times."""
+        return self._store.database.may_repeat
 
     @property
     def is_making(self) -> bool:
@@ -375,15 +380,16 @@ class Writer:
 
         return self._store.database.errors(SQLAlchemyError, *others)
 
-    def tidy(self) -> None:
-        """Sort new rows into frozen orders, and merge the posting runs that are due.
+    def tidy(self, *, workers: int = 1) -> None:
+        """Sort new rows into frozen orders, in threads, and merge the posting runs that are due.
 
         Where orders answer look-ups, runs are merged only while there are many of them. Each merge
         is a transaction of its own. If the last transaction saw none that are due, no transaction
         is begun.
         """
         self._merge_sorted()
-        are_frozen = self._store.freeze(begun=self._began, ready=self._take_sorted()).answers
+        ready = self._take_sorted()
+        are_frozen = self._store.freeze(begun=self._began, ready=ready, workers=workers).answers
         for copies in (False, True):
             if are_frozen and len(self._known_runs()) > RUNS_BESIDE_ORDERS:
                 self._merge_made(copies=copies)
@@ -400,7 +406,7 @@ class Writer:
         """Begin to sort the rows of an add that goes on, for its readers, and to empty the log.
 
         Another thread may do so until the next transaction begins. Where that merges the files of
-        several batches, their runs are merged with them, before that transaction.
+        several commits, and there are too many runs, theirs are merged before that transaction.
         """
         if self._store.creation is None:
             self._sorting = beside.submit(self._sort, self._take_sorted())
@@ -418,9 +424,9 @@ class Writer:
         return Frozen(None, False) if sorting is None else sorting.result(helps=True)
 
     def _merge_sorted(self) -> None:
-        """Wait for it, and merge the runs that are due then."""
+        """Wait for it; if it merged orders, and there are too many runs, merge their runs, too."""
         frozen = self.end_sorting()
-        if frozen.written is not None and frozen.answers:
+        if frozen.written and frozen.answers and len(self._known_runs()) > RUNS_BESIDE_ORDERS:
             self._merge_made(first=frozen.written.first)
 
     def keep_sorted(self, rows: SortedRows, run: Run | None) -> None:

@@ -92,6 +92,7 @@ class PostgresDatabase(Database):
 
     driver_errors = (psycopg.Error, UnicodeDecodeError)
     serves_hosts = True
+    may_repeat = True
     answers_at_once = True
 
     def __init__(self, url: str, schema: str) -> None:

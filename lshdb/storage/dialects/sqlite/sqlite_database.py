@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 __all__ = ["SqliteDatabase", "SqliteReader"]
 
 PAGE_SIZE = 8192
-WRITER_CACHE_KIB = 64 * 1024
-LOG_KIB = 64 * 1024
+WRITER_CACHE_KIB = 32 * 1024
+LOG_KIB = 256 * 1024
 """A commit that makes the log so long brings it into the database itself. Before that, a long add
 does so in another thread (:meth:`SqliteDatabase.checkpoint`), and every writer at its end."""
 _FILES_AT_ONCE = 8
