@@ -154,7 +154,7 @@ class Ahead:
                 others, found.values, found.hashes, found.n_unassigned, strict=True
             ):
                 contents.put(place, value, digest, n_unassigned)
-        if self._packs:
+        if self._packs and b"" in batch.packed:
             unpacked = [place for place in places if not batch.packed[place]]
             raws = [raw_body(batch.bodies[place])[1] for place in unpacked]
             for place, packed in zip(unpacked, pack_bodies(raws), strict=True):
@@ -164,13 +164,14 @@ class Ahead:
 
     def sign(self, values: list[Any]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """Return signature rows and numbers of shingles of some that :meth:`contents` gave last."""
+        signed = self._signed
+        if signed is not None and values == list(range(len(signed.rows))):
+            return signed.rows, signed.counts
         numbers = np.array(
             [value if type(value) is int else -1 for value in values], dtype=np.int64
         )
-        known, signed = numbers >= 0, self._signed
+        known = numbers >= 0
         if signed is not None and known.all():
-            if np.array_equal(numbers, np.arange(len(signed.rows))):
-                return signed.rows, signed.counts
             return signed.rows[numbers], signed.counts[numbers]
         rows = np.zeros((len(values), self._family.params.row_words), dtype=np.uint32)
         counts = np.zeros(len(values), dtype=np.int64)

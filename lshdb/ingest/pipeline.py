@@ -380,11 +380,14 @@ class _NewPostings:
     def cut(
         self, rows: NDArray[np.uint32], digests: list[bytes]
     ) -> tuple[NDArray[np.int64], NDArray[np.uint32]] | None:
-        """Return the bucket keys of rows, and those of their contents sorted; by any thread."""
+        """Return the bucket keys of rows, a band a row, and those of their contents sorted.
+
+        Any thread may do so.
+        """
         if not digests:
             return None
-        keys = self.orders.keys_of(rows, digests)
-        return keys, self.orders.sort(keys[:, -1:])
+        keys = np.ascontiguousarray(self.orders.keys_of(rows, digests).T)
+        return keys, self.orders.sort(keys[-1].reshape(-1, 1))
 
     def add(self, made: tuple[NDArray[np.int64], NDArray[np.uint32]] | None) -> None:
         """Take what :meth:`cut` made of the next signatures."""
@@ -392,8 +395,9 @@ class _NewPostings:
             return
         keys, contents = made
         self._keys.append(keys)
-        self._contents.append((contents.reshape(-1), len(keys), 1, self._following))
-        self._following += len(keys)
+        n = keys.shape[1]
+        self._contents.append((contents.reshape(-1), n, 1, self._following))
+        self._following += n
         self.n += keys.size
 
     def of_contents(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -407,7 +411,7 @@ class _NewPostings:
         n = self._following - self._first
         planes = np.empty((3, self.orders.n_orders, n), dtype=np.uint32)
         for number in range(self.orders.n_orders):  # one by one: together they take as much again
-            column = np.concatenate([keys[:, number] for keys in self._keys])
+            column = np.concatenate([keys[number] for keys in self._keys])
             planes[:, number] = self.orders.sort(column.reshape(-1, 1))[:, 0]
         self._keys, self._contents = [], []
         return SortedRows(self._first, planes)
@@ -640,9 +644,8 @@ class Run:
             for one in review.kept:
                 found.seen_again.setdefault(self._started_at, []).append(one)
         else:
-            known = snapshot.documents_of_keys(self._keys.suspected(batch.keys))
-        if not batch.is_last:
-            self._keys.remember(batch.keys)
+            suspected = self._keys.suspected(batch.keys, remembers=not batch.is_last)
+            known = snapshot.documents_of_keys(suspected)
         unfinished = snapshot.unfinished_batches(but=add_id)
         if not known and (batch.cut or len(set(batch.keys)) == len(batch.keys)):
             found.places = list(places)
@@ -722,19 +725,24 @@ class Run:
             )
         keys = keys[suspected]
         there |= snapshot.signatures_of_contents(values, keys, others=new.of_contents(keys))
-        fresh = [digest for digest in values if digest not in there]
-        rows, counts = source.sign([values[digest] for digest in fresh])
-        filled = counts > 0
-        digests = list(itertools.compress(fresh, filled.tolist()))
+        if there:
+            fresh = [digest for digest in values if digest not in there]
+            rows, counts = source.sign([values[digest] for digest in fresh])
+        else:
+            fresh = list(values)
+            rows, counts = source.sign(list(values.values()))
+        digests = fresh
+        if (counts == 0).any():
+            filled = counts > 0
+            digests = list(itertools.compress(fresh, filled.tolist()))
+            rows, counts = rows[filled], counts[filled]
         ids = itertools.count(transaction.n_signatures)
-        signed = dict(zip(digests, zip(ids, counts[filled].tolist(), strict=False), strict=True))
-        if len(digests) < len(fresh):
-            rows = rows[filled]
+        signed = dict(zip(digests, zip(ids, counts.tolist(), strict=False), strict=True))
         shared = _Shared(contents.hashes, contents.n_unassigned, digests, [rows])
-        known = there | signed
-        found = [known.get(digest, (None, 0)) for digest in contents.hashes]
-        shared.signature_ids = [signature_id for signature_id, _ in found]
-        shared.n_shingles = [n_shingles for _, n_shingles in found]
+        known = signed | there if there else signed
+        found = list(map(known.get, contents.hashes, itertools.repeat((None, 0))))
+        if found:
+            shared.signature_ids, shared.n_shingles = map(list, zip(*found, strict=True))
         n_same = sum(
             before.content_hash == digest and digest in there
             for digest, before in zip(contents.hashes, befores, strict=True)

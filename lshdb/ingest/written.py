@@ -111,18 +111,12 @@ class WrittenDocuments:
     def __init__(self, *, is_all: bool, bits: int = _FILTER_BITS) -> None:
         self._filter = _Filter(bits) if is_all else None
 
-    def remember(self, keys: Sequence[str]) -> None:
-        """Note keys that are being written."""
-        if self._filter is not None:
-            self._filter.remember(_hashes(keys))
-
-    def suspected(self, keys: Sequence[str]) -> Sequence[str]:
-        """Return the keys that documents may have, including all that do."""
+    def suspected(self, keys: Sequence[str], *, remembers: bool) -> Sequence[str]:
+        """Return the keys that documents may have, including all that do; then note all of them."""
         if self._filter is None:
             return keys
-        found = np.flatnonzero(self._filter.suspected(_hashes(keys)))
+        hashes = np.fromiter(map(hash, keys), dtype=np.int64, count=len(keys))
+        found = np.flatnonzero(self._filter.suspected(hashes))
+        if remembers:
+            self._filter.remember(hashes)
         return [keys[place] for place in found.tolist()]
-
-
-def _hashes(keys: Sequence[str]) -> NDArray[np.int64]:
-    return np.fromiter(map(hash, keys), dtype=np.int64, count=len(keys))

@@ -42,6 +42,7 @@ def test_a_list_is_one_commit_and_the_same_index(
     assert commits(together, COPIES, workers=workers) == [[1, 2, 3, 4, 5]]
     assert together.stats().runs == 1
     assert together.stats().signatures == 15
+    assert {batch.add_id for batch in together.batches()} == {1}
     assert together.check() == []
     monkeypatch.setattr("lshdb.ingest.pipeline.COMMIT_POSTINGS", 0)
     assert len(commits(apart, COPIES, workers=workers)) == 5
@@ -81,10 +82,11 @@ def test_files_are_at_hand_and_generators_are_not(make_index: Make, tmp_path: An
 @pytest.mark.sqlite("Postgres commits each batch")
 def test_a_key_that_came_in_the_same_commit_is_rejected(make_index: Make) -> None:
     index = make_index()
-    result = index.add([*COPIES, ("copy3", "another text for a key of the first batch")])
-    assert (result.added, result.rejected, result.batches) == (45, 1, [1, 2, 3, 4, 5])
+    again = ("copy3", "another text for a key of the first batch")
+    result = index.add([("", "no key"), *COPIES[:40], again, *COPIES[40:], again])
+    assert (result.added, result.rejected, result.batches) == (45, 3, [1, 2, 3, 4, 5])
     assert index.show("copy3").body == COPIES[3][1]
-    assert [batch.n_rejected for batch in index.batches()] == [0, 0, 0, 0, 1]
+    assert [batch.n_rejected for batch in index.batches()] == [1, 0, 0, 0, 2]
 
 
 @pytest.mark.sqlite("Postgres commits each batch")
