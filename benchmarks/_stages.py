@@ -171,10 +171,13 @@ def watched(stages: Stages) -> Iterator[None]:
         (Snapshot, "signatures_of_contents", knowing),
         (Ahead, "sign", signing),
         (Run, "_write_rows", banding),
+        (Run, "_write_postings", banding),
         (PostingRuns, "add", banding),
+        (PostingRuns, "load", banding),
         (WriteTransaction, "record_signatures", synced),
         (RowFile, "append", synced),
         (SqliteRunTables, "insert", "posting rows"),
+        (SqliteRunTables, "load", "posting rows"),
         (Run, "_write_documents", documents),
         (WriteTransaction, "insert_documents", documents),
         (WriteTransaction, "put_bodies", "content rows"),
@@ -213,7 +216,8 @@ def _iterating(
     def iterating(*arguments: Any, **named: Any) -> Iterator[Any]:
         items = function(*arguments, **named)
         if isinstance(items, DocumentStream):
-            return DocumentStream(stages.iterated(stage, items.by_blocks()))
+            iterated = stages.iterated(stage, items.by_blocks())
+            return DocumentStream(iterated, is_at_hand=items.is_at_hand)
         return stages.iterated(stage, items)
 
     return iterating

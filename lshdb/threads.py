@@ -106,6 +106,11 @@ class Workers:
         while self._given:
             self._given.pop().drop()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no task waits for a thread."""
+        return not self._waiting
+
     def submit(self, work: Callable[[_Item], _Result], item: _Item) -> Task[_Item, _Result]:
         """Have work done on an item, soon; the task has its result, or its error."""
         task = Task(work, item, self._stop, self._waiting)

@@ -146,7 +146,12 @@ def source_of_bodies(
     *,
     is_at_hand: bool,
 ) -> Source:
-    """Return a source whose documents are signed by a family, on some threads."""
+    """Return a source whose documents are signed by a family, on some threads.
+
+    With ``is_at_hand``, nobody is waited for when documents are read. Then a commit takes batches
+    for as long as threads sign them as fast as they are written. Else they would not have enough to
+    do during the commit, of which two batches take twice as long.
+    """
     return Source(
         name,
         batches,
@@ -155,7 +160,7 @@ def source_of_bodies(
         contents=ahead.contents,
         is_same=None if has_order(family.params) else has_same_tokens,
         on_repeat=rejections.add_repeat,
-        is_at_hand=is_at_hand,
+        is_at_hand=lambda: is_at_hand and ahead.waits,
     )
 
 

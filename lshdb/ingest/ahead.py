@@ -96,6 +96,11 @@ class Ahead:
     def __exit__(self, *error: object) -> None:
         self._threads.__exit__(*error)
 
+    @property
+    def waits(self) -> bool:
+        """Whether threads have done all that they were given, so that they wait for more."""
+        return self._threads.is_idle
+
     def begin(self, bodies: list[Any], *, are_of_blocks: bool) -> Part:
         """Begin to work on the bodies of some documents; those of blocks need no look."""
         is_plain = are_of_blocks or all(map(self._is_plain, bodies))

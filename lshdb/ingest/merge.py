@@ -115,7 +115,7 @@ def _source(path: Path, snapshot: Snapshot, params: IndexParams, *, is_last: boo
         return snapshot.vectors[np.array([one for one, _ in contents], dtype=np.int64)]
 
     batches = _batches(path, snapshot, params, is_last=is_last)
-    return Source(str(path), batches, sign=sign, vectors=vectors, is_at_hand=True)
+    return Source(str(path), batches, sign=sign, vectors=vectors, is_at_hand=lambda: True)
 
 
 def _batches(

@@ -150,9 +150,9 @@ class Source:
     on_repeat : callable, optional
         Told the key and the source of a document whose key came before in this run. Such a document
         is left out. Without it, such a document replaces the one before.
-    is_at_hand : bool
-        Whether batches come without waiting for somebody, so that one may wait for the next one to
-        be committed with it.
+    is_at_hand : callable
+        Whether the next batch comes without waiting, so that the one before may be committed with
+        it.
     """
 
     name: str
@@ -162,7 +162,7 @@ class Source:
     contents: Callable[[Batch, Sequence[int]], Contents] | None = None
     is_same: Callable[[Any, Callable[[], Any]], bool] | None = None
     on_repeat: Callable[[str, str], None] | None = None
-    is_at_hand: bool = False
+    is_at_hand: Callable[[], bool] = bool
 
 
 def check_on_conflict(on_conflict: str, *, ways: Sequence[str] = ON_CONFLICT) -> None:
@@ -347,11 +347,11 @@ class _Group:
         """Note a batch that is written, and how many postings the commit has now."""
         self._n_characters += sum(batch.sizes)
         self._goes_on = (
-            self.source.is_at_hand
-            and not batch.is_last
+            not batch.is_last
             and n_postings < COMMIT_POSTINGS
             and self._n_characters < COMMIT_CHARACTERS
             and time.monotonic() - self._begun < COMMIT_SECONDS
+            and self.source.is_at_hand()
         )
 
 

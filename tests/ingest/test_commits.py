@@ -18,10 +18,12 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 1)
 
 
-def commits(index: Index, documents: Iterable[Any], **how: Any) -> list[list[int]]:
+def commits(index: Index, documents: Iterable[Any], *, workers: int = 1) -> list[list[int]]:
     """The batches that there are after each commit of an add."""
     found: list[list[int]] = []
-    index.add(documents, on_commit=lambda result: found.append(list(result.batches)), **how)
+    index.add(
+        documents, on_commit=lambda result: found.append(list(result.batches)), workers=workers
+    )
     return found
 
 
@@ -39,6 +41,7 @@ def test_a_list_is_one_commit_and_the_same_index(
 ) -> None:
     """Contents of another batch of the same commit share its signatures."""
     together, apart = make_index("together"), make_index("apart")
+    monkeypatch.setattr("lshdb.ingest.ahead.Ahead.waits", True)
     assert commits(together, COPIES, workers=workers) == [[1, 2, 3, 4, 5]]
     assert together.stats().runs == 1
     assert together.stats().signatures == 15
@@ -48,6 +51,14 @@ def test_a_list_is_one_commit_and_the_same_index(
     assert len(commits(apart, COPIES, workers=workers)) == 5
     assert apart.stats().runs == 5
     assert stored(together) == stored(apart)
+
+
+@pytest.mark.sqlite("Postgres commits each batch")
+def test_nothing_waits_for_threads_that_have_something_to_do(
+    make_index: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lshdb.ingest.ahead.Ahead.waits", False)
+    assert len(commits(make_index(), COPIES)) == 5
 
 
 @pytest.mark.sqlite("Postgres commits each batch")
@@ -83,7 +94,7 @@ def test_files_are_at_hand_and_generators_are_not(make_index: Make, tmp_path: An
 def test_a_key_that_came_in_the_same_commit_is_rejected(make_index: Make) -> None:
     index = make_index()
     again = ("copy3", "another text for a key of the first batch")
-    result = index.add([("", "no key"), *COPIES[:40], again, *COPIES[40:], again])
+    result = index.add([("", "no key"), *COPIES[:40], again, *COPIES[40:], again], workers=1)
     assert (result.added, result.rejected, result.batches) == (45, 3, [1, 2, 3, 4, 5])
     assert index.show("copy3").body == COPIES[3][1]
     assert [batch.n_rejected for batch in index.batches()] == [1, 0, 0, 0, 2]
@@ -95,7 +106,7 @@ def test_an_error_in_a_batch_leaves_those_before_it(make_index: Make) -> None:
     index.add([("copy33", "this text is there")])
     seen: list[AddResult] = []
     with pytest.raises(ConflictError, match="copy33"):
-        index.add(COPIES, on_conflict="error", on_commit=seen.append)
+        index.add(COPIES, on_conflict="error", on_commit=seen.append, workers=1)
     assert [result.documents for result in seen] == [30]
     assert index.stats().documents == 31
     assert index.check() == []
@@ -118,7 +129,7 @@ def test_what_was_written_is_committed_when_the_input_breaks_off(
 
     index = make_index()
     with pytest.raises(error):
-        index.add(Broken(COPIES))
+        index.add(Broken(COPIES), workers=1)
     assert index.stats().documents == 20
     assert index.check() == []
 
@@ -127,5 +138,5 @@ def test_what_was_written_is_committed_when_the_input_breaks_off(
 def test_the_limit_of_rejections_counts_documents_that_are_in(make_index: Make) -> None:
     index = make_index()
     with pytest.raises(TooManyRejectedError, match="20 documents committed before"):
-        index.add([*COPIES[:20], ("", "no key"), *COPIES[20:]], max_errors=0)
+        index.add([*COPIES[:20], ("", "no key"), *COPIES[20:]], max_errors=0, workers=1)
     assert index.stats().documents == 20

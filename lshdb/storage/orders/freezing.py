@@ -2,8 +2,8 @@
 
 After an add, the rows that no file covers are sorted into a new one. It takes in the files before
 it that are not more than ``RATIO`` times as large, so a row is rewritten a few times in the life of
-an index, and there are about log(n) / log(``RATIO``) files. Rows that fit into the memory of a step
-are sorted at once; more are sorted in parts, which are merged order by order.
+an index, and there are about log(n) / log(``RATIO``) files. New rows that fit into the memory of a
+step are sorted at once, more in parts; files and parts are merged order by order.
 
 An add of several batches does not wait for its end: after each batch it sorts the new rows into a
 file, so that its readers need no SQL, and merges these files at the end. They take the place of the
@@ -103,6 +103,19 @@ def _scratch_file(directory: Path) -> IO[bytes]:
     return TemporaryFile(dir=directory, buffering=0)
 
 
+class _Held:
+    """Sorted rows in memory."""
+
+    def __init__(self, first: int, planes: NDArray[np.uint32]) -> None:
+        self.n = planes.shape[2]
+        self._first = first
+        self._planes = planes
+
+    def part(self, order: int, start: int, stop: int) -> tuple[Ids, Ids]:
+        upper, lower, places = self._planes[:, order, start:stop].astype(np.int64)
+        return upper << LOWER_BITS | lower, places + self._first
+
+
 class _Scratch:
     """Sorted rows in a file without a name."""
 
@@ -189,19 +202,21 @@ def freeze_rows(
         return banding.sort(_keys(banding, rows, begin, end, contents))
 
     def fill(descriptor: int) -> None:
-        if n_signatures - first <= (step if absorbed else max(step, piece)):
-            planes = sort(first, n_signatures)
-            write_at(descriptor, _data(planes), HEADER_BYTES)
+        if not absorbed and n_signatures - first <= piece:
+            write_at(descriptor, _data(sort(first, n_signatures)), HEADER_BYTES)
             return
         for file in absorbed:  # what is written anew must not make damage good
             if file.crc32() != file.name.crc:
                 raise ValueError(f"{file.path} is not what was written")
         parts: list[Part] = list(absorbed)
         with contextlib.ExitStack() as opened:
-            for begin in range(covered, n_signatures, piece):
-                scratch = opened.enter_context(_scratch_file(folder.directory))
-                end = min(begin + piece, n_signatures)
-                parts.append(_Scratch(scratch.fileno(), begin, sort(begin, end)))
+            if n_signatures - covered <= piece:
+                parts.append(_Held(covered, sort(covered, n_signatures)))
+            else:
+                for begin in range(covered, n_signatures, piece):
+                    scratch = opened.enter_context(_scratch_file(folder.directory))
+                    end = min(begin + piece, n_signatures)
+                    parts.append(_Scratch(scratch.fileno(), begin, sort(begin, end)))
             block = max(1, _MERGED_BYTES // _ENTRY_BYTES // len(parts) // workers)
             merge = partial(_merge, descriptor, parts, banding, n_signatures - first, first, block)
             for _ in work_ahead(merge, range(banding.n_orders), workers=workers):
