@@ -555,6 +555,7 @@ class Run:
             written.append(one)
             group.note(batch, new.n)
             del batch, found, shared  # before the next one is complete
+            transaction.rest()
         self._write_postings(transaction, new)
         return written
 
