@@ -555,7 +555,6 @@ class Run:
             written.append(one)
             group.note(batch, new.n)
             del batch, found, shared  # before the next one is complete
-            transaction.rest()
         self._write_postings(transaction, new)
         return written
 

@@ -14,34 +14,40 @@ __all__ = ["WrittenContents", "WrittenDocuments"]
 
 _FILTER_BITS = 27
 _FILTER_HASHES = 3
-"""With 2^27 bits: 1 in 1,000 wrongly suspected after 5 million keys, 3 in 100 after 20 million."""
+_BITS_A_KEY = 20
+"""1 in 400 is wrongly suspected by a full filter, of 6.7 million keys with 2^27 bits."""
 
 
 class _Filter:
-    """A Bloom filter of 2^bits bits; they take memory from the first key on.
+    """Bloom filters of 2^bits bits, one after the other as they are full.
 
-    Its keys are int64, of which 56 bits are those of a hash.
+    Their keys are int64, of which 56 bits are those of a hash.
     """
 
     def __init__(self, bits: int) -> None:
         self._bits = bits
-        self._words: NDArray[np.uint8] | None = None
+        self._filters: list[NDArray[np.uint8]] = []
+        self._room = 0
 
     def remember(self, keys: NDArray[np.int64]) -> None:
         """Note keys."""
-        if self._words is None:
-            self._words = np.zeros(2**self._bits // 8, dtype=np.uint8)
+        if self._room <= 0:
+            self._filters.append(np.zeros(2**self._bits // 8, dtype=np.uint8))
+            self._room = 2**self._bits // _BITS_A_KEY
+        self._room -= len(keys)
         for places in self._places(keys):
-            np.bitwise_or.at(self._words, places >> 3, _bit(places))
+            np.bitwise_or.at(self._filters[-1], places >> 3, _bit(places))
 
     def suspected(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which keys may have been noted, including all that were."""
-        if self._words is None:
-            return np.zeros(len(keys), dtype=bool)
-        found = np.ones(len(keys), dtype=bool)
-        for places in self._places(keys):
-            found &= (self._words[places >> 3] & _bit(places)) != 0
-        return found
+        suspected = np.zeros(len(keys), dtype=bool)
+        all_places = self._places(keys) if self._filters else []
+        for words in self._filters:
+            found = np.ones(len(keys), dtype=bool)
+            for places in all_places:
+                found &= (words[places >> 3] & _bit(places)) != 0
+            suspected |= found
+        return suspected
 
     def _places(self, keys: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         first = keys & (2**28 - 1)
@@ -60,8 +66,8 @@ class WrittenContents:
 
     Each batch of an add leaves a run; runs are merged at its end. To look up each content of a
     batch in all of them costs more with every batch: half of the time of the last tenth of 5
-    million documents. So an add remembers the bucket keys that it has written, in 16 MiB. A key
-    that it has not can only be in a run from before the add.
+    million documents. So an add remembers the bucket keys that it has written, in 16 MiB for each
+    6.7 million. A key that it has not can only be in a run from before the add.
 
     Parameters
     ----------

@@ -27,6 +27,15 @@ def test_what_was_remembered_is_suspected_and_little_else() -> None:
     assert written.suspected(keys[20_000:]).mean() < 0.01
 
 
+def test_a_full_filter_is_followed_by_another() -> None:
+    keys = np.random.default_rng(4).integers(-(2**56), 0, 300_000)
+    written = WrittenContents([], bits=20)
+    for part in np.split(keys[:200_000], 20):
+        written.remember(part)
+    assert written.suspected(keys[:200_000]).all()
+    assert written.suspected(keys[200_000:]).mean() < 0.02
+
+
 def test_a_merged_run_makes_it_begin_anew() -> None:
     written = WrittenContents(["a", "b"])
     assert written.runs_before(["a", "b", "c"]) == ["a", "b"]

@@ -217,8 +217,8 @@ def freeze_rows(
                     scratch = opened.enter_context(_scratch_file(folder.directory))
                     end = min(begin + piece, n_signatures)
                     parts.append(_Scratch(scratch.fileno(), begin, sort(begin, end)))
-            block = max(1, _MERGED_BYTES // _ENTRY_BYTES // len(parts) // workers)
-            merge = partial(_merge, descriptor, parts, banding, n_signatures - first, first, block)
+            n, most = n_signatures - first, max(1, _MERGED_BYTES // _ENTRY_BYTES // workers)
+            merge = partial(_merge, descriptor, parts, banding, n, first, most)
             for _ in work_ahead(merge, range(banding.n_orders), workers=workers):
                 pass
 
@@ -327,12 +327,12 @@ def _merge(
     banding: Banding,
     n: int,
     first: int,
-    block: int,
+    most: int,
     order: int,
 ) -> None:
     """Write one order of all parts together behind the header of a file."""
     written = 0
-    for buckets, ids in _in_blocks(parts, order, block):
+    for buckets, ids in _in_blocks(parts, order, most):
         upper, lower, entries = banding.sort(buckets.reshape(-1, 1))[:, 0]
         columns = (upper, lower, (ids[entries] - first).astype("<u4"))
         for plane, column in zip((UPPER, LOWER, PLACE), columns, strict=True):
@@ -341,18 +341,21 @@ def _merge(
         written += len(buckets)
 
 
-def _in_blocks(parts: list[Part], order: int, block: int) -> Iterator[tuple[Ids, Ids]]:
-    """Yield the entries of an order of all parts, in blocks of about so many of each part.
+def _in_blocks(parts: list[Part], order: int, most: int) -> Iterator[tuple[Ids, Ids]]:
+    """Yield the entries of an order of all parts, in blocks of about so many.
 
     The buckets of a block lie below those of the next one; of equal ones, those of an earlier part
-    come first. A block is not sorted in itself.
+    come first. A block is not sorted in itself. Of each part as much is read at once as the part
+    has of all entries: buckets are hashes, so all parts get on at the same pace.
     """
+    n_entries = sum(part.n for part in parts)
+    blocks = [1 + most * part.n // n_entries for part in parts]
     done = [0] * len(parts)
     held = [(np.empty(0, np.int64), np.empty(0, np.int64))] * len(parts)
     while True:
         for number, part in enumerate(parts):
             if not len(held[number][0]) and done[number] < part.n:
-                stop = min(done[number] + block, part.n)
+                stop = min(done[number] + blocks[number], part.n)
                 held[number] = part.part(order, done[number], stop)
                 done[number] = stop
         # Everything up to the least of the last buckets that were read can be written; where a part
@@ -375,7 +378,7 @@ def _in_blocks(parts: list[Part], order: int, block: int) -> Iterator[tuple[Ids,
         else:  # a bucket as large as a block: take more of it
             for number, part in enumerate(parts):
                 if len(held[number][0]) and done[number] < part.n:
-                    stop = min(done[number] + block, part.n)
+                    stop = min(done[number] + blocks[number], part.n)
                     more = part.part(order, done[number], stop)
                     held[number] = (
                         np.concatenate([held[number][0], more[0]]),

@@ -108,6 +108,20 @@ class Cover:
         """
         return self._banding.find(self._places, keys, self._n_signatures)
 
+    def of_contents(self, keys: Ids) -> Ids:
+        """Find the signatures in some buckets, in no order, and keep nothing of the files.
+
+        An add looks for its contents in many files. Each look-up brings some of a file into memory,
+        more than it reads where the system keeps files in large pages. So a file is given back
+        before the next one.
+        """
+        found = [np.empty(0, np.int64)]
+        for number, place in enumerate(self._places):
+            found.append(self._banding.find([place], keys, self._n_signatures)[1])
+            if number < len(self._files):
+                self._files[number].rest()
+        return np.concatenate(found)
+
     def members(self, keys: bytes | bytearray) -> bytes:
         """Find the signatures in the buckets of one query, as :meth:`find` does.
 
@@ -248,15 +262,6 @@ class OrderFolder:
             if file.name.first <= first and last <= file.name.last:
                 return _postings(file, first, last) if file.crc32() == file.name.crc else None
         return None
-
-    def rest(self) -> None:
-        """Give back the memory of what was looked up in the files.
-
-        An add looks for its contents in hundreds of files. A few look-ups bring half of a file into
-        memory, where the system keeps files in large pages.
-        """
-        for file in self._files.values():
-            file.rest()
 
     def distrust(self, files: list[OrderFile], why: str) -> None:
         """Do without some files."""

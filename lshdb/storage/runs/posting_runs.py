@@ -545,9 +545,9 @@ class Postings:
             A posting names a signature that does not exist.
         """
         if self._cover is not None and self._cover.n_covered >= below:
-            found = self._by_orders(lambda cover: cover.find(keys))
+            found = self._by_orders(lambda cover: cover.of_contents(keys))
             if found is not None:
-                return found[1]
+                return found
         return self.of(keys, runs=runs)[1]
 
     def of(

@@ -70,11 +70,6 @@ class WriteTransaction:
         self.batch_id: int | None = None
         self.mark: str | None = None
 
-    def rest(self) -> None:
-        """Give back the memory of what was looked up in frozen orders."""
-        if self.snapshot.orders is not None:
-            self.snapshot.orders.rest()
-
     def append_signatures(
         self, rows: NDArray[np.uint32], vectors: NDArray[Any] | None = None
     ) -> None:

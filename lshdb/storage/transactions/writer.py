@@ -414,8 +414,6 @@ class Writer:
     def _sort(self, ready: SortedRows | None) -> Frozen:
         store = self._store
         store.database.checkpoint()
-        if store.orders is not None:
-            store.orders.rest()
         return store.freeze(begun=self._began, goes_on=True, ready=ready)
 
     def end_sorting(self) -> Frozen:
