@@ -9,8 +9,8 @@ another index with the signatures that they have there (``merge.py``). Each batc
     sign       the contents that are new; cut their rows into bands
     write      signature rows, documents, texts, counts
 
-One commit (``storage/transactions/writer.py``) takes one batch, or as many as are at hand up to
-``COMMIT_POSTINGS``. Its postings come last, all in one run. Fewer commits write fewer pages twice,
+One commit (``storage/transactions/writer.py``) takes one batch, or those that are at hand
+(``commit_group.py``). Its postings come last, all in one run. Fewer commits write fewer pages twice
 and leave fewer runs: five million documents in commits of 20,000 took half as long again.
 
 All batches of one run carry the same time, later than that of any before.
@@ -32,13 +32,13 @@ from numpy.typing import NDArray
 from lshdb.documents import Rejected
 from lshdb.errors import ConflictError, ParameterError
 from lshdb.ingest.batch import Batch, Contents, row_checksums
+from lshdb.ingest.commit_group import Group, NewPostings
 from lshdb.ingest.cut_documents import Review, review_documents
 from lshdb.ingest.unite import unite
 from lshdb.ingest.written import WrittenContents, WrittenDocuments
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.band_orders import BandOrders
 from lshdb.signatures.banding import content_keys
-from lshdb.storage.orders.freezing import SortedRows
 from lshdb.storage.tables.records import StoredDocument, timestamp, timestamp_after
 from lshdb.storage.transactions.changes import WriteTransaction
 from lshdb.storage.transactions.snapshot import Snapshot
@@ -58,14 +58,6 @@ ON_CONFLICT = ("replace", "skip", "error")
 """What every run may do about a key that is there with another text."""
 
 logger = logging.getLogger("lshdb")
-
-COMMIT_POSTINGS = 2_720_000
-"""Postings of the batches of one commit, unless one batch has more: of 160,000 documents with 17
-each. Their bucket keys are held until then, 8 bytes a posting; 57 when they are written."""
-COMMIT_CHARACTERS = 64 * 2**20
-"""Characters, or numbers of vectors, of the batches of one commit, likewise."""
-COMMIT_SECONDS = 5.0
-"""An interrupted or killed add loses no more work than this, and a batch."""
 
 Seen = dict[str, list[StoredDocument]]
 """Unchanged documents by the time at which they last came in."""
@@ -298,125 +290,6 @@ class _Written:
     is_last: bool
 
 
-class _Group:
-    """The batches of one commit.
-
-    Parameters
-    ----------
-    source : Source
-    taken : list of Batch
-        The first one.
-    following : iterator of Batch
-    is_single : bool
-        Take no other one, and keep that one.
-
-    Attributes
-    ----------
-    failure : BaseException or None
-        What came instead of another batch.
-    """
-
-    def __init__(
-        self, source: Source, taken: list[Batch], following: Iterator[Batch], *, is_single: bool
-    ) -> None:
-        self.source = source
-        self.failure: BaseException | None = None
-        self._taken = taken
-        self._following = following
-        self._is_single = is_single
-        self._begun = time.monotonic()
-        self._n_characters = 0
-        self._goes_on = False
-
-    def batches(self) -> Iterator[Batch]:
-        """Yield them as they come, and keep none; a single one as often as it is asked for."""
-        if self._is_single:
-            yield self._taken[0]
-            return
-        yield self._taken.pop()
-        while self._goes_on:
-            try:
-                self._taken.extend(itertools.islice(self._following, 1))
-            except (Exception, KeyboardInterrupt) as error:
-                self.failure = error
-            if not self._taken:
-                return
-            yield self._taken.pop()
-
-    def note(self, batch: Batch, n_postings: int) -> None:
-        """Note a batch that is written, and how many postings the commit has now."""
-        self._n_characters += sum(batch.sizes)
-        self._goes_on = (
-            not batch.is_last
-            and n_postings < COMMIT_POSTINGS
-            and self._n_characters < COMMIT_CHARACTERS
-            and time.monotonic() - self._begun < COMMIT_SECONDS
-            and self.source.is_at_hand()
-        )
-
-
-class _NewPostings:
-    """The bucket keys of signatures that a transaction has written, and not yet their postings.
-
-    Parameters
-    ----------
-    orders : BandOrders
-    first : int
-        The first of these signatures.
-
-    Attributes
-    ----------
-    n : int
-        Postings.
-    """
-
-    def __init__(self, orders: BandOrders, first: int) -> None:
-        self.orders = orders
-        self.n = 0
-        self._first = self._following = first
-        self._keys: list[NDArray[np.int64]] = []
-        self._contents: list[tuple[Any, int, int, int]] = []
-
-    def cut(
-        self, rows: NDArray[np.uint32], digests: list[bytes]
-    ) -> tuple[NDArray[np.int64], NDArray[np.uint32]] | None:
-        """Return the bucket keys of rows, a band a row, and those of their contents sorted.
-
-        Any thread may do so.
-        """
-        if not digests:
-            return None
-        keys = np.ascontiguousarray(self.orders.keys_of(rows, digests).T)
-        return keys, self.orders.sort(keys[-1].reshape(-1, 1))
-
-    def add(self, made: tuple[NDArray[np.int64], NDArray[np.uint32]] | None) -> None:
-        """Take what :meth:`cut` made of the next signatures."""
-        if made is None:
-            return
-        keys, contents = made
-        self._keys.append(keys)
-        n = keys.shape[1]
-        self._contents.append((contents.reshape(-1), n, 1, self._following))
-        self._following += n
-        self.n += keys.size
-
-    def of_contents(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the signatures in buckets of the content band."""
-        if not len(keys) or not self._contents:
-            return np.empty(0, dtype=np.int64)
-        return self.orders.find(self._contents, keys, self._following)[1]
-
-    def sorted_rows(self) -> SortedRows:
-        """Return all of them in order; they are let go of."""
-        n = self._following - self._first
-        planes = np.empty((3, self.orders.n_orders, n), dtype=np.uint32)
-        for number in range(self.orders.n_orders):  # one by one: together they take as much again
-            column = np.concatenate([keys[number] for keys in self._keys])
-            planes[:, number] = self.orders.sort(column.reshape(-1, 1))[:, 0]
-        self._keys, self._contents = [], []
-        return SortedRows(self._first, planes)
-
-
 class Run:
     """One add, merge or reindex under the writer's lock: its time, its counts, and its batches.
 
@@ -489,9 +362,11 @@ class Run:
             it are committed.
         """
         self._is_again = False
-        group = _Group(source, taken, following, is_single=self.writer.may_repeat)
+        group = Group(
+            taken, following, is_at_hand=source.is_at_hand, is_single=self.writer.may_repeat
+        )
         with collector_paused():
-            written = self.writer.run(partial(self._write_group, group))
+            written = self.writer.run(partial(self._write_group, source, group))
         for one in written:
             self._count(one)
         return group.failure
@@ -530,24 +405,26 @@ class Run:
             self.writer.run(lambda transaction: transaction.end_add(add_id))
             self.has_ended = True
 
-    def _write_group(self, group: _Group, transaction: WriteTransaction) -> list[_Written]:
+    def _write_group(
+        self, source: Source, group: Group, transaction: WriteTransaction
+    ) -> list[_Written]:
         """Write the batches of one commit, and then their postings."""
         if self.add_id is None:
             self._begin(transaction.snapshot)
         written: list[_Written] = []
-        new = _NewPostings(BandOrders(self.params.cut), transaction.n_signatures)
+        new = NewPostings(BandOrders(self.params.cut), transaction.n_signatures)
         add_id, n_rejected = self.add_id, self._rejected_before
         for batch in group.batches():
             if written:
                 self._is_again = False
             try:
-                found, shared = self._prepare(transaction, group.source, batch, new, add_id)
+                found, shared = self._prepare(transaction, source, batch, new, add_id)
             except (Exception, KeyboardInterrupt) as error:  # nothing of this batch is written
                 if not written:
                     raise
                 group.failure = error
                 break
-            one = self._write(transaction, batch, found, shared, new, add_id, group.source.name)
+            one = self._write(transaction, batch, found, shared, new, add_id, source.name)
             one.counts["n_rejected"] = self.result.rejected - n_rejected
             n_rejected = self.result.rejected
             transaction.update_batch(one.batch_id, {**one.counts, "finished_at": timestamp()})
@@ -563,7 +440,7 @@ class Run:
         transaction: WriteTransaction,
         source: Source,
         batch: Batch,
-        new: _NewPostings,
+        new: NewPostings,
         add_id: int | None,
     ) -> tuple[_Classified, _Shared]:
         """See what is to be written of a batch, and sign what is new."""
@@ -583,7 +460,7 @@ class Run:
         batch: Batch,
         found: _Classified,
         shared: _Shared,
-        new: _NewPostings,
+        new: NewPostings,
         add_id: int | None,
         source: str,
     ) -> _Written:
@@ -708,7 +585,7 @@ class Run:
         source: Source,
         contents: Contents,
         befores: list[StoredDocument | None],
-        new: _NewPostings,
+        new: NewPostings,
     ) -> _Shared:
         """Give each document the signature that its content has, or will have."""
         snapshot = transaction.snapshot
@@ -760,7 +637,7 @@ class Run:
         batch: Batch,
         found: _Classified,
         shared: _Shared,
-        new: _NewPostings,
+        new: NewPostings,
         batch_id: int,
     ) -> None:
         """Write signature rows and cut them into bands, beside that documents."""
@@ -778,7 +655,7 @@ class Run:
         if not batch.is_last:  # nobody asks after the last batch: a small add spares the filter
             self._written.remember(content_keys(shared.digests))
 
-    def _write_postings(self, transaction: WriteTransaction, new: _NewPostings) -> None:
+    def _write_postings(self, transaction: WriteTransaction, new: NewPostings) -> None:
         """Write the postings of all batches of a commit."""
         if not new.n:
             return

@@ -25,7 +25,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     index.add(corpus[60:100])
     index.add(corpus[60:100])
     monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 40)
-    monkeypatch.setattr("lshdb.ingest.pipeline.COMMIT_POSTINGS", 0)
+    monkeypatch.setattr("lshdb.ingest.commit_group.COMMIT_POSTINGS", 0)
     index.add([*corpus[100:], ("new", corpus[3][1])])
     yield index
     index.close()

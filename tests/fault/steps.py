@@ -203,12 +203,12 @@ def add_batches(work: Work) -> None:
 
 def add_together(work: Work) -> None:
     """Batches of one commit."""
-    from lshdb.ingest import pipeline
+    from lshdb.ingest import commit_group
 
     documents = work.texts(3 * BATCH)
 
     def do(_committed: Callable[[], None]) -> None:
-        with patch.object(pipeline, "COMMIT_POSTINGS", 10**6), Index.open(work.path) as index:
+        with patch.object(commit_group, "COMMIT_POSTINGS", 10**6), Index.open(work.path) as index:
             index.add(documents.items(), workers=1)
 
     work.change(work.states_of(documents)[-1:], do)
@@ -413,8 +413,8 @@ def make_tiny(put: Callable[[Any, str, Any], None] = setattr) -> None:
     ``put`` sets an attribute; pytest's takes it back at the end of a test.
     """
     from lshdb.ingest import add as adding
+    from lshdb.ingest import commit_group, pipeline
     from lshdb.ingest import merge as merging
-    from lshdb.ingest import pipeline
     from lshdb.storage.dialects.sqlite import SqliteDatabase, sqlite_session
     from lshdb.storage.orders import freezing
     from lshdb.storage.rowfiles import layouts as blocks
@@ -423,7 +423,7 @@ def make_tiny(put: Callable[[Any, str, Any], None] = setattr) -> None:
 
     put(adding, "BATCH_DOCUMENTS", BATCH)
     put(merging, "BATCH_DOCUMENTS", BATCH)
-    put(pipeline, "COMMIT_POSTINGS", 0)
+    put(commit_group, "COMMIT_POSTINGS", 0)
     put(blocks, "BLOCK_ROWS", BLOCK_ROWS)
     put(runs, "RUN_ROWS", 20)
     put(runs, "LEVEL_ROWS", 20)

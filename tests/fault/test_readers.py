@@ -29,7 +29,7 @@ SEED = 20
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of a few documents, and a run each, so that runs are merged all the time."""
     monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", SIZE)
-    monkeypatch.setattr("lshdb.ingest.pipeline.COMMIT_POSTINGS", 0)
+    monkeypatch.setattr("lshdb.ingest.commit_group.COMMIT_POSTINGS", 0)
     monkeypatch.setattr("lshdb.ingest.remove._DOCUMENTS_A_BATCH", SIZE)
     for name, size in (("RUN_ROWS", 20), ("LEVEL_ROWS", 20), ("SEAL_ROWS", 60)):
         monkeypatch.setattr(f"lshdb.storage.runs.posting_runs.{name}", size)

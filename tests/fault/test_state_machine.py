@@ -76,7 +76,7 @@ class Life(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         for name in ("add.BATCH_DOCUMENTS", "merge.BATCH_DOCUMENTS"):
             self.patch.setattr(f"lshdb.ingest.{name}", SIZE)
-        self.patch.setattr("lshdb.ingest.pipeline.COMMIT_POSTINGS", 0)
+        self.patch.setattr("lshdb.ingest.commit_group.COMMIT_POSTINGS", 0)
         self.patch.setattr("lshdb.ingest.remove._DOCUMENTS_A_BATCH", SIZE)
         for name, size in (("RUN_ROWS", 20), ("LEVEL_ROWS", 20), ("SEAL_ROWS", 60)):
             self.patch.setattr(f"lshdb.storage.runs.posting_runs.{name}", size)
@@ -145,7 +145,7 @@ class Life(RuleBasedStateMachine):
 
         def do() -> None:
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("lshdb.ingest.pipeline.COMMIT_POSTINGS", 10**6 if together else 0)
+                patch.setattr("lshdb.ingest.commit_group.COMMIT_POSTINGS", 10**6 if together else 0)
                 result = self.index.add(items, on_conflict=on_conflict, workers=1)
             assert result.rejected == len(items) - len(dict(items))
             assert result.documents == len(dict(items))

@@ -47,7 +47,7 @@ def test_a_list_is_one_commit_and_the_same_index(
     assert together.stats().signatures == 15
     assert {batch.add_id for batch in together.batches()} == {1}
     assert together.check() == []
-    monkeypatch.setattr("lshdb.ingest.pipeline.COMMIT_POSTINGS", 0)
+    monkeypatch.setattr("lshdb.ingest.commit_group.COMMIT_POSTINGS", 0)
     assert len(commits(apart, COPIES, workers=workers)) == 5
     assert apart.stats().runs == 5
     assert stored(together) == stored(apart)
@@ -73,7 +73,7 @@ def test_nothing_waits_for_threads_that_have_something_to_do(
 def test_a_commit_ends(
     make_index: Make, monkeypatch: pytest.MonkeyPatch, name: str, most: float, expected: Any
 ) -> None:
-    monkeypatch.setattr(f"lshdb.ingest.pipeline.{name}", most)
+    monkeypatch.setattr(f"lshdb.ingest.commit_group.{name}", most)
     index = make_index()
     documents = [(f"key{i:02}", f"{i:02} words in a text of 35 characters") for i in range(45)]
     assert commits(index, documents) == expected

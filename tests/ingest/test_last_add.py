@@ -45,7 +45,7 @@ def stopped_after(items: list[Item], n: int) -> Iterator[Item]:
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adding, "BATCH_DOCUMENTS", 8)
     monkeypatch.setattr(merging, "BATCH_DOCUMENTS", 8)
-    monkeypatch.setattr("lshdb.ingest.pipeline.COMMIT_POSTINGS", 0)
+    monkeypatch.setattr("lshdb.ingest.commit_group.COMMIT_POSTINGS", 0)
 
 
 @pytest.fixture
@@ -273,9 +273,9 @@ def test_another_index_made_of_an_interrupted_one(index: Index, tmp_path: Path) 
 WRITER = """
 import os, signal, sys
 from lshdb import Index
-from lshdb.ingest import add, pipeline
+from lshdb.ingest import add, commit_group
 add.BATCH_DOCUMENTS = 8
-pipeline.COMMIT_POSTINGS = 0
+commit_group.COMMIT_POSTINGS = 0
 from tests.ingest.test_last_add import NIGHT
 def stop(result):
     if len(result.batches) == 3:

@@ -234,7 +234,7 @@ def test_what_is_committed_stays_when_a_merge_ends_early(
     make_index: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lshdb.ingest.merge.BATCH_DOCUMENTS", 10)
-    monkeypatch.setattr("lshdb.ingest.pipeline.COMMIT_POSTINGS", 0)
+    monkeypatch.setattr("lshdb.ingest.commit_group.COMMIT_POSTINGS", 0)
     index = lively_index(make_index, "a")
     into = make_index("into", threshold=0.5)
 

@@ -108,7 +108,7 @@ def test_the_log_of_a_long_add_is_brought_in_between_its_batches(
 ) -> None:
     """By another thread than the one that reads the next batch, if there is one."""
     monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 300)
-    monkeypatch.setattr("lshdb.ingest.pipeline.COMMIT_POSTINGS", 0)
+    monkeypatch.setattr("lshdb.ingest.commit_group.COMMIT_POSTINGS", 0)
     monkeypatch.setattr("lshdb.storage.runs.posting_runs.RUN_ROWS", 1)  # not one run for all
     index = make_index()
     log = Path(index.path, "index.db-wal")

@@ -84,7 +84,7 @@ def test_copies_beside_a_writer_are_states_that_were_committed(
     make_index: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 4)
-    monkeypatch.setattr("lshdb.ingest.pipeline.COMMIT_POSTINGS", 0)
+    monkeypatch.setattr("lshdb.ingest.commit_group.COMMIT_POSTINGS", 0)
     index = make_index("a", threshold=0.5)
     corpus = family_corpus(5, families=20)
     writer = threading.Thread(target=index.add, args=(corpus,))

@@ -637,7 +637,7 @@ def test_a_long_add_does_not_keep_what_it_looked_up(
 ) -> None:
     monkeypatch.setattr(adding, "BATCH_DOCUMENTS", 40)
     monkeypatch.setattr(freezing, "MOST_SORTED", 10)
-    monkeypatch.setattr("lshdb.ingest.pipeline.COMMIT_POSTINGS", 0)
+    monkeypatch.setattr("lshdb.ingest.commit_group.COMMIT_POSTINGS", 0)
     before: list[int] = []
     after: list[int] = []
     find = frozen.Cover.of_contents

@@ -271,7 +271,7 @@ def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs_module, "LEVEL_ROWS", 50)
     monkeypatch.setattr(BESIDE, 3)
     monkeypatch.setattr("lshdb.ingest.add.BATCH_DOCUMENTS", 20)
-    monkeypatch.setattr("lshdb.ingest.pipeline.COMMIT_POSTINGS", 0)
+    monkeypatch.setattr("lshdb.ingest.commit_group.COMMIT_POSTINGS", 0)
     monkeypatch.setattr("lshdb.storage.orders.freezing.MOST_SORTED", 5)
 
 
