@@ -244,7 +244,7 @@ class Task(Generic[_Item, _Result]):
 
 @contextlib.contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the cyclic garbage collector for one batch, about a second, if it was enabled.
+    """Pause the cyclic garbage collector for one commit, some seconds, if it was enabled.
 
     The number of new objects triggers the collector, which then visits all objects. A batch makes
     some 100,000 objects without a cycle; the visits took a tenth of an add of short texts.

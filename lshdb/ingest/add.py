@@ -120,11 +120,10 @@ def add_documents(
         batches = in_batches(
             callers_items(given), family, rejections.add, ahead, window=family.params.window
         )
-        is_at_hand = items.is_at_hand if isinstance(items, DocumentStream) else False
-        bodies = source_of_bodies(
-            source, batches, family, rejections, ahead,
-            is_at_hand=isinstance(items, Sized) or is_at_hand,
-        )  # fmt: skip
+        is_at_hand = (
+            items.is_at_hand if isinstance(items, DocumentStream) else isinstance(items, Sized)
+        )
+        bodies = source_of_bodies(source, batches, family, rejections, ahead, is_at_hand=is_at_hand)
         run = Run(writer, family.params, result, on_conflict=on_conflict, night=night)
         try:
             commit_batches(run, [bodies], workers=workers, on_commit=callers_function(on_commit))
@@ -148,9 +147,9 @@ def source_of_bodies(
 ) -> Source:
     """Return a source whose documents are signed by a family, on some threads.
 
-    With ``is_at_hand``, nobody is waited for when documents are read. Then a commit takes batches
-    for as long as threads sign them as fast as they are written. Else they would not have enough to
-    do during the commit, of which two batches take twice as long.
+    With ``is_at_hand``, nobody is waited for when documents are read. A commit then takes batches
+    for as long as they are signed as fast as they are written. Where they are not, a commit of one
+    batch is short enough for the threads to have something to do meanwhile.
     """
     return Source(
         name,

@@ -22,7 +22,7 @@ __all__ = ["Group", "NewPostings"]
 
 COMMIT_POSTINGS = 2_720_000
 """Postings of the batches of one commit, unless one batch has more: of 160,000 documents with 17
-each. Their bucket keys are held until then, 8 bytes a posting; 57 when they are written."""
+each. Their bucket keys are held until then, 8 bytes a posting, and 12 more once they are sorted."""
 COMMIT_CHARACTERS = 64 * 2**20
 """Characters, or numbers of vectors, of the batches of one commit, likewise."""
 COMMIT_SECONDS = 5.0

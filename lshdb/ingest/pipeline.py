@@ -144,7 +144,7 @@ class Source:
         is left out. Without it, such a document replaces the one before.
     is_at_hand : callable
         Whether the next batch comes without waiting, so that the one before may be committed with
-        it.
+        it. By default it does not.
     """
 
     name: str
@@ -154,7 +154,7 @@ class Source:
     contents: Callable[[Batch, Sequence[int]], Contents] | None = None
     is_same: Callable[[Any, Callable[[], Any]], bool] | None = None
     on_repeat: Callable[[str, str], None] | None = None
-    is_at_hand: Callable[[], bool] = bool
+    is_at_hand: Callable[[], bool] = lambda: False
 
 
 def check_on_conflict(on_conflict: str, *, ways: Sequence[str] = ON_CONFLICT) -> None:
@@ -181,8 +181,8 @@ def commit_batches(
     sources : sequence of Source
         At least one; the last batch of the last one ends the run.
     workers : int
-        With more than one, postings are sorted while documents are written, and what a commit
-        leaves to be done is done while the next batch is read.
+        With more than one, rows are written and cut into bands while documents are written, and
+        what a commit leaves to be done is done while the next batch is read.
     on_commit : callable, optional
         Called after each commit with the counts so far.
     """

@@ -64,8 +64,8 @@ def _bit(places: NDArray[np.int64]) -> NDArray[np.uint8]:
 class WrittenContents:
     """The content keys that an add has written, and the runs from before it.
 
-    Each batch of an add leaves a run; runs are merged at its end. To look up each content of a
-    batch in all of them costs more with every batch: half of the time of the last tenth of 5
+    Each commit of an add leaves a run. To look up each content of a batch in all of them costs more
+    with every commit: half of the time of the last tenth of 5
     million documents. So an add remembers the bucket keys that it has written, in 16 MiB for each
     6.7 million. A key that it has not can only be in a run from before the add.
 

@@ -5,7 +5,7 @@ it that are not more than ``RATIO`` times as large, so a row is rewritten a few 
 an index, and there are about log(n) / log(``RATIO``) files. New rows that fit into the memory of a
 step are sorted at once, more in parts; files and parts are merged order by order.
 
-An add of several batches does not wait for its end: after each batch it sorts the new rows into a
+An add of several batches does not wait for its end: after each commit it sorts the new rows into a
 file, so that its readers need no SQL, and merges these files at the end. They take the place of the
 parts that it would sort there. On the way it merges only files of like size, when there are
 ``MOST_PARTS`` of them, so that a row is rewritten once in 10 million documents and twice in 42

@@ -68,7 +68,7 @@ __all__ = [
 FAN_IN = 4
 LEVEL_ROWS = 50_000
 RUN_ROWS = 50_000
-"""A batch with at least this many postings writes its own run."""
+"""A commit with at least this many postings writes its own run."""
 SEAL_ROWS = 200_000
 """The active run is sealed when it has this many postings."""
 MOST_RUNS = 400

@@ -88,7 +88,7 @@ def sqlite_view(names: Sequence[str]) -> tuple[str, str]:
     Its first part is an empty table, whose columns have types. Without the casts the affinities of
     the other parts would differ from those, and SQLite would not look into them for a condition.
 
-    To compile a part takes .15 ms, and an add makes the view after every batch, of up to a hundred
+    To compile a part takes .15 ms, and an add makes the view in every commit, of up to a hundred
     runs; so one is compiled for all.
     """
     drop, first, union, arm = _view_parts()

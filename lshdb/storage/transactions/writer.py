@@ -1,11 +1,11 @@
-"""The commit protocol: how a batch gets onto disk whole or not at all.
+"""The commit protocol: how batches get onto disk whole or not at all.
 
-Under the writer lock, for each batch:
+Under the writer lock, in one SQL transaction for one batch or several:
 
-1. the new signature rows, and their vectors where those are kept, are written past the committed
-   count of their files, and each file is synced (fdatasync);
-2. one SQL transaction brings documents, texts, postings, the blocks' CRC-32 and the new committed
-   count, which replaces the old one only if that is still what it was;
+1. the new signature rows of each batch, and their vectors where those are kept, are written past
+   the rows before them, and each file is synced (fdatasync);
+2. SQL brings documents, texts, the blocks' CRC-32 and the new count, which replaces the old one
+   only if that is still what it was; after the last batch it brings the postings of all;
 3. COMMIT, in WAL mode with synchronous=FULL.
 
 Rows past the committed count do not exist, so a failure before COMMIT leaves nothing behind but
