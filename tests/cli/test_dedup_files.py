@@ -246,12 +246,16 @@ def test_an_interruption_leaves_nothing(
 
 
 def test_memory_does_not_grow_with_the_file(process: Process, tmp_path: Path) -> None:
-    """The second file has 120 MB more than the first, in row groups of 2 MB."""
+    """The second file has 200 MB more than the first, in row groups of 2 MB.
+
+    The first is long enough to fill what is read ahead.
+    The same run takes 150 MB once and 190 the next time: threads and their allocators.
+    """
     index, most = tmp_path / "i.lshdb", []
     (tmp_path / "few.jsonl").write_text('{"id": "0:1", "text": "t 1"}\n')
     process("add", index, tmp_path / "few.jsonl")
     draw = random.Random(1)
-    for n_groups in (4, 64):
+    for n_groups in (20, 120):
         path = tmp_path / f"{n_groups}.parquet"
         schema = pa.schema([("id", pa.string()), ("text", pa.string())])
         with pq.ParquetWriter(path, schema, compression="none") as writer:
@@ -272,7 +276,7 @@ def test_memory_does_not_grow_with_the_file(process: Process, tmp_path: Path) ->
         done = process(command=command)
         assert pq.read_metadata(f"{path}.out/{path.name}").num_row_groups == n_groups, done.stderr
         most.append(int(done.stderr.split()[-1]))
-    assert most[1] - most[0] < 50_000, most
+    assert most[1] - most[0] < 100_000, most
 
 
 @pytest.mark.parametrize("compression", [None, "lz4", "zstd"])

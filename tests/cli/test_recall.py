@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lshdb import Index
-from tests.cli.conftest import MODULE, Run, environment
+from tests.cli.conftest import Run
 from tests.conftest import family_corpus
 from tests.raw import change, rows_of
 
@@ -90,18 +90,17 @@ def test_a_sample_is_a_number_or_all(run: Run, index_at: Path, wrong: str) -> No
     assert "'all' or a number" in run("recall", index_at, "--sample", wrong, code=2).stderr
 
 
-def test_an_interrupt_ends_it(index_at: Path, tmp_path: Path) -> None:
+def test_an_interrupt_ends_it(
+    tmp_path: Path, start: Callable[..., subprocess.Popen[bytes]]
+) -> None:
     """Vectors that take half a minute; the interrupt comes while they are compared."""
     vectors = np.random.default_rng(1).normal(size=(6000, 1024)).astype(np.float32)
     with Index.create(tmp_path / "l1.lshdb", metric="l1", dim=1024, bands=1, rows=32,
                       num_perm=32, threshold=1.0, width=9.0) as index:  # fmt: skip
         index.add(zip(map(str, range(6000)), vectors, strict=True))
-    child = subprocess.Popen(
-        [*MODULE, "recall", str(index.path), "--sample", "all"],
-        stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(),
-    )  # fmt: skip
+    child = start("recall", index.path, "--sample", "all")
     time.sleep(1.5)
     assert child.poll() is None
-    os.kill(child.pid, signal.SIGINT)
+    child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=30)
     assert child.returncode == 130 and out == b"" and b"interrupted" in err, err
