@@ -1,6 +1,6 @@
 """What does SQLite alone take to write the rows of an index, without anything that makes them?
 
-    python -m benchmarks.sqlite_limit CORPUS.jsonl... [--repeats 3] [--batch 20000] [--markdown]
+    python -m benchmarks.sqlite_limit CORPUS.jsonl... [--last N] [--repeats 3] [--markdown]
 
 Adds a corpus to a new index. Then SQLite copies the rows of that index by ``INSERT ... SELECT``
 into a new database with the same tables, page size and syncs: documents and texts a batch at a
@@ -8,12 +8,16 @@ time, each with its commit, and all postings as one run. No row passes through P
 that keeps these rows cannot be faster, unless it does several of these at a time. ``files`` is the
 writing and syncing of the signature rows and frozen orders, a batch at a time, from memory. Both
 take turns; the medians are seconds by the clock.
+
+With ``--last N``, all but the last N documents are there before the clock, in the index and in the
+copy; so the last N are a night.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import os
 import shutil
 import sqlite3
@@ -41,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as name:
         print(disk(Path(name)))
         for corpus in options.corpora:
-            body.append(_measured(corpus, Path(name), options.repeats, options.batch))
+            body.append(_measured(corpus, Path(name), options))
     print(table(_HEAD, body, markdown=options.markdown))
 
 
@@ -50,24 +54,32 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m benchmarks.sqlite_limit", description=__doc__.splitlines()[0]
     )
     parser.add_argument("corpora", type=Path, nargs="+", help="JSONL, fields id and text")
+    parser.add_argument("--last", type=int, metavar="N", help="the others are there before")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--batch", type=int, default=20_000, help="documents a commit")
     parser.add_argument("--markdown", action="store_true")
     return parser.parse_args(arguments)
 
 
-def _measured(corpus: Path, folder: Path, repeats: int, batch: int) -> list[str]:
+def _measured(corpus: Path, folder: Path, options: argparse.Namespace) -> list[str]:
     path = folder / "index.lshdb"
+    before, rest = _parted(corpus, folder, options.last)
     adds, copies, files = [], [], []
-    n = 0
-    for _ in range(repeats):
+    n = n_whole = 0
+    for _ in range(options.repeats):
         shutil.rmtree(path, ignore_errors=True)
+        runs: set[str] = set()
+        if before is not None:
+            with Index.create(path) as index:
+                index.add(read_documents([before]))
+            runs = _runs(path / "index.db")
         begun = time.perf_counter()
-        with Index.create(path) as index:
-            n = index.add(read_documents([corpus])).documents
+        with Index.create(path) if before is None else Index.open(path) as index:
+            n = index.add(read_documents([rest])).documents
+            n_whole = len(index)
         adds.append(time.perf_counter() - begun)
-        copies.append(_copied(path / "index.db", folder / "copy.db", batch))
-        files.append(_written(path, folder / "rows", n, batch))
+        copies.append(_copied(path / "index.db", folder / "copy.db", options.batch, n, runs))
+        files.append(_written(path, folder / "rows", -(-n // options.batch), n / n_whole))
     parts = {name: statistics.median(one[name] for one in copies) for name in copies[0]}
     whole = statistics.median(sum(one.values()) for one in copies)
     add = statistics.median(adds)
@@ -78,8 +90,38 @@ def _measured(corpus: Path, folder: Path, repeats: int, batch: int) -> list[str]
     ]  # fmt: skip
 
 
-def _copied(source: Path, target: Path, batch: int) -> dict[str, float]:
-    """Copy the rows of an index into a new database; seconds of each kind of statement."""
+def _parted(corpus: Path, folder: Path, last: int | None) -> tuple[Path | None, Path]:
+    """Return files of the documents that are there before, if any, and of those that come."""
+    if last is None:
+        return None, corpus
+    before, rest = folder / "before.jsonl", folder / "rest.jsonl"
+    with open(corpus, "rb") as lines:
+        n_before = sum(1 for _ in lines) - last
+        if n_before < 1:
+            raise SystemExit(f"{corpus} has no more than {last:,} documents")
+        lines.seek(0)
+        for path, n in ((before, n_before), (rest, None)):
+            with open(path, "wb") as file:
+                file.writelines(itertools.islice(lines, n))
+    return before, rest
+
+
+def _runs(database: Path) -> set[str]:
+    """Return the names of the tables of postings."""
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        rows = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'posting_run_%'"
+        )
+        return {name for (name,) in rows}
+
+
+def _copied(
+    source: Path, target: Path, batch: int, last: int, old_runs: set[str]
+) -> dict[str, float]:
+    """Copy the rows of an index into a new database; seconds of each kind of statement.
+
+    Only the last documents count, and the runs that are not old.
+    """
     source.read_bytes()  # into the cache of the system
     for end in ("", "-wal", "-shm"):
         target.with_name(target.name + end).unlink(missing_ok=True)
@@ -104,9 +146,19 @@ def _copied(source: Path, target: Path, batch: int) -> dict[str, float]:
         ).fetchall()
         for _, sql in made:
             connection.execute(sql)
-        runs = sorted({name for name, _ in made if name.startswith("posting_run_")})
-        (last,) = connection.execute("SELECT max(doc_id) FROM source.document").fetchone()
-        for first in range(1, last + 1, batch):
+        runs = {name for name, _ in made if name.startswith("posting_run_")}
+        (end,) = connection.execute("SELECT max(doc_id) + 1 FROM source.document").fetchone()
+        connection.execute("BEGIN IMMEDIATE")
+        for name in ("document", "content"):
+            connection.execute(
+                f"INSERT INTO {name} SELECT * FROM source.{name} WHERE doc_id < ? ORDER BY doc_id",
+                (end - last,),
+            )
+        for name in sorted(runs & old_runs):
+            connection.execute(f"INSERT INTO {name} SELECT * FROM source.{name}")
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        for first in range(end - last, end, batch):
             connection.execute("BEGIN IMMEDIATE")
             for name in ("document", "content"):
                 timed(
@@ -117,16 +169,16 @@ def _copied(source: Path, target: Path, batch: int) -> dict[str, float]:
                 )
             timed("commit", "COMMIT")
         connection.execute("BEGIN IMMEDIATE")
-        for name in runs:
+        for name in sorted(runs - old_runs):
             timed("posting", f"INSERT INTO {name} SELECT * FROM source.{name}")
         timed("commit", "COMMIT")
     return seconds
 
 
-def _written(index: Path, target: Path, documents: int, batch: int) -> float:
-    """Write the bytes of the row files and orders to one file, a batch at a time; seconds."""
+def _written(index: Path, target: Path, n_batches: int, share: float) -> float:
+    """Write a share of the bytes of row files and orders to one file; seconds."""
     data = b"".join(path.read_bytes() for path in sorted(index.glob("*.npy")))
-    n_batches = max(1, -(-documents // batch))
+    data = data[: int(len(data) * share)]
     step = -(-len(data) // n_batches)
     begun = time.perf_counter()
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -369,7 +369,9 @@ def pairs_of_buckets(buckets: Buckets, new: Ids | None) -> Iterator[tuple[Ids, I
     for members, bands in _of_one_size(buckets):
         for left, right, of_bucket in _pairs_of_rows(members):
             if new is not None:
-                wanted = contains(new, left) | contains(new, right)
+                wanted = contains(new, right)  # the greater of both, and so mostly the new one
+                others = np.flatnonzero(~wanted)
+                wanted[others] = contains(new, left[others])
                 left, right, of_bucket = left[wanted], right[wanted], of_bucket[wanted]
             yield left, right, bands[of_bucket]
 
@@ -444,7 +446,9 @@ def _linked(
         compared = 0
         for left, right in leader_links(snapshot.signatures, params, members, like):
             if new is not None:
-                wanted = contains(new, left) | contains(new, right)
+                wanted = contains(new, right)  # the greater of both, and so mostly the new one
+                others = np.flatnonzero(~wanted)
+                wanted[others] = contains(new, left[others])
                 left, right = left[wanted], right[wanted]
             compared += len(left)
             yield Candidates(left, right, np.full(len(left), -1, dtype=np.int64))

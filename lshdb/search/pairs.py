@@ -338,7 +338,8 @@ def find_pairs(
     left_out = LeftOut() if left_out is None else left_out
     best = family.params.curve.best
     is_distance = family.params.kind.is_distance
-    copies = _copies(snapshot, since, most, left_out) if with_copies else ()
+    new = None if since is None else snapshot.new_signatures(since)
+    copies = _copies(snapshot, since, new, most, left_out) if with_copies else ()
     for keys1, keys2 in copies:
         yield PairColumns(keys1, keys2, [best] * len(keys1), method, is_distance)
     found = find_links(
@@ -346,7 +347,7 @@ def find_pairs(
         family,
         threshold=threshold,
         method=method,
-        new=None if since is None else snapshot.new_signatures(since),
+        new=new,
         most=most,
         left_out=left_out,
         memory=memory,
@@ -357,12 +358,16 @@ def find_pairs(
 
 
 def _copies(
-    snapshot: Snapshot, since: int | None, most: int | None, left_out: LeftOut
+    snapshot: Snapshot,
+    since: int | None,
+    new: NDArray[np.int64] | None,
+    most: int | None,
+    left_out: LeftOut,
 ) -> Iterator[tuple[list[str], list[str]]]:
     """Yield the keys of documents that share a signature, as two columns of some at a time."""
     keys1: list[str] = []
     keys2: list[str] = []
-    for _, group in itertools.groupby(snapshot.copies(since), key=itemgetter(0)):
+    for _, group in itertools.groupby(snapshot.copies(new), key=itemgetter(0)):
         members = [(key, since is None or batch >= since) for _, _, key, batch in group]
         if most is not None and len(members) > most:
             n_old = 0 if since is None else sum(not is_new for _, is_new in members)

@@ -70,6 +70,45 @@ def test_a_cursor_gives_each_pair_once_and_again_until_it_is_advanced(index: Ind
     assert list(found) == []
 
 
+@pytest.mark.parametrize("look_up", [0, 8, 10**9])
+def test_copies_of_old_and_of_new_documents(
+    make_index: Make, monkeypatch: pytest.MonkeyPatch, look_up: int
+) -> None:
+    """However many signatures are looked up, and however many read in a row."""
+    monkeypatch.setattr("lshdb.storage.transactions.snapshot._LOOK_UP", look_up)
+    monkeypatch.setattr("lshdb.storage.tables.records.CHUNK", 7)
+
+    def words(number: int) -> str:
+        return " ".join(f"w{number}x{place}" for place in range(9))
+
+    index = make_index(threshold=0.9)
+    nights = [
+        [(f"a{i}", words(i)) for i in range(100)],
+        [(f"b{i}", words(i)) for i in range(0, 200, 9)],  # of old ones, and new ones behind
+        [(f"c{i}", words(i % 230)) for i in range(190, 270)],  # of each other, too
+        [(f"d{i}", words(i)) for i in (0, 5, 269, 300, 301)],
+    ]
+    for night in nights:
+        index.add(night)
+    index.remove(["a9", "c200", "d0"])
+    night_of = {
+        key: (number, text)
+        for number, night in enumerate(nights, 1)
+        for key, text in night
+        if key not in {"a9", "c200", "d0"}
+    }
+    for since in (1, 2, 3, 4, 5):
+        expected = {
+            (key1, key2)
+            for key1, (night1, text1) in night_of.items()
+            for key2, (night2, text2) in night_of.items()
+            if key1 < key2 and text1 == text2 and max(night1, night2) >= since
+        }
+        found = [(pair.key1, pair.key2) for pair in index.pairs(since=since)]
+        assert sorted(found) == sorted(expected), since
+        assert bool(expected) == (since < 5)
+
+
 def test_cursors_are_in_sql(index: Index) -> None:
     index.advance("press", 4)
     index.advance("radio", 0)

@@ -49,6 +49,9 @@ _NEW_SIGNATURES = (
 )
 """Uses the index on batches: the sign keeps SQLite from reading all documents by signature."""
 
+_LOOK_UP = 8
+"""What looking up a signature costs, in signatures that are read one after the other."""
+
 
 class Snapshot(RowReader):
     """One consistent state of an index.
@@ -452,23 +455,50 @@ class Snapshot(RowReader):
         )
         return dict(rows)
 
-    def copies(self, since: int | None = None) -> Iterator[tuple[int, int, str, int]]:
+    def copies(self, among: NDArray[np.int64] | None = None) -> Iterator[tuple[int, int, str, int]]:
         """Yield (signature_id, doc_id, key, batch_id) of documents that share signatures, sorted.
 
-        With ``since``, take only the signatures of new documents: the cost is then theirs.
+        Parameters
+        ----------
+        among : ndarray of int64, optional
+            Only these signatures, sorted and distinct; the cost is then theirs.
         """
-        among = (
-            "signature_id IS NOT NULL" if since is None else f"signature_id IN ({_NEW_SIGNATURES})"
-        )
-        shared = (
-            f"SELECT signature_id FROM document WHERE {among} "
-            "GROUP BY signature_id HAVING count(*) > 1"
-        )
-        yield from self.stream(
-            "SELECT signature_id, doc_id, key, batch_id FROM document "
-            f"WHERE signature_id IN ({shared}) ORDER BY signature_id, doc_id",
-            () if since is None else (since,),
-        )
+        columns = "SELECT signature_id, doc_id, key, batch_id FROM document"
+        order = "ORDER BY signature_id, doc_id"
+        if among is None:
+            shared = (
+                "SELECT signature_id FROM document WHERE signature_id IS NOT NULL "
+                "GROUP BY signature_id HAVING count(*) > 1"
+            )
+            yield from self.stream(f"{columns} WHERE signature_id IN ({shared}) {order}")
+            return
+        for chunk in chunks(self._shared_among(among)):
+            condition, parameters = self.session.is_one_of("signature_id", chunk)
+            yield from self.session.fetch(f"{columns} WHERE {condition} {order}", parameters)
+
+    def _shared_among(self, signature_ids: NDArray[np.int64]) -> list[int]:
+        """Return those of some signatures, sorted and distinct, that several documents have.
+
+        What a night has made are neighbours at the end: the documents of all numbers between them
+        are read one after the other. The others are looked up.
+        """
+        if not len(signature_ids):
+            return []
+        costs = _LOOK_UP * np.arange(len(signature_ids)) + signature_ids[-1] - signature_ids
+        start = int(costs.argmin())
+        shared: list[int] = []
+        for chunk in chunks(signature_ids[:start].tolist()):
+            condition, parameters = self.session.is_one_of("signature_id", chunk)
+            rows = self.session.fetch(
+                f"SELECT signature_id FROM document WHERE {condition} "
+                "GROUP BY signature_id HAVING count(*) > 1 ORDER BY signature_id",
+                parameters,
+            )
+            shared += [row[0] for row in rows]
+        rest = signature_ids[start:]
+        between = np.array(self.copied_between(int(rest[0]), int(rest[-1])), dtype=np.int64)
+        shared += np.intersect1d(between, rest, assume_unique=True).tolist()
+        return shared
 
     def shared_signatures(self) -> Iterator[int]:
         """Return the signatures that more than one document has."""
