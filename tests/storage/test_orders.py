@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from lshdb import Index
 from lshdb.ingest import add as adding
 from lshdb.signatures.banding import bucket_keys, content_keys
-from lshdb.storage.orders import freezing, frozen
+from lshdb.storage.orders import comparing, freezing, frozen
 from lshdb.storage.orders.order_file import OrderName, order_names
 from lshdb.storage.runs.posting_runs import Buckets, Postings
 from lshdb.storage.transactions import writer as writing
@@ -464,10 +464,14 @@ def rename_by_crc(path: Path, data: bytes, name: OrderName) -> None:
     (path / str(replace(name, crc=zlib.crc32(data)))).write_bytes(data)
 
 
-@pytest.mark.parametrize("what", ["bytes", "a bucket", "a place", "contents"])
+@pytest.mark.parametrize("read", [600, 2**22])
+@pytest.mark.parametrize(
+    "what", ["bytes", "a bucket", "a place", "contents", "the sequence", "an entry twice"]
+)
 def test_a_check_finds_an_order_that_is_not_of_the_rows_and_a_repair_mends_it(
-    tmp_path: Path, what: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, read: int
 ) -> None:
+    monkeypatch.setattr(comparing, "_READ_BYTES", read)  # 600: a row, or 50 entries, at a time
     path = tmp_path / "x"
     with Index.create(path) as index:
         index.add(texts(random.Random(14), 200))
@@ -483,6 +487,10 @@ def test_a_check_finds_an_order_that_is_not_of_the_rows_and_a_repair_mends_it(
         planes[2, 3, :2] = planes[2, 3, 1::-1]
     elif what == "contents":
         planes[2, 16, :2] = planes[2, 16, 1::-1]
+    elif what == "the sequence":
+        planes[:, 4, [49, 50]] = planes[:, 4, [50, 49]]
+    elif what == "an entry twice":
+        planes[:, 9, 50] = planes[:, 9, 49]
     else:
         planes[0, 2, 5] ^= 2**30
     data = good[:128] + planes.tobytes()

@@ -17,7 +17,7 @@ from lshdb.maintain.check.findings import Finding, counted, documents_affected
 from lshdb.params.index_params import IndexParams
 from lshdb.signatures.banding import CONTENT_BAND, bucket_keys, content_keys
 from lshdb.storage.dialects.base import NOT_CONTENT_SQL, run_table
-from lshdb.storage.orders.freezing import wrong_order
+from lshdb.storage.orders.comparing import wrong_order
 from lshdb.storage.rowfiles.layouts import HEADER_BYTES
 from lshdb.storage.rowfiles.row_file import RowFile
 from lshdb.storage.transactions.snapshot import Snapshot

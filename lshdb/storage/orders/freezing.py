@@ -49,7 +49,7 @@ from lshdb.threads import work_ahead
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SortedRows", "clear_orders", "freeze_rows", "wrong_order"]
+__all__ = ["Contents", "SortedRows", "clear_orders", "freeze_rows"]
 
 RATIO = 4
 MOST_PARTS = 64
@@ -260,50 +260,6 @@ def _first_of_full(chain: list[OrderFile], begun: int, covered: int, n_signature
             return first
         del left[n:]
         first = start
-
-
-def wrong_order(
-    file: OrderFile, banding: Banding, generation: Generation, last: int, contents: Contents
-) -> int | None:
-    """Return the number of an order of a file that is not that of its rows; None if all are.
-
-    Parameters
-    ----------
-    file : OrderFile
-    banding : Banding
-    generation : Generation
-    last : int
-        The rows from here on are not committed, or not seen.
-    contents : callable
-        A signature without a document may have any content.
-
-    Raises
-    ------
-    OSError, ValueError
-        The file cannot be read, or ends too early.
-    DamageError
-        The rows cannot be read.
-    """
-    first, n_orders = file.name.first, banding.n_orders
-    step = max(1, _SORTED_BYTES // (20 * n_orders))
-    for begin in range(0, last - first, step):
-        end = min(begin + step, last - first)
-        keys = _keys(banding, generation.signatures, first + begin, first + end, contents)
-        planes = banding.sort(keys)
-        is_there = np.zeros(end - begin, dtype=bool)
-        is_there[[one - first - begin for one in contents(first + begin, first + end)]] = True
-        for order in range(n_orders):
-            places = file.row(PLACE, order, 0, file.n)
-            inside = np.flatnonzero((places >= begin) & (places < end))
-            found = np.stack([file.row(one, order, 0, file.n)[inside] for one in range(3)])
-            found[PLACE] -= begin
-            expected = planes[:, order]
-            if order == n_orders - 1:
-                found = found[:, is_there[found[PLACE]]]
-                expected = expected[:, is_there[expected[PLACE]]]
-            if not np.array_equal(found, expected):
-                return order
-    return None
 
 
 def _data(words: NDArray[np.uint32]) -> memoryview:
