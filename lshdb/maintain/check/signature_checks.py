@@ -194,7 +194,7 @@ def _in_table(
                 yield Finding("posting", _place(table, key, one), what, "1 posting")
             flat = flat[~outside]
             keys, ids = flat[:, 0], flat[:, 1]
-        counts += np.bincount(ids, minlength=len(counts)).astype(np.int16)
+        np.add.at(counts, ids, np.int16(1))
         for key, one in flat[keys != expected.keys(keys, ids)].tolist():
             what = f"by its row, signature {one} is not in this bucket"
             affected = documents_affected(snapshot, "signature_id = ?", (one,))
