@@ -389,23 +389,35 @@ def test_every_way_to_query_is_measured(capsys: pytest.CaptureFixture[str]) -> N
         assert way in printed
 
 
+@pytest.mark.parametrize("last", [None, 30])
 def test_sqlite_copies_all_rows_of_an_index(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], last: int | None
 ) -> None:
     corpus = tmp_path / "corpus.jsonl"
     lines = [orjson.dumps({"id": f"d{n}", "text": f"a text of number {n}"}) for n in range(50)]
     corpus.write_bytes(b"\n".join(lines) + b"\n")
-    sqlite_limit.main([str(corpus), "--repeats", "1", "--batch", "20"])
-    assert re.search(r"^corpus\.jsonl +50 ", capsys.readouterr().out, re.M)
+    options = [] if last is None else ["--last", str(last)]
+    sqlite_limit.main([str(corpus), "--repeats", "1", "--batch", "20", *options])
+    assert re.search(rf"^corpus\.jsonl +{last or 50} ", capsys.readouterr().out, re.M)
+    source, target = tmp_path / "x.lshdb" / "index.db", tmp_path / "copy.db"
     with Index.create(tmp_path / "x.lshdb") as index:
-        index.add((f"d{n}", f"a text of number {n}") for n in range(50))
-    sqlite_limit._copied(tmp_path / "x.lshdb" / "index.db", tmp_path / "copy.db", 20)
-    with sqlite3.connect(tmp_path / "copy.db") as copy:
-        copy.execute("ATTACH ? AS own", (str(tmp_path / "x.lshdb" / "index.db"),))
+        index.add((f"d{n}", f"a text of number {n}") for n in range(20))
+        before = sqlite_limit._runs(source) if last else set()
+        index.add((f"d{n}", f"a text of number {n}") for n in range(20, 50))
+    sqlite_limit._copied(source, target, 20, last or 50, before)
+    with sqlite3.connect(target) as copy:
+        copy.execute("ATTACH ? AS own", (str(source),))
         for name in ("document", "content", "posting_run_1"):
             (n,) = copy.execute(f"SELECT count(*) FROM own.{name}").fetchone()
             same = f"SELECT count(*) FROM (SELECT * FROM {name} INTERSECT SELECT * FROM own.{name})"
             assert copy.execute(same).fetchone() == (n,) and n >= 50
+
+
+def test_one_who_asks_for_more_than_there_is_is_told(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_bytes(b'{"id": "a", "text": "b"}\n')
+    with pytest.raises(SystemExit, match="has no more than 1 documents"):
+        sqlite_limit.main([str(corpus), "--last", "1"])
 
 
 def test_serving_asks_for_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
