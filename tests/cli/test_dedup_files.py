@@ -248,8 +248,8 @@ def test_an_interruption_leaves_nothing(
 def test_memory_does_not_grow_with_the_file(process: Process, tmp_path: Path) -> None:
     """The second file has 200 MB more than the first, in row groups of 2 MB.
 
-    The first is long enough to fill what is read ahead.
-    The same run takes 150 MB once and 190 the next time: threads and their allocators.
+    The first is long enough to fill what is read ahead. The same run takes 150 MB once and 190 the
+    next time, for its threads and their allocators, so the least of three runs counts.
     """
     index, most = tmp_path / "i.lshdb", []
     (tmp_path / "few.jsonl").write_text('{"id": "0:1", "text": "t 1"}\n')
@@ -264,19 +264,15 @@ def test_memory_does_not_grow_with_the_file(process: Process, tmp_path: Path) ->
                     {"id": f"{group}:{i}", "text": draw.randbytes(1000).hex()} for i in range(1000)
                 ]
                 writer.write_table(pa.Table.from_pylist(rows, schema))
-        command = [
-            *MEASURED,
-            *MODULE,
-            "dedup",
-            str(index),
-            str(path),
-            "--output",
-            str(path) + ".out/",
-        ]
-        done = process(command=command)
-        assert pq.read_metadata(f"{path}.out/{path.name}").num_row_groups == n_groups, done.stderr
-        most.append(int(done.stderr.split()[-1]))
-    assert most[1] - most[0] < 100_000, most
+        runs = []
+        for number in range(3):
+            out = f"{path}.{number}/"
+            command = [*MEASURED, *MODULE, "dedup", str(index), str(path), "--output", out]
+            done = process(command=command)
+            assert pq.read_metadata(out + path.name).num_row_groups == n_groups, done.stderr
+            runs.append(int(done.stderr.split()[-1]))
+        most.append(min(runs))
+    assert most[1] - most[0] < 50_000, most
 
 
 @pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
