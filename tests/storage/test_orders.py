@@ -471,7 +471,8 @@ def rename_by_crc(path: Path, data: bytes, name: OrderName) -> None:
 def test_a_check_finds_an_order_that_is_not_of_the_rows_and_a_repair_mends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, read: int
 ) -> None:
-    monkeypatch.setattr(comparing, "_READ_BYTES", read)  # 600: a row, or 50 entries, at a time
+    for module in (freezing, comparing):  # 600: a row, or 50 entries, at a time
+        monkeypatch.setattr(module, "_READ_BYTES", read)
     path = tmp_path / "x"
     with Index.create(path) as index:
         index.add(texts(random.Random(14), 200))

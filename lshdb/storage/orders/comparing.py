@@ -1,9 +1,9 @@
 """Comparing frozen orders with the rows that they are of, in one pass over both.
 
-An order is that of its rows if it is sorted and has the entries of the rows, no matter in what
-sequence. The entries of two sides are the same if the sums of their hashes are: two sides that
-differ have one sum with a chance of 1 in 2^64, whatever they are, because the hash is drawn anew
-each time. (Clarke et al., Incremental multiset hash functions, ASIACRYPT 2003, compare sets so.)
+An order is that of its rows if it is sorted and has their entries. Those of two sides are taken for
+the same if the sums of their hashes are. The hash is drawn anew each time: an entry has the hash of
+another with a chance of 1 in 2^32 at most, and by accident of 1 in 2^64. (Clarke et al.,
+Incremental multiset hash functions, ASIACRYPT 2003, compare sets so.)
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from lshdb.arrays import np
-from lshdb.storage.orders.freezing import Contents
+from lshdb.storage.orders.freezing import Contents, keys_of_rows
 from lshdb.storage.orders.order_file import LOWER, LOWER_BITS, PLACE, UPPER, Banding, OrderFile
 from lshdb.storage.rowfiles.generations import Generation
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["wrong_order"]
 
 _READ_BYTES = 4 * 2**20
-"""Rows, or entries, that are read at once."""
+"""Entries that are read at once."""
 _ENTRY_BYTES = 12
 
 
@@ -54,14 +54,10 @@ def wrong_order(
     mark = _Hash()
     is_there = np.zeros(n, dtype=bool)
     expected = np.zeros(banding.n_orders, dtype=np.uint64)
-    rows = generation.signatures
-    step = max(1, _READ_BYTES // rows.row_bytes)
-    for begin in range(0, n, step):
-        end = min(begin + step, n)
-        start = first + begin
-        hashes = {one - start: found for one, found in contents(start, first + end).items()}
-        keys = banding.keys(rows.take_between(start, first + end), hashes)
-        is_there[begin:end][list(hashes)] = True
+    found = keys_of_rows(banding, generation.signatures, first, last, contents)
+    for start, keys, with_content in found:
+        begin, end = start - first, start - first + len(keys)
+        is_there[begin:end][with_content] = True
         marks = mark.of(_buckets(keys.view(np.uint64)), np.arange(begin, end)[:, np.newaxis])
         marks[~is_there[begin:end], -1] = 0
         expected += marks.sum(axis=0, dtype=np.uint64)

@@ -49,7 +49,7 @@ from lshdb.threads import work_ahead
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Contents", "SortedRows", "clear_orders", "freeze_rows"]
+__all__ = ["Contents", "SortedRows", "clear_orders", "freeze_rows", "keys_of_rows"]
 
 RATIO = 4
 MOST_PARTS = 64
@@ -269,12 +269,26 @@ def _data(words: NDArray[np.uint32]) -> memoryview:
 def _keys(banding: Banding, rows: RowFile, begin: int, end: int, contents: Contents) -> Ids:
     """Return the keys of some rows, which are read some at a time."""
     keys = np.empty((end - begin, banding.n_orders), dtype=np.int64)
+    for start, some, _ in keys_of_rows(banding, rows, begin, end, contents):
+        keys[start - begin : start - begin + len(some)] = some
+    return keys
+
+
+def keys_of_rows(
+    banding: Banding, rows: RowFile, begin: int, end: int, contents: Contents
+) -> Iterator[tuple[int, Ids, list[int]]]:
+    """Yield the keys of some rows at a time: the first one, keys, and which of them have a content.
+
+    Raises
+    ------
+    DamageError
+        The rows cannot be read.
+    """
     step = max(1, _READ_BYTES // rows.row_bytes)
     for start in range(begin, end, step):
         stop = min(start + step, end)
         hashes = {one - start: found for one, found in contents(start, stop).items()}
-        keys[start - begin : stop - begin] = banding.keys(rows.take_between(start, stop), hashes)
-    return keys
+        yield start, banding.keys(rows.take_between(start, stop), hashes), list(hashes)
 
 
 def _merge(

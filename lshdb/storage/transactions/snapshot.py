@@ -49,6 +49,11 @@ _NEW_SIGNATURES = (
 )
 """Uses the index on batches: the sign keeps SQLite from reading all documents by signature."""
 
+_SHARED_SIGNATURES = (
+    "SELECT signature_id FROM document WHERE signature_id IS NOT NULL "
+    "GROUP BY signature_id HAVING count(*) > 1"
+)
+
 _LOOK_UP = 8
 """What looking up a signature costs, in signatures that are read one after the other."""
 
@@ -466,11 +471,9 @@ class Snapshot(RowReader):
         columns = "SELECT signature_id, doc_id, key, batch_id FROM document"
         order = "ORDER BY signature_id, doc_id"
         if among is None:
-            shared = (
-                "SELECT signature_id FROM document WHERE signature_id IS NOT NULL "
-                "GROUP BY signature_id HAVING count(*) > 1"
+            yield from self.stream(
+                f"{columns} WHERE signature_id IN ({_SHARED_SIGNATURES}) {order}"
             )
-            yield from self.stream(f"{columns} WHERE signature_id IN ({shared}) {order}")
             return
         for chunk in chunks(self._shared_among(among)):
             condition, parameters = self.session.is_one_of("signature_id", chunk)
@@ -502,11 +505,7 @@ class Snapshot(RowReader):
 
     def shared_signatures(self) -> Iterator[int]:
         """Return the signatures that more than one document has."""
-        rows = self.stream(
-            "SELECT signature_id FROM document WHERE signature_id IS NOT NULL "
-            "GROUP BY signature_id HAVING count(*) > 1"
-        )
-        return (row[0] for row in rows)
+        return (row[0] for row in self.stream(_SHARED_SIGNATURES))
 
     def copy_counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return (signature ids, numbers of documents) of signatures with several documents."""
