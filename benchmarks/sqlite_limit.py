@@ -1,6 +1,7 @@
 """What does SQLite alone take to write the rows of an index, without anything that makes them?
 
-    python -m benchmarks.sqlite_limit CORPUS.jsonl... [--last N] [--repeats 3] [--markdown]
+    python -m benchmarks.sqlite_limit CORPUS.jsonl... [--last N] [--repeats 3] [--batch 20000]
+        [--markdown]
 
 Adds a corpus to a new index. Then SQLite copies the rows of that index by ``INSERT ... SELECT``
 into a new database with the same tables, page size and syncs: documents and texts a batch at a
@@ -98,7 +99,7 @@ def _parted(corpus: Path, folder: Path, last: int | None) -> tuple[Path | None, 
     with open(corpus, "rb") as lines:
         n_before = sum(1 for _ in lines) - last
         if n_before < 1:
-            raise SystemExit(f"{corpus} has no more than {last:,} documents")
+            raise SystemExit(f"--last {last}: {corpus} has {n_before + last} documents, too few")
         lines.seek(0)
         for path, n in ((before, n_before), (rest, None)):
             with open(path, "wb") as file:
@@ -146,7 +147,7 @@ def _copied(
         ).fetchall()
         for _, sql in made:
             connection.execute(sql)
-        runs = {name for name, _ in made if name.startswith("posting_run_")}
+        runs = _runs(source)
         (end,) = connection.execute("SELECT max(doc_id) + 1 FROM source.document").fetchone()
         connection.execute("BEGIN IMMEDIATE")
         for name in ("document", "content"):
