@@ -51,7 +51,8 @@ BLOCK_PAIRS = 16_384
 LEADERS = 32
 _COMPARED = 16_384
 """Members that are compared with their leader at a time, which bounds the memory for rows."""
-_PROBE_SIGNATURES = 2_000
+_PROBE_SIGNATURES = 4_000
+"""Whose buckets are looked up together: 2 MiB of rows."""
 PART_SIGNATURES = 65_536
 """Postings of a band that are grouped at a time, on average: some 50 ms and 4 MB."""
 _POSITIVE_BANDS = 128
@@ -322,10 +323,11 @@ def _read_ahead(
 ) -> Iterator[Buckets]:
     """Read buckets part by part; several workers are threads, each with its own snapshot.
 
-    SQLite's threads obstruct each other at its allocator, so one worker stays behind to verify what
-    is read.
+    Where SQL answers, SQLite's threads obstruct each other at its allocator, so one worker stays
+    behind to verify what is read.
     """
-    with snapshot.twins(workers - 1) as twins:
+    n_readers = 0 if workers == 1 else workers - (not snapshot.postings.are_frozen)
+    with snapshot.twins(n_readers) as twins:
         idle: SimpleQueue[Snapshot] = SimpleQueue()
         for each in twins or [snapshot]:
             idle.put(each)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 from lshdb import DamageError, Index, ParameterError
 from lshdb.search.verification import MEMORY
+from lshdb.storage.transactions.snapshot import Snapshot
 from tests.brute import brute_pairs
 from tests.conftest import edited, family_corpus, make_text, pair_set
 
@@ -109,6 +111,32 @@ def test_twins_are_of_the_same_state_or_none(make_index: Make) -> None:
         with snapshot.twins(1) as twins:
             assert twins == []
         assert list(index.pairs()) == []
+
+
+@pytest.mark.parametrize(("since", "size"), [(None, 20), ("last", 4)])
+def test_orders_are_read_by_all_threads_and_sql_by_all_but_one(
+    make_index: Make, monkeypatch: pytest.MonkeyPatch, since: str | None, size: int
+) -> None:
+    monkeypatch.setattr("lshdb.search.candidates._PROBE_SIGNATURES", size)
+    monkeypatch.setattr("lshdb.search.candidates.PART_SIGNATURES", size)
+    opened = []
+    twins = Snapshot.twins
+
+    def counted(self: Snapshot, n: int) -> Any:
+        opened.append(n)
+        return twins(self, n)
+
+    monkeypatch.setattr(Snapshot, "twins", counted)
+    index = make_index(threshold=0.5)
+    corpus = family_corpus(45)
+    index.add(corpus[::2])
+    index.add(corpus[1::2])
+    expected = pair_set(index, since=since, workers=1)
+    assert len(expected) > 50
+    assert pair_set(index, since=since, workers=3) == expected
+    monkeypatch.setattr("lshdb.storage.transactions.snapshot.Snapshot._cover", lambda _: None)
+    assert pair_set(index, since=since, workers=3) == expected
+    assert opened == [0, 3, 2]
 
 
 @pytest.mark.parametrize("since", [None, 2])

@@ -510,6 +510,11 @@ class Postings:
         self._cover = cover
         self._on_failure = on_failure
 
+    @property
+    def are_frozen(self) -> bool:
+        """Whether frozen orders answer, as far as is known: without SQL."""
+        return self._cover is not None
+
     def _by_orders(self, ask: Callable[[Cover], _Result]) -> _Result | None:
         """Ask the frozen orders; None where there are none, or they failed."""
         cover = self._cover
