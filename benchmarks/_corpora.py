@@ -10,8 +10,6 @@ from pathlib import Path
 
 import orjson
 
-from benchmarks._generated import generate
-
 __all__ = ["Corpus", "chunks", "from_file", "from_lines", "generated", "texts_of"]
 
 CHUNK = 5000
@@ -45,6 +43,8 @@ def from_lines(name: str, lines: Iterable[bytes], folder: Path) -> Corpus:
 
 def generated(folder: Path, documents: int, *, ascii_only: bool) -> Corpus:
     """Make the generated corpus, or its non-ASCII variant."""
+    from benchmarks._generated import generate  # with NumPy, which not every contestant needs
+
     lines = (
         orjson.dumps({"id": str(number), "text": text}) + b"\n"
         for number, text in enumerate(generate(documents, ascii_only=ascii_only))

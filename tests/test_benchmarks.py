@@ -38,7 +38,7 @@ from benchmarks._short import split
 from benchmarks._stages import Stages
 from benchmarks._truth import Truth
 from benchmarks.peers import ADDERS, CONTESTANTS, Contestant
-from benchmarks.peers._pairing import check, distinct
+from benchmarks.peers._checking import check, distinct
 from benchmarks.peers.pairers import PAIRERS, PairContestant
 from lshdb import Index
 

@@ -7,7 +7,6 @@ package is a line in a table and not an error, and no library's threads or memor
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +42,8 @@ class Contestant:
 
     def version(self) -> str | None:
         """Installed version, or None."""
+        import importlib.metadata  # only the process that prints asks
+
         try:
             return importlib.metadata.version(self.package)
         except importlib.metadata.PackageNotFoundError:

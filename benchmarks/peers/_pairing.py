@@ -12,16 +12,12 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from benchmarks._corpora import CHUNK
 from benchmarks.peers._contract import Source
-
-Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -41,12 +37,15 @@ class Pairer:
         is known.
     close : callable
         Leave the folder to the next process.
+    starts_processes : bool
+        Whether the work is done in processes that it starts, and nothing in this one.
     """
 
     fill: Callable[[Source], int]
     add: Callable[[Source, Source], None]
     pairs: Callable[[Path], None]
     close: Callable[[], object] = lambda: None
+    starts_processes: bool = False
 
 
 def records(source: Source) -> Iterator[tuple[list[str], list[str]]]:
@@ -79,49 +78,3 @@ def restore(path: Path) -> Any:
     """Give back what :func:`save` took."""
     with path.open("rb") as file:
         return pickle.load(file)
-
-
-class Signatures:
-    """Signatures of all documents in one file, the new ones after the old ones."""
-
-    def __init__(self, path: Path, slots: int) -> None:
-        self._path = path
-        self._slots = slots
-        self._new: list[NDArray[np.uint32]] = []
-        self._rows = np.empty((0, slots), np.uint32)
-
-    def add(self, rows: NDArray[np.uint32]) -> None:
-        self._new.append(rows.astype(np.uint32, copy=False))
-
-    def save(self) -> None:
-        """Write what was added, synced."""
-        with self._path.open("ab") as file:
-            for rows in self._new:
-                rows.tofile(file)
-            os.fsync(file.fileno())
-        self._new.clear()
-        self._rows = np.memmap(self._path, np.uint32, "r").reshape(-1, self._slots)
-
-    def check(
-        self, left: Numbers, right: Numbers, threshold: float
-    ) -> Iterator[tuple[int, int, float]]:
-        """Those of the pairs whose estimated similarity reaches the threshold, with it."""
-        yield from check(self._rows, left, right, threshold)
-
-
-def check(
-    rows: NDArray[np.uint32], left: Numbers, right: Numbers, threshold: float
-) -> Iterator[tuple[int, int, float]]:
-    """Pairs of rows that agree in so many slots, with the share of those, some thousand a time."""
-    for at in range(0, len(left), CHUNK):
-        one, other = left[at : at + CHUNK], right[at : at + CHUNK]
-        share = (rows[one] == rows[other]).mean(axis=1)
-        kept = share >= threshold
-        yield from zip(one[kept].tolist(), other[kept].tolist(), share[kept].tolist(), strict=True)
-
-
-def distinct(left: Any, right: Any) -> tuple[Numbers, Numbers]:
-    """Each pair of numbers once, the smaller one first."""
-    one, other = np.asarray(left, np.int64), np.asarray(right, np.int64)
-    both = np.unique(np.minimum(one, other) << 32 | np.maximum(one, other))
-    return cast(Numbers, both >> 32), cast(Numbers, both & 0xFFFFFFFF)

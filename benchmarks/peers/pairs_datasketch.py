@@ -14,16 +14,9 @@ import mmh3
 import numpy as np
 from datasketch import MinHash, MinHashLSH
 
+from benchmarks.peers._checking import Signatures, distinct
 from benchmarks.peers._contract import NUM_PERM, THRESHOLD, Source
-from benchmarks.peers._pairing import (
-    Pairer,
-    Signatures,
-    distinct,
-    records,
-    restore,
-    save,
-    write_pairs,
-)
+from benchmarks.peers._pairing import Pairer, records, restore, save, write_pairs
 from benchmarks.peers._words import encoded_shingles
 
 

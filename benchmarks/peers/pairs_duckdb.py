@@ -13,8 +13,9 @@ import duckdb
 import numpy as np
 
 from benchmarks.peers._banding import postings, signed
+from benchmarks.peers._checking import check, distinct
 from benchmarks.peers._contract import NUM_PERM, THRESHOLD, Source
-from benchmarks.peers._pairing import Pairer, check, distinct, write_pairs
+from benchmarks.peers._pairing import Pairer, write_pairs
 
 _SCHEMA = """
     CREATE TABLE document (id BIGINT, key VARCHAR, signature BLOB);

@@ -6,10 +6,12 @@ The variant ``signature`` stores no texts and checks candidates on their signatu
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
+
+import orjson
 
 from benchmarks.peers._contract import NUM_PERM, THRESHOLD, WORDS_A_SHINGLE, Source
 from benchmarks.peers._pairing import Pairer, write_pairs
@@ -59,17 +61,15 @@ def _commands(path: Path) -> Pairer:
     made = [f"--threshold={THRESHOLD}", f"--num-perm={NUM_PERM}", f"--k={WORDS_A_SHINGLE}"]
     since: list[str] = []
 
-    def run(*arguments: str | Path, output: Path) -> bool:
+    def run(*arguments: str | Path, output: int | IO[bytes]) -> bytes:
         command = [sys.executable, "-m", "lshdb", "-q", *map(str, arguments)]
-        with output.open("wb") as file:
-            return not subprocess.run(command, stdout=file).returncode
+        return subprocess.run(command, stdout=output).stdout
 
     def take(source: Source, *options: str) -> int:
         fields = f"--key-field={source.key_field}", f"--text-field={source.text_field}"
-        if not run("add", path, source.path, *fields, *options, output=Path(os.devnull)):
-            return 0  # the benchmark says what may be the matter
-        with source.path.open("rb") as lines:
-            return sum(1 for _ in lines)
+        summary = run("add", path, source.path, *fields, *options, "--json", output=subprocess.PIPE)
+        # Without a summary nothing was added, and the benchmark says what may be the matter.
+        return int(orjson.loads(summary or b'{"added": 0}')["added"])
 
     def fill(source: Source) -> int:
         return take(source, *made)
@@ -79,6 +79,7 @@ def _commands(path: Path) -> Pairer:
         take(newer)
 
     def pairs(output: Path) -> None:
-        run("pairs", path, *since, output=output)
+        with output.open("wb") as file:
+            run("pairs", path, *since, output=file)
 
-    return Pairer(fill, add, pairs)
+    return Pairer(fill, add, pairs, starts_processes=True)

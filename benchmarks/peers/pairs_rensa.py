@@ -13,19 +13,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rensa import RMinHash, RMinHashLSH
 
 from benchmarks.peers._contract import NUM_PERM, THRESHOLD, Source
-from benchmarks.peers._pairing import (
-    Pairer,
-    Signatures,
-    distinct,
-    records,
-    restore,
-    save,
-    write_pairs,
-)
+from benchmarks.peers._pairing import Pairer, records, restore, save, write_pairs
 from benchmarks.peers._words import shingles
 
 _SEED = 42
@@ -37,7 +28,13 @@ def pairer(variant: str, threads: int, folder: Path) -> Pairer:
     keys: list[str] = []
     minhashes: list[Any] = []
     index = RMinHashLSH(THRESHOLD, slots, bands)
-    signatures = Signatures(folder / "signatures", slots) if variant == "wide" else None
+    signatures = None
+    if variant == "wide":
+        import numpy as np  # which its own bands do not need
+
+        from benchmarks.peers._checking import Signatures, distinct
+
+        signatures = Signatures(folder / "signatures", slots)
 
     def take(source: Source) -> None:
         for new_keys, texts in records(source):

@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.peers._banding import postings, signed
+from benchmarks.peers._checking import check, distinct
 from benchmarks.peers._contract import NUM_PERM, THRESHOLD, Source
-from benchmarks.peers._pairing import Pairer, check, distinct, write_pairs
+from benchmarks.peers._pairing import Pairer, write_pairs
 
 _SCHEMA = """
     CREATE TABLE document (id INTEGER PRIMARY KEY, key TEXT NOT NULL, signature BLOB NOT NULL);
