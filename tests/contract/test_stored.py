@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -131,3 +132,32 @@ def test_texts_and_fields_by_key(lived: Both) -> None:
 
     texts, fields = lived.same(contents)
     assert len(texts) == len(fields) > 3 and any(fields.values())
+
+
+@pytest.mark.parametrize("block", [1, 7, 100_000])
+def test_postings_between_two_keys(lived: Both, block: int) -> None:
+    """Both ends are in. The view has no contents, whose keys are below 0."""
+    statement = "SELECT bucket_key, signature_id FROM posting ORDER BY 1, 2"
+    _, rows = lived.same(lambda place: asked(place, "a", statement))
+    keys = [row[0] for row in rows]
+    ranges = (keys[0], keys[-1]), (keys[20], keys[40]), (keys[3] + 1, keys[50] - 1)
+
+    def between(place: Any) -> list[list[tuple[int, int]]]:
+        with Index.open(place.folder / "a") as index, index._store.reading() as snapshot:
+            found = []
+            for first, last in (*ranges, (-(2**63), -1), (-(2**63), 2**63 - 1)):
+                taken: list[tuple[int, int]] = []
+                for table in snapshot.run_tables:
+                    blocks = snapshot.session.run_tables.between(table, first, last, block=block)
+                    parts = [[(int(key), int(one)) for key, one in part] for part in blocks]
+                    assert all(0 < len(part) <= block for part in parts)
+                    of_table = list(itertools.chain.from_iterable(parts))
+                    assert of_table == sorted(of_table)
+                    taken += of_table
+                found.append(sorted(taken))
+            return found
+
+    *found, contents, everything = lived.same(between)
+    assert found == [[row for row in rows if first <= row[0] <= last] for first, last in ranges]
+    assert contents
+    assert everything == contents + rows

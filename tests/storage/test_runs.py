@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 from lshdb import Index
+from lshdb.storage.dialects.sqlite.sqlite_session import SqliteRunTables
 from lshdb.storage.orders.frozen import OrderFolder
 from lshdb.storage.runs import posting_runs as runs_module
 from lshdb.storage.runs.posting_runs import FAN_IN, PostingRuns, level_of
@@ -401,3 +404,31 @@ def test_runs_are_merged_by_sql_where_an_order_does_not_give_them(
     with Index.create(tmp_path / "plain", k=2) as plain:
         plain.add(documents)
         assert pairs == {(pair.key1, pair.key2) for pair in plain.pairs()} != set()
+
+
+@pytest.mark.sqlite("Postgres stores nothing else in a column of numbers")
+@pytest.mark.parametrize("value", ["'text'", "1.5", "'7'"])
+def test_what_is_no_whole_number_is_no_posting(tmp_path: Path, value: str) -> None:
+    with Index.create(tmp_path / "x.lshdb") as index:
+        index.add([("a", "one two three four five six")])
+    with sqlite3.connect(tmp_path / "x.lshdb" / "index.db") as database:
+        database.execute(f"UPDATE posting_run_1 SET signature_id = {value} WHERE bucket_key > 0")
+    database.close()
+    with Index.open(tmp_path / "x.lshdb") as index:
+        found = [one.what for one in index.check() if one.kind == "posting"]
+    assert any("holds values that are no whole numbers" in one for one in found) is (value != "'7'")
+
+
+def test_a_table_that_is_in_no_order_is_not_read_for_ever() -> None:
+    class Rows:
+        def fetchone(self) -> tuple[str, str]:
+            return "[3, 4]", "[0, 0]"
+
+    class Session:
+        def execute(self, sql: str, parameters: object) -> Rows:
+            return Rows()
+
+    blocks = SqliteRunTables(Session()).between("posting_run_1", 0, 9, block=2)  # type: ignore[arg-type]
+    assert next(blocks).tolist() == [[3, 0], [4, 0]]
+    with pytest.raises(ValueError, match="posting_run_1 is not in order"):
+        list(itertools.islice(blocks, 2))

@@ -125,12 +125,18 @@ def check_index(
                 idle.put(reader)
 
         tasks = {named[0]: threads.submit(work, named) for named in ahead if twins}
+        own = {
+            kind: list(_limited(kind, step(snapshot)))
+            for kind, step in steps
+            if tasks and kind not in tasks
+        }
         for kind, step in steps:
-            task = tasks.get(kind)
-            if task is None:
-                yield from _limited(kind, step(snapshot))
+            if kind in tasks:
+                yield from tasks[kind].result(helps=threads.is_short)
+            elif kind in own:
+                yield from own[kind]
             else:
-                yield from task.result(helps=threads.is_short)
+                yield from _limited(kind, step(snapshot))
 
 
 def _limited(kind: str, step: Iterator[Finding]) -> Iterator[Finding]:

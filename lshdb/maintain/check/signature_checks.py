@@ -177,15 +177,7 @@ def _in_table(
     counts: NDArray[np.int16],
 ) -> Iterator[Finding]:
     """Yield the wrong postings of a run in a range of keys, and count all by signature."""
-    first, last = between
-    is_all = (first, last) == (-(2**63), 2**63 - 1)
-    rows = snapshot.stream(
-        f"SELECT bucket_key, signature_id FROM {table}"
-        + ("" if is_all else " WHERE bucket_key BETWEEN ? AND ?"),
-        () if is_all else (first, last),
-    )
-    while chunk := list(itertools.islice(rows, _CHUNK)):
-        flat = np.fromiter(itertools.chain.from_iterable(chunk), np.int64).reshape(-1, 2)
+    for flat in snapshot.session.run_tables.between(table, *between, block=_CHUNK):
         keys, ids = flat[:, 0], flat[:, 1]
         outside = (ids < 0) | (ids >= len(counts))
         if outside.any():

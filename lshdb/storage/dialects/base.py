@@ -679,6 +679,18 @@ class RunTables(ABC):
         """Return the same for the given buckets."""
 
     @abstractmethod
+    def between(self, table: str, first: int, last: int, *, block: int) -> Iterator[Ids]:
+        """Yield the postings of a run with keys from first to last (inclusive), as stored.
+
+        In order, in blocks as :meth:`in_order` gives them.
+
+        Raises
+        ------
+        ValueError
+            What is stored is no number, or in no order.
+        """
+
+    @abstractmethod
     def in_order(self, tables: Sequence[str], *, contents: bool, block: int) -> Iterator[Ids]:
         """Yield every posting in order, as blocks of (bucket key, signature id), shape (n, 2).
 

@@ -211,14 +211,23 @@ class PostgresRunTables(RunTables):
         order = np.lexsort((members, keys))
         return np.column_stack([keys[order], members[order]])
 
+    def between(self, table: str, first: int, last: int, *, block: int) -> Iterator[Ids]:
+        """Yield the postings of a run in a range, as :meth:`in_order` does."""
+        yield from self._in_order([table], f"bucket_key <= {last:d}", (first, -(2**63)), block)
+
     def in_order(self, tables: Sequence[str], *, contents: bool, block: int) -> Iterator[Ids]:
         """Yield every posting in order; each block is looked up after the end of the last."""
+        condition = "true" if contents else NOT_CONTENT_SQL
+        yield from self._in_order(tables, condition, (-(2**63), -1), block)
+
+    def _in_order(
+        self, tables: Sequence[str], condition: str, last: tuple[int, int], block: int
+    ) -> Iterator[Ids]:
         arms = " UNION ALL ".join(
-            f"(SELECT {_COLUMNS} FROM {table} WHERE ({_COLUMNS}) > (?1, ?2) "
-            f"{'' if contents else f'AND {NOT_CONTENT_SQL} '}ORDER BY {_COLUMNS} LIMIT ?3)"
+            f"(SELECT {_COLUMNS} FROM {table} WHERE ({_COLUMNS}) > (?1, ?2) AND {condition} "
+            f"ORDER BY {_COLUMNS} LIMIT ?3)"
             for table in tables
         )
-        last = (-(2**63), -1)
         while True:
             keys, members = self._arrays(
                 f"SELECT array_agg(bucket_key), array_agg(signature_id) FROM (SELECT {_COLUMNS} "

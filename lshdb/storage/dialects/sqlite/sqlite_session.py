@@ -278,6 +278,7 @@ _FEW_POSTINGS = 20_000
 _MEMORY_POSTINGS = 1_000_000
 """More are staged in a file. In memory they take 17 bytes each, and 17 more in SQLite's copy."""
 _FEW_KEYS = 256
+_FIRST_KEY, _LAST_KEY = -(2**63), 2**63 - 1
 Ids: TypeAlias = "NDArray[np.int64]"
 _Block: TypeAlias = "tuple[Ids, Ids]"
 
@@ -488,6 +489,30 @@ class SqliteRunTables(RunTables):
         ).fetchone()
         flat = np.array(groups.split(",") if groups else [], dtype=np.int64).reshape(-1, 2)
         return flat[np.lexsort((flat[:, 1], flat[:, 0]))]
+
+    def between(self, table: str, first: int, last: int, *, block: int) -> Iterator[Ids]:
+        """Yield the postings of a run in a range, each block fetched as two texts.
+
+        .25 us a posting, of which half is without the interpreter's lock; rows take .59.
+        """
+        below = "" if last == _LAST_KEY else f"AND bucket_key <= {last:d} "  # text is above it
+        sql = (
+            "SELECT json_group_array(bucket_key), json_group_array(signature_id) FROM "
+            f"(SELECT bucket_key, signature_id FROM {table} WHERE (bucket_key, signature_id) > "
+            f"(?, ?) {below}ORDER BY 1, 2 LIMIT {block:d})"
+        )
+        after = first, _FIRST_KEY
+        while True:
+            columns = map(orjson.loads, self._session.execute(sql, after).fetchone())
+            keys, signature_ids = map(np.array, columns)
+            if not len(keys):
+                return
+            if keys.dtype != np.int64 or signature_ids.dtype != np.int64:
+                raise ValueError(f"the table {table} holds values that are no whole numbers")
+            yield np.column_stack([keys, signature_ids])
+            before, after = after, (int(keys[-1]), int(signature_ids[-1]))
+            if after <= before:
+                raise ValueError(f"the table {table} is not in order")
 
     def in_order(self, tables: Sequence[str], *, contents: bool, block: int) -> Iterator[Ids]:
         """Yield every posting in order, from merged streams or, if there are many, a sort."""
