@@ -7,7 +7,8 @@ Nine tenths of a corpus are taken in and persisted, outside the clock. Then a fr
 what there is, adds the last tenth, writes the near-duplicates of the new documents to disk (among
 themselves, and with the older ones), and has everything persisted again. Those that cannot persist
 anything build it all again, inside the clock. Imports, and whatever else a first document costs,
-stand before the clock, or with ``--whole`` inside it, from the start of the process: for all alike.
+stand before the clock, or with ``--whole`` inside it, from the start of the process, or of the
+first command.
 
 With ``--grow``, lshdb alone: what 1,000 new documents and their pairs cost at so many documents, at
 ten times as many, and the one by the other.

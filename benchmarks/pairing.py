@@ -8,8 +8,8 @@ often as ``--repeats`` says; figures are medians. With ``--gold``, as many as co
 order, precision and recall stand beside the times: speed alone can be had by finding less.
 
 Imports, and whatever else a first document costs, stand before the clock, or with ``--whole``
-inside it, from the start of the process: for all alike. ``--generated N --scanned`` takes made
-documents, as a scanner reads them, with their planted pairs.
+inside it, from the start of the process, or of the first command. ``--generated N --scanned``
+takes made documents, as a scanner reads them, with their planted pairs.
 """
 
 from __future__ import annotations
