@@ -23,7 +23,7 @@ from lshdb import Index
 from lshdb.ingest import add as adding
 from lshdb.signatures.banding import bucket_keys, content_keys
 from lshdb.storage.orders import comparing, freezing, frozen
-from lshdb.storage.orders.order_file import OrderName, order_names
+from lshdb.storage.orders.order_file import OrderFile, OrderName, order_names
 from lshdb.storage.runs.posting_runs import Buckets, Postings
 from lshdb.storage.transactions import writer as writing
 from lshdb.storage.transactions.snapshot import Snapshot
@@ -462,6 +462,31 @@ def rename_by_crc(path: Path, data: bytes, name: OrderName) -> None:
     """Put a file in the place of another, under the name of its own checksum."""
     (path / str(name)).unlink()
     (path / str(replace(name, crc=zlib.crc32(data)))).write_bytes(data)
+
+
+def test_a_check_gives_each_order_back_before_it_reads_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In memory at a time is one of the orders, which are as many as bands, and one more."""
+    read: list[int] = []
+    row, rest = OrderFile.row, OrderFile.rest
+
+    def read_row(self: OrderFile, plane: int, order: int, start: int, stop: int) -> Any:
+        read.append(order)
+        return row(self, plane, order, start, stop)
+
+    def forget(self: OrderFile) -> None:
+        assert len(set(read)) == 1
+        read.clear()
+        rest(self)
+
+    monkeypatch.setattr(OrderFile, "row", read_row)
+    monkeypatch.setattr(OrderFile, "rest", forget)
+    with Index.create(tmp_path / "x") as index:
+        index.add(texts(random.Random(15), 200))
+        read.clear()
+        assert index.check() == []
+    assert not read
 
 
 @pytest.mark.parametrize("read", [600, 2**22])
