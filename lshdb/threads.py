@@ -36,7 +36,7 @@ _Result = TypeVar("_Result")
 
 
 def choose_workers(workers: int | None) -> int:
-    """Return the requested number of threads, by default one per core.
+    """Return the requested number of threads, by default one per core that the process may use.
 
     Raises
     ------
@@ -45,6 +45,8 @@ def choose_workers(workers: int | None) -> int:
     """
     if workers is not None:
         return check_whole("workers", workers, 1)
+    if hasattr(os, "sched_getaffinity"):  # Linux; taskset and containers allow fewer
+        return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 

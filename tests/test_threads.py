@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -70,11 +71,18 @@ def test_several_threads_are_at_work() -> None:
     assert len(list(work_ahead(lambda _: met.wait(), range(4), workers=2))) == 4
 
 
-def test_chunks_and_numbers_of_workers() -> None:
+def test_chunks_and_numbers_of_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(in_chunks(range(5), 2)) == [[0, 1], [2, 3], [4]]
     assert list(in_chunks([], 2)) == []
     assert choose_workers(3) == 3
     assert choose_workers(None) >= 1
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5, 8}, raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    assert choose_workers(None) == 3, "those that the process may use"
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert choose_workers(None) == 64
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert choose_workers(None) == 1
     with pytest.raises(ParameterError):
         choose_workers(0)
 
