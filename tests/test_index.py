@@ -161,8 +161,11 @@ def test_since_gives_the_pairs_with_a_new_document(make_index: Make) -> None:
         list(index.pairs(since=3))
 
 
-def test_since_in_several_chunks(make_index: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lshdb.search.candidates._PROBE_SIGNATURES", 5)
+@pytest.mark.parametrize(("name", "most"), [("_PROBE_SIGNATURES", 5), ("_PROBE_BYTES", 2_500)])
+def test_since_in_several_chunks(
+    make_index: Make, monkeypatch: pytest.MonkeyPatch, name: str, most: int
+) -> None:
+    monkeypatch.setattr(f"lshdb.search.candidates.{name}", most)
     monkeypatch.setattr("lshdb.search.candidates.BLOCK_PAIRS", 16)
     # One place for all pairs: what comes twice is not hidden by what is remembered.
     monkeypatch.setattr("lshdb.search.pairs._SPREAD", np.uint64(0))

@@ -52,7 +52,8 @@ LEADERS = 32
 _COMPARED = 16_384
 """Members that are compared with their leader at a time, which bounds the memory for rows."""
 _PROBE_SIGNATURES = 4_000
-"""Whose buckets are looked up together: 2 MiB of rows."""
+"""Whose buckets are looked up together, unless their rows take more bytes."""
+_PROBE_BYTES = 2 * 2**20
 PART_SIGNATURES = 65_536
 """Postings of a band that are grouped at a time, on average: some 50 ms and 4 MB."""
 _POSITIVE_BANDS = 128
@@ -300,9 +301,10 @@ def _buckets_of(
 
     A bucket with signatures of several look-ups is given only at the first of them.
     """
+    step = min(_PROBE_SIGNATURES, max(1, _PROBE_BYTES // (4 * params.row_words)))
 
     def read(reader: Snapshot, start: int) -> Buckets:
-        rows = row_source(reader, new[start : start + _PROBE_SIGNATURES])
+        rows = row_source(reader, new[start : start + step])
         keys = bucket_keys(rows, **params.cut)
         found = reader.postings.shared_of(distinct(keys.reshape(-1)))
         if not len(found.keys):
@@ -311,7 +313,7 @@ def _buckets_of(
         own = np.where(contains(new, found.members), found.members, _NEVER)
         return found.chosen(np.flatnonzero(np.minimum.reduceat(own, starts) >= new[start]))
 
-    parts = range(0, len(new), _PROBE_SIGNATURES)  # a thread more has to open the index
+    parts = range(0, len(new), step)  # a thread more has to open the index
     yield from _read_ahead(snapshot, read, parts, min(workers, max(1, len(parts))))
 
 
