@@ -328,8 +328,8 @@ def _read_ahead(
     Where SQL answers, SQLite's threads obstruct each other at its allocator, so one worker stays
     behind to verify what is read.
     """
-    n_readers = 0 if workers == 1 else workers - (not snapshot.postings.are_frozen)
-    with snapshot.twins(n_readers) as twins:
+    are_all_readers = workers > 1 and snapshot.postings.are_frozen
+    with snapshot.twins(workers if are_all_readers else workers - 1) as twins:
         idle: SimpleQueue[Snapshot] = SimpleQueue()
         for each in twins or [snapshot]:
             idle.put(each)

@@ -419,6 +419,25 @@ def test_what_is_no_whole_number_is_no_posting(tmp_path: Path, value: str) -> No
     assert any("holds values that are no whole numbers" in one for one in found) is (value != "'7'")
 
 
+@pytest.mark.sqlite("Postgres stores nothing else in a column of numbers")
+@pytest.mark.parametrize(("value", "said"), [("'text'", "no whole numbers"), ("x'00'", "BLOB")])
+@pytest.mark.parametrize("key_bytes", [0, 2**26])
+def test_a_key_that_is_above_all_numbers_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, said: str, key_bytes: int
+) -> None:
+    """Also where the bands are compared one by one: it is in the range of none."""
+    monkeypatch.setattr("lshdb.maintain.check.signature_checks._KEY_BYTES", key_bytes)
+    with Index.create(tmp_path / "x.lshdb") as index:
+        index.add([("a", "one two three four five six")])
+    with sqlite3.connect(tmp_path / "x.lshdb" / "index.db") as database:
+        last = "(SELECT max(bucket_key) FROM posting_run_1)"
+        database.execute(f"UPDATE posting_run_1 SET bucket_key = {value} WHERE bucket_key = {last}")
+    database.close()
+    with Index.open(tmp_path / "x.lshdb") as index:
+        found = [one.what for one in index.check() if one.kind == "posting"]
+    assert any(said in one for one in found), found
+
+
 def test_a_table_that_is_in_no_order_is_not_read_for_ever() -> None:
     class Rows:
         def fetchone(self) -> tuple[str, str]:

@@ -23,7 +23,7 @@ A quick check (``document_checks.py``) reads only headers, counts and small tabl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from queue import SimpleQueue
 
@@ -125,18 +125,13 @@ def check_index(
                 idle.put(reader)
 
         tasks = {named[0]: threads.submit(work, named) for named in ahead if twins}
-        own = {
-            kind: list(_limited(kind, step(snapshot)))
-            for kind, step in steps
-            if tasks and kind not in tasks
+        own: dict[str, Iterable[Finding]] = {
+            kind: _limited(kind, step(snapshot)) for kind, step in steps if kind not in tasks
         }
-        for kind, step in steps:
-            if kind in tasks:
-                yield from tasks[kind].result(helps=threads.is_short)
-            elif kind in own:
-                yield from own[kind]
-            else:
-                yield from _limited(kind, step(snapshot))
+        if tasks:  # these steps are not put off until the other thread has done its own
+            own = {kind: list(findings) for kind, findings in own.items()}
+        for kind, _ in steps:
+            yield from own[kind] if kind in own else tasks[kind].result(helps=threads.is_short)
 
 
 def _limited(kind: str, step: Iterator[Finding]) -> Iterator[Finding]:
