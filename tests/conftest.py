@@ -36,7 +36,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--faults",
         choices=("short", "long"),
         default="short",
-        help="how much of tests/fault is run: a slice of each, or all of it (half an hour)",
+        help="how much of tests/fault, and of the longest of other tests, is run: a slice of each, "
+        "or all of it (an hour)",
     )
     parser.addoption(
         "--fault-minutes",
@@ -115,6 +116,12 @@ def family_corpus(seed: int, families: int = 30, size: int = 4) -> list[tuple[st
             documents.append((f"f{family:03d}-copy", original.upper().replace(" ", "  ")))
         documents.append((f"u{family:03d}", make_text(rng, rng.randrange(3, 60))))
     return documents
+
+
+@pytest.fixture(scope="session")
+def is_long(request: pytest.FixtureRequest) -> bool:
+    """Whether all of a test is run, and not a slice of it."""
+    return bool(request.config.getoption("--faults") == "long")
 
 
 @pytest.fixture

@@ -246,10 +246,12 @@ def test_a_life_of_vectors(tmp_path: Path, spark: Any) -> None:
 
 
 @pytest.mark.parametrize("case", OTHERS)
-def test_others_go_on(case: str, tmp_path: Path, spark: Any) -> None:
+def test_others_go_on(case: str, tmp_path: Path, spark: Any, is_long: bool) -> None:
     """An index of one machine gets the same rows from Spark as from an add there."""
     from lshdb.spark.dataset_index import Index
 
+    if not is_long and case not in ("hamming", "tokens", "weights"):
+        pytest.skip("takes long; run with --faults=long")
     kind, make, parameters = OTHERS[case]
     documents = make(2)
     more = sorted(documents[9:])

@@ -21,11 +21,6 @@ Life = tuple[tuple[str, ...], ...]
 
 
 @pytest.fixture(scope="session")
-def is_long(request: pytest.FixtureRequest) -> bool:
-    return bool(request.config.getoption("--faults") == "long")
-
-
-@pytest.fixture(scope="session")
 def fault_minutes(request: pytest.FixtureRequest) -> float:
     """How long a test lasts that could go on for ever, with ``--faults=long``."""
     return float(request.config.getoption("--fault-minutes"))

@@ -341,7 +341,7 @@ sys.exit(code)
 def test_how_long_no_signal_is_heard(kind: str, tmp_path: Path, is_long: bool) -> None:
     """Of the whole add, and not of one moment: never for much longer than a second."""
     if not is_long and kind not in ("marks in the wrong order", "bag"):
-        pytest.skip("takes long; run with --long")
+        pytest.skip("takes long; run with --faults=long")
     arguments = write_hostile(kind, tmp_path)
     done = subprocess.run(
         [sys.executable, "-c", HEARING, "add", "hostile.lshdb", *arguments, "--workers", "1"],

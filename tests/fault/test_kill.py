@@ -249,9 +249,9 @@ def test_a_writer_of_postgres_is_killed_anywhere(
     """At any moment: what it sent last may still take effect when the next one comes."""
     rng = random.Random(6)
     path, documents = grown_postgres
-    killed = 0
+    killed, longest = 0, 1.5
     while killed < (KILLS // 5 if is_long else 1):
-        moment = {"kill_after_seconds": rng.uniform(0, 1.5)}
+        moment = {"kill_after_seconds": rng.uniform(0, longest)}
         if not is_first:
             work = (rng.choice(WORK),) if len(documents or {}) < 150 else ("expire", "compact")
             was_killed, documents = kill_and_repeat(writer, path, documents, work, **moment)
@@ -263,3 +263,4 @@ def test_a_writer_of_postgres_is_killed_anywhere(
                 was_killed, _ = kill_and_repeat(writer, made, None, FIRST, place=place, **moment)
                 shutil.rmtree(made.parent)
         killed += was_killed
+        longest *= 1.1 if was_killed else 0.7  # machines differ: most have to come before the end

@@ -1,6 +1,6 @@
 """A client of Spark Connect, and the server that it starts.
 
-    python -m tests.spark.connect_client FOLDER
+    python -m tests.spark.connect_client FOLDER QUESTION...
 
 Prints what ``lshdb.spark`` answers about a few documents, and what an index in a dataset says of
 them, as a line of JSON.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ def lines(frame: Any) -> list[list[Any]]:
     return sorted(map(list, frame.collect()))
 
 
-def answers(spark: Any, folder: Path) -> dict[str, Any]:
+def answers(spark: Any, folder: Path, asked_for: Collection[str]) -> dict[str, Any]:
     """Ask about the documents, and an index that they come into."""
     import lshdb.spark
 
@@ -35,15 +36,16 @@ def answers(spark: Any, folder: Path) -> dict[str, Any]:
 
     every, asked = frame(CORPUS), {"threshold": 0.5}
     index = lshdb.spark.Index.create(str(folder / "d"), spark=spark, documents=1, **asked)
-    found = {
-        "session": type(spark).__module__,
-        "pairs": lines(lshdb.spark.pairs(every, **asked)),
-        "clusters": lines(lshdb.spark.clusters(every, **asked)),
-        "kept": lines(lshdb.spark.deduplicate(every, **asked).select("id")),
-        "added": index.add(every).added,
-        "pairs of the index": lines(index.pairs()),
-        "hits": lines(index.query(frame(CORPUS[:1]))),
+    questions: dict[str, Callable[[], Any]] = {
+        "session": lambda: type(spark).__module__,
+        "pairs": lambda: lines(lshdb.spark.pairs(every, **asked)),
+        "clusters": lambda: lines(lshdb.spark.clusters(every, **asked)),
+        "kept": lambda: lines(lshdb.spark.deduplicate(every, **asked).select("id")),
+        "added": lambda: index.add(every).added,
+        "pairs of the index": lambda: lines(index.pairs()),
+        "hits": lambda: lines(index.query(frame(CORPUS[:1]))),
     }
+    found = {name: questions[name]() for name in asked_for}
     lshdb.spark.release(spark)
     return found
 
@@ -53,7 +55,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     session = spark_session.start(folder, master="local[2]", is_remote=True)
     try:
-        print(json.dumps(answers(session, folder)))
+        print(json.dumps(answers(session, folder, sys.argv[2:])))
     finally:
         session.stop()
 

@@ -16,9 +16,12 @@ from tests.spark.connect_client import CORPUS
 pytest.importorskip("grpc_status")
 
 
-def test_a_client_gets_the_lines_of_one_machine(tmp_path: Path) -> None:
+def test_a_client_gets_the_lines_of_one_machine(tmp_path: Path, is_long: bool) -> None:
+    asked = ["session", "clusters", "added", "hits"]
+    if is_long:
+        asked = ["session", "pairs", "clusters", "kept", "added", "pairs of the index", "hits"]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.spark.connect_client", str(tmp_path)],
+        [sys.executable, "-m", "tests.spark.connect_client", str(tmp_path), *asked],
         cwd=ROOT, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
@@ -27,7 +30,7 @@ def test_a_client_gets_the_lines_of_one_machine(tmp_path: Path) -> None:
     with Index.create(tmp_path / "one.lshdb", threshold=0.5) as one:
         one.add(CORPUS)
         pairs = sorted([p.key1, p.key2, p.similarity, p.method] for p in one.pairs())
-        assert found == {
+        expected = {
             "pairs": pairs,
             "clusters": sorted([c.label, len(c.keys), k] for c in one.clusters() for k in c.keys),
             "kept": sorted([each.key] for each in one.dedup() if each.keep),
@@ -38,4 +41,5 @@ def test_a_client_gets_the_lines_of_one_machine(tmp_path: Path) -> None:
                 for hit in one.query(CORPUS[0][1], top=99)
             ),
         }
+        assert found == {name: expected[name] for name in asked[1:]}
         assert pairs
