@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lshdb.arrays import np
+from lshdb.arrays import distinct, np
 from lshdb.errors import ParameterError
 from lshdb.params.metrics import JACCARD, METRICS, Curve, projection_curve
 
@@ -88,7 +88,7 @@ class Background:
         most candidates, and every choice of bands is evaluated against all groups.
         """
         far = np.sort(np.array([level for level in levels if level < threshold]))[::-1]
-        ends = np.unique(np.geomspace(1, max(len(far), 1), _SAMPLE_LEVELS).round().astype(int))
+        ends = distinct(np.geomspace(1, max(len(far), 1), _SAMPLE_LEVELS).round().astype(int))
         each = _TYPICAL_DOCUMENTS / max(1, len(levels))
         groups = [group for group in np.split(far, ends[:-1]) if len(group)]
         return cls(

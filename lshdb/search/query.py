@@ -524,7 +524,7 @@ class Searcher:
         except OSError as error:
             raise rows.unreadable(error) from error
         except ValueError:
-            rows[np.unique(np.frombuffer(members, np.int64))]  # says what is wrong with the file
+            rows[distinct(np.frombuffer(members, np.int64))]  # says what is wrong with the file
             raise
 
     def _by_slots(self, agreeing: Agreeing) -> Iterator[tuple[int, float]]:

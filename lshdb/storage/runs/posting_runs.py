@@ -37,7 +37,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from lshdb.arrays import np
+from lshdb.arrays import distinct, np
 from lshdb.errors import DamageError
 from lshdb.storage.dialects.base import (
     BUCKET_BITS,
@@ -318,7 +318,7 @@ class PostingRuns:
     def _count_active(self, active: Run, keys: NDArray[np.int64]) -> None:
         """Count the buckets of the active run again, as far as new postings change them."""
         sizes = _sizes(keys)
-        old = self._tables.counts(active.table_name, np.unique(keys)) if active.n_rows else {}
+        old = self._tables.counts(active.table_name, distinct(keys)) if active.n_rows else {}
         if old:
             there = np.array(sorted(old), dtype=np.int64)
             before = np.array([old[key] for key in there.tolist()], dtype=np.int64)

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lshdb.arrays import np
+from lshdb.arrays import distinct, np
 from lshdb.storage.dialects.base import Session
 from lshdb.storage.tables.records import verified_row, with_checksum, with_checksums
 
@@ -211,7 +211,7 @@ class EdgeTables:
         """Return which pairs are edges of at least that similarity."""
         wanted = left << 32 | right
         found = np.zeros(len(wanted), dtype=bool)
-        for edges in self.edges_of(np.unique(left)):
+        for edges in self.edges_of(distinct(left)):
             suffices = edges.similarities >= threshold
             found |= np.isin(wanted, (edges.left << 32 | edges.right)[suffices])
         return found
@@ -226,7 +226,7 @@ class EdgeTables:
                 (self._session.encode_list(some),),
             )
             found.append(_column(rows))
-        return np.unique(np.concatenate(found))
+        return distinct(np.concatenate(found))
 
     def labels_by_signature(self, signature_ids: Ids) -> tuple[Ids, Ids]:
         """Return (signature ids, labels) of those of some signatures in a cluster, sorted."""

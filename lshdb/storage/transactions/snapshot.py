@@ -426,7 +426,7 @@ class Snapshot(RowReader):
         def candidates() -> Iterator[Ids]:
             if others is not None:
                 yield others
-            distinct_keys = np.unique(keys) if self.run_tables else keys[:0]
+            distinct_keys = distinct(keys) if self.run_tables else keys[:0]
             for start in range(0, len(distinct_keys), CHUNK * 10):
                 yield self.postings.of_contents(
                     distinct_keys[start : start + CHUNK * 10],
@@ -435,7 +435,7 @@ class Snapshot(RowReader):
                 )
 
         for some in candidates():
-            for chunk in chunks(np.unique(some).tolist()):
+            for chunk in chunks(distinct(some).tolist()):
                 # All documents of a signature have one content: the first of them says which, and
                 # only its row is read, however many copies there are.
                 for content_hash, signature_id, n_shingles in self.execute(
