@@ -42,15 +42,16 @@ def ratios(result: dict[str, Any], reference: dict[str, Any] | None) -> list[str
 def facts(contestants: Sequence[Contestant] = CONTESTANTS) -> str:
     """Processor, cores, Python and the versions of all that took part."""
     versions = {one.package: one.version() or "not installed" for one in contestants}
-    return "\n".join(
-        [
-            f"processor  {_processor()}, {os.cpu_count()} cores",
-            f"system     {platform.system()} {platform.machine()}, "
-            f"{platform.python_implementation()} {platform.python_version()}",
-            f"kernel     {kernel_name()}",
-            f"versions   {', '.join(f'{name} {version}' for name, version in versions.items())}",
-        ]
-    )
+    lines = [
+        f"processor  {_processor()}, {os.cpu_count()} cores",
+        f"system     {platform.system()} {platform.machine()}, "
+        f"{platform.python_implementation()} {platform.python_version()}",
+        f"kernel     {kernel_name()}",
+    ]
+    if versions:
+        of_all = ", ".join(f"{name} {version}" for name, version in versions.items())
+        lines.append(f"versions   {of_all}")
+    return "\n".join(lines)
 
 
 def _processor() -> str:

@@ -85,9 +85,9 @@ def _measured(corpus: Path, folder: Path, options: argparse.Namespace) -> list[s
     whole = statistics.median(sum(one.values()) for one in copies)
     add = statistics.median(adds)
     return [
-        corpus.name, f"{n:,}", f"{add:.2f}", f"{whole:.2f}",
-        *(f"{parts[name]:.2f}" for name in ("document", "content", "posting", "commit")),
-        f"{statistics.median(files):.2f}", f"{whole / add:.2f}",
+        corpus.name, f"{n:,}", f"{add:.3f}", f"{whole:.3f}",
+        *(f"{parts[name]:.3f}" for name in ("document", "content", "posting", "commit")),
+        f"{statistics.median(files):.3f}", f"{whole / add:.2f}",
     ]  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from benchmarks import (
     _jobs,
     adding,
     hot_buckets,
+    kernel_alone,
     make_corpus,
     nightly,
     pairing,
@@ -76,6 +77,23 @@ def test_every_kind_of_text_is_beside_clean_ascii(
     assert len(jobs) == len(KINDS) > 30
     assert {job["kind"] for job in jobs} == {kind}
     assert {job["threads"] for job in jobs} == {1}
+
+
+def test_the_kernel_alone_is_timed_on_corpora_and_on_kinds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = tmp_path / "few.jsonl"
+    corpus.write_bytes(
+        b"".join(orjson.dumps({"text": text}) + b"\n" for text in texts("Thai", 9000))
+    )
+    kernel_alone.main(
+        [str(corpus), "--repeats", "1", "--kinds", "Thai,Hangul", "--kind-bytes", "3000"]
+    )
+    printed = capsys.readouterr().out
+    assert re.search(r"^few\.jsonl( +[\d,]+){2}$", printed, re.M)
+    assert re.findall(r"^(.+?)(?:  +[\d,]+\.\d){3}$", printed, re.M) == [
+        kind for kind in KINDS if kind.startswith(("Thai", "Hangul"))
+    ]
 
 
 def test_kinds_of_text_are_what_they_are_called() -> None:
