@@ -227,6 +227,7 @@ def test_parquet_of_a_select(run: Run, index_path: Path, tmp_path: Path) -> None
     assert pq.read_table(path).num_rows == 0
 
 
+@pytest.mark.sqlite("Postgres refuses values of two types itself")
 def test_parquet_whose_types_change(
     run: Run, index_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

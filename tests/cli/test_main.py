@@ -318,6 +318,7 @@ def test_standard_output_may_be_closed(index_path: Path) -> None:
     assert done.stderr == b"error: standard output is closed\n"
 
 
+@pytest.mark.sqlite("a query of Postgres takes NumPy")
 def test_a_query_for_one_text_or_key_imports_neither_numpy_nor_what_reads_files(
     tmp_path: Path,
 ) -> None:

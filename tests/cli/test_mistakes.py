@@ -11,6 +11,7 @@ from tests.cli.mistakes import COMMANDS, TABLE, make_files, told
 pytestmark = pytest.mark.fast
 
 
+@pytest.mark.sqlite("its words for a table that is not there")
 def test_newcomers_are_told_what_the_table_says(tmp_path: Path) -> None:
     make_files(tmp_path)
     assert told(tmp_path) == TABLE.read_text()

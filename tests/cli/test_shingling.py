@@ -85,6 +85,7 @@ def test_add_refuses_what_the_index_was_not_made_with(
         assert index.stats().documents == 4
 
 
+@pytest.mark.sqlite("names its file")
 def test_add_accepts_what_the_index_was_made_with(
     run: Run, index_path: Path, tmp_path: Path
 ) -> None:

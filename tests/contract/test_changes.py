@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from lshdb import ConflictError, Index, LshdbError, Rejected, TooManyRejectedError
+from lshdb import (
+    ConflictError,
+    Index,
+    KeyNotFoundError,
+    LshdbError,
+    Rejected,
+    TooManyRejectedError,
+)
 from tests.answers import answers
 from tests.conftest import family_corpus
 from tests.contract.conftest import Both, Place
@@ -26,6 +33,27 @@ def refused(kind: type[LshdbError], do: Any) -> tuple[str, str | None]:
     with pytest.raises(kind) as caught:
         do()
     return caught.value.message, caught.value.hint
+
+
+@pytest.mark.parametrize("key", ["a\0b", "a\ud800", "\0"])
+def test_what_cannot_be_a_key_is_not_there(both: Both, key: str) -> None:
+    """Though one of the databases refuses to be asked for it."""
+
+    def live(place: Place) -> Any:
+        with place.create("a", threshold=0.5) as index:
+            index.add(CORPUS[:9])
+            there = CORPUS[0][0]
+            return [
+                key in index,
+                refused(KeyNotFoundError, lambda: index.query(key=key)),
+                refused(KeyNotFoundError, lambda: index.show(key)),
+                refused(KeyNotFoundError, lambda: index.explain(there, key)),
+                index.texts([there, key]),
+                index.remove([key, there]),
+                len(index),
+            ]
+
+    both.same(live)
 
 
 def test_adds_and_removes(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:

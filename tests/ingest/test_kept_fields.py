@@ -37,6 +37,7 @@ def index(make_index: Make) -> Index:
     return index
 
 
+@pytest.mark.sqlite("a column of Postgres has one type")
 def test_they_are_shown_as_json_keeps_them(index: Index) -> None:
     assert fields(index) == {
         "a": {"year": 2020, "tags": ["x", "ü"], "none": None},

@@ -263,8 +263,7 @@ def test_another_index_made_of_an_interrupted_one(index: Index, tmp_path: Path) 
         assert len(new_keys(new)) == len(OLD) + 16
         assert unfinished(new) == set()
     index.export(tmp_path / "export")
-    Index.from_export(tmp_path / "export", tmp_path / "import.lshdb")
-    with Index.open(tmp_path / "import.lshdb") as new:
+    with Index.from_export(tmp_path / "export", tmp_path / "import.lshdb") as new:
         assert unfinished(new) == set()
         assert new.check() == []
         assert new_keys(new) == {key for key, _ in NIGHT[:16]}

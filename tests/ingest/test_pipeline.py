@@ -102,6 +102,7 @@ def test_keys_are_known_in_whichever_batch_they_come(
     assert index.check() == []
 
 
+@pytest.mark.sqlite("its log")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_the_log_of_a_long_add_is_brought_in_between_its_batches(
     make_index: Make, monkeypatch: pytest.MonkeyPatch, workers: int

@@ -39,6 +39,7 @@ def test_one_worker_answers_a_query_before_it_takes_the_next(
     answers = index.query_many(queries())
     assert next(answers)[0] == "0"
     assert taken == [0]
+    assert [next(answers)[0], next(answers)[0], next(answers, None)] == ["1", "2", None]
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -136,6 +136,7 @@ def test_a_row_file_that_is_cut_while_it_is_open(tmp_path: Path, verify: Any) ->
             list(index.query_many(corpus[60:70], verify=verify, workers=2))
 
 
+@pytest.mark.sqlite("a row of its file")
 def test_a_candidate_without_its_text_is_damage(tmp_path: Path) -> None:
     corpus = family_corpus(5)
     with Index.create(tmp_path / "a.lshdb") as index:
@@ -152,6 +153,7 @@ def test_a_candidate_without_its_text_is_damage(tmp_path: Path) -> None:
             list(index.query_many(corpus[:4], verify="exact", workers=2))
 
 
+@pytest.mark.sqlite("it answers a query in one step")
 @pytest.mark.skipif(compiled() is None, reason="the kernel reads rows itself")
 def test_rows_that_cannot_be_read_are_an_error_of_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

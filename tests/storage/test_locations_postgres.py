@@ -78,6 +78,7 @@ def admin(postgres_url: PostgresUrl) -> Iterator[Callable[..., Any]]:
         yield run
 
 
+@pytest.mark.sqlite("all that is made in Postgres is listed")
 @pytest.mark.parametrize("schema", NAMES)
 def test_a_life_of_every_command_leaves_nothing_outside(
     schema: str, tmp_path: Path, postgres_url: PostgresUrl, admin: Callable[..., Any]

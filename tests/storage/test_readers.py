@@ -25,6 +25,7 @@ def statements(index: Index, question: Any) -> list[str]:
     return asked
 
 
+@pytest.mark.sqlite("its statements are counted")
 @pytest.mark.fast
 def test_the_state_is_read_once_for_each_commit(tmp_path: Path) -> None:
     path = tmp_path / "a.lshdb"

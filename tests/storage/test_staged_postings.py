@@ -164,6 +164,7 @@ def test_nothing_stays_of_what_was_copied() -> None:
     assert opened(empty_database().data).execute("SELECT * FROM sqlite_master").fetchall() == []
 
 
+@pytest.mark.sqlite("rows are staged in a file of SQLite")
 @pytest.mark.parametrize("stages", [True, False])
 def test_staged_runs_hold_what_others_hold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stages: bool
@@ -196,6 +197,7 @@ def test_staged_runs_hold_what_others_hold(
     assert copied == ([60_000, 30_000] * 2 if stages else [])
 
 
+@pytest.mark.sqlite("rows are staged in a file of SQLite")
 @pytest.mark.parametrize("outside", [False, True])
 def test_a_large_run_is_copied_from_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outside: bool
@@ -238,6 +240,7 @@ def test_a_large_run_is_copied_from_a_file(
         assert outside or not os.path.lexists(staging)
 
 
+@pytest.mark.sqlite("rows are staged in a file of SQLite")
 def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
     with Index.create(tmp_path / "x.lshdb") as index:
         left = Path(index.path, "postings.next.db")

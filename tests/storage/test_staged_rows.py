@@ -155,6 +155,7 @@ def contents(path: Path) -> list[Any]:
         ]
 
 
+@pytest.mark.sqlite("rows are staged in a file of SQLite")
 def test_rows_are_the_same_whichever_way_they_come_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

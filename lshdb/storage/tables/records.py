@@ -42,7 +42,7 @@ __all__ = [
     "WholeDocument",
     "as_timestamp",
     "chunks",
-    "is_utf8",
+    "may_be_key",
     "require_checksums",
     "row_checksum",
     "timestamp",
@@ -250,7 +250,7 @@ class RowReader:
             Its row is not what was written.
         """
         statement = f"SELECT {DOCUMENT_COLUMNS} FROM document WHERE key = ?"
-        row = self.execute(statement, (key,)).fetchone() if is_utf8(key) else None
+        row = self.execute(statement, (key,)).fetchone() if may_be_key(key) else None
         if row is None:
             raise KeyNotFoundError(f"no document has the key {key!r}", key=key)
         return StoredDocument(*verified_row("document", row))
@@ -266,8 +266,8 @@ class RowReader:
         if self.next_doc_id == 1:
             return {}
         keys = list(keys)
-        if not is_utf8("".join(keys)):  # all at once: a tenth of the time
-            keys = list(filter(is_utf8, keys))
+        if not may_be_key("".join(keys)):  # all at once: a tenth of the time
+            keys = list(filter(may_be_key, keys))
         return {
             row[1]: StoredDocument(*verified_row("document", row))
             for chunk in chunks(keys)
@@ -294,7 +294,7 @@ class RowReader:
             "WHERE document.key >= listed.value "
             "AND document.key < listed.value || CAST(? AS TEXT)"
         )
-        for chunk in chunks(filter(is_utf8, prefixes)):
+        for chunk in chunks(filter(may_be_key, prefixes)):
             parameters = (self.session.encode_list(chunk), "\U0010ffff")
             for row in self.session.fetch(statement, parameters):
                 yield StoredDocument(*verified_row("document", row))
@@ -551,13 +551,16 @@ class RowReader:
         return None if row is None else StoredBatch(*verified_row("batch", row))
 
 
-def is_utf8(text: str) -> bool:
-    """Return whether a text has no lone surrogates; no key has any."""
+def may_be_key(text: str) -> bool:
+    """Return whether a text has no lone surrogates and no NUL; no key has any.
+
+    SQL cannot be asked for them: Postgres refuses a NUL in a text.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:
         return False
-    return True
+    return "\0" not in text
 
 
 def chunks(values: Iterable[Any]) -> Iterator[list[Any]]:

@@ -30,7 +30,7 @@ from lshdb.storage.rowfiles.generations import Generation
 from lshdb.storage.rowfiles.row_file import RowFile, Rows
 from lshdb.storage.runs.posting_runs import Postings, check_ids
 from lshdb.storage.tables.bodies import unpack_body
-from lshdb.storage.tables.records import CHUNK, Documents, RowReader, chunks, is_utf8
+from lshdb.storage.tables.records import CHUNK, Documents, RowReader, chunks, may_be_key
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -331,7 +331,7 @@ class Snapshot(RowReader):
         """Return signatures by key, for keys that exist and have one."""
         return {
             key: signature_id
-            for chunk in chunks(filter(is_utf8, keys))
+            for chunk in chunks(filter(may_be_key, keys))
             for key, signature_id in self.execute(
                 "SELECT key, signature_id FROM document "
                 f"WHERE {self.session.in_list('key')} AND signature_id IS NOT NULL",
