@@ -146,6 +146,7 @@ class Life(RuleBasedStateMachine):
         def do() -> None:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr("lshdb.ingest.commit_group.COMMIT_POSTINGS", 10**6 if together else 0)
+                patch.setattr("lshdb.ingest.commit_group.COMMIT_SECONDS", 1e9)  # however slow it is
                 result = self.index.add(items, on_conflict=on_conflict, workers=1)
             assert result.rejected == len(items) - len(dict(items))
             assert result.documents == len(dict(items))
