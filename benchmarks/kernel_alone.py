@@ -33,7 +33,7 @@ _TEXTS_A_TASK = 2000
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = _options(arguments)
-    print(facts([]))
+    print(facts(()))
     with tempfile.TemporaryDirectory() as name:
         corpora = [from_file(path, Path(name), options.text_field) for path in options.corpus]
         if corpora:
@@ -81,11 +81,11 @@ def _rates(corpus: Corpus, options: argparse.Namespace) -> list[str]:
         for _ in work_ahead(sign, iter(tasks), workers=threads):
             pass
 
-    rounds = {
-        threads: median(_seconds(time.perf_counter, partial(run, threads), options.repeats))
+    rates = (
+        size / median(_seconds(time.perf_counter, partial(run, threads), options.repeats)) / 1e6
         for threads in options.threads
-    }
-    return [corpus.name, *(f"{size / seconds / 1e6:,.0f}" for seconds in rounds.values())]
+    )
+    return [corpus.name, *(f"{rate:,.0f}" for rate in rates)]
 
 
 def _normalising(kind: str, options: argparse.Namespace) -> list[str]:
