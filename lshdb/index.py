@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from lshdb.advice.advice import Advice
     from lshdb.advice.label_agreement import Label
     from lshdb.clusters.contraction import Contraction
-    from lshdb.clusters.deduplication import Deduplication
+    from lshdb.clusters.deduplication import Decision, Deduplication
     from lshdb.clusters.filter import Survivors
     from lshdb.clusters.listing import Clusters, NearestNeighbors, Neighbors
     from lshdb.clusters.rewrite_files import RewrittenFile, RewrittenFiles
@@ -1436,6 +1436,7 @@ class Index:
         max_document_bytes: int = MAX_DOCUMENT_BYTES,
         needs_documents: bool = True,
         on_file: Callable[[RewrittenFile], None] | None = None,
+        on_decisions: Callable[[Iterator[Decision]], None] | None = None,
     ) -> RewrittenFiles:
         """Write files again with only the records that :meth:`dedup` keeps, or with marks on all.
 
@@ -1476,6 +1477,9 @@ class Index:
             Whether to refuse a file of which no record is in the index.
         on_file : callable, optional
             Called with each file when it is at its place.
+        on_decisions : callable, optional
+            Called once, before the first file is written, with an iterator of what :meth:`dedup`
+            would decide; ``field:NAME`` counts as for the files.
 
         Raises
         ------
@@ -1500,7 +1504,7 @@ class Index:
                 "hidden": hidden, "gitignore": gitignore, "include": include, "exclude": exclude,
                 "relative": relative, "strip_prefix": strip_prefix,
             },
-            needs_documents=needs_documents, on_file=on_file,
+            needs_documents=needs_documents, on_file=on_file, on_decisions=on_decisions,
         )  # fmt: skip
         files = tuple(asked)
         return RewrittenFiles(files, asked.unchecked, asked.newest_batch, asked.left_out)

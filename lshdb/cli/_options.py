@@ -33,6 +33,7 @@ __all__ = [
     "Command",
     "agreement_options",
     "conflict_option",
+    "decisions_options",
     "document_limit_option",
     "folder_options",
     "format_option",
@@ -70,31 +71,53 @@ def _seconds(_ctx: click.Context, _param: click.Parameter, value: float | None) 
 
 def listing_options(function: Function) -> Function:
     """Add the options for the output of a listing."""
-    options = (
-        format_option(
-            "Output format; parquet needs the extra lshdb[parquet]. Values are not escaped: a "
-            "spreadsheet reads a key that begins with = + - or @ as a formula.  [default: what the "
-            "name of --to says; table on a terminal; tsv otherwise]"
-        ),
-        click.option(
-            "--header",
-            is_flag=True,
-            expose_value=False,
-            callback=_header,
-            help="Begin tsv with a line of names.",
-        ),
-        click.option(
-            "--to",
-            metavar="FILE",
-            expose_value=False,
-            callback=_to,
-            shell_complete=completed("file"),
-            help="Write to FILE, which is replaced when all is written.",
-        ),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+    return _listing(
+        "-o",
+        "--output",
+        help="Write to FILE, which is replaced when all is written; - is standard output.",
+    )(function)
+
+
+def decisions_options(function: Function) -> Function:
+    """Add the options for a list of decisions, where ``--output`` names something else."""
+    return _listing(
+        "--decisions",
+        help="Write the list of decisions to FILE, which is replaced when all is written.  "
+        "[default: standard output, or no list where files are written]",
+    )(function)
+
+
+def _listing(*names: str, help: str) -> Callable[[Function], Function]:
+    """Return the options for a listing that the option of these names writes to a file."""
+
+    def add(function: Function) -> Function:
+        options = (
+            format_option(
+                "Output format; parquet needs the extra lshdb[parquet]. Values are not escaped: a "
+                "spreadsheet reads a key that begins with = + - or @ as a formula.  [default: what "
+                f"the name of {names[-1]} says; table on a terminal; tsv otherwise]"
+            ),
+            click.option(
+                "--header",
+                is_flag=True,
+                expose_value=False,
+                callback=_header,
+                help="Begin tsv with a line of names.",
+            ),
+            click.option(
+                *names,
+                metavar="FILE",
+                expose_value=False,
+                callback=_listing_file,
+                shell_complete=completed("file"),
+                help=help,
+            ),
+        )
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
 
 
 def format_option(text: str) -> Callable[[Function], Function]:
@@ -117,12 +140,13 @@ def _header(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
         write_header(ctx)
 
 
-def _to(ctx: click.Context, _param: click.Parameter, path: str | None) -> None:
-    if path is None:
+def _listing_file(ctx: click.Context, param: click.Parameter, path: str | None) -> None:
+    if path is None or path == "-":
         return
     if path.endswith((".gz", ".zst", ".xz", ".bz2")):
         raise click.BadParameter(
-            f"{path} would not be compressed: leave out --to and pipe the output into a compressor"
+            f"{path} would not be compressed: leave out {param.opts[-1]} and pipe the output into "
+            "a compressor"
         )
     write_to(ctx, path)
 

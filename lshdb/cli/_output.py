@@ -4,7 +4,7 @@ Data goes to standard output as UTF-8 bytes whatever the locale; a table takes t
 encoding. Notes go to standard error, one line each, without anything that a terminal would act on.
 
 Decided: a listing is a stream in every format, and memory does not grow with its rows; Parquet is
-written in row groups. With ``--to`` a file gets its name when it is whole. Output is written in
+written in row groups. With ``--output`` a file gets its name when it is whole. Output is written in
 pieces, at least five times a second while rows come, so that ``| head`` answers at once and a
 million rows are not a million writes. A row ``None`` means that nothing more is ready for now: what
 is buffered is written.
@@ -49,11 +49,11 @@ __all__ = [
     "flush_output",
     "is_quiet",
     "is_terminal",
+    "is_written_to_file",
     "note",
     "one_by_one",
     "print_bytes",
     "print_drawn",
-    "print_file",
     "print_listing",
     "print_record",
     "say",
@@ -134,6 +134,11 @@ def write_to(ctx: click.Context, path: str) -> None:
     ctx.meta[_TO] = path
 
 
+def is_written_to_file() -> bool:
+    """Return whether listings go to a file that the command line names."""
+    return _asked_for(_TO) is not None
+
+
 def write_header(ctx: click.Context) -> None:
     """Begin TSV with a line of names."""
     ctx.meta[_HEADER] = True
@@ -173,13 +178,8 @@ def say(text: str = "") -> None:
 
 def print_bytes(pieces: Iterable[bytes]) -> None:
     """Write bytes as they are, also to a terminal: they are the user's file."""
-    _write_all(pieces)
-
-
-def print_file(data: bytes) -> None:
-    """Write a whole file, to that of ``--to`` if there is one."""
     with _to_file():
-        _write_all([data])
+        _write_all(pieces)
 
 
 def print_listing(
@@ -283,7 +283,7 @@ def print_record(
 
 
 def print_drawn(draw: Callable[..., Iterable[str]]) -> None:
-    """Write lines that are drawn for the terminal, or for the file of ``--to``.
+    """Write lines that are drawn for the terminal, or for the file of ``--output``.
 
     Parameters
     ----------
@@ -336,7 +336,7 @@ def tsv_file(path: str) -> Iterator[Callable[[Rows], None]]:
 def chosen_format(asked: str | None) -> str:
     """Return the format asked for.
 
-    By default, what the name of ``--to`` says, a table on a terminal, and TSV elsewhere.
+    By default, what the name of ``--output`` says, a table on a terminal, and TSV elsewhere.
     """
     if asked is not None:
         return asked
@@ -458,7 +458,7 @@ def _array(lines: Iterable[bytes | None]) -> Iterator[bytes | None]:
 def _write_parquet(columns: Sequence[Column], rows: Rows) -> None:
     if _is_on_terminal():
         raise click.UsageError(
-            "Parquet is nothing for a terminal: give --to FILE, or redirect the output",
+            "Parquet is nothing for a terminal: give --output FILE, or redirect the output",
             click.get_current_context(silent=True),
         )
     try:
@@ -510,7 +510,7 @@ def _write(data: bytes) -> None:
 
 @contextlib.contextmanager
 def _to_file() -> Iterator[None]:
-    """Write to the file of ``--to``, if there is one; it gets its name when it is whole."""
+    """Write to the file of ``--output``, if there is one; it gets its name when it is whole."""
     path = _asked_for(_TO)
     if path is None:
         yield

@@ -6,7 +6,7 @@ import contextlib
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,24 +25,24 @@ from lshdb.cli._options import (
     READING,
     Command,
     agreement_options,
+    decisions_options,
     folder_options,
     index_argument,
     input_options,
     linking_options,
-    listing_options,
     since_option,
     update_edges,
     without,
     workers_option,
 )
-from lshdb.cli._output import Column, note, print_bytes, print_listing
+from lshdb.cli._output import Column, is_written_to_file, note, print_bytes, print_listing, write_to
 from lshdb.cli._words import counted, measured, note_unfinished
 from lshdb.cli.cursors import advance_option, advancing
 from lshdb.documents import peek_documents
 from lshdb.params.metrics import METRICS
 
 if TYPE_CHECKING:
-    from lshdb import Deduplication, RewrittenFiles, Survivors
+    from lshdb import Decision, RewrittenFiles, Survivors
 
 __all__ = ["command"]
 
@@ -66,10 +66,11 @@ REWRITING = (
 @index_argument
 @click.argument("paths", metavar="[FILE]...", nargs=-1)
 @click.option(
+    "-o",
     "--output",
     metavar="PATH",
     help="Write each FILE again in its own format, with only the records of the documents that "
-    "are kept: a folder, or for one FILE a file.",
+    "are kept: a folder, or for one FILE a file. With --filter: the file for the lines.",
 )
 @click.option(
     "--mark",
@@ -126,7 +127,7 @@ REWRITING = (
 @workers_option
 @agreement_options
 @linking_options
-@listing_options
+@decisions_options
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -166,16 +167,18 @@ def command(
     and New index are those of lshdb add, and --threshold is the index's. Without a key field, path
     and row number are the keys.
 
+    --decisions FILE writes the list of decisions to a file, also of files that are written again.
+
     With --filter and --output, a file without any document of the index is refused and nothing is
     written. Exit code 5 means that less than one record in a hundred has its document in the index,
     or, without INDEX, that some records are no documents; these are kept.
 
     \b
     lshdb dedup news.lshdb --keep longest --only drop
-    lshdb dedup news.lshdb --filter news.jsonl > unique.jsonl
-    lshdb dedup news.lshdb news/*.parquet --output clean/
-    lshdb dedup news.lshdb news.csv --output marked.csv --mark
-    lshdb dedup news/*.parquet --output clean/ --threshold 0.8
+    lshdb dedup news.lshdb --filter news.jsonl -o unique.jsonl
+    lshdb dedup news.lshdb news/*.parquet -o clean/
+    lshdb dedup news.lshdb news.csv -o marked.csv --mark
+    lshdb dedup news/*.parquet -o clean/ --threshold 0.8 --decisions decisions.csv
     """
     linking = {name: options.pop(name) for name in LINKING}
     reading = {
@@ -191,8 +194,8 @@ def command(
     making |= {name: reading[name] for name in ("text_field", "vector_field")}
     if has_index:
         _refuse(making, "is for files without an index: leave out INDEX, or the option")
-    if output is None:
-        _refuse(passing, "is for --output")
+    if output is None or filtered is not None:
+        _refuse(passing, "is for files that are written again")
         apart = ("max_document_bytes", "text_field", *(["key_field"] if filtered else []))
         _refuse(
             {name: value for name, value in reading.items() if name not in apart}
@@ -207,8 +210,8 @@ def command(
             "is for an index with documents: name it before the files",
         )
         code = _write_without_index(
-            paths, output, kept_index, reading, given,
-            linking=linking, workers=workers, keep=keep, **passing,
+            paths, output, kept_index, reading, given, output_format,
+            linking=linking, workers=workers, keep=keep, only=only, **passing,
         )  # fmt: skip
         ctx.exit(code)
     with (
@@ -228,19 +231,25 @@ def command(
             "differ": differ,
             "update": False,
         }
-        if output is not None:
-            done = _write(index, paths, output, reading, begun=time.monotonic(), **how, **passing)
+        if output is not None and filtered is None:
+            done = _write(
+                index, paths, output, reading, only, output_format,
+                begun=time.monotonic(), **how, **passing,
+            )  # fmt: skip
             answered(done.newest_batch)
             is_doubtful = done.is_doubtful
         elif filtered is not None:
             how["key_field"] = reading["key_field"] or "id"
             lines = index.filter(filtered, max_document_bytes=reading["max_document_bytes"], **how)
+            if output is not None:
+                write_to(ctx, output)
             _filter(lines, reading["max_document_bytes"])
             answered(lines)
             is_doubtful = lines.counts.is_doubtful
         else:
             found = index.dedup(only=only, **how)
             _list(index, found, output_format)
+            _note_unchecked(found.unchecked)
             answered(found)
             is_doubtful = False
     if is_doubtful:
@@ -264,16 +273,26 @@ def _check_usage(
         )
     if output is None and len(paths) > 1:
         raise click.UsageError(f"{paths[0]} is not an index")
-    if output is not None and not paths:
-        raise click.UsageError("--output writes files again: name them after the index")
+    if output is not None and not paths and filtered is None:
+        raise click.UsageError(
+            "--output writes files again: name them after the index; the list of decisions goes to "
+            "--decisions FILE"
+        )
     other = next((path for path in paths if os.path.isdir(path) and is_index(path)), None)
     if other is not None:
         raise click.UsageError(f"{other} is an index; name one index, before the files")
-    if output is not None and filtered is not None:
-        raise click.UsageError("give either --filter or --output")
-    if (filtered or output) is not None and (only != "all" or output_format is not None):
+    if paths and filtered is not None:
+        raise click.UsageError("give either --filter FILE, or files to write again")
+    is_about_list = only != "all" or output_format is not None
+    if filtered is not None and (is_about_list or is_written_to_file()):
         raise click.UsageError(
-            "--filter and --output write records as they are; --only and --format do not apply"
+            "--filter writes lines as they are, and no list of decisions: --decisions, --only and "
+            "--format do not apply"
+        )
+    if output is not None and is_about_list and not is_written_to_file():
+        raise click.UsageError(
+            "--output writes records as they are: --only and --format are for the list of "
+            "decisions, and --decisions FILE names a file for it"
         )
 
 
@@ -298,9 +317,11 @@ def _write_without_index(
     kept_index: str | None,
     reading: dict[str, Any],
     given: dict[str, Any],
+    output_format: str | None,
     *,
     linking: dict[str, Any],
     workers: int | None,
+    only: Only,
     **how: Any,
 ) -> int:
     """Make an index of files and write them again; return the exit code."""
@@ -372,24 +393,24 @@ def _write_without_index(
             )
         update_edges(index, **linking)
         _write(
-            index, paths, output, reading,
+            index, paths, output, reading, only, output_format,
             begun=begun, threshold=linking["threshold"], update=False, needs_documents=False, **how,
         )  # fmt: skip
     return REJECTED if result.rejected else 0
 
 
-def _list(index: Index, found: Deduplication, output_format: str | None) -> None:
-    rows = (
-        (one.key, "keep" if one.keep else "drop", one.kept_key, one.similarity, one.method)
-        for one in found
-    )
+def _list(index: Index, decisions: Iterable[Decision], output_format: str | None) -> None:
+    rows = ((one.key, _word(one), one.kept_key, one.similarity, one.method) for one in decisions)
     print_listing(
         *measured(index.params, COLUMNS, rows),
         output_format,
         empty="no documents",
         count=("document", "documents"),
     )
-    _note_unchecked(found.unchecked)
+
+
+def _word(decision: Decision) -> str:
+    return "keep" if decision.keep else "drop"
 
 
 def _refuse_repeated(rejection: Rejected) -> None:
@@ -437,12 +458,20 @@ def _write(
     paths: tuple[str, ...],
     output: str,
     reading: dict[str, Any],
+    only: Only,
+    output_format: str | None,
     *,
     begun: float,
     **how: Any,
 ) -> RewrittenFiles:
     """Write files again, and say what became of their records."""
     how |= {name: reading[name] for name in REWRITING if name in reading}
+    if is_written_to_file():
+
+        def list_decisions(decisions: Iterator[Decision]) -> None:
+            _list(index, (one for one in decisions if only in ("all", _word(one))), output_format)
+
+        how["on_decisions"] = list_decisions
     with TaskProgress("writing") as progress:
         done = index.dedup_files(paths, output, on_file=progress.wrote, **how)
     n_read, n_files = done.kept + done.dropped, len(done.files)

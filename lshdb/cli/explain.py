@@ -13,7 +13,7 @@ from lshdb import Explanation, Index, IndexParams, KeyNotFoundError
 from lshdb.cli._cells import harmless
 from lshdb.cli._diff import diff_in_words, diff_lines, diff_rows
 from lshdb.cli._options import Command, index_argument, listing_options, vector_option
-from lshdb.cli._output import print_file, print_record
+from lshdb.cli._output import print_bytes, print_record
 from lshdb.cli._passages import shown_passages
 from lshdb.cli._words import element_in_words
 
@@ -57,7 +57,7 @@ def _number(_ctx: click.Context, _param: click.Parameter, value: str) -> int | N
     "--html",
     "as_page",
     is_flag=True,
-    help="Write a page for a browser instead, with both texts side by side; save it by --to.",
+    help="Write a page for a browser instead, with both texts side by side; save it by --output.",
 )
 @listing_options
 @click.pass_context
@@ -93,7 +93,7 @@ def command(
     \b
     lshdb explain news.lshdb article-17 article-42
     lshdb explain news.lshdb article-17 article-42 --diff
-    lshdb explain news.lshdb article-17 article-42 --html --to pair.html
+    lshdb explain news.lshdb article-17 article-42 --html -o pair.html
     lshdb explain news.lshdb article-17 --text "the quick brown fox jumps over the lazy dog"
     """
     if [key2 is None, text is None, vector is None].count(False) != 1:
@@ -106,7 +106,7 @@ def command(
         params = index.params
         body = text if vector is None else vector
         if as_page:
-            print_file(index.explain_page(key1, key2, body=body).encode())
+            print_bytes([index.explain_page(key1, key2, body=body).encode()])
             return
         if params.window is not None and key2 is not None:
             try:

@@ -16,7 +16,14 @@ __all__ = ["command"]
 
 @click.command("export", cls=Command)
 @index_argument
-@click.argument("path", metavar="DIR", shell_complete=completed("dir"))
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="DIR",
+    shell_complete=completed("dir"),
+    help="The folder to write: a new one, or an empty one that is there.",
+)
 @click.option(
     "--format",
     "tables",
@@ -26,8 +33,8 @@ __all__ = ["command"]
     help="Format of the tables; parquet needs the extra lshdb[parquet], and delta, a dataset for "
     "other engines, lshdb[spark].",
 )
-def command(index_path: str, path: str, *, tables: TableFormat) -> None:
-    """Write INDEX, as of its last commit, to files in DIR, a new or empty folder.
+def command(index_path: str, *, output: str, tables: TableFormat) -> None:
+    """Write INDEX, as of its last commit, to files in the folder DIR.
 
     Writes documents with their texts, batches, signatures, postings, edges and clusters. That is
     all that lshdb import needs to make the index again, and other engines need to join the
@@ -36,10 +43,10 @@ def command(index_path: str, path: str, *, tables: TableFormat) -> None:
     With --format delta it may, and import refuses it: remove it then.
 
     \b
-    lshdb export news.lshdb news-export
-    lshdb export news.lshdb news-parquet --format parquet
-    lshdb export news.lshdb news-dataset --format delta
+    lshdb export news.lshdb -o news-export
+    lshdb export news.lshdb -o news-parquet --format parquet
+    lshdb export news.lshdb -o news-dataset --format delta
     """
     with Index.open(index_path) as index, TaskProgress("exporting") as progress:
-        index.export(path, format=tables, on_progress=progress.reached)
-    note(f"exported to {path}")
+        index.export(output, format=tables, on_progress=progress.reached)
+    note(f"exported to {output}")

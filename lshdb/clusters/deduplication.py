@@ -51,6 +51,7 @@ __all__ = [
     "check_keep",
     "check_new",
     "decide",
+    "decisions",
     "field_name",
     "index_values",
     "new_from",

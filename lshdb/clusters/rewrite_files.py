@@ -26,10 +26,12 @@ from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
 from lshdb.clusters.deduplication import (
+    Decision,
     Decisions,
     check_keep,
     check_new,
     decide,
+    decisions,
     field_name,
     index_values,
     new_from,
@@ -163,6 +165,7 @@ class Rewriting(StoredAnswer[RewrittenFile]):
         folders: Mapping[str, Any],
         needs_documents: bool,
         on_file: Callable[[RewrittenFile], None] | None,
+        on_decisions: Callable[[Iterator[Decision]], None] | None,
         agree: str | Iterable[str],
         differ: str | Iterable[str],
         **asked: Any,
@@ -192,6 +195,7 @@ class Rewriting(StoredAnswer[RewrittenFile]):
         self._is_marked, self._overwrite, self._keep = is_marked, overwrite, keep
         self._against, self._since = against, since
         self._needs_documents, self._on_file = needs_documents, callers_function(on_file)
+        self._on_decisions = on_decisions
         super().__init__(store, family, handle, keep=keep, **asked)
 
     def _found(
@@ -211,6 +215,8 @@ class Rewriting(StoredAnswer[RewrittenFile]):
             agreement=self._agreement,
         )
         self.unchecked = chosen.unchecked
+        if self._on_decisions is not None:
+            self._on_decisions(decisions(snapshot, chosen, family.params, state.method, only="all"))
         labels = None
         if self._is_marked:
             labels = cluster_labels(snapshot, threshold=level, linkage="component")

@@ -115,7 +115,7 @@ lshdb reindex news.lshdb news.lshdb
 lshdb copy news.lshdb news.lshdb
 lshdb merge news.lshdb other.lshdb
 lshdb import folder new.lshdb
-lshdb export news.lshdb folder
+lshdb export news.lshdb -o folder
 lshdb init news.lshdb
 lshdb init missing/new.lshdb
 lshdb init new.lshdb --database mysql://host/name

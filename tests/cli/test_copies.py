@@ -79,7 +79,7 @@ def test_reindex(run: Run, index_path: Path, tmp_path: Path) -> None:
 
 def test_export_and_import(run: Run, index_path: Path, tmp_path: Path) -> None:
     files, again = tmp_path / "files", tmp_path / "again.lshdb"
-    assert run("export", index_path, files).stderr == f"exported to {files}\n"
+    assert run("export", index_path, "-o", files).stderr == f"exported to {files}\n"
     assert run("import", files, again).stderr == f"imported 4 documents into {again}\n"
     assert same(index_path, again)
     assert "there is an index at" in run("import", files, again, code=1).stderr
@@ -87,7 +87,7 @@ def test_export_and_import(run: Run, index_path: Path, tmp_path: Path) -> None:
     damaged = run("import", files, tmp_path / "more.lshdb", code=4)
     assert "batches.jsonl has bytes 0" in damaged.stderr
     assert "there is no export at" in run("import", index_path, tmp_path / "more", code=1).stderr
-    run("export", index_path, tmp_path / "more", "--format", "csv", code=2)
+    run("export", index_path, "-o", tmp_path / "more", "--format", "csv", code=2)
     assert sorted(os.listdir(tmp_path)) == ["again.lshdb", "files", "news.lshdb"]
 
 
@@ -108,7 +108,7 @@ def test_from_an_index_that_cannot_be_written_to(
     try:
         run("copy", index_path, tmp_path / "copy.lshdb")
         run("reindex", index_path, tmp_path / "new.lshdb")
-        run("export", index_path, tmp_path / "files")
+        run("export", index_path, "-o", tmp_path / "files")
         run("init", tmp_path / "into.lshdb")
         run("merge", tmp_path / "into.lshdb", index_path)
     finally:

@@ -202,6 +202,42 @@ def test_keys_that_come_twice_are_refused(
     assert len(out.read_text().splitlines()) == len(set(texts))
 
 
+def test_decisions_are_written_beside_the_files(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those by which the files are written: a field of the records counts, kept or not."""
+    monkeypatch.chdir(tmp_path)
+    same = "the council voted on monday to close the old bridge over the river"
+    records = [("a", 1, same), ("b", 2, same), ("c", 3, "another text of some words")]
+    Path("all.jsonl").write_text(
+        "".join(json.dumps({"id": i, "n": n, "text": text}) + "\n" for i, n, text in records)
+    )
+    how = ("--keep", "field:n", "--decisions", "decisions.csv")
+    done = run("dedup", "all.jsonl", "-o", "out.jsonl", *how)
+    assert done.stdout == ""
+    kept = [json.loads(line)["id"] for line in Path("out.jsonl").read_text().splitlines()]
+    rows = [line.split(",") for line in Path("decisions.csv").read_text().splitlines()]
+    assert kept == ["b", "c"]
+    assert rows[0] == ["key", "decision", "kept_key", "similarity", "method"]
+    assert [row[:3] for row in rows[1:]] == [
+        ["a", "drop", "b"],
+        ["b", "keep", ""],
+        ["c", "keep", ""],
+    ]
+    run("add", "i.lshdb", "all.jsonl")
+    how = ("--decisions", "dropped.jsonl", "--only", "drop")
+    run("dedup", "i.lshdb", "all.jsonl", "-o", "out/", *how)
+    [dropped] = [json.loads(line) for line in Path("dropped.jsonl").read_text().splitlines()]
+    assert (dropped["key"], dropped["kept_key"]) == ("b", "a")
+    assert run("dedup", "i.lshdb", *how).stdout == ""
+    assert json.loads(Path("dropped.jsonl").read_text()) == dropped
+    run("dedup", "i.lshdb", "--filter", "all.jsonl", "-o", "lines.jsonl")
+    lines = run("dedup", "i.lshdb", "--filter", "all.jsonl").stdout
+    assert Path("lines.jsonl").read_text() == lines != ""
+    refused = run("dedup", "i.lshdb", "--filter", "all.jsonl", *how, code=2).stderr
+    assert "--filter writes lines as they are, and no list of decisions" in refused
+
+
 def test_what_is_an_index_and_what_is_a_file(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "all.jsonl"
     path.write_text('{"id": "a", "text": "some text"}\n')
@@ -212,9 +248,9 @@ def test_what_is_an_index_and_what_is_a_file(run: Run, tmp_path: Path) -> None:
         ([path, "--output", out, "--against"], "--against is for an index with documents"),
         ([path, "--output", out, "--since", "1"], "--since is for an index with documents"),
         ([path, "--output", out, "--no-update"], "--no-update is for an index with documents"),
-        ([path, "--output", out, "--only", "drop"], "--only and --format do not apply"),
+        ([path, "--output", out, "--only", "drop"], "--decisions FILE names a file for it"),
         ([path, index, "--output", out], "is an index; name one index, before the files"),
-        ([index, "--output", out], "name them after the index"),
+        ([index, "--output", out], "the list of decisions goes to --decisions FILE"),
         ([index, path, "--output", out, "--k", 3], "--k is for files without an index"),
         ([index, path, "--output", out, "--text-field", "t"], "--text-field is for files without"),
         ([index, path, "--output", out, "--index", out], "--index is for files without"),

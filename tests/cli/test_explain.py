@@ -238,7 +238,7 @@ def test_a_diff_of_what_has_no_words(run: Run, tmp_path: Path) -> None:
 
 def test_a_page(run: Run, tmp_path: Path, index_path: Path) -> None:
     page = tmp_path / "pair.html"
-    assert run("explain", index_path, "base", "near", "--html", "--to", page).stdout == ""
+    assert run("explain", index_path, "base", "near", "--html", "-o", page).stdout == ""
     text = page.read_text()
     assert text == run("explain", index_path, "base", "near", "--html").stdout
     assert text.startswith("<!DOCTYPE html>") and text.endswith("</html>\n")

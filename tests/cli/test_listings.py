@@ -207,7 +207,7 @@ def test_parquet_has_types_and_row_groups(
 ) -> None:
     monkeypatch.setattr(_parquet, "_ROWS", 2)
     rows = [json.loads(line) for line in run("pairs", index_path, "--json").stdout.splitlines()]
-    run("pairs", index_path, "--to", tmp_path / "pairs.parquet")
+    run("pairs", index_path, "-o", tmp_path / "pairs.parquet")
     file = pq.ParquetFile(tmp_path / "pairs.parquet")
     assert file.num_row_groups == 2 and file.read().to_pylist() == rows
     assert [str(field.type) for field in file.schema_arrow] == [
@@ -219,11 +219,11 @@ def test_parquet_has_types_and_row_groups(
 
 def test_parquet_of_a_select(run: Run, index_path: Path, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
-    run("sql", index_path, "SELECT doc_id, key, 0.5 AS x, NULL AS y FROM document", "--to", path)
+    run("sql", index_path, "SELECT doc_id, key, 0.5 AS x, NULL AS y FROM document", "-o", path)
     table = pq.read_table(path)
     assert [str(field.type) for field in table.schema] == ["int64", "string", "double", "string"]
     assert table.num_rows == 4
-    run("sql", index_path, "SELECT key FROM document WHERE false", "--to", path)
+    run("sql", index_path, "SELECT key FROM document WHERE false", "-o", path)
     assert pq.read_table(path).num_rows == 0
 
 
@@ -233,7 +233,7 @@ def test_parquet_whose_types_change(
 ) -> None:
     monkeypatch.setattr(_parquet, "_ROWS", 1)
     select = "SELECT 1 AS a UNION ALL SELECT 'b'"
-    refused = run("sql", index_path, select, "--to", tmp_path / "a.parquet", code=1)
+    refused = run("sql", index_path, select, "-o", tmp_path / "a.parquet", code=1)
     assert "the column a began with values of type int64" in refused.stderr
     assert "CAST" in refused.stderr
     piped = run("sql", index_path, select, "--format", "parquet", code=1).stdout_bytes
@@ -246,7 +246,7 @@ def test_parquet_is_not_for_a_terminal(
     on_terminal: Callable[..., tuple[int, str]], index_path: Path
 ) -> None:
     code, shown = on_terminal("pairs", index_path, "--format", "parquet")
-    assert code == 2 and "--to FILE" in shown
+    assert code == 2 and "--output FILE" in shown
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.json", "a.txt", "a"])
@@ -254,10 +254,10 @@ def test_a_file_has_the_format_of_its_name(
     run: Run, index_path: Path, tmp_path: Path, name: str
 ) -> None:
     form = {"a.txt": "table", "a": "tsv"}.get(name, name.partition(".")[2])
-    done = run("pairs", index_path, "--to", tmp_path / name)
+    done = run("pairs", index_path, "-o", tmp_path / name)
     assert done.stdout == ""
     assert (tmp_path / name).read_text() == run("pairs", index_path, "--format", form).stdout
-    run("pairs", index_path, "--to", tmp_path / name, "--format", "csv")
+    run("pairs", index_path, "-o", tmp_path / name, "--format", "csv")
     assert (tmp_path / name).read_text().startswith("key1,key2,")
 
 
@@ -266,14 +266,14 @@ def test_a_file_is_replaced_when_all_is_written(
 ) -> None:
     path = tmp_path / "out.csv"
     path.write_text("old")
-    refused = run("sql", index_path, "SELECT nothing", "--to", path, code=1)
+    refused = run("sql", index_path, "SELECT nothing", "-o", path, code=1)
     assert refused.stderr.startswith("error: ") and path.read_text() == "old"
 
     def fail(*_: object) -> str:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("lshdb.cli._output.csv_line", fail)
-    assert "No space left" in run("pairs", index_path, "--to", path, code=1).stderr
+    assert "No space left" in run("pairs", index_path, "-o", path, code=1).stderr
     assert path.read_text() == "old"
     assert {one.name for one in tmp_path.iterdir()} == {"news.lshdb", "out.csv"}
 
@@ -281,12 +281,10 @@ def test_a_file_is_replaced_when_all_is_written(
 def test_a_file_that_cannot_be_written(run: Run, index_path: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     missing = tmp_path / "link" / "no" / "a.csv"
-    refused = run("pairs", index_path, "--to", missing, code=1).stderr
+    refused = run("pairs", index_path, "-o", missing, code=1).stderr
     assert f"{missing}: No such file" in refused
-    assert (
-        f"{tmp_path}: Is a directory" in run("pairs", index_path, "--to", tmp_path, code=1).stderr
-    )
-    assert "compressor" in run("pairs", index_path, "--to", "a.csv.gz", code=2).stderr
+    assert f"{tmp_path}: Is a directory" in run("pairs", index_path, "-o", tmp_path, code=1).stderr
+    assert "compressor" in run("pairs", index_path, "-o", "a.csv.gz", code=2).stderr
 
 
 def test_a_file_keeps_its_place_and_permissions(run: Run, index_path: Path, tmp_path: Path) -> None:
@@ -295,7 +293,7 @@ def test_a_file_keeps_its_place_and_permissions(run: Run, index_path: Path, tmp_
     real.write_text("old")
     real.chmod(0o640)
     link.symlink_to(real)
-    run("pairs", index_path, "--to", link)
+    run("pairs", index_path, "-o", link)
     assert link.is_symlink() and real.read_text().startswith("key1,key2,")
     assert real.stat().st_mode & 0o777 == 0o640
     assert [one.name for one in real.parent.iterdir()] == ["out.csv"]
@@ -310,7 +308,7 @@ def test_a_link_in_the_way_of_a_file_is_not_followed(
     path.write_text("old")
     for name in (f"out.csv.part-{os.getpid()}", ".out.csv.lshdb-part"):
         (tmp_path / name).symlink_to(victim)
-    refused = run("pairs", index_path, "--to", path, code=1).stderr
+    refused = run("pairs", index_path, "-o", path, code=1).stderr
     assert f"{tmp_path}/.out.csv.lshdb-part: it is a symbolic link" in refused
     assert (victim.read_text(), path.read_text()) == ("of another", "old")
 
@@ -319,7 +317,7 @@ def test_two_processes_do_not_write_one_file(run: Run, index_path: Path, tmp_pat
     path = tmp_path / "out.csv"
     with whole_file(str(path)) as file:
         file.write(b"first")
-        refused = run("pairs", index_path, "--to", path, code=1).stderr
+        refused = run("pairs", index_path, "-o", path, code=1).stderr
         assert f"{path}: another process is writing this file" in refused
     assert path.read_bytes() == b"first"
 
@@ -327,12 +325,12 @@ def test_two_processes_do_not_write_one_file(run: Run, index_path: Path, tmp_pat
 def test_a_device_and_a_pipe_are_written_as_they_are(
     run: Run, index_path: Path, tmp_path: Path
 ) -> None:
-    run("pairs", index_path, "--to", os.devnull)
+    run("pairs", index_path, "-o", os.devnull)
     assert not os.path.isfile(os.devnull)
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     try:
-        run("pairs", index_path, "--to", tmp_path / "pipe")
+        run("pairs", index_path, "-o", tmp_path / "pipe")
         assert os.read(reader, 2**16) == run("pairs", index_path).stdout_bytes
     finally:
         os.close(reader)

@@ -205,7 +205,7 @@ def test_a_cursor_waits_until_the_file_is_on_disk(
     index, path = tmp_path / "a.lshdb", tmp_path / "out.csv"
     with Index.create(index, threshold=0.5) as made:
         made.add([("a", "one two three four five six"), ("b", "one two three four five six")])
-    question = ("pairs", index, "--since", "@press", "--advance", "--to", path)
+    question = ("pairs", index, "--since", "@press", "--advance", "-o", path)
 
     def fail(*_: object) -> None:
         raise OSError(5, "Input/output error")

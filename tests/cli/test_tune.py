@@ -87,9 +87,9 @@ def test_folders_are_read_as_add_reads_them(run: Run, tmp_path: Path) -> None:
 
 
 def test_output_goes_to_a_file(run: Run, file: Path, tmp_path: Path) -> None:
-    assert run("tune", file, "--to", tmp_path / "a.json", "--format", "table").stdout == ""
+    assert run("tune", file, "-o", tmp_path / "a.json", "--format", "table").stdout == ""
     assert "What to take" in (tmp_path / "a.json").read_text()
-    run("tune", file, "--to", tmp_path / "b.jsonl")
+    run("tune", file, "-o", tmp_path / "b.jsonl")
     assert json.loads((tmp_path / "b.jsonl").read_text())["documents"] == 300
 
 

@@ -63,7 +63,7 @@ SESSION: list[list[str]] = [
     ["upgrade", "a"],
     ["copy", "a", "copy", "+"],
     ["reindex", "a", "chars", "--unit", "char", "+"],
-    ["export", "a", "files"],
+    ["export", "a", "-o", "files"],
     ["import", "files", "again", "+"],
     ["pairs", "again", "--format", "jsonl"],
     ["check", "copy"],

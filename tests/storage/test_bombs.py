@@ -65,7 +65,7 @@ def path(tmp_path: Path, frame: bytes) -> Path:
         ("query", "x.lshdb", "documents.txt"),
         ("pairs", "x.lshdb", "--threshold", "0.5"),
         ("explain", "x.lshdb", "bomb", "near"),
-        ("export", "x.lshdb", "files"),
+        ("export", "x.lshdb", "-o", "files"),
         ("reindex", "x.lshdb", "new.lshdb", "--k", "3"),
         ("check", "x.lshdb", "--repair"),
     ],

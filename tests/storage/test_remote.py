@@ -322,7 +322,7 @@ REFUSES = {
     "reband": ["{there}", "--threshold", "0.7"],
     "copy": ["{there}", "{made}"],
     "merge": ["{here}", "{there}"],
-    "export": ["{there}", "{made}"],
+    "export": ["{there}", "-o", "{made}"],
 }
 ALSO_WORKS = {
     "neighbors": ["{there}", "--recall", "1"],
