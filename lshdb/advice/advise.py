@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from lshdb.advice.advice import Advice, Choice, ExamplePair, LabelAgreement
-from lshdb.advice.aims import AIMS, check_aim, choice_of, shingle_for, threshold_for
+from lshdb.advice.aims import AIMS, check_aim, choice_of, propose
 from lshdb.advice.differences import word_differences
 from lshdb.advice.label_agreement import Label, Labels, agreement, best_agreement
+from lshdb.advice.planted import PlantedPairs
 from lshdb.advice.sampled_documents import DocumentSample, sample_of_index, sample_of_stream
 from lshdb.advice.similarity_counts import PairCounts, count_pairs
 from lshdb.arguments import check_whole
@@ -229,6 +230,7 @@ class _Advising:
         self._counts: dict[int, PairCounts] = {}
         self._own = self._counted(params.k)
         self._units = self._own.units
+        self._planted = PlantedPairs(sample.bodies, seed)
         self._remarks: list[str] = []
 
     def advice(
@@ -273,9 +275,9 @@ class _Advising:
 
     def _choice(self, name: str, command: Callable[[list[str], list[str]], list[str]]) -> Choice:
         aim = AIMS[name]
-        k = shingle_for(aim, self._params, self._units, is_fixed=self._is_fixed)
-        counts = self._counted(k)
-        threshold, reason = threshold_for(aim, counts, counts.histogram(), self._units)
+        threshold, reason, counts = propose(
+            aim, self._params, self._planted, self._counted, self._family, is_fixed=self._is_fixed
+        )
         return self._made(name, aim.purpose, threshold, reason, counts, command)
 
     def _labelled(

@@ -1,27 +1,34 @@
 """What people want to find, as a shingle and a threshold.
 
-An aim says how two texts differ: a share p of their words. A shingle of k words survives with
-probability q = (1 - p)^k, so two texts of which a share p differs have the similarity q / (2 - q).
-The shingle is the longest of the usual ones with which that is 0.5 or more, since long shingles
-tell texts apart that use the same words, and bands for a high threshold are cheap. The threshold is
-that similarity, rounded down to a multiple of 0.05; or beside it, where there are fewest pairs:
-then least depends on where the line is drawn.
+An aim says how two texts differ: a share of their words. How similar such texts are is tried on the
+texts of the sample (``planted.py``). The threshold is the highest multiple of 0.05 with which an
+index finds these pairs as often as its recall promises; or below it, where there are fewest pairs:
+then least depends on where the line is drawn. It is never above, since what is below a threshold
+is not found at all. The shingle is the longest of the usual ones with which that is 0.5 or more:
+long shingles tell texts apart that use the same words, and bands for a high threshold are cheap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lshdb.advice.advice import Choice, SimilarityHistogram
+from lshdb.advice.planted import PlantedPairs
 from lshdb.advice.similarity_counts import PairCounts
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.params.options import CreateOptions
 from lshdb.signatures.estimates import tune
+from lshdb.signatures.family import Family
 
-__all__ = ["AIMS", "Aim", "aims", "check_aim", "choice_of", "shingle_for", "threshold_for"]
+__all__ = ["AIMS", "Aim", "aims", "check_aim", "choice_of", "propose"]
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +70,15 @@ _SHINGLES = {
     "word": (5, 3, 2), "token": (5, 3, 2), "tokenizer": (5, 3, 2), "char": (9, 7, 5),
     "byte": (9, 7, 5), "line": (3, 2, 1),
 }  # fmt: skip
-_WORD_CHARACTERS = 6
-_USABLE = 0.5
 _RARE = 0.01
-"""An aim that allows no more differing words finds texts without one as well as it can."""
-_LOWEST, _HIGHEST, _STEP = 0.3, 0.95, 0.05
+"""Of an aim that allows no more differing words, texts without one count as well."""
+_STEP = 0.05
+_LOWEST, _USABLE, _HIGHEST = 2, 10, 19
+"""Thresholds are proposed from 0.1 to 0.95, in steps; from 0.5 on, no shorter shingle is tried."""
 _REACH = 2
+_MOST_RECALL = 0.999
+_MARGIN = 0.25
+"""Planted pairs are a sample: what an index misses of them is at most 0.75 of what it may miss."""
 _EMPTIER = 0.75
 """A threshold moves where slices beside it hold less than this share of those at its own place."""
 
@@ -84,74 +94,106 @@ def check_aim(aim: object) -> None:
         raise ParameterError(f"aim is {aim!r:.80}; expected one of " + ", ".join(AIMS))
 
 
-def similarity_of(aim: Aim, unit: str, k: int, units: float) -> float:
-    """Return how similar two texts of so many units are that differ as the aim says."""
-    if aim.is_part:
-        return (1.0 - aim.differing) / (1.0 + aim.differing)
-    if unit in ("char", "byte"):
-        k, units = k // _WORD_CHARACTERS + 2, units / _WORD_CHARACTERS  # the words a shingle meets
-    differing = max(
-        aim.differing, min(1.0, 1.0 / max(units, 1.0)) if aim.differing > _RARE else 0.0
-    )
-    kept = (1.0 - differing) ** k
-    return kept / (2.0 - kept)
-
-
-def shingle_for(aim: Aim, params: IndexParams, units: float, *, is_fixed: bool) -> int:
-    """Return how many units a shingle has to have.
+def propose(
+    aim: Aim,
+    params: IndexParams,
+    planted: PlantedPairs,
+    counted: Callable[[int], PairCounts],
+    family: Callable[[int], Family],
+    *,
+    is_fixed: bool,
+) -> tuple[float, str, PairCounts]:
+    """Return a threshold for an aim, the reason in words, and the pairs by the shingle to take.
 
     Parameters
     ----------
     aim : Aim
     params : IndexParams
-        Its k is taken where it will do.
-    units : float
-        Units of a text, in the middle of the sample.
+        Its k is taken where it will do; its recall is what must be reached.
+    planted : PlantedPairs
+        Texts of the sample, in which words are exchanged as the aim says.
+    counted, family : callable
+        Give the pairs of the sample, and what shingles texts, by the number of units of a shingle.
     is_fixed : bool
         Whether k may not change.
     """
-    unit, k = params.unit, params.k
-    if is_fixed or unit not in _SHINGLES or aim.is_part:
-        return k
-    if similarity_of(aim, unit, k, units) >= _USABLE or aim.differing < _RARE:
-        return k
-    shorter = [one for one in _SHINGLES[unit] if one < k]
-    usable = [one for one in shorter if similarity_of(aim, unit, one, units) >= _USABLE]
-    return usable[0] if usable else min([*shorter, k])
-
-
-def threshold_for(
-    aim: Aim, counts: PairCounts, histogram: SimilarityHistogram, units: float
-) -> tuple[float, str]:
-    """Return a threshold for the shingles that were counted, and the reason in words."""
-    expected = similarity_of(aim, counts.unit, counts.k, units)
-    place = round(min(max(expected, _LOWEST), _HIGHEST) / _STEP - 0.499)
-    first, last = round(_LOWEST / _STEP), round(_HIGHEST / _STEP)
-    place = min(max(place, first), last)
-    around = [one for one in range(place - _REACH, place + _REACH + 1) if first <= one <= last]
-    pairs = {one: _around(histogram, one) for one in around}
-    emptiest = min(around, key=lambda one: (pairs[one], abs(one - place)))
-    is_valley = all(
-        pairs.get(beside, _around(histogram, beside)) > pairs[emptiest]
-        for beside in (emptiest - 1, emptiest + 1)
-    )
-    why = f"two texts that differ so have a similarity of about {expected:.2f}"
-    if not aim.is_part and aim.differing > _RARE and units * aim.differing < 1.0:
-        why = (
-            f"texts are short: one word changed in one of middle length ({units:,.0f}) leaves a "
-            f"similarity of about {expected:.2f}"
+    sizes = [params.k]
+    if not is_fixed and not aim.is_part:
+        sizes += [k for k in _SHINGLES.get(params.unit, ()) if k < params.k]
+    proposals: list[tuple[int, float, int, Floats]] = []
+    for k in sizes:
+        levels = planted.similarities(
+            family(k), differing=aim.differing, is_part=aim.is_part,
+            at_least_one=aim.differing > _RARE,
+        )  # fmt: skip
+        place, reached = _highest(levels, params)
+        proposals.append((place, reached, k, levels))
+        if place >= _USABLE:
+            break
+    place, reached, k, levels = max(proposals, key=lambda proposal: proposal[:2])
+    counts = counted(k)
+    histogram = counts.histogram()
+    why = _similarities_in_words(aim, levels, counts.units)
+    if reached < params.recall:
+        why += (
+            f"; an index for {place * _STEP:.2g} finds {reached:.1%} of them: the other texts are "
+            "too short to tell"
         )
+    around = range(max(place - _REACH, _LOWEST), place + 1)
+    pairs = {lower: _around(histogram, lower) for lower in (*around, around.start - 1, place + 1)}
+    emptiest = min(around, key=lambda lower: (pairs[lower], place - lower))
+    is_valley = pairs[emptiest - 1] > pairs[emptiest] < pairs[emptiest + 1]
     if emptiest != place and is_valley and pairs[emptiest] < _EMPTIER * pairs[place]:
-        return round(emptiest * _STEP, 2), (
-            f"{why}, and near that there are fewest pairs around {emptiest * _STEP:.2f}, so that "
-            "least depends on where the line is drawn"
+        place = emptiest
+        why += (
+            f". Below that, there are fewest pairs around {emptiest * _STEP:.2f}, so that least "
+            "depends on where the line is drawn"
         )
-    return round(place * _STEP, 2), why
+    return round(place * _STEP, 2), why, counts
+
+
+def _highest(levels: Floats, params: IndexParams) -> tuple[int, float]:
+    """Return the highest threshold whose index finds pairs as promised, in steps.
+
+    And the share of the pairs that it finds. Where no threshold finds enough of all pairs, as some
+    texts are too short, those count that the lowest one finds.
+    """
+    recall = min(params.recall, _MOST_RECALL)
+    least = recall + _MARGIN * (1.0 - recall)
+    reachable = levels[levels >= _LOWEST * _STEP]
+    asked = levels if len(reachable) >= least * len(levels) else reachable
+    if not len(asked):
+        return _HIGHEST, 0.0
+    place = min(max(int(np.quantile(asked, 1.0 - recall) / _STEP + 1e-9), _LOWEST), _HIGHEST)
+    while True:
+        options = CreateOptions(
+            threshold=round(place * _STEP, 2), scheme=params.scheme, recall=recall,
+            num_perm=params.num_perm,
+        ).params()  # fmt: skip
+        chances = [options.recall_at(float(s)) for s in levels if s >= options.threshold]
+        n_found = sum(chances)
+        if n_found >= least * len(asked) or place == _LOWEST:
+            return place, n_found / len(levels)
+        place -= 1
+
+
+def _similarities_in_words(aim: Aim, levels: Floats, units: float) -> str:
+    """Say how similar texts are that differ as an aim says."""
+    if not len(levels):
+        return "no text has a word that could differ"
+    middle, low = np.quantile(levels, [0.5, 0.01]).tolist()
+    why = (
+        f"of two texts that differ so, half have a similarity of {middle:.2f} or more, and 99 % "
+        f"of {low:.2f} or more"
+    )
+    if not aim.is_part and aim.differing > _RARE and units * aim.differing < 1.0:
+        why = f"texts are short, with {units:,.0f} units in the middle: {why}"
+    return why
 
 
 def _around(histogram: SimilarityHistogram, place: int) -> float:
     """Return the pairs in the two slices beside a threshold."""
-    return sum(one.pairs for one in histogram.slices[max(place - 1, 0) : place + 1])
+    return sum(part.pairs for part in histogram.slices[max(place - 1, 0) : place + 1])
 
 
 def choice_of(
@@ -176,7 +218,10 @@ def choice_of(
     command : sequence of str
         What makes the index, as words.
     """
-    given: dict[str, Any] = {"recall": min(params.recall, 0.999), "num_perm": params.num_perm}
+    given: dict[str, Any] = {
+        "recall": min(params.recall, _MOST_RECALL),
+        "num_perm": params.num_perm,
+    }
     made = CreateOptions(threshold=threshold, scheme=params.scheme, **given).params()
     documents = max(counts.documents, 2)
     cost = tune(documents=documents, threshold=threshold, scheme=params.scheme, **given)
