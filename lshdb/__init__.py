@@ -85,7 +85,6 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.search.loss import PairCount as PairCount
     from lshdb.search.measured_recall import MeasuredRecall as MeasuredRecall
     from lshdb.search.measured_recall import RecallSlice as RecallSlice
-    from lshdb.search.nearest import Answer as Answer
     from lshdb.search.pair_columns import Pair as Pair
     from lshdb.search.pair_columns import PairColumns as PairColumns
     from lshdb.search.pairs import PairSearch as PairSearch
@@ -93,6 +92,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which run nothing; a test
     from lshdb.search.passages import PassageSearch as PassageSearch
     from lshdb.search.query import QueryAnswers as QueryAnswers
     from lshdb.search.sql import SqlResult as SqlResult
+    from lshdb.search.verification import Answer as Answer
     from lshdb.search.verification import Hit as Hit
     from lshdb.search.verification import Hits as Hits
     from lshdb.search.vote import Vote as Vote
@@ -148,13 +148,12 @@ _HOMES = {
     "search.join": "JoinedPairs",
     "search.loss": "Loss PairCount",
     "search.measured_recall": "MeasuredRecall RecallSlice",
-    "search.nearest": "Answer",
     "search.pair_columns": "Pair PairColumns",
     "search.pairs": "PairSearch",
     "search.passages": "Passage PassageSearch",
     "search.query": "QueryAnswers",
     "search.sql": "SqlResult",
-    "search.verification": "Hit Hits",
+    "search.verification": "Answer Hit Hits",
     "search.vote": "Vote",
     "search.word_diff": "DiffPart TextDiff",
     "signatures": "kernel_name",

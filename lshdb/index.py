@@ -621,9 +621,9 @@ class Index:
             the signatures are on another host (``docs/elsewhere.md``).
         recall : float, optional
             Find each of the ``top`` nearest documents with this probability, by neighbouring
-            buckets or by comparing all signatures, whichever takes less. The answer says what was
-            reached: of texts the 1,024 likeliest are compared at most. With 1 all texts are
-            compared, in an index of texts that stores them.
+            buckets or by comparing all signatures, whichever takes less. Where an index of texts
+            cannot reach it so, or finds fewer than ``top``, all texts are compared, as always with
+            1. ``Answer.recall`` is what was reached, which is less only without stored texts.
         probe_limit : int or bool
             Compare at most this many candidates, far ones included; True means twice the number of
             bands.

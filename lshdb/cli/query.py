@@ -90,8 +90,8 @@ def _top(_ctx: click.Context, _param: click.Parameter, value: str) -> int | None
     type=float,
     metavar="P",
     help="Find each of the nearest documents with this probability, however near they are: also "
-    "look into other buckets, or compare all signatures; with 1 compare all texts.  [default: only "
-    "the query's own buckets]",
+    "look into other buckets, compare all signatures, or where these cannot tell, all texts; with "
+    "1 always all texts.  [default: only the query's own buckets]",
 )
 @click.option(
     "--probe-limit",
@@ -309,7 +309,7 @@ class _Effort:
         self._wanted, self._top, self._is_nearest = wanted, top, is_nearest
         self._is_part = measure == "containment"
         self._queries = self._unanswered = self._truncated = self._left_out = 0
-        self._answers = self._cut = self._short = 0
+        self._answers = self._cut = self._short = self._unknown = 0
         self._checked = self._left = 0
         self._least = 1.0
 
@@ -331,9 +331,10 @@ class _Effort:
             self._checked += hits.checked
             self._cut += hits.left > 0
             self._left += hits.left
-            if self._wanted is not None and hits.recall is not None:
-                self._short += hits.recall < self._wanted
-                self._least = min(self._least, hits.recall)
+            if self._wanted is not None and not hits.left:
+                self._unknown += hits.recall is None
+                self._short += hits.recall is not None and hits.recall < self._wanted
+                self._least = min(self._least, 1.0 if hits.recall is None else hits.recall)
 
     def say(self, *, is_empty: bool) -> None:
         """Say what was not found, what was left out, and where the recall was not reached.
@@ -370,8 +371,13 @@ class _Effort:
                 f"recall {self._wanted:g} was not reached {where}by what was compared: "
                 "a document exactly as similar as the last one listed was found with "
                 f"probability {self._least:.4f}{' in the worst case' if of_many else ''}, nearer "
-                "ones more likely; ask for fewer with --top, give a --threshold, or compare all "
-                "texts with --recall 1"
+                "ones more likely; ask for fewer with --top, or give a --threshold"
+            )
+        if self._unknown:
+            where = f" in {self._unknown:,}{of_many}" if of_many else ""
+            note(
+                f"fewer than --top {self._top} share a slot{where}; documents that share less than "
+                "signatures show are not listed, so what recall was reached is not known"
             )
 
     def _say_unanswered(self, *, is_empty: bool) -> None:

@@ -28,9 +28,8 @@ from numpy.typing import NDArray
 from lshdb.arrays import distinct
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
-from lshdb.search.nearest import Answer
 from lshdb.search.pair_columns import LINES, PairColumns
-from lshdb.search.verification import MEMORY, Hit, Hits, grouped_bodies, missing_text
+from lshdb.search.verification import MEMORY, Answer, Hit, Hits, grouped_bodies, missing_text
 from lshdb.signatures.family import Family, Point
 from lshdb.signatures.sets import SetFamily
 from lshdb.signatures.sharing import SetTable
@@ -396,23 +395,33 @@ class AllTextsSearch:
 
     def nothing(self) -> Answer:
         """Return the answer to a query without shingles."""
-        return Answer()
+        return Answer(recall=1.0)
 
     def search(
         self, signatures: NDArray[np.uint32], points: Sequence[Point | None]
     ) -> Sequence[Hits]:
         """Return the most similar documents of each query; its signature is not needed."""
-        hashes = [np.asarray(point, dtype=np.uint64) for point in points]
-        return self._answers(hashes, None)
+        return self.search_points([(point, None) for point in points])
+
+    def search_points(self, queries: Sequence[tuple[Point | None, int | None]]) -> list[Answer]:
+        """Return the most similar documents of each query.
+
+        Parameters
+        ----------
+        queries : sequence of (Point, int or None)
+            The query, and the doc_id of a document that is left out of its answer.
+        """
+        hashes = [np.asarray(point, dtype=np.uint64) for point, _ in queries]
+        return self._answers(hashes, [doc_id for _, doc_id in queries])
 
     def search_document(self, document: StoredDocument) -> Answer:
         """Return the documents most similar to one of the index, without itself."""
         number = document.signature_id
         if number is None:
             return self.nothing()
-        return self._answers([self._texts.hashes_of(number)], document.doc_id)[0]
+        return self._answers([self._texts.hashes_of(number)], [document.doc_id])[0]
 
-    def _answers(self, queries: list[Hashes], leave_out: int | None) -> list[Answer]:
+    def _answers(self, queries: list[Hashes], left_out: list[int | None]) -> list[Answer]:
         n = len(queries)
         asking = TextSets(
             np.arange(n), np.concatenate(queries), np.array([len(one) for one in queries], np.int64)
@@ -421,7 +430,7 @@ class AllTextsSearch:
         # counted, too, as there is no order of which the first are enough.
         most = None
         if self._top is not None and not self._is_part:
-            most = self._top + (leave_out is not None)
+            most = self._top + any(doc_id is not None for doc_id in left_out)
         answers = []
         sharing = self._texts.sharing(
             asking, is_part=self._is_part, most=most, least=self._least, below=self._below
@@ -429,12 +438,13 @@ class AllTextsSearch:
         for shared in sharing:
             documents = self._snapshot.documents_of_signatures(distinct(shared.ids).tolist())
             hits: list[list[Hit]] = [[] for _ in shared.asking]
+            own = [left_out[number] for number in shared.asking.tolist()]
             columns = shared.places.tolist(), shared.ids.tolist(), shared.levels.tolist()
             for place, one, level in zip(*columns, strict=True):
                 hits[place] += [
                     Hit(key, level, "exact")
                     for doc_id, key, _ in documents[one]
-                    if doc_id != leave_out
+                    if doc_id != own[place]
                 ]
             for each in hits:
                 each.sort(key=lambda hit: (-hit.similarity, hit.key))

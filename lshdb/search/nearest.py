@@ -30,15 +30,16 @@ The search can also end by the probe rule of the c-approximate r-range query (In
 1998; Datar and others, SoCG 2004): after a number of compared candidates, far ones included. Then
 only buckets are looked into.
 
-Texts are costly to compare, and a query to which nothing is similar would compare most of them. So
-only the 1,024 texts with the most equal slots are compared, and the answer says what recall that
-gives.
+Texts are costly to compare, and signatures say little of texts that share little. So only the 1,024
+texts with the most equal slots are compared because of their slots. Where that cannot give the
+recall, or fewer answers are found than asked for, all texts are compared (``all_texts.py``): a
+query to which nothing is similar takes as long as with the recall 1.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,17 +47,18 @@ from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
 from lshdb.params.bands import candidate_probability
+from lshdb.search.all_texts import AllTextsSearch, has_texts
 from lshdb.search.candidates import contains
 from lshdb.search.probes import Probes
 from lshdb.search.row_counts import RowCounts
-from lshdb.search.verification import Hit, Hits, least_share, points_of
+from lshdb.search.verification import Answer, Hit, Hits, least_share, points_of
 from lshdb.signatures.banding import compare_rows
 from lshdb.signatures.family import Family, Point
 from lshdb.signatures.scan import least_equal, probability_of, rank_counts
 from lshdb.storage.tables.records import StoredDocument
 from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["Answer", "NearestSearch"]
+__all__ = ["NearestSearch"]
 
 Ids = NDArray[np.int64]
 
@@ -70,38 +72,6 @@ _FIRST_RANKED, _MORE_RANKED = 4096, 16
 """Rows that are ranked at first, and the factor by which more are."""
 _MOST_TEXTS = 1024
 """Texts that are compared because of their signatures alone."""
-
-
-class Answer(Hits):
-    """The hits of a query, best first, and how they were found.
-
-    Attributes
-    ----------
-    buckets : int
-        Buckets that were looked into; 0 if all signatures were compared at once.
-    checked : int
-        Candidates that were compared by their signatures; if that were all, their number.
-    left : int
-        Candidates that were met and not compared, because of the probe limit.
-    recall : float or None
-        Probability of finding a document exactly as similar as the last hit, or, if there are fewer
-        hits than wanted, one at the threshold; more similar ones are found more likely. None if
-        there are fewer and no threshold, or if the probe limit left out candidates, which may be as
-        similar.
-    """
-
-    def __init__(
-        self,
-        hits: Iterable[Hit] = (),
-        *,
-        buckets: int = 0,
-        checked: int = 0,
-        left: int = 0,
-        recall: float | None = None,
-    ) -> None:
-        super().__init__(hits)
-        self.buckets, self.checked, self.left = buckets, checked, left
-        self.recall = recall
 
 
 @dataclass(slots=True)
@@ -127,7 +97,8 @@ class _Search:
     needs_all : bool
         Whether all signatures are to be compared.
     reached : float
-        Probability of having met a document at the worst level that is wanted, or a lower bound.
+        Probability of having met a document at the worst level that is wanted, or a lower bound; 0
+        if nothing is known.
     """
 
     row: NDArray[np.uint32]
@@ -180,6 +151,7 @@ class NearestSearch:
         self._family = family
         self._params = family.params
         self._top = top
+        self._asked_threshold, self._asked_below = threshold, below
         self._threshold = -math.inf if threshold is None else threshold
         self._below = math.inf if below is None else below
         self._recall = recall
@@ -195,6 +167,13 @@ class NearestSearch:
         self._least_slots = 1 if is_set else 0
         is_exact_text = method == "exact" and not self._params.keeps_vectors
         self._most_exact = _MOST_TEXTS if is_exact_text else None
+        self._knows_all_levels = not is_exact_text
+        """Whether signatures alone show whatever is similar at all."""
+        self._workers = workers
+        compares_texts = is_exact_text and limit is None and has_texts(self._params)
+        self._least_recall = recall if compares_texts and recall is not None else 0.0
+        """Where less is reached, all texts are compared."""
+        self._all_texts: AllTextsSearch | None = None
 
     def search(
         self, signatures: NDArray[np.uint32], points: Sequence[Point | None]
@@ -269,18 +248,34 @@ class NearestSearch:
             counts = self._counts.of(np.concatenate([search.row for search in part]))
             for search, line in zip(part, counts, strict=True):
                 search.reached = max(search.reached, self._take_best(search, line))
-        return [self._answer(search) for search in searches]
+        answers = [self._answer(search) for search in searches]
+        unproved = [n for n, search in enumerate(searches) if search.reached < self._least_recall]
+        compared = self._among_all_texts([searches[n] for n in unproved]) if unproved else []
+        for n, answer in zip(unproved, compared, strict=True):
+            answers[n] = answer
+        return answers
 
     def _answer(self, search: _Search) -> Answer:
         """Make the answer of what was found."""
         found = search.found
-        is_known = self._worst(found) > -math.inf and not found.left
+        is_known = search.reached > 0.0 and not found.left
         return Answer(
             found.hits,
             buckets=search.buckets,
             checked=found.checked,
             left=found.left,
             recall=search.reached if is_known else None,
+        )
+
+    def _among_all_texts(self, searches: Sequence[_Search]) -> list[Answer]:
+        """Answer queries of which signatures do not find enough by comparing all texts."""
+        if self._all_texts is None:
+            self._all_texts = AllTextsSearch(
+                self._snapshot, self._family, top=self._top, threshold=self._asked_threshold,
+                below=self._asked_below, workers=self._workers,
+            )  # fmt: skip
+        return self._all_texts.search_points(
+            [(search.point, search.found.leave_out) for search in searches]
         )
 
     def _is_scan_better(self, probes: Probes, done: int, wanted: int, found: _Found) -> bool:
@@ -308,14 +303,14 @@ class NearestSearch:
         return self._counts.seconds < (needed - done) * each
 
     def nothing(self) -> Answer:
-        """Return the answer to a query without elements."""
-        return Answer()
+        """Return the answer to a query without elements, to which nothing is similar."""
+        return Answer(recall=1.0)
 
     def search_document(self, document: StoredDocument) -> Answer:
         """Return the nearest documents of a document in the index, without itself."""
         number = document.signature_id
         if number is None:
-            return Answer()
+            return self.nothing()
         row = self._snapshot.signatures[number : number + 1]
         is_stored = self._params.store_text
         point = self._points.get([number])[number] if is_stored else None
@@ -429,8 +424,10 @@ class NearestSearch:
             if done and counts[ids[-1]] < self._slots_needed(self._worst(found)):
                 break
         worst = self._worst(found)
-        if self._method != "exact" or worst == -math.inf:
+        if self._method != "exact":
             return 1.0
+        if worst == -math.inf:  # fewer answers than wanted: which others share a little?
+            return 1.0 if self._knows_all_levels else 0.0
         equal = self._params.curve.probability(worst)
         lowest = self._slots_needed(worst)
         if done < total:

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MEMORY",
     "METHODS",
+    "Answer",
     "Hit",
     "Hits",
     "Points",
@@ -124,6 +125,39 @@ class Hits(list[Hit]):
     def __init__(self, hits: Iterable[Hit] = (), *, truncated: int = 0) -> None:
         super().__init__(hits)
         self.truncated = truncated
+
+
+class Answer(Hits):
+    """The hits of a query, best first, and how they were found.
+
+    Attributes
+    ----------
+    buckets : int
+        Buckets that were looked into; 0 if all signatures were compared at once.
+    checked : int
+        Candidates that were compared by their signatures; if that were all, their number.
+    left : int
+        Candidates that were met and not compared, because of the probe limit.
+    recall : float or None
+        Probability of finding a document exactly as similar as the last hit, or, if there are fewer
+        hits than asked for, one at the threshold, or without one any document that shares
+        something; more similar ones are found more likely. None if that is not known: the probe
+        limit left out candidates, which may be as similar, or there are fewer hits, no threshold
+        and no texts that could all be compared.
+    """
+
+    def __init__(
+        self,
+        hits: Iterable[Hit] = (),
+        *,
+        buckets: int = 0,
+        checked: int = 0,
+        left: int = 0,
+        recall: float | None = None,
+    ) -> None:
+        super().__init__(hits)
+        self.buckets, self.checked, self.left = buckets, checked, left
+        self.recall = recall
 
 
 def choose_method(verify: str | None, params: IndexParams, *, has_signatures: bool = True) -> str:
