@@ -401,19 +401,17 @@ class Store:
             with self.reading() as snapshot:
                 if not snapshot.has_signatures:
                     return Frozen(None, False)
-                n, contents = snapshot.n_signatures, snapshot.content_hashes
                 written = freeze_rows(
                     self.orders,
-                    snapshot.generation,
-                    n,
-                    contents,
+                    snapshot,
+                    snapshot.content_hashes,
                     begun=begun,
                     goes_on=goes_on,
                     ready=ready,
                     workers=workers,
                 )
                 # Who goes on does not ask, and maps no file.
-                is_covered = goes_on or self.orders.cover(snapshot.generation, n) is not None
+                is_covered = goes_on or self.orders.cover(snapshot) is not None
             return Frozen(written, is_covered and self.database.lies_in(self.directory.path))
         except (OSError, LshdbError) as error:
             import logging
@@ -427,20 +425,12 @@ class Store:
             )
             return Frozen(None, False)
 
-    def clear_leftovers(self, current: Generation, n_signatures: int) -> None:
-        """Finish or undo what a killed writer left half done; under the writer lock.
-
-        Parameters
-        ----------
-        current : Generation
-            What the committed state refers to.
-        n_signatures : int
-            Committed rows.
-        """
-        clear_generations(current)
+    def clear_leftovers(self, snapshot: Snapshot) -> None:
+        """Finish or undo what a killed writer left half done; under the writer lock."""
+        clear_generations(snapshot.generation)
         self.database.clear_leftovers()
         cut = None if self.orders is None else self.orders.banding.name
-        clear_orders(self.directory.path, current.number, cut, n_signatures)
+        clear_orders(self.directory.path, snapshot, cut)
         following = self.directory.read_next_description()
         if following is not None and following.parameters == self.params.items():
             self.directory.settle_description()

@@ -369,3 +369,16 @@ def test_findings_are_the_same_whatever_the_memory_and_the_threads(
         monkeypatch.setattr(f"lshdb.maintain.check.signature_checks.{name}", most)
         monkeypatch.setattr("lshdb.maintain.check.choose_workers", lambda _, n=workers: n)
         assert findings(path) == expected
+
+
+def test_numbers_of_commits_that_are_gone_are_found_and_mended(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    with Index.create(path) as index:
+        index.add([("a", "a text of some words to find again")])
+    change(path, "DELETE FROM segment")
+    with Index.open(path) as index:
+        (finding,) = index.check(quick=True)
+        assert finding.where == "table segment" and "0 signatures; 1 are" in finding.what
+        index.add([("b", "another text of other words to find")])
+        assert index.check() == []
+        assert index.query("another text of other words to find")[0].key == "b"

@@ -371,7 +371,7 @@ def test_runs_are_merged_by_sql_where_an_order_does_not_give_them(
         if fault == "unreadable":
             raise OSError("of the disk")
         if fault == "damaged":
-            (file,) = self.files(*given[:2])
+            (file,) = self.files(given[0])
             with file.path.open("r+b") as opened:
                 opened.seek(2_000)
                 byte = opened.read(1)

@@ -2,9 +2,9 @@
 
 The last (:func:`count_findings`) are most of the quick check, whose cost hardly grows with the
 index. It reads header, length and first block of the signature file and the vector file; the tables
-``state``, ``batch``, ``unfinished_add``, ``edge_state``, ``run``, ``bucket_stat`` and
-``signature_block``, which have at most some rows per thousand documents; and the number of
-documents, counted in an index. It does not read signature rows past the first block, postings,
+``state``, ``batch``, ``unfinished_add``, ``edge_state``, ``run``, ``bucket_stat``,
+``signature_block`` and ``segment``, which have at most some rows per thousand documents; and the
+number of documents, counted in an index. It does not read signature rows past the first block, postings,
 texts, or the rows of documents and edges. So it does not find damage there, or in the structure of
 the database.
 """
@@ -175,6 +175,7 @@ def count_findings(snapshot: Snapshot, params: IndexParams) -> Iterator[Finding]
     """Yield contradictions between headers and counts."""
     yield from _header_findings(snapshot)
     yield from _block_findings(snapshot)
+    yield from _segment_findings(snapshot)
     yield from _run_findings(snapshot, params)
     yield from _small_rows(snapshot)
     yield from _unfinished_adds(snapshot)
@@ -212,6 +213,14 @@ def _block_findings(snapshot: Snapshot) -> Iterator[Finding]:
     if expected != n:
         what = f"covers {expected} rows; {n} are committed"
         yield Finding("block", "table signature_block", what, counted(n - expected, "signature"))
+
+
+def _segment_findings(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield what the numbers of commits lack: without them, no order is known to be of its rows."""
+    (last,) = snapshot.execute("SELECT max(n_signatures) FROM segment").fetchone()
+    if (last or 0) != snapshot.n_signatures:
+        what = f"ends at {last or 0} signatures; {snapshot.n_signatures} are committed"
+        yield Finding("block", "table segment", what, "no answer; questions take longer")
 
 
 def _of_block(first: int, what: str, n: int) -> Finding:

@@ -20,14 +20,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from lshdb.arrays import np
 from lshdb.disksort.descriptors import read_at, write_at
-from lshdb.storage.orders.frozen import MOST_SORTED, OrderFolder, covering
+from lshdb.storage.orders.frozen import MOST_SORTED, CommittedRows, OrderFolder, covering
 from lshdb.storage.orders.order_file import (
     HEADER_BYTES,
     LOWER,
@@ -42,7 +42,6 @@ from lshdb.storage.orders.order_file import (
     order_names,
     write_orders,
 )
-from lshdb.storage.rowfiles.generations import Generation
 from lshdb.storage.rowfiles.row_file import RowFile
 from lshdb.threads import work_ahead
 
@@ -137,8 +136,7 @@ class _Scratch:
 
 def freeze_rows(
     folder: OrderFolder,
-    generation: Generation,
-    n_signatures: int,
+    committed: CommittedRows,
     contents: Contents,
     *,
     begun: int | None = None,
@@ -151,9 +149,7 @@ def freeze_rows(
     Parameters
     ----------
     folder : OrderFolder
-    generation : Generation
-        Its rows are committed.
-    n_signatures : int
+    committed : CommittedRows
     contents : callable
     begun : int, optional
         The rows from here on came in one add: its files are merged, whatever their sizes.
@@ -173,11 +169,12 @@ def freeze_rows(
     DamageError
         The rows cannot be read.
     """
-    files = folder.files(generation, n_signatures)
-    chain = [file for file in files if file.name.last <= n_signatures]
+    generation, n_signatures = committed.generation, committed.n_signatures
+    chain = [file for file in folder.files(committed) if file.name.last <= n_signatures]
     covered = chain[-1].name.last if chain else 0
-    if covered == n_signatures:
-        clear_orders(folder.directory, generation.number, folder.banding.name, n_signatures)
+    segment = committed.segments([n_signatures]).get(n_signatures)
+    if covered == n_signatures or segment is None:
+        clear_orders(folder.directory, committed, folder.banding.name, refused=folder.refused)
         return None
     first, ratio = covered, 0 if goes_on else RATIO
     given, begun = begun, n_signatures if begun is None else begun
@@ -229,6 +226,7 @@ def freeze_rows(
             cut=banding.name,
             first=first,
             last=n_signatures,
+            segment=segment,
             n_orders=banding.n_orders,
             fill=fill,
         )
@@ -237,10 +235,10 @@ def freeze_rows(
             raise
         folder.distrust(absorbed, str(error))  # their rows are sorted again
         return freeze_rows(
-            folder, generation, n_signatures, contents,
+            folder, committed, contents,
             begun=given, goes_on=goes_on, ready=ready, workers=workers,
         )  # fmt: skip
-    clear_orders(folder.directory, generation.number, banding.name, n_signatures)
+    clear_orders(folder.directory, committed, banding.name, refused=folder.refused)
     return name
 
 
@@ -357,30 +355,38 @@ def _in_blocks(parts: list[Part], order: int, most: int) -> Iterator[tuple[Ids, 
                     done[number] = stop
 
 
-def clear_orders(directory: Path, generation: int, cut: str | None, n_signatures: int) -> None:
+def clear_orders(
+    directory: Path, rows: CommittedRows, cut: str | None, *, refused: Container[OrderName] = ()
+) -> None:
     """Remove files that are not needed; under the writer's lock.
 
-    Those are files of other generations or cuts, of rows that are not committed, within the range
-    of another file, and what a killed writer left half written. A file that does not begin as an
+    Those are files of other generations or cuts, of rows that are not these, within the range of
+    another file, and what a killed writer left half written. A file that does not begin as an
     order does is not one, whatever its name, and stays.
 
     Parameters
     ----------
     directory : Path
-    generation : int
+    rows : CommittedRows
     cut : str or None
         The cut whose files stay; None for all of them.
-    n_signatures : int
+    refused : container of OrderName, optional
+        Files that are known not to be what their names say.
     """
     try:
         (directory / NEXT_NAME).unlink(missing_ok=True)
         names = order_names(directory)
     except OSError:
         return
+    generation = rows.generation.number
+    segments = rows.segments({name.last for name in names}) if names else {}
     own = [
         name
         for name in names
-        if name.generation == generation and name.last <= n_signatures and cut in (None, name.cut)
+        if name.generation == generation
+        and name.segment == segments.get(name.last)
+        and name not in refused
+        and cut in (None, name.cut)
     ]
     wanted: set[OrderName] = set()
     for each in {name.cut for name in own}:

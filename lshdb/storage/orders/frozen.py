@@ -4,15 +4,16 @@
 keeps them open. Rows past them were committed by a writer that has not come to sort them, or that
 was killed. Some thousand such rows are sorted in memory; with more, SQL answers.
 
-Whether a file belongs to the rows is not only a matter of names: an index may have been restored
-from a copy around it. So the last of its rows that counts is looked up in it before it is used.
+An index may have been restored from a copy around a file, or another history of it copied over it.
+So a file is used only if the commit of its last row drew the number in its name: that commit says
+which rows came before it, too. And the last of its rows that counts is looked up in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from lshdb.arrays import np
 from lshdb.storage.dialects.base import BUCKET_BITS, CONTENT_BAND
@@ -28,7 +29,7 @@ from lshdb.storage.rowfiles.generations import Generation
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Cover", "OrderFolder", "covering"]
+__all__ = ["CommittedRows", "Cover", "OrderFolder", "covering"]
 
 MOST_SORTED = 2_048
 """Rows that no file covers and that are sorted in memory, once for a state."""
@@ -37,6 +38,19 @@ _READ_ENTRIES = 2**20
 """Of an order that is read from one end to the other; 16 MiB."""
 
 Ids: TypeAlias = "NDArray[np.int64]"
+
+
+class CommittedRows(Protocol):
+    """The rows of one state of an index; a snapshot has them."""
+
+    n_signatures: int
+
+    @property
+    def generation(self) -> Generation:
+        """Their files, which are here."""
+
+    def segments(self, ends: Iterable[int]) -> dict[int, int]:
+        """Return the numbers that commits drew, by how many rows there were after each."""
 
 
 def covering(names: list[OrderName]) -> list[OrderName]:
@@ -201,6 +215,8 @@ class OrderFolder:
     banding : Banding
     faults : list of str
         Files that are not used, and why.
+    refused : set of OrderName
+        Those files.
     """
 
     def __init__(self, directory: Path, banding: Banding) -> None:
@@ -209,23 +225,16 @@ class OrderFolder:
         self.faults: list[str] = []
         self._kept: tuple[str, int, Cover | None] | None = None
         self._files: dict[OrderName, OrderFile] = {}
-        self._refused: set[OrderName] = set()
+        self.refused: set[OrderName] = set()
 
-    def cover(self, generation: Generation, n_signatures: int) -> Cover | None:
-        """Return the orders of a state; None where SQL must answer.
-
-        Parameters
-        ----------
-        generation : Generation
-            Its row files, which are here.
-        n_signatures : int
-        """
-        kept = self._kept
-        if kept is not None and kept[:2] == (generation.name, n_signatures):
+    def cover(self, rows: CommittedRows) -> Cover | None:
+        """Return the orders of a state; None where SQL must answer."""
+        kept, generation = self._kept, rows.generation
+        if kept is not None and kept[:2] == (generation.name, rows.n_signatures):
             return kept[2]
-        cover = self._found(generation, n_signatures)
+        cover = self._found(rows)
         if cover is not None:
-            self._kept = (generation.name, n_signatures, cover)
+            self._kept = (generation.name, rows.n_signatures, cover)
         return cover
 
     def refuse(self, cover: Cover, error: Exception) -> None:
@@ -236,14 +245,13 @@ class OrderFolder:
             self._kept = (*kept[:2], None)
 
     def postings(
-        self, generation: Generation, n_signatures: int, first: int, last: int
+        self, rows: CommittedRows, first: int, last: int
     ) -> Iterator[tuple[Ids, Ids]] | None:
         """Return the postings of some signatures, in order of bucket key, and then of signature.
 
         Parameters
         ----------
-        generation : Generation
-        n_signatures : int
+        rows : CommittedRows
         first, last : int
             The first signature and the one behind the last.
 
@@ -258,26 +266,21 @@ class OrderFolder:
         OSError
             The file cannot be read.
         """
-        for file in self.files(generation, n_signatures):
+        for file in self.files(rows):
             if file.name.first <= first and last <= file.name.last:
                 return _postings(file, first, last) if file.crc32() == file.name.crc else None
         return None
 
     def distrust(self, files: list[OrderFile], why: str) -> None:
         """Do without some files."""
-        self._refused.update(file.name for file in files)
+        self.refused.update(file.name for file in files)
         self.faults.append(why)
 
-    def files(self, generation: Generation, n_signatures: int) -> list[OrderFile]:
+    def files(self, rows: CommittedRows) -> list[OrderFile]:
         """Return the files that cover rows from 0 on without a gap.
 
-        A file that cannot be used ends the chain, and is noted.
-
-        Parameters
-        ----------
-        generation : Generation
-        n_signatures : int
-            Rows that are committed; a file may cover more.
+        A file that cannot be used ends the chain, and is noted. A file may cover more rows than
+        are committed in this state, if it was opened for a later one.
         """
         opened: list[OrderFile] = []
         try:
@@ -285,22 +288,41 @@ class OrderFolder:
         except OSError as error:
             self.faults.append(str(error))
             return opened
-        wanted = (generation.number, self.banding.name)
-        usable = [name for name in names if (name.generation, name.cut) == wanted]
-        for name in covering([name for name in usable if name not in self._refused]):
+        for name in covering(self._own(names, rows)):
             try:
-                file = self._files.get(name) or self._open(name, generation, n_signatures)
+                file = self._files.get(name) or self._open(name, rows)
             except FileNotFoundError:  # merged into another since it was listed
                 break
             except (OSError, ValueError) as error:
-                self._refused.add(name)
+                self.refused.add(name)
                 self.faults.append(str(error))
                 break
             opened.append(file)
         self._files = {file.name: file for file in opened}
         return opened
 
-    def _open(self, name: OrderName, generation: Generation, n_signatures: int) -> OrderFile:
+    def _own(self, names: list[OrderName], rows: CommittedRows) -> list[OrderName]:
+        """Return the names of orders that were made of these rows, as far as names say it."""
+        kind = (rows.generation.number, self.banding.name)
+        names = [
+            name
+            for name in names
+            if (name.generation, name.cut) == kind
+            and name not in self.refused
+            and (name.last <= rows.n_signatures or name in self._files)
+        ]
+        unknown = [name for name in names if name not in self._files]
+        segments = rows.segments({name.last for name in unknown}) if unknown else {}
+        foreign = [name for name in unknown if segments.get(name.last) != name.segment]
+        for name in foreign:
+            self.refused.add(name)
+            self.faults.append(
+                f"{self.directory / str(name)} is not of the rows of this index, but of those of "
+                "another copy of it, or of an earlier state that was replaced"
+            )
+        return [name for name in names if name not in self.refused]
+
+    def _open(self, name: OrderName, rows: CommittedRows) -> OrderFile:
         """Open a file, and look the last of its rows up in it.
 
         Raises
@@ -312,26 +334,25 @@ class OrderFolder:
         file = OrderFile(self.directory, name, banding.n_orders)
         if file.words is None and not banding.reads_files:
             raise ValueError(f"{file.path} belongs to another user, and cannot be mapped")
-        last = min(name.last, n_signatures) - 1
-        if last < name.first:
-            raise ValueError(f"{file.path} covers rows that are not committed")
-        keys = banding.keys_of_row(generation.signatures.row(last))
+        last = name.last - 1
+        keys = banding.keys_of_row(rows.generation.signatures.row(last))
         # A few look-ups in a map would bring much of a small file into memory, and a long add opens
         # hundreds of them.
         place = file.place_to_read if banding.reads_files else file.place
-        ids = memoryview(banding.members([place], keys, n_signatures)).cast("q")
+        ids = memoryview(banding.members([place], keys, name.last)).cast("q")
         if ids.tolist().count(last) != len(keys) // 8:
             raise ValueError(f"{file.path} is not of the rows that its name says")
         return file
 
-    def _found(self, generation: Generation, n_signatures: int) -> Cover | None:
-        files = self.files(generation, n_signatures)
-        rows = generation.signatures
+    def _found(self, rows: CommittedRows) -> Cover | None:
+        n_signatures, signatures = rows.n_signatures, rows.generation.signatures
+        files = self.files(rows)
         n_covered = files[-1].name.last if files else 0
         left = n_signatures - n_covered
         if left <= 0:
             return Cover(self.banding, files, n_signatures)
         if left > MOST_SORTED:
             return None
-        tail = self.banding.sort(self.banding.keys(rows.take_between(n_covered, n_signatures)))
+        last_rows = signatures.take_between(n_covered, n_signatures)
+        tail = self.banding.sort(self.banding.keys(last_rows))
         return Cover(self.banding, files, n_signatures, tail)

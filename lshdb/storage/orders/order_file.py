@@ -1,12 +1,14 @@
 """One file of frozen orders: bucket keys of a range of signatures, sorted band by band.
 
-    orders.GENERATION.CUT.FIRST-LAST.CRC.npy
+    orders.GENERATION.CUT.FIRST-LAST.SEGMENT.CRC.npy
 
 It is a plain ``.npy`` of uint32, shape (3, n_orders, n): for each band, and for the contents, the
 n buckets in order as their upper 32 and lower 24 bits, and beside each the signature's number,
 counted from FIRST. Committed rows never change, so neither does what the file says: it is written
 once, under a temporary name, and removed one day. Its name says which rows it covers, by which cut,
-and the CRC-32 of all its bytes.
+the number that the commit of the last of them drew (table ``segment``), and the CRC-32 of all its
+bytes. Histories of an index that part, as two copies of it do, draw different numbers; so a file of
+one is not taken for the other's, however alike their rows are.
 
 It is derived: without it, or where it is not as it should be, SQL gives the same answers.
 
@@ -54,7 +56,8 @@ NEXT_NAME = "orders.next.npy"
 """The file that is being written."""
 
 _NAME = re.compile(
-    r"orders\.(\d{1,18})\.([0-9a-z]{1,32})\.(\d{1,18})-(\d{1,18})\.([0-9a-f]{8})\.npy"
+    r"orders\.(\d{1,18})\.([0-9a-z]{1,32})\.(\d{1,18})-(\d{1,18})"
+    r"\.([0-9a-f]{16})\.([0-9a-f]{8})\.npy"
 )
 _READ_BYTES = 2**20
 _COPY_BYTES = 2**30
@@ -127,6 +130,8 @@ class OrderName:
         Number of the generation of the row files.
     cut : str
         Name of the banding.
+    segment : int
+        Number of the commit that wrote the last of the rows.
     crc : int
         CRC-32 of the file.
     """
@@ -135,6 +140,7 @@ class OrderName:
     last: int
     generation: int
     cut: str
+    segment: int
     crc: int
 
     @classmethod
@@ -146,12 +152,12 @@ class OrderName:
         generation, first, last = int(found[1]), int(found[3]), int(found[4])
         if not first < last <= first + 2**32:
             return None
-        return cls(first, last, generation, found[2], int(found[5], 16))
+        return cls(first, last, generation, found[2], int(found[5], 16), int(found[6], 16))
 
     def __str__(self) -> str:
         """Return the name of the file."""
-        crc = f"{self.crc:08x}"
-        return f"orders.{self.generation}.{self.cut}.{self.first}-{self.last}.{crc}.npy"
+        rows = f"{self.generation}.{self.cut}.{self.first}-{self.last}"
+        return f"orders.{rows}.{self.segment:016x}.{self.crc:08x}.npy"
 
 
 def order_names(directory: Path) -> list[OrderName]:
@@ -321,6 +327,7 @@ def write_orders(
     cut: str,
     first: int,
     last: int,
+    segment: int,
     n_orders: int,
     fill: Callable[[int], None],
 ) -> OrderName:
@@ -332,6 +339,7 @@ def write_orders(
     generation : int
     cut : str
     first, last : int
+    segment : int
     n_orders : int
     fill : callable
         Given a descriptor, it writes the planes behind the header.
@@ -345,7 +353,7 @@ def write_orders(
         os.pwrite(descriptor, _header(n_orders, last - first), 0)
         fill(descriptor)
         sync_file(descriptor, data_only=True)
-        name = OrderName(first, last, generation, cut, _crc32(descriptor))
+        name = OrderName(first, last, generation, cut, segment, _crc32(descriptor))
         os.rename(directory / NEXT_NAME, directory / str(name))
     sync_directory(directory)
     return name

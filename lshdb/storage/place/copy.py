@@ -6,8 +6,8 @@ transaction into another, with some thousand rows in memory. Numbers, checksums 
 they are. Row files are copied up to the committed rows. Readers and the writer go on meanwhile; the
 copy lacks what is committed after the transaction began.
 
-The copy keeps the uuid: it is the same index at one moment. If you write to both, never exchange
-files between them: nothing would notice.
+The copy keeps the uuid: it is the same index at one moment. If you write to both, exchange no files
+between them: foreign orders are noticed, and no other files.
 """
 
 from __future__ import annotations

@@ -177,6 +177,13 @@ signature_block = Table(
     Column("vector_crc32", Whole),
 )
 
+segment = Table(
+    "segment",
+    metadata,
+    Column("n_signatures", Whole, primary_key=True, autoincrement=False),
+    Column("number", Whole, nullable=False),
+)
+
 run = Table(
     "run",
     metadata,

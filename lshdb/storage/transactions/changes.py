@@ -9,6 +9,7 @@ were. Only what is specific to the new index is computed: checksums, runs, bucke
 
 from __future__ import annotations
 
+import secrets
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -67,6 +68,7 @@ class WriteTransaction:
         # A commit gives the row a new checksum, which must not make damage good.
         verified_row("state", tuple(self.execute("SELECT * FROM state").fetchone()))
         self.n_signatures = self.snapshot.n_signatures
+        self._n_in_segment = self.n_signatures
         self.batch_id: int | None = None
         self.mark: str | None = None
 
@@ -147,7 +149,9 @@ class WriteTransaction:
     def replace_signatures(self, name: str, blocks: list[StoredBlock]) -> None:
         """Refer to another generation of the row files, which is whole and synced."""
         self.execute("DELETE FROM signature_block")
+        self.execute("DELETE FROM segment")
         self._insert_blocks(blocks)
+        self._n_in_segment = 0
         n_signatures = sum(block[1] for block in blocks)
         self.execute("UPDATE state SET signature_file = ?, n_signatures = ?", (name, n_signatures))
 
@@ -323,9 +327,19 @@ class WriteTransaction:
         """
         if not self.session.may_have_changed():
             return False
+        self._end_segment()
         self._seal("state", "state_id = 1")
         self.mark = self.session.leave_mark()
         return True
+
+    def _end_segment(self) -> None:
+        """Draw a number for the rows that the commit brings: orders of them are known by it."""
+        (n_signatures,) = self.execute("SELECT n_signatures FROM state").fetchone()
+        if n_signatures != self._n_in_segment:
+            self.execute("DELETE FROM segment WHERE n_signatures >= ?", (n_signatures,))
+            self.session.insert_rows(
+                "segment", ("n_signatures", "number"), [(n_signatures, secrets.randbits(63))]
+            )
 
     def _seal(self, table: str, condition: str) -> None:
         row = self.execute(f"SELECT * FROM {table} WHERE {condition}").fetchone()

@@ -130,17 +130,26 @@ class Snapshot(RowReader):
             on_failure=None if orders is None else orders.refuse,
         )
 
+    def segments(self, ends: Iterable[int]) -> dict[int, int]:
+        """Return the numbers that commits drew, by how many signatures there were after each.
+
+        A number that no commit of this index left is absent.
+        """
+        condition, parameters = self.session.is_one_of("n_signatures", list(ends))
+        statement = f"SELECT n_signatures, number FROM segment WHERE {condition}"
+        return dict(self.session.fetch(statement, parameters))
+
     def order_files(self) -> list[OrderFile]:
         """Return the files of frozen orders that cover rows of this state."""
         if self.orders is None or not self.has_signatures:
             return []
-        return self.orders.files(self.generation, self.n_signatures)
+        return self.orders.files(self)
 
     def _cover(self) -> Cover | None:
         """Return the frozen orders of this state, if there are some."""
         if self.orders is None or not self.has_signatures:
             return None
-        return self.orders.cover(self.generation, self.n_signatures)
+        return self.orders.cover(self)
 
     @property
     def edges(self) -> EdgeTables:

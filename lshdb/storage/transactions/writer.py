@@ -168,7 +168,7 @@ class Writer:
         self._began = snapshot.n_signatures
         self.began_empty = self._began == 0
         if snapshot.has_signatures:
-            store.clear_leftovers(snapshot.generation, snapshot.n_signatures)
+            store.clear_leftovers(snapshot)
 
     def __exit__(
         self,
@@ -510,7 +510,7 @@ class Writer:
             return
         rows = made[0].first, made[-1].last
         try:
-            blocks = orders.postings(snapshot.generation, snapshot.n_signatures, *rows)
+            blocks = orders.postings(snapshot, *rows)
         except OSError as error:
             raise _UnequalOrder(f"an order cannot be read: {error}") from error
         if blocks is None:
