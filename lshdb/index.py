@@ -1418,6 +1418,7 @@ class Index:
         row_keys: bool = False,
         delimiter: str | None = None,
         encoding: str | None = None,
+        quote: str | None = None,
         input_format: str = "auto",
         hidden: bool = False,
         gitignore: bool = True,
@@ -1462,7 +1463,7 @@ class Index:
             The field with the key; ``id`` by default.
         row_keys : bool
             Whether path and row number are the key, as for :func:`lshdb.read_documents`.
-        delimiter, encoding : str, optional
+        delimiter, encoding, quote : str, optional
             As for :func:`lshdb.read_documents`; an output has those of its input.
         input_format : str
             As for :func:`lshdb.read_documents`: ``auto``, ``jsonl``, ``csv``, ``tsv`` or
@@ -1497,7 +1498,7 @@ class Index:
         asked = self._handle.ask(
             Rewriting, self._handle, paths, output, is_marked=mark, overwrite=overwrite,
             key_field=key_field, row_keys=row_keys, delimiter=delimiter, encoding=encoding,
-            input_format=input_format, keep=keep, threshold=threshold, against=against,
+            quote=quote, input_format=input_format, keep=keep, threshold=threshold, against=against,
             since=since, agree=agree, differ=differ, update=update,
             lock_timeout=lock_timeout, max_document_bytes=max_document_bytes,
             folders={

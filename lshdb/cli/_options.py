@@ -510,6 +510,12 @@ def input_options(function: Function) -> Function:
         metavar="CHAR",
         help="Character between the cells of CSV: ';', '|', tab.  [default: ,]",
     )
+    quote = click.option(
+        "--quote",
+        metavar="CHAR|none",
+        help="Character that quotes the cells of CSV and TSV, or none.  [default: double quotes in "
+        "CSV; none in TSV, unless the file shows double quotes]",
+    )
     encoding = click.option(
         "--encoding",
         metavar="NAME",
@@ -517,8 +523,8 @@ def input_options(function: Function) -> Function:
         "UTF-8, or UTF-16 or UTF-32 if the file begins with its byte order mark]",
     )
     for option in (
-        document_limit_option, encoding, delimiter, input_format, keys, row_keys, vector_field,
-        text_field, key_field,
+        document_limit_option, encoding, quote, delimiter, input_format, keys, row_keys,
+        vector_field, text_field, key_field,
     ):  # fmt: skip
         function = option(function)
     return function
@@ -526,7 +532,7 @@ def input_options(function: Function) -> Function:
 
 READING = (
     "key_field", "text_field", "vector_field", "keys", "row_keys", "delimiter", "encoding",
-    "max_document_bytes",
+    "quote", "max_document_bytes",
 )  # fmt: skip
 """Arguments of ``read_documents`` that :func:`input_options` adds besides the format."""
 

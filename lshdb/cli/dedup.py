@@ -56,7 +56,7 @@ COLUMNS = (
 
 
 REWRITING = (
-    "key_field", "row_keys", "delimiter", "encoding", "input_format", "max_document_bytes",
+    "key_field", "row_keys", "delimiter", "encoding", "quote", "input_format", "max_document_bytes",
     *FOLDERS,
 )  # fmt: skip
 """Arguments of ``Index.dedup_files`` that say how to read."""
@@ -341,6 +341,7 @@ def _write_without_index(
             "id",
             delimiter=reading["delimiter"],
             encoding=reading["encoding"],
+            quote=reading["quote"],
             limit=reading["max_document_bytes"],
         )
         if reading["row_keys"]:
@@ -360,7 +361,7 @@ def _write_without_index(
         progress = AddProgress()
         progress.write_rejected = _refuse_repeated
         asked = {name: value for name, value in reading.items() if name not in FOLDERS}
-        asked |= {"body": kind.body, "on_progress": progress.bytes_read}
+        asked |= {"body": kind.body, "on_progress": progress.bytes_read, "on_note": progress.line}
         seen: dict[str, Any] = {}
         if index is None and kind.is_dense:
             peek, items = peek_documents(files, **asked)

@@ -93,6 +93,12 @@ _OWN = {
     show_default=True,
     help="Input format; auto goes by file names.",
 )
+@click.option(
+    "--quote",
+    metavar="CHAR|none",
+    help="Character that quotes the cells of CSV and TSV, or none.  [default: double quotes in "
+    "CSV; none in TSV, unless its first lines show double quotes]",
+)
 @click.option("--key-field", default="id", show_default=True, metavar="NAME", help="Of the keys.")
 @click.option(
     "--text-field",
@@ -147,6 +153,7 @@ def command(
     master: str | None,
     settings: tuple[str, ...],
     input_format: str,
+    quote: str | None,
     key_field: str,
     text_field: tuple[str, ...],
     order: str | None,
@@ -221,6 +228,7 @@ def command(
         frame = on_spark.read_files(
             session, paths, key=key_field, columns=fields, along=along,
             are_texts=params.kind.body == "text", input_format=input_format,
+            quote=quote,
         )  # fmt: skip
         text = fields if len(fields) > 1 else fields[0]
         if question == "query":
@@ -285,7 +293,7 @@ def _check_input(
         raise click.UsageError(
             f"--index asks a dataset, and {paths[0]!r:.80} is a file: leave out one of them", ctx
         )
-    for name in ("key_field", "text_field", "order", "input_format"):
+    for name in ("key_field", "text_field", "order", "input_format", "quote"):
         if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             option = name.removesuffix("_format").replace("_", "-")
             raise click.UsageError(f"--{option} is for files, and --index asks a dataset", ctx)

@@ -158,6 +158,7 @@ class Rewriting(StoredAnswer[RewrittenFile]):
         row_keys: bool,
         delimiter: str | None,
         encoding: str | None,
+        quote: str | None,
         input_format: str,
         against: bool,
         since: Since,
@@ -184,12 +185,16 @@ class Rewriting(StoredAnswer[RewrittenFile]):
             row_keys=row_keys,
             delimiter=delimiter,
             encoding=None if encoding is None else find_encoding(encoding),
+            quote=quote,
         )
         self._fields.check()
         self._plan, self._descriptions, self.left_out = plan_outputs(
             paths, os.fspath(output), input_format, overwrite=overwrite, folders=folders
         )
-        refuse_useless([source for source, _ in self._plan], delimiter=delimiter, encoding=encoding)
+        refuse_useless(
+            [source for source, _ in self._plan], delimiter=delimiter, encoding=encoding,
+            quote=quote,
+        )  # fmt: skip
         for _, target in self._plan:
             store.directory.refuse_inside(Path(target))
         self._is_marked, self._overwrite, self._keep = is_marked, overwrite, keep
@@ -461,6 +466,7 @@ def lacks_field(
     *,
     delimiter: str | None,
     encoding: str | None,
+    quote: str | None,
     limit: int,
 ) -> bool:
     """Return whether any of some files has no field of that name, by its first record.
@@ -470,10 +476,10 @@ def lacks_field(
     InputError
         A file cannot be read, or has no header.
     ParameterError
-        There is no such encoding or delimiter.
+        There is no such encoding, delimiter or quote.
     """
     known = None if encoding is None else find_encoding(encoding)
-    fields = Fields(row_keys=True, delimiter=delimiter, encoding=known)
+    fields = Fields(row_keys=True, delimiter=delimiter, encoding=known, quote=quote)
     fields.check()
     for source in sources:
         with open_records(source, fields, limit) as file:

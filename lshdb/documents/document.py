@@ -242,6 +242,8 @@ class Fields:
         What stands between the cells of CSV.
     encoding : str or None
         Of files of text, if it is not UTF-8.
+    quote : str or None
+        What quotes the cells of CSV and TSV, or ``none``.
     """
 
     key: str | None = None
@@ -254,6 +256,7 @@ class Fields:
     keep: tuple[str, ...] = ()
     delimiter: str | None = None
     encoding: str | None = None
+    quote: str | None = None
 
     def refuse_columns(self, n_columns: int) -> str | None:
         """Return why an array of ``n_columns`` cannot hold the vectors; None if it may."""
@@ -297,7 +300,7 @@ class Fields:
     def may_be_texts(self) -> bool:
         """Whether nothing is said of records, so that every file may be one text."""
         said = (self.key, self.vector, self.keys, self.text, self.keep, self.row_keys)
-        return not any((*said, self.delimiter)) and self.body in (None, "text")
+        return not any((*said, self.delimiter, self.quote)) and self.body in (None, "text")
 
     @property
     def is_joined(self) -> bool:
@@ -324,6 +327,15 @@ class Fields:
                 f"delimiter is {delimiter!r}, expected one character, and no quote or line end",
                 hint="give ';', '|' or tab",
             )
+        quote = self.quote
+        if quote not in (None, "none"):
+            is_one = len(quote) == 1 and quote.isascii() and quote not in "\r\n\0"
+            if not is_one or quote == (delimiter or ","):
+                raise ParameterError(
+                    f"quote is {quote!r}, expected none, or one ASCII character other than the "
+                    "delimiter and line ends",
+                    hint="give none if cells are not quoted",
+                )
         if self.row_keys and (self.key is not None or self.keys is not None):
             other = "key_field" if self.keys is None else "keys"
             raise ParameterError(

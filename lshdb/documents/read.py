@@ -76,6 +76,7 @@ def read_documents(
     keep_fields: str | Sequence[str] = (),
     delimiter: str | None = None,
     encoding: str | None = None,
+    quote: str | None = None,
     dim: int | None = None,
     hidden: bool = False,
     gitignore: bool = True,
@@ -147,6 +148,9 @@ def read_documents(
     encoding : str, optional
         Of texts, CSV, TSV, JSON Lines and lists of URLs, by any name that Python knows:
         ``latin-1``, ``cp1252``, ``utf-16``. By default UTF-8, or what a byte order mark shows.
+    quote : str, optional
+        The character that quotes cells of CSV and TSV, or ``"none"``. By default ``"`` in CSV. TSV
+        has no quotes by default unless the file shows them.
     dim : int, optional
         Numbers, or bits, that each vector must have; a whole array of another width is one
         rejection.
@@ -208,7 +212,7 @@ def read_documents(
         key=key_field, vector=vector_field, body=body, keys=keys, dim=dim, row_keys=row_keys,
         text=_names("text_field", () if text_field is None else text_field),
         keep=_names("keep_fields", keep_fields), delimiter=delimiter,
-        encoding=None if encoding is None else find_encoding(encoding),
+        encoding=None if encoding is None else find_encoding(encoding), quote=quote,
     )  # fmt: skip
     named.check()
     counts = WalkCounts() if counts is None else counts
@@ -224,7 +228,7 @@ def read_documents(
             "input is " + ("of another format" if len(sources) == 1 else f"{len(sources):,} files"),
             hint="add one such file at a time with its keys",
         )
-    refuse_useless(sources, delimiter=delimiter, encoding=encoding)
+    refuse_useless(sources, delimiter=delimiter, encoding=encoding, quote=quote)
     if any(source.is_stdin for source in sources):
         stdin = stdin if stdin is not None else getattr(sys.stdin, "buffer", None)
         if stdin is None or getattr(stdin, "closed", False):
@@ -250,7 +254,11 @@ def _log(text: str) -> None:
 
 
 def refuse_useless(
-    sources: Sequence[Source], *, delimiter: str | None, encoding: str | None
+    sources: Sequence[Source],
+    *,
+    delimiter: str | None,
+    encoding: str | None,
+    quote: str | None = None,
 ) -> None:
     """Refuse options that no file of the input is read by.
 
@@ -264,6 +272,11 @@ def refuse_useless(
         raise ParameterError(
             f"delimiter is {delimiter!r}, but no file of the input is CSV",
             hint="add --input csv if it is CSV under another name",
+        )
+    if quote is not None and not any(each.input_format in ("csv", "tsv") for each in sources):
+        raise ParameterError(
+            f"quote is {quote!r}, but no file of the input is CSV or TSV",
+            hint="add --input csv or tsv if it is that under another name",
         )
     if encoding is not None and not any(each.format.is_decoded for each in sources):
         raise ParameterError(
@@ -347,11 +360,20 @@ class _OtherFormatError(BrokenSourceError):
 
 
 class _Guesses:
-    """Says which files are read as something that their names do not say; a few of them by name."""
+    """Says which files are read as something that their names do not say; a few of them by name.
+
+    So it does of other notes about single files.
+    """
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note = note
         self._count = 0
+        self._n_notes = 0
+
+    def note(self, text: str) -> None:
+        self._n_notes += 1
+        if self._n_notes <= _GUESSES_SAID:
+            self._note(text)
 
     def say(self, name: str, what: str) -> None:
         self._count += 1
@@ -363,6 +385,9 @@ class _Guesses:
         if more > 0:
             plural = "s are" if more > 1 else " is"
             self._note(f"{more:,} more file{plural} read as what they are, not by their names")
+        more = self._n_notes - _GUESSES_SAID
+        if more > 0:
+            self._note(f"likewise in {more:,} more file{'s' * (more > 1)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,6 +442,7 @@ class _Opening:
             seen=self.seen,
             encoding=encoding,
             say=partial(self.guesses.say, source.name),
+            note=self.guesses.note,
             is_regular=source.is_regular,
         )
 

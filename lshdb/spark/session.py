@@ -23,6 +23,8 @@ import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from lshdb.documents.document import Fields
+from lshdb.documents.formats.quotes import quotes_of, shows_quotes
 from lshdb.errors import InputError, LshdbError, ParameterError
 from lshdb.spark.signing import column_of
 
@@ -32,6 +34,7 @@ _SUFFIXES = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv",
     ".parquet": "parquet",
 }  # fmt: skip
+_LOOK_LINES = 2000
 _COMPRESSED = (".gz", ".bz2", ".zst", ".zstd", ".lz4", ".xz")
 _OPTIONS = "SPARK_SUBMIT_OPTS"
 """Options of the JVM; those of ``spark.driver.extraJavaOptions`` come behind them, and win."""
@@ -163,6 +166,7 @@ def read_files(
     along: Sequence[str] = (),
     are_texts: bool = True,
     input_format: str = "auto",
+    quote: str | None = None,
 ) -> DataFrame:
     """Return the rows of files of one format as a data frame.
 
@@ -179,6 +183,8 @@ def read_files(
         Whether bodies are texts; other types are found as well.
     input_format : {"auto", "jsonl", "csv", "tsv", "parquet"}
         Auto goes by the names.
+    quote : str, optional
+        As for :func:`lshdb.read_documents`. Whether TSV has quotes is judged by its first lines.
 
     Raises
     ------
@@ -193,9 +199,11 @@ def read_files(
             return session.read.parquet(*paths)
         if form in ("csv", "tsv"):
             separator = "," if form == "csv" else "\t"
+            quotes = _quotes_of(session, paths, form, quote)
             return session.read.csv(
-                list(paths), header=True, sep=separator, escape='"', multiLine=True
-            )
+                list(paths), header=True, sep=separator, quote=quotes, escape=quotes,
+                multiLine=bool(quotes),
+            )  # fmt: skip
         if along or not are_texts:
             inferred = session.read.json(list(paths))
             texts = (key, *columns) if are_texts else (key,)
@@ -206,6 +214,16 @@ def read_files(
         return session.read.schema(schema).json(list(paths))
     except PySparkException as error:
         raise InputError(f"the input cannot be read: {_line(error)}") from error
+
+
+def _quotes_of(session: SparkSession, paths: Sequence[str], form: str, quote: str | None) -> str:
+    """Return what quotes cells; empty if nothing does."""
+    fields = Fields(quote=quote)
+    fields.check()
+    if quote is not None or form == "csv":
+        return quotes_of(form, fields).character
+    lines = [row[0].encode() for row in session.read.text(list(paths)).limit(_LOOK_LINES).collect()]
+    return '"' if shows_quotes(b"\n".join(lines), is_whole=len(lines) < _LOOK_LINES) else ""
 
 
 def _format_of(paths: Sequence[str]) -> str:

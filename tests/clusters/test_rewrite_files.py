@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lshdb import Index, InputError, LshdbError, ParameterError
+from lshdb import Document, Index, InputError, LshdbError, ParameterError, read_documents
 
 pytestmark = pytest.mark.fast
 Make = Callable[..., Index]
@@ -75,6 +75,54 @@ def test_records_of_csv_keep_their_quotes_and_line_ends(index: Index, tmp_path: 
     stay = [records[i] for i in (0, 1, 5, 6, 7)]
     assert (tmp_path / "kept.csv").read_bytes() == b"".join(stay)
     assert (done.kept, done.dropped, done.unknown) == (4, 2, 1)
+
+
+TSV = {
+    "bare": [
+        b"id\ttext\r\n", b'a\t"once\n', b'b\t5" gone\n', b"\n", b'd\tupon" a\r time\n', b'"\tx\n',
+        b'e\tgone"\n', b'"a\t"\n', b"bad\n", b'c\t""last',
+    ],
+    "quoted": [
+        b'\xef\xbb\xbfid\ttext\n', b"a\tx\n", b"b\tgone\n", b'd\t"two\r\nlines\tand ""x"""\n',
+        b'"e"\t"gone\n\n"\n', b'"c"\t"last"',
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", TSV)
+@pytest.mark.parametrize("limit", [10, 2**20])
+def test_records_of_tsv_stay_byte_for_byte(
+    kind: str, limit: int, index: Index, tmp_path: Path
+) -> None:
+    records = TSV[kind]
+    path, kept, marked = tmp_path / "all.tsv", tmp_path / "kept.tsv", tmp_path / "marked.tsv"
+    path.write_bytes(b"".join(records))
+    index.dedup_files([path], kept, max_document_bytes=limit)
+    goes = (b"b\t", b"e\t", b'"e"\t') if limit > 10 else (b"b\t", b"e\t")
+    # A blank line goes with the record after it.
+    assert kept.read_bytes() == b"".join(each for each in records if not each.startswith(goes))
+    index.dedup_files([path], marked, mark=True)
+    again = [one for one in read(marked) if one.key != "bad"]  # its cells were completed
+    assert [(one.key, one.body) for one in again] == [(one.key, one.body) for one in read(path)]
+    assert [one.fields["lshdb_keep"] for one in again] == [
+        "false" if one.key in "be" else "true" for one in again
+    ]
+
+
+def read(path: Path) -> list[Any]:
+    found = read_documents([path], keep_fields=["lshdb_keep"], on_note=lambda _: None)
+    return [one for one in found if isinstance(one, Document)]
+
+
+def test_marks_that_need_quotes_are_refused_where_there_are_none(
+    make_index: Make, tmp_path: Path
+) -> None:
+    index = make_index(threshold=0.6, k=1, bands=128, rows=1)
+    index.add([("a\tb", "w1 w2 w3"), ("b", "w1 w2 w3")])
+    (tmp_path / "all.tsv").write_bytes(b'id\ttext\nb\t5" w1 w2 w3\n')
+    with pytest.raises(InputError, match="has no quotes") as caught:
+        index.dedup_files([tmp_path / "all.tsv"], tmp_path / "marked.tsv", mark=True)
+    assert "--mark" in str(caught.value.hint) and not (tmp_path / "marked.tsv").exists()
 
 
 def test_a_record_over_the_limit_is_passed_on(index: Index, tmp_path: Path) -> None:

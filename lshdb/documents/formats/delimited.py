@@ -1,11 +1,12 @@
 """Cells between delimiters: CSV and TSV with documents, and the links of a graph.
 
-CSV and TSV have a header line that names the columns, then one record per document. Decided: both
-follow the same quoting rules (double quotes around a cell that holds delimiters,
-line feeds or quotes; quotes inside are doubled), and the parser is strict. Text after a closing
+CSV and TSV have a header line that names the columns, then one record per document. ``quotes.py``
+says which quotes a file has. Decided: where it has quotes (around a cell that holds delimiters,
+line feeds or quotes; quotes inside are doubled), the parser is strict. Text after a closing
 quote, or a quote that is never closed, rejects the record; otherwise it would swallow others
 silently. Strictness has a cost that CSV itself sets: a stray quote at the beginning of a cell may
-take the lines up to the next quote with it. The reason names all lost lines.
+take the lines up to the next quote with it. The reason names all lost lines, and a note tells of
+cells that span many. Without quotes, a line is a record and every character is one of its cell.
 
 Lines that are not UTF-8 still go through the parser, with their bytes as surrogates, so that
 quoting stays in step; their record is then rejected. A record over the limit is skipped to its
@@ -37,12 +38,14 @@ from lshdb.documents.document import (
     validate_key,
 )
 from lshdb.documents.formats.objects import absent, joined, row_prefix
+from lshdb.documents.formats.quotes import Quotes, quotes_of
 from lshdb.documents.io.encodings import undecodable
 from lshdb.documents.io.sources import open_single
 from lshdb.documents.io.streams import OpenFile, TooLong, split_lines
 
 __all__ = ["MAX_COUNT", "RecordLines", "parse_records", "read_csv", "read_links", "read_tsv"]
 
+_NO_QUOTES = "if quotes are part of the texts, give --quote none"
 _FIELD_LIMIT = 2**31 - 1  # the largest that a C long holds everywhere
 
 
@@ -60,20 +63,22 @@ def read_csv(file: OpenFile) -> Iterator[Document | Rejected]:
     BrokenSourceError
         As the chunks raise it, with the line.
     """
-    return _read_delimited(file, file.fields.delimiter or ",")
+    return _read_delimited(file, file.fields.delimiter or ",", quotes_of("csv", file.fields))
 
 
 def read_tsv(file: OpenFile) -> Iterator[Document | Rejected]:
     """Read TSV, as :func:`read_csv` reads CSV."""
-    return _read_delimited(file, "\t")
+    return _read_delimited(file, "\t", quotes_of("tsv", file.fields))
 
 
-def _read_delimited(file: OpenFile, delimiter: str) -> Iterator[Document | Rejected]:
+def _read_delimited(
+    file: OpenFile, delimiter: str, quotes: Quotes
+) -> Iterator[Document | Rejected]:
     name, fields, limit = file.name, file.fields, file.limit
-    if csv.field_size_limit() < _FIELD_LIMIT:
-        csv.field_size_limit(_FIELD_LIMIT)
-    feed = RecordLines(split_lines(file.chunks, limit), limit, file.encoding)
+    lines = split_lines(quotes.watch(file.chunks), limit, quotes.character.encode() or b'"')
+    feed = RecordLines(lines, limit, quotes, file.encoding)
     records = parse_records(feed, delimiter)
+    long_cells = _LongCells()
     _, header, reason = next(records, (1, [], "the file is empty, expected a header line"))
     reason = reason or _header_fault(header, fields, delimiter)
     if reason is not None:
@@ -88,7 +93,7 @@ def _read_delimited(file: OpenFile, delimiter: str) -> Iterator[Document | Rejec
     file.seen.note([each for each, _ in kept], header)
     for number, (line, cells, reason) in enumerate(records, start=1):
         if reason is None and len(cells) != len(header):
-            reason = f"{len(cells)} cells, the header has {len(header)}"
+            reason = f"{len(cells)} cells, the header has {len(header)}" + _advice(cells, quotes)
         if reason is None:
             key = f"{prefix}{number}" if key_column is None else cells[key_column]
             reason = validate_key(key)
@@ -97,9 +102,46 @@ def _read_delimited(file: OpenFile, delimiter: str) -> Iterator[Document | Rejec
             if fields.is_joined:
                 body = joined(cells[column] for column in texts) or ""
             values = {each: cells[column] for each, column in kept} if kept else None
+            if feed.number - line >= _FEW_LINES and not quotes.is_given:
+                long_cells.take(line, cells)
             yield Document(key, body, f"{name}:{line}", values)
         else:
             yield Rejected(f"{name}:{line}", reason)
+    if long_cells.count:
+        file.note(f"{name}:{long_cells}")
+
+
+def _advice(cells: list[str], quotes: Quotes) -> str:
+    """Return what to do about a line of TSV that may be a piece of a quoted cell."""
+    is_doubtful = not (quotes.is_given or quotes.character)
+    has_quote = any(cell.startswith('"') or cell.endswith('"') for cell in cells)
+    return "; if cells are in quotes, give --quote '\"'" if is_doubtful and has_quote else ""
+
+
+_FEW_LINES = 3
+"""Cells of more lines are told of: a stray quote may have taken them."""
+
+
+class _LongCells:
+    """Counts quoted cells of more than a few lines, and knows the longest."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._longest = self._line = 0
+
+    def take(self, line: int, cells: list[str]) -> None:
+        """Take a record that begins at a line."""
+        sizes = [cell.count("\n") + 1 for cell in cells]
+        self.count += sum(size > _FEW_LINES for size in sizes)
+        if max(sizes) > self._longest:
+            self._longest, self._line = max(sizes), line
+
+    def __str__(self) -> str:
+        """Return where the longest is, and what to do if it should be none."""
+        more = self.count - 1
+        others = f"; {more:,} more span" + "s" * (more == 1) if more else ""
+        others += f" more than {_FEW_LINES}" if more else ""
+        return f"{self._line}: a quoted cell spans {self._longest:,} lines{others}; {_NO_QUOTES}"
 
 
 def _header_fault(header: list[str], fields: Fields, delimiter: str) -> str | None:
@@ -129,19 +171,27 @@ class RecordLines:
     """Feeds lines to the parser and tracks the record that they belong to."""
 
     def __init__(
-        self, lines: Iterator[bytes | TooLong], limit: int, encoding: str | None = None
+        self,
+        lines: Iterator[bytes | TooLong],
+        limit: int,
+        quotes: Quotes,
+        encoding: str | None = None,
     ) -> None:
         self._lines = lines
         self._limit = limit
         self._encoding = encoding
         self._size = 0
         self._ends_quoted = False
+        self._again: str | None = None
+        self.quotes = quotes
         self.number = 0
         self.start = 1
         self.fault: str | None = None
 
     def begin_record(self) -> None:
         """Take note that the next line begins a record."""
+        if self._again is not None:
+            return  # it has begun with that line
         self.start = self.number + 1
         self._size = 0
         self.fault = None
@@ -150,13 +200,16 @@ class RecordLines:
         return self
 
     def __next__(self) -> str:
+        if self._again is not None:
+            text, self._again = self._again, None
+            return text
         line = next(self._lines)
         self.number += 1
         if not isinstance(line, TooLong):
             self._size += len(line) + 1
         if isinstance(line, TooLong) or self._size - 1 > self._limit:
             # The parser asks for a second line of a record only inside quotes.
-            self._ends_quoted = (self.number > self.start) != _odd_quotes(line)
+            self._ends_quoted = (self.number > self.start) != self._has_odd_quotes(line)
             raise _OversizeError
         try:
             text = line.decode("utf-8")
@@ -168,8 +221,19 @@ class RecordLines:
             self._note(f"NUL at character {text.index(chr(0)) + 1} of line {self.number}")
         return text + "\n"
 
+    def give_again(self, text: str) -> None:
+        """Give the last line once more: it is the first of a record that may be quoted."""
+        self._again = text
+
     def _note(self, fault: str) -> None:
         self.fault = self.fault or fault
+
+    def _has_odd_quotes(self, line: bytes | TooLong) -> bool:
+        character = self.quotes.character.encode()
+        if not character:
+            return False
+        n_quotes = line.n_quotes if isinstance(line, TooLong) else line.count(character)
+        return n_quotes % 2 == 1
 
     def skip_record(self) -> None:
         """Skip to the end of a record that is over the limit."""
@@ -178,7 +242,7 @@ class RecordLines:
             if line is None:
                 return
             self.number += 1
-            self._ends_quoted = not _odd_quotes(line)
+            self._ends_quoted = not self._has_odd_quotes(line)
 
     def oversize(self) -> str:
         """Return the reason for rejecting a record over the limit."""
@@ -189,14 +253,47 @@ class RecordLines:
         return f" (lines {self.start} to {self.number})" if self.number > self.start else ""
 
 
-def _odd_quotes(line: bytes | TooLong) -> bool:
-    n_quotes = line.n_quotes if isinstance(line, TooLong) else line.count(b'"')
-    return n_quotes % 2 == 1
+Record = tuple[int, list[str], str | None]
 
 
-def parse_records(feed: RecordLines, delimiter: str) -> Iterator[tuple[int, list[str], str | None]]:
+def parse_records(feed: RecordLines, delimiter: str) -> Iterator[Record]:
     """Yield the line where each record begins, its cells, and why it cannot be used."""
-    rows = csv.reader(feed, delimiter=delimiter, strict=True)
+    yield from _bare_records(feed, delimiter)
+    if feed.quotes.character:
+        yield from _quoted_records(feed, delimiter)
+
+
+def _bare_records(feed: RecordLines, delimiter: str) -> Iterator[Record]:
+    """Yield records as long as the file has no quotes: each line is one."""
+    is_header = True
+    while not feed.quotes.character:
+        feed.begin_record()
+        try:
+            text = next(feed)
+        except StopIteration:
+            return
+        except _OversizeError:
+            feed.skip_record()
+            yield feed.start, [], feed.oversize()
+            is_header = False
+            continue
+        if feed.quotes.character:
+            feed.give_again(text)
+            return
+        text = text[:-1].removesuffix("\r")
+        if text:
+            fault = feed.fault
+            if is_header and fault is None and "\r" in text:
+                fault = "a carriage return that does not end the line"
+            is_header = False
+            yield feed.start, text.split(delimiter), fault
+
+
+def _quoted_records(feed: RecordLines, delimiter: str) -> Iterator[Record]:
+    if csv.field_size_limit() < _FIELD_LIMIT:
+        csv.field_size_limit(_FIELD_LIMIT)
+    quote = feed.quotes.character
+    rows = csv.reader(feed, delimiter=delimiter, quotechar=quote, strict=True)
     while True:
         feed.begin_record()
         try:
@@ -208,7 +305,9 @@ def parse_records(feed: RecordLines, delimiter: str) -> Iterator[tuple[int, list
             yield feed.start, [], feed.oversize()
         except csv.Error as error:  # the parser starts again at the next line
             reason = feed.fault or _parser_reason(error, delimiter)
-            yield feed.start, [], reason + feed.extent()
+            is_doubtful = "quote" in reason and not feed.quotes.is_given
+            advice = f"; {_NO_QUOTES}" if is_doubtful else ""
+            yield feed.start, [], reason + feed.extent() + advice
         else:
             if cells:
                 yield feed.start, cells, feed.fault and feed.fault + feed.extent()

@@ -28,6 +28,7 @@ import orjson
 from lshdb.documents.document import BrokenSourceError, Fields, shown_names
 from lshdb.documents.formats.delimited import RecordLines, parse_records
 from lshdb.documents.formats.jsonl import key_of, parse_object, split_raw_lines
+from lshdb.documents.formats.quotes import quotes_of
 from lshdb.documents.io.encodings import Encoder, encoding_of_mark, exact_encoding, recoded
 from lshdb.documents.io.misnamed import read_head, recognised
 from lshdb.documents.io.sources import Source
@@ -314,12 +315,13 @@ class Delimited(_TextFile):
         self._delimiter = fields.delimiter or ","
         if source.input_format == "tsv":
             self._delimiter = "\t"
+        self._quotes = quotes_of(source.input_format, fields)
         self._is_quoted = False
         self._header: list[str] = []
 
     def _records(self) -> Iterator[_Record]:
         with _Spool(self._limit) as spool:
-            lines = RecordLines(self._teed(spool), self._limit)
+            lines = RecordLines(self._teed(spool), self._limit, self._quotes)
             number = -1
             for number, (_, cells, reason) in enumerate(parse_records(lines, self._delimiter)):
                 if number == 0:
@@ -365,20 +367,21 @@ class Delimited(_TextFile):
         """Yield lines for the parser, and put their bytes aside as they are."""
         size = n_quotes = 0
         is_first = True
-        for line in split_raw_lines(self._chunks, self._limit):
+        quote = self._quotes.character.encode() or b'"'
+        for line in split_raw_lines(self._quotes.watch(self._chunks), self._limit):
             if size and not line.continues:
                 yield TooLong(size, n_quotes)
                 size = n_quotes = 0
             spool.put(line.data)
             if is_first:
                 start = line.data.removeprefix(b"\xef\xbb\xbf")
-                self._is_quoted = start.startswith(b'"')
+                self._is_quoted = bool(self._quotes.character) and start.startswith(quote)
                 line, is_first = line._replace(data=start), False
             if line.is_whole:
                 yield line.data.removesuffix(b"\n")
             else:
                 size += len(line.data) - line.data.endswith(b"\n")
-                n_quotes += line.data.count(b'"')
+                n_quotes += line.data.count(quote)
         if size:
             yield TooLong(size, n_quotes)
 
@@ -402,9 +405,17 @@ class Delimited(_TextFile):
         return body + self._delimiter.join(added).encode("utf-8") + end
 
     def _cell(self, text: str) -> str:
-        if self._is_quoted or any(sign in text for sign in (self._delimiter, '"', "\r", "\n")):
-            return '"' + text.replace('"', '""') + '"'
-        return text
+        quote = self._quotes.character
+        signs = (self._delimiter, "\r", "\n", *quote)
+        if not self._is_quoted and not any(sign in text for sign in signs):
+            return text
+        if not quote:
+            raise InputError(
+                f"{self.source.name} has no quotes, and the mark {text!r:.100} cannot be written "
+                "without them",
+                hint="give --quote '\"' if it has, or write the kept records without --mark",
+            )
+        return quote + text.replace(quote, 2 * quote) + quote
 
 
 class _Spool:

@@ -396,6 +396,7 @@ class OpenFile:
     seen: SeenFields
     encoding: str | None
     say: Callable[[str], None]
+    note: Callable[[str], None]
     is_regular: bool = False
 
     def in_any_order(self) -> BinaryIO:
@@ -470,7 +471,7 @@ class TooLong:
     size : int
         Bytes of the line, without its line feed.
     n_quotes : int
-        How many of them are double quotes; the CSV reader needs it to find the record's end.
+        How many of them are quotes; the CSV reader needs it to find the record's end.
     """
 
     size: int
@@ -491,7 +492,9 @@ def without_bom(chunks: Iterable[bytes]) -> Iterator[bytes]:
     yield from iterator
 
 
-def split_lines(chunks: Iterable[bytes], limit: int) -> Iterator[bytes | TooLong]:
+def split_lines(
+    chunks: Iterable[bytes], limit: int, quote: bytes = b'"'
+) -> Iterator[bytes | TooLong]:
     """Split at line feeds.
 
     Parameters
@@ -500,6 +503,8 @@ def split_lines(chunks: Iterable[bytes], limit: int) -> Iterator[bytes | TooLong
         The content, cut anywhere; a byte order mark at its beginning is skipped.
     limit : int
         The longest line, in bytes without its line feed.
+    quote : bytes
+        What is counted in longer ones.
 
     Yields
     ------
@@ -513,7 +518,7 @@ def split_lines(chunks: Iterable[bytes], limit: int) -> Iterator[bytes | TooLong
         because its rest is unknown.
     """
     n_ended = 0
-    held = _Held(limit)
+    held = _Held(limit, quote)
     try:
         for chunk in without_bom(chunks):
             pieces = chunk.split(b"\n")
@@ -584,15 +589,16 @@ def whole_lines(chunks: Iterable[bytes], limit: int) -> Iterator[bytes | TooLong
 class _Held:
     """The beginning of a line whose end has not come yet; beyond the limit, only its length."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, quote: bytes = b'"') -> None:
         self._limit = limit
+        self._quote = quote
         self._pieces: list[bytes] = []
         self._n_quotes = 0
         self.size = 0
 
     def add(self, piece: bytes) -> None:
         self.size += len(piece)
-        self._n_quotes += piece.count(b'"')
+        self._n_quotes += piece.count(self._quote)
         if self.size > self._limit:
             self._pieces.clear()
         else:
