@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
@@ -28,6 +29,7 @@ __all__ = [
     "Verify",
     "check_choice",
     "check_flag",
+    "check_folder_name",
     "check_items",
     "check_key",
     "check_moment",
@@ -44,6 +46,15 @@ Item = TypeVar("Item")
 
 MEASURES = ("similarity", "containment")
 """What a question compares: by the metric of the index, or which share of one is in another."""
+FILE_ENDINGS = frozenset((
+    "arrow", "feather", "ipc", "avro", "orc", "parquet", "pq", "npy", "npz", "pkl", "pickle",
+    "json", "jsonl", "ndjson", "csv", "tsv", "tab", "txt", "log", "md", "xml", "yaml", "yml",
+    "toml", "ipynb", "htm", "html", "xhtml", "pdf", "ps", "doc", "docx", "odt", "rtf", "epub",
+    "ppt", "pptx", "xls", "xlsx", "ods", "db", "duckdb", "sqlite", "sqlite3", "bib", "bibtex",
+    "nbib", "ris", "warc", "wet", "bmp", "gif", "jpeg", "jpg", "png", "svg", "tif", "tiff", "webp",
+    "7z", "br", "bz2", "gz", "lz4", "lzma", "tar", "tgz", "xz", "zip", "zst", "zstd",
+))  # fmt: skip
+"""What follows the last dot in the name of a file, and hardly ever in that of a folder."""
 _NAME_LENGTH = 100
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _NAME = re.compile(rf"[^\W_][\w.:-]{{0,{_NAME_LENGTH - 1}}}")
@@ -84,6 +95,31 @@ def check_choice(name: str, value: object, choices: Collection[str]) -> None:
     """Raise ParameterError unless the value is one of the choices."""
     if value not in choices:
         raise ParameterError(f"{name} is {value!r:.80}; expected one of {', '.join(choices)}")
+
+
+def check_folder_name(path: str, because: str, *, hint: str = "") -> None:
+    """Raise ParameterError if a folder is to be made, and the path is the name of a file.
+
+    A name that ends in ``/`` is that of a folder, and so is the name of a folder that is there.
+
+    Parameters
+    ----------
+    path : str
+    because : str
+        Why it has to be a folder, for the message.
+    hint : str
+        What to do; by default, to end the name in ``/``.
+    """
+    if path == "-":
+        raise ParameterError(
+            f"- stands for standard output, and {because}", hint="give the path of a folder"
+        )
+    ending = os.path.splitext(path)[1].lower().removeprefix(".")
+    if ending in FILE_ENDINGS and not os.path.isdir(path):
+        raise ParameterError(
+            f"{path!r:.200} is the name of a file, and {because}",
+            hint=hint or f"give another name, or end it in / if a folder is meant: {path}/",
+        )
 
 
 def check_key(name: str, value: object) -> str:

@@ -21,6 +21,7 @@ from lshdb.arguments import (
     TableFormat,
     Unit,
     Verify,
+    check_folder_name,
 )
 from lshdb.documents import MAX_DOCUMENT_BYTES, Body, Document, Given, Rejected
 from lshdb.errors import AllRejectedError, LockedError, ParameterError
@@ -1881,7 +1882,7 @@ class Index:
             update=update, overwrite=overwrite, lock_timeout=lock_timeout,
             on_progress=on_progress,
         )  # fmt: skip
-        return self._handle.ask(make_report, Path(path), asked=asked)
+        return self._handle.ask(make_report, os.fspath(path), asked=asked)
 
     # Other indexes
 
@@ -1962,6 +1963,7 @@ class Index:
         ``delta`` it is written in place, and the last commit makes it a dataset with documents:
         a process that is killed before leaves a directory that you have to remove.
         """
+        check_folder_name(os.fspath(path), "an export is a folder")
         if format == "delta":
             from lshdb.dataset.dataset_export import export_dataset
 

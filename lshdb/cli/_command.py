@@ -54,6 +54,7 @@ class Command(click.Command):
                 found = parse([index, *args])
             _refuse_repeated(ctx, found[-1])
             _json_as_format(ctx, found[0])
+            _refuse_overwritten(ctx, found[0], found[1])
             return found
 
         parser.parse_args = parse_once
@@ -218,6 +219,18 @@ def _json_as_format(ctx: click.Context, values: dict[str, Any]) -> None:
     if values.get("output_format", "jsonl") != "jsonl":
         raise click.UsageError("--json is --format jsonl; give one of the two", ctx)
     values["output_format"] = "jsonl"
+
+
+def _refuse_overwritten(ctx: click.Context, values: dict[str, Any], extra: list[str]) -> None:
+    """Raise UsageError if a listing is to replace a file that another argument names."""
+    for name in ("output", "decisions"):
+        path = values.get(name)
+        if not isinstance(path, str) or not os.path.isfile(path):
+            continue
+        others = [value for key, value in values.items() if key != name]
+        for other in (*_flat(others), *extra):
+            if os.path.isfile(other) and os.path.samefile(other, path):
+                raise click.UsageError(f"{path} is an input; name another file to write", ctx)
 
 
 # What the shared options do

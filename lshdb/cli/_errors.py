@@ -18,6 +18,7 @@ warnings go there too, as notes.
 from __future__ import annotations
 
 import contextlib
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -122,7 +123,7 @@ def _report(error: BaseException) -> int:
         return code
     if isinstance(error, click.UsageError):
         where = error.ctx.command_path if error.ctx else "lshdb"
-        _show(_uncapitalised(error.format_message()), f"see {where} --help")
+        _show(_usage_message(error), f"see {where} --help")
         return USAGE
     if isinstance(error, LshdbError):
         _show(error.message, error.hint)
@@ -157,6 +158,14 @@ def _show(message: str, hint: str | None) -> None:
     complain(f"error: {message}")
     if hint:
         complain(f"hint: {hint}")
+
+
+def _usage_message(error: click.UsageError) -> str:
+    param = getattr(error, "param", None)
+    if isinstance(error, click.MissingParameter) and isinstance(param, click.Option):
+        what = re.split(r"[.;] |[.]$", param.help or "")[0]
+        return f"missing option {'/'.join(param.opts)} {param.metavar}: {what}"
+    return _uncapitalised(error.format_message())
 
 
 def _uncapitalised(message: str) -> str:

@@ -10,7 +10,7 @@ The commands on stored verified pairs also do the same with the values of their 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -46,6 +46,7 @@ __all__ = [
     "lock_option",
     "max_bucket_option",
     "memory_option",
+    "page_or_listing_options",
     "search_options",
     "seconds_option",
     "since_option",
@@ -87,8 +88,25 @@ def decisions_options(function: Function) -> Function:
     )(function)
 
 
-def _listing(*names: str, help: str) -> Callable[[Function], Function]:
+def page_or_listing_options(function: Function) -> Function:
+    """Add the options for the output of a listing that may be a page of HTML."""
+    return _listing(
+        "-o",
+        "--output",
+        help="Write to FILE, which is replaced when all is written; - is standard output. A name "
+        "that ends in .html is that of a page.",
+        formats=(*FORMATS, "html"),
+    )(function)
+
+
+def _listing(
+    *names: str, help: str, formats: Sequence[str] = FORMATS
+) -> Callable[[Function], Function]:
     """Return the options for a listing that the option of these names writes to a file."""
+
+    def place(ctx: click.Context, _param: click.Parameter, path: str | None) -> None:
+        if path is not None:
+            write_to(ctx, path, ctx.params.get("output_format"), formats=formats)
 
     def add(function: Function) -> Function:
         options = (
@@ -108,7 +126,7 @@ def _listing(*names: str, help: str) -> Callable[[Function], Function]:
                 *names,
                 metavar="FILE",
                 expose_value=False,
-                callback=_listing_file,
+                callback=place,
                 shell_complete=completed("file"),
                 help=help,
             ),
@@ -128,8 +146,8 @@ def format_option(text: str) -> Callable[[Function], Function]:
             "--json", "as_json", is_flag=True, expose_value=False, help="Short for --format jsonl."
         )
         output_format = click.option(
-            "--format", "output_format", type=click.Choice(FORMATS), help=text
-        )
+            "--format", "output_format", type=click.Choice(FORMATS), is_eager=True, help=text
+        )  # eager: the file's name is looked at with it
         return output_format(as_json(function))
 
     return add
@@ -138,17 +156,6 @@ def format_option(text: str) -> Callable[[Function], Function]:
 def _header(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
     if wanted:
         write_header(ctx)
-
-
-def _listing_file(ctx: click.Context, param: click.Parameter, path: str | None) -> None:
-    if path is None or path == "-":
-        return
-    if path.endswith((".gz", ".zst", ".xz", ".bz2")):
-        raise click.BadParameter(
-            f"{path} would not be compressed: leave out {param.opts[-1]} and pipe the output into "
-            "a compressor"
-        )
-    write_to(ctx, path)
 
 
 def conflict_option(*more: str, text: str = "") -> Callable[[Function], Function]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -47,6 +48,7 @@ __all__ = [
     "complain",
     "discard_output",
     "flush_output",
+    "is_page_named",
     "is_quiet",
     "is_terminal",
     "is_written_to_file",
@@ -56,6 +58,7 @@ __all__ = [
     "print_drawn",
     "print_listing",
     "print_record",
+    "require_ending",
     "say",
     "show_page",
     "table_width",
@@ -70,8 +73,13 @@ FORMATS = ("table", "tsv", "csv", "jsonl", "json", "parquet")
 _QUIET, _HEADER = "lshdb.quiet", "lshdb.header"
 _TO, _FILE = "lshdb.to", "lshdb.file"
 """What the options of a command line say about its output, in the context of click."""
-_SUFFIXES = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".json": "json"}
-_SUFFIXES |= {".parquet": "parquet", ".txt": "table"}
+_FORMAT_OF_ENDING = {
+    ".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl",
+    ".json": "json", ".parquet": "parquet", ".txt": "table",
+}  # fmt: skip
+_STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+_SPREADSHEETS = (".xlsx", ".xls", ".ods")
+_PAGES = (".html", ".htm")
 _SECONDS = 0.2
 _PIECES = 500
 _BYTES = 2**16
@@ -129,9 +137,96 @@ def is_quiet() -> bool:
     return _asked_for(_QUIET) is not None
 
 
-def write_to(ctx: click.Context, path: str) -> None:
-    """Write listings to a file instead of standard output."""
+def write_to(
+    ctx: click.Context, path: str, output_format: str | None, *, formats: Sequence[str] = FORMATS
+) -> None:
+    """Write listings to a file instead of standard output; - is standard output.
+
+    Parameters
+    ----------
+    ctx : click.Context
+    path : str
+        An ending such as ``.csv`` says the format, and one such as ``.gz`` after it how to
+        compress.
+    output_format : str or None
+        The format that is asked for by name.
+    formats : sequence of str
+        Those that can be written; ``html`` may be one.
+
+    Raises
+    ------
+    click.UsageError
+        The name asks for a format that cannot be written.
+    LshdbError, OSError
+        No file can be written there.
+    """
+    if (
+        path in _STANDARD_OUTPUT
+    ):  # opened by its name, a file that the shell opened would begin anew
+        return
+    if not _is_stream(path):
+        from lshdb.documents.io.whole_files import check_file_place
+
+        check_file_place(path, overwrite=True)
+        if os.path.exists(os.path.join(os.path.dirname(path), "index.toml")):
+            raise click.UsageError(f"{path} is inside an index; name a file elsewhere", ctx)
+    _check_endings(ctx, path, output_format, formats)
     ctx.meta[_TO] = path
+
+
+def _check_endings(
+    ctx: click.Context, path: str, output_format: str | None, formats: Sequence[str]
+) -> None:
+    ending, compression = _endings(path)
+    if ending in _PAGES:
+        named: str | None = "html"
+    else:
+        named = _FORMAT_OF_ENDING.get(ending)
+    if compression and "parquet" in (named, output_format):
+        raise click.UsageError(
+            f"{path}: Parquet is compressed inside, so no reader expects it in .{compression}; "
+            "leave that ending out",
+            ctx,
+        )
+    if output_format is not None or named in formats or not re.match(r"\.[a-z]", ending):
+        return
+    first = {name: one for one, name in reversed(_FORMAT_OF_ENDING.items()) if name in formats}
+    known = [first[name] for name in formats if name in first]
+    expected = f"{', '.join(known[:-1])} or {known[-1]}" if len(known) > 1 else known[0]
+    raise click.UsageError(
+        f"{path}: a {ending} file is not written; give a name that ends in {expected}"
+        + (", or a --format" if len(known) > 1 else "")
+        + ("; a spreadsheet opens .csv" if ending in _SPREADSHEETS else ""),
+        ctx,
+    )
+
+
+def require_ending(path: str, output_format: str) -> None:
+    """Refuse the name of a file that is written in lines of one format, and asks for another.
+
+    Raises
+    ------
+    click.UsageError
+    """
+    ctx = click.get_current_context()
+    if _endings(path)[0] not in (".txt", ".log", ".json"):
+        _check_endings(ctx, path, None, (output_format,))
+    if compression := _endings(path)[1]:
+        raise click.UsageError(
+            f"{path}: this file is not compressed; leave out .{compression}", ctx
+        )
+
+
+def _endings(path: str) -> tuple[str, str]:
+    """Return what a name says of the format, and of the compression; empty for nothing."""
+    stem, ending = os.path.splitext(path.lower())
+    compression = ending.removeprefix(".") if ending in (".gz", ".zst", ".xz", ".bz2") else ""
+    return (os.path.splitext(stem)[1], compression) if compression else (ending, "")
+
+
+def is_page_named() -> bool:
+    """Return whether the file that listings go to has the name of a page of HTML."""
+    return is_written_to_file() and _endings(_asked_for(_TO))[0] in _PAGES
 
 
 def is_written_to_file() -> bool:
@@ -320,6 +415,7 @@ def tsv_file(path: str) -> Iterator[Callable[[Rows], None]]:
 
     The old contents stay until there are rows: call the yielded function with them.
     """
+    require_ending(path, "tsv")
     with open(path, "ab") as file:
 
         def put(rows: Rows) -> None:
@@ -342,7 +438,7 @@ def chosen_format(asked: str | None) -> str:
         return asked
     path = _asked_for(_TO)
     if path is not None:
-        return _SUFFIXES.get(os.path.splitext(path)[1].lower(), "tsv")
+        return _FORMAT_OF_ENDING.get(_endings(path)[0], "tsv")
     return "table" if is_terminal(sys.stdout) else "tsv"
 
 
@@ -524,13 +620,19 @@ def _to_file() -> Iterator[None]:
         meta.pop(_FILE, None)
 
 
+def _is_stream(path: str) -> bool:
+    if path.startswith(("/dev/", "/proc/")):
+        return True
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
 def _opened(path: str) -> AbstractContextManager[IO[bytes]]:
     """Open a device, a pipe or the like; anything else becomes a file when it is whole."""
-    if os.path.exists(path) and not os.path.isfile(path):
-        return open(path, "wb")
+    if _is_stream(path):
+        return open(path, "ab")  # /dev/stderr may be a file, which must not begin anew
     from lshdb.documents.io.whole_files import whole_file
 
-    return whole_file(path, overwrite=True)
+    return whole_file(path, compression=_endings(path)[1], overwrite=True)
 
 
 def _asked_for(name: str) -> Any:

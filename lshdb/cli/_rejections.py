@@ -23,7 +23,7 @@ import click
 
 from lshdb import InputError, Rejected
 from lshdb.cli._cells import json_line
-from lshdb.cli._output import complain, print_bytes
+from lshdb.cli._output import complain, print_bytes, require_ending
 
 __all__ = ["Rejections", "rejects_file", "rejects_option"]
 
@@ -113,6 +113,7 @@ def rejects_file(
     if path == "-":
         yield lambda rejection: print_bytes([_line(rejection)])
         return
+    require_ending(path, "jsonl")
     for each in inputs:
         if each != "-" and os.path.isfile(each) and _is_same(each, path):
             raise InputError(

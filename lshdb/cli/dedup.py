@@ -70,7 +70,8 @@ REWRITING = (
     "--output",
     metavar="PATH",
     help="Write each FILE again in its own format, with only the records of the documents that "
-    "are kept: a folder, or for one FILE a file. With --filter: the file for the lines.",
+    "are kept: a folder, or for one FILE a file, or - for standard output. With --filter: the file "
+    "for the lines.",
 )
 @click.option(
     "--mark",
@@ -190,6 +191,8 @@ def command(
     if not has_index:
         paths = (index_path, *paths)
     _check_usage(paths, output, filtered, has_index, only, output_format)
+    if output is not None and filtered is not None:
+        write_to(ctx, output, None, formats=("jsonl",))
     making = given | {"workers": workers, "index": kept_index}
     making |= {name: reading[name] for name in ("text_field", "vector_field")}
     if has_index:
@@ -241,8 +244,6 @@ def command(
         elif filtered is not None:
             how["key_field"] = reading["key_field"] or "id"
             lines = index.filter(filtered, max_document_bytes=reading["max_document_bytes"], **how)
-            if output is not None:
-                write_to(ctx, output)
             _filter(lines, reading["max_document_bytes"])
             answered(lines)
             is_doubtful = lines.counts.is_doubtful
@@ -473,12 +474,14 @@ def _write(
             _list(index, (one for one in decisions if only in ("all", _word(one))), output_format)
 
         how["on_decisions"] = list_decisions
-    with TaskProgress("writing") as progress:
+    progress = TaskProgress("writing")
+    with progress if output != "-" else contextlib.nullcontext():
         done = index.dedup_files(paths, output, on_file=progress.wrote, **how)
     n_read, n_files = done.kept + done.dropped, len(done.files)
+    place = "standard output" if output == "-" else output
     note(
         f"{counted(n_read, 'record')} read, {done.kept:,} kept, {done.dropped:,} dropped; "
-        f"{counted(n_files, 'file')} written to {output} in {time.monotonic() - begun:.1f} s"
+        f"{counted(n_files, 'file')} written to {place} in {time.monotonic() - begun:.1f} s"
     )
     if done.left_out:
         were = "was" if done.left_out == 1 else "were"

@@ -12,8 +12,8 @@ import click
 from lshdb import Explanation, Index, IndexParams, KeyNotFoundError
 from lshdb.cli._cells import harmless
 from lshdb.cli._diff import diff_in_words, diff_lines, diff_rows
-from lshdb.cli._options import Command, index_argument, listing_options, vector_option
-from lshdb.cli._output import print_bytes, print_record
+from lshdb.cli._options import Command, index_argument, page_or_listing_options, vector_option
+from lshdb.cli._output import is_page_named, is_written_to_file, print_bytes, print_record
 from lshdb.cli._passages import shown_passages
 from lshdb.cli._words import element_in_words
 
@@ -57,9 +57,10 @@ def _number(_ctx: click.Context, _param: click.Parameter, value: str) -> int | N
     "--html",
     "as_page",
     is_flag=True,
-    help="Write a page for a browser instead, with both texts side by side; save it by --output.",
+    help="Write a page for a browser instead, with both texts side by side; to a file "
+    "that ends in .html, --output alone does so.",
 )
-@listing_options
+@page_or_listing_options
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -93,14 +94,17 @@ def command(
     \b
     lshdb explain news.lshdb article-17 article-42
     lshdb explain news.lshdb article-17 article-42 --diff
-    lshdb explain news.lshdb article-17 article-42 --html -o pair.html
+    lshdb explain news.lshdb article-17 article-42 -o pair.html
     lshdb explain news.lshdb article-17 --text "the quick brown fox jumps over the lazy dog"
     """
     if [key2 is None, text is None, vector is None].count(False) != 1:
         raise click.UsageError("give one of KEY2, --text and --vector", ctx)
+    if as_page and is_written_to_file() and not is_page_named():
+        raise click.UsageError("--html writes a page: name a file that ends in .html", ctx)
+    as_page = as_page or (is_page_named() and output_format is None)
     if as_page and (output_format is not None or with_diff):
         raise click.UsageError(
-            "--html has a form of its own, with the diff; leave the others out", ctx
+            "a page has a form of its own, with the diff; leave --diff and --format out", ctx
         )
     with Index.open(index_path) as index:
         params = index.params

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lshdb.arguments import check_folder_name
 from lshdb.arrays import distinct
 from lshdb.clusters.deduplication import (
     Decision,
@@ -50,7 +51,7 @@ from lshdb.documents.io.dataset_folders import described_anew, descriptions_of
 from lshdb.documents.io.encodings import find_encoding
 from lshdb.documents.io.folders import WalkCounts, WalkOptions
 from lshdb.documents.io.sources import STDIN, Source, find_sources
-from lshdb.documents.io.whole_files import check_target, whole_file
+from lshdb.documents.io.whole_files import STDOUT, check_target, standard_output, whole_file
 from lshdb.documents.read import refuse_useless
 from lshdb.errors import InputError, LshdbError, ParameterError
 from lshdb.search.agreement import check_agreement
@@ -196,7 +197,8 @@ class Rewriting(StoredAnswer[RewrittenFile]):
             quote=quote,
         )  # fmt: skip
         for _, target in self._plan:
-            store.directory.refuse_inside(Path(target))
+            if target != STDOUT:
+                store.directory.refuse_inside(Path(target))
         self._is_marked, self._overwrite, self._keep = is_marked, overwrite, keep
         self._against, self._since = against, since
         self._needs_documents, self._on_file = needs_documents, callers_function(on_file)
@@ -239,11 +241,15 @@ class Rewriting(StoredAnswer[RewrittenFile]):
                 out.write(described_anew(path, fields))
 
     def _write(self, judge: _Judge, source: Source, target: str, file: RecordFile) -> RewrittenFile:
-        os.makedirs(os.path.dirname(target) or os.curdir, exist_ok=True)
         kept = dropped = 0
         judge.unknown = judge.repeated = 0
         compression = file.source.compression
-        with whole_file(target, compression=compression, overwrite=self._overwrite) as out:
+        if target == STDOUT:
+            opened = standard_output(compression)
+        else:
+            os.makedirs(os.path.dirname(target) or os.curdir, exist_ok=True)
+            opened = whole_file(target, compression=compression, overwrite=self._overwrite)
+        with opened as out:
             writer = file.writer(out, is_marked=self._is_marked)
             for block in file.blocks():
                 marks = judge(block.keys)
@@ -532,7 +538,8 @@ def plan_outputs(
         plan, descriptions = [(found[0][0], output)], []
     _refuse_inputs(plan)
     for _, target in [*plan, *descriptions]:
-        check_target(target, overwrite=overwrite)
+        if target != STDOUT:
+            check_target(target, overwrite=overwrite)
     return plan, descriptions, left_out
 
 
@@ -544,9 +551,13 @@ def _is_folder(output: str, sources: list[Source]) -> bool:
     """Return whether an output is a folder, and not the one file to write."""
     if not output:
         raise ParameterError("the output has no name", hint="name a folder or a file")
-    if output.endswith(os.sep) or os.path.isdir(output):
+    if output == STDOUT and len(sources) == 1:
+        return False
+    if output != STDOUT and (output.endswith(os.sep) or os.path.isdir(output)):
         return True
     if len(sources) > 1:
+        if output == STDOUT or not os.path.exists(output):
+            check_folder_name(output, f"{len(sources):,} files are to be written")
         if os.path.exists(output):
             raise LshdbError(
                 f"{printable(output)} is a file, and {len(sources):,} files are to be written",
@@ -563,6 +574,11 @@ def _is_folder(output: str, sources: list[Source]) -> bool:
                 f"{printable(output)} is there, and it is no folder",
                 hint="name a folder, or a file with the extension of the input",
             )
+        check_folder_name(
+            output,
+            f"{source.name} is written again in the format that it has",
+            hint="give it the extension of the input, or end the name of a folder in /",
+        )
         return True
     if BY_EXTENSION.get(of_output[0]) == source.input_format and of_output[1] == source.compression:
         return False
@@ -606,7 +622,7 @@ def _refuse_inputs(plan: list[tuple[Source, str]]) -> None:
     if len(inputs) < len(plan):
         raise ParameterError("a file is named twice", hint="name each file once")
     for _, target in plan:
-        if os.path.exists(target):
+        if target != STDOUT and os.path.exists(target):
             status = os.stat(target)
             if (status.st_dev, status.st_ino) in inputs:
                 raise ParameterError(

@@ -488,11 +488,11 @@ def check_place(path: str | Path, *, overwrite: bool = False) -> str:
     Raises
     ------
     ParameterError
-        The name asks for none.
+        The name asks for none, or is that of a folder.
     LshdbError
-        A file is there, or matplotlib is not installed.
+        A file is there, the folder around it is not, or matplotlib is not installed.
     """
-    from lshdb.documents.io.whole_files import check_target
+    from lshdb.documents.io.whole_files import check_file_place
 
     _figure_class()
     ending = Path(path).suffix.lower().removeprefix(".")
@@ -501,7 +501,7 @@ def check_place(path: str | Path, *, overwrite: bool = False) -> str:
             f"{path} is no name of a picture; expected one that ends in "
             f"{_listed([f'.{one}' for one in FORMATS])}"
         )
-    check_target(str(path), overwrite=overwrite)
+    check_file_place(str(path), overwrite=overwrite)
     return ending
 
 

@@ -7,7 +7,6 @@ mebibyte each.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -158,7 +157,7 @@ class Findings:
     cluster: str | None
 
 
-def make_report(store: Store, family: Family, path: Path, *, asked: Asked) -> ReportResult:
+def make_report(store: Store, family: Family, path: str, *, asked: Asked) -> ReportResult:
     """Write a report; see :meth:`lshdb.Index.report`."""
     if asked.limit is not None:
         check_whole("limit", asked.limit, 1)
@@ -170,15 +169,14 @@ def make_report(store: Store, family: Family, path: Path, *, asked: Asked) -> Re
     check_since(store, asked.since)
     level = asked_level(store, asked.threshold)
     environment = make_environment(_TEMPLATES)
-    given = os.fspath(path)
-    store.directory.refuse_inside(Path(given))
-    check_place(given, overwrite=asked.overwrite)
+    store.directory.refuse_inside(Path(path))
+    check_place(path, overwrite=asked.overwrite)
     why_not = _prepare(store, family, level, asked)
     with store.reading() as snapshot:
         making = _Making(store, snapshot, family, level, asked, environment, why_not)
-        if makes_folder(given):
-            return making.write_folder(given)
-        return making.write_file(given)
+        if makes_folder(path):
+            return making.write_folder(path)
+        return making.write_file(path)
 
 
 def _prepare(store: Store, family: Family, level: float, asked: Asked) -> str:

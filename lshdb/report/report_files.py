@@ -18,9 +18,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
+from lshdb.arguments import check_folder_name
 from lshdb.disksort.descriptors import sync_file
 from lshdb.documents.document import printable
-from lshdb.documents.io.whole_files import check_target, whole_file
+from lshdb.documents.io.whole_files import check_target, require_folder_of, whole_file
 from lshdb.errors import LshdbError
 from lshdb.storage.place.directory import sync_directory
 
@@ -46,15 +47,12 @@ def check_place(path: str, *, overwrite: bool) -> None:
 
     Raises
     ------
+    ParameterError
+        It is the name of a file that is not HTML.
     LshdbError
         Something is there, or the folder around it is not.
     """
-    parent = os.path.dirname(os.path.abspath(path))
-    if not os.path.isdir(parent):
-        raise LshdbError(
-            f"cannot write {printable(path)}: the folder {printable(parent)} does not exist",
-            hint="make the folder first",
-        )
+    require_folder_of(path)
     if _is_stream(path):
         return
     if not makes_folder(path):
@@ -66,6 +64,12 @@ def check_place(path: str, *, overwrite: bool) -> None:
         raise LshdbError(
             f"{printable(path)} {what}; a folder of pages was to be made there",
             hint="name a file that ends in .html, or another folder",
+        )
+    else:
+        check_folder_name(
+            path,
+            "a report is a page of HTML or a folder of them",
+            hint="name a file that ends in .html, or end the name of a folder in /",
         )
 
 

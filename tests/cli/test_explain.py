@@ -244,4 +244,4 @@ def test_a_page(run: Run, tmp_path: Path, index_path: Path) -> None:
     assert text.startswith("<!DOCTYPE html>") and text.endswith("</html>\n")
     for other in ("--json", "--diff"):
         said = run("explain", index_path, "base", "near", "--html", other, code=2).stderr
-        assert "--html has a form of its own" in said
+        assert "a page has a form of its own" in said

@@ -29,7 +29,7 @@ def test_mistakes(run: Run, tmp_path: Path, index_path: Path) -> None:
     said = run("plot", "s-curve", index_path, "-o", "a.svg", "--threshold", "0.5", code=2).stderr
     assert "--threshold makes no difference to s-curve" in said
     said = run("plot", "recall", index_path, code=2).stderr
-    assert "'-o'" in said
+    assert "missing option -o/--output FILE" in said
     assert not list(tmp_path.glob("a.*"))
 
 

@@ -24,14 +24,57 @@ from typing import IO, Any
 
 from lshdb.disksort.descriptors import sync_file
 from lshdb.documents.document import printable
-from lshdb.errors import LshdbError
+from lshdb.errors import LshdbError, ParameterError
 from lshdb.storage.place.directory import sync_directory
 from lshdb.storage.place.own_files import UnfitFileError, open_file, refuse_unfit
 
-__all__ = ["check_target", "whole_file"]
+__all__ = [
+    "STDOUT",
+    "check_file_place",
+    "check_target",
+    "require_folder_of",
+    "standard_output",
+    "whole_file",
+]
+
+STDOUT = "-"
+"""Stands for standard output where the path of a file is asked for."""
+
 
 _BUFFER_BYTES = 2**18
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
+
+
+def check_file_place(path: str, *, overwrite: bool) -> None:
+    """Refuse a path to which one file cannot be written, before any work is done.
+
+    Raises
+    ------
+    ParameterError
+        It is empty, or that of a folder.
+    LshdbError
+        A file is there and may not be replaced, or the folder around it is not there.
+    OSError
+        Something that is not a file is there, or it cannot be looked at.
+    """
+    if not path:
+        raise ParameterError("the output has no name", hint="name a file")
+    if path.endswith(os.sep) or os.path.isdir(path):
+        raise ParameterError(
+            f"{printable(path)} is a folder, and one file is written", hint="name a file in it"
+        )
+    require_folder_of(path)
+    check_target(path, overwrite=overwrite)
+
+
+def require_folder_of(path: str) -> None:
+    """Raise LshdbError unless the folder in which a file or folder is to be made is there."""
+    parent = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(parent):
+        raise LshdbError(
+            f"cannot write {printable(path)}: the folder {printable(parent)} does not exist",
+            hint="make the folder first",
+        )
 
 
 def check_target(path: str, *, overwrite: bool) -> None:
@@ -91,6 +134,15 @@ def whole_file(path: str, *, compression: str = "", overwrite: bool = False) -> 
     finally:
         os.close(descriptor)
     sync_directory(Path(folder))
+
+
+@contextlib.contextmanager
+def standard_output(compression: str = "") -> Iterator[IO[bytes]]:
+    """Write to standard output, compressed as a file would be."""
+    sys.stdout.flush()
+    with _packed(sys.stdout.buffer, compression) as packed:
+        yield packed
+    sys.stdout.buffer.flush()
 
 
 @contextlib.contextmanager

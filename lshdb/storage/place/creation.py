@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from lshdb.arguments import check_folder_name
 from lshdb.cancel import on_interruption
 from lshdb.disksort.descriptors import sync_file
 from lshdb.errors import (
@@ -35,6 +36,7 @@ from lshdb.errors import (
     IndexExistsError,
     IndexNotFoundError,
     LshdbError,
+    ParameterError,
     system_hint,
 )
 from lshdb.params.index_params import FORMAT, IndexParams
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Creation"]
 
+_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]+):/")
 _MARK = re.compile(r"\nunfinished \d+ \d+\n\Z")
 
 
@@ -79,11 +82,15 @@ class Creation:
         Something is there already.
     LockedError
         Another process is making an index there.
+    ParameterError
+        The path is no name of an index: that of a file, a URL, ``:memory:`` or ``-``.
     LshdbError
         The directory cannot be written to, or what lies aside was not made by lshdb.
     """
 
     def __init__(self, path: Path, *, lock_timeout: float = 60.0, what: str = "index") -> None:
+        if what == "index":
+            _check_name(path)
         self.path = Path(os.path.abspath(utf8_path(path)))
         self.is_whole_only = False
         self._what = what
@@ -436,3 +443,28 @@ def _fill(
             )
     finally:
         engine.dispose()
+
+
+def _check_name(path: Path) -> None:
+    """Refuse a path that means something other than a folder on disk.
+
+    Raises
+    ------
+    ParameterError
+    """
+    is_folder = "an index is a folder on disk"
+    if path.name == ":memory:":
+        raise ParameterError(
+            f"{is_folder}, and ':memory:' is the name of none",
+            hint="for an index that goes away, give a path in a tempfile.TemporaryDirectory(); "
+            "lshdb.deduplicate takes a table in memory, and needs no index",
+        )
+    if url := _SCHEME.match(str(path)):
+        is_database = url["scheme"].lower().startswith(("postgres", "sqlite", "mysql"))
+        raise ParameterError(
+            f"{is_folder}, and {url['scheme']}://... is a URL",
+            hint="give the path of a folder, and the URL as the database (database=, --database)"
+            if is_database
+            else "give the path of a folder of this machine",
+        )
+    check_folder_name(str(path), is_folder, hint=f"give it another name: {path.stem}.lshdb")
