@@ -4,9 +4,9 @@ The last (:func:`count_findings`) are most of the quick check, whose cost hardly
 index. It reads header, length and first block of the signature file and the vector file; the tables
 ``state``, ``batch``, ``unfinished_add``, ``edge_state``, ``run``, ``bucket_stat``,
 ``signature_block`` and ``segment``, which have at most some rows per thousand documents; and the
-number of documents, counted in an index. It does not read signature rows past the first block, postings,
-texts, or the rows of documents and edges. So it does not find damage there, or in the structure of
-the database.
+number of documents, counted in an index. It does not read signature rows past the first block,
+postings, texts, or the rows of documents and edges. So it does not find damage there, or in the
+structure of the database.
 """
 
 from __future__ import annotations
