@@ -12,13 +12,13 @@ threshold, they say nothing of pairs far from it.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from lshdb.advice.advice import LabelAgreement, LabelRow
 from lshdb.arguments import check_key
+from lshdb.documents.written_keys import unescaped
 from lshdb.errors import InputError, ParameterError
 from lshdb.search.measured_recall import wilson
 from lshdb.signatures.family import Family
@@ -31,8 +31,6 @@ Label: TypeAlias = "tuple[str, str, bool]"
 _STEPS = 20
 _ANSWERS = {"yes": True, "no": False}
 _NAMES = ("key1", "key2", "label")
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_ESCAPED = {"\\": "\\", "t": "\t", "n": "\n", "r": "\r"}
 _LONGEST_LINE = 1 << 16
 
 
@@ -40,8 +38,8 @@ def read_labels(path: str | os.PathLike[str]) -> list[Label]:
     r"""Read a file of labels: lines of ``key1``, ``key2`` and ``yes`` or ``no``, with tabs between.
 
     Backslash, tab, line feed and carriage return in a key are written ``\\ \t \n \r``, as the
-    listings of the command line write them. Further columns, empty lines and a first line of names
-    are passed over.
+    listings of the command line write them; a backslash before anything else is refused. Further
+    columns, empty lines and a first line of names are passed over.
 
     Parameters
     ----------
@@ -83,12 +81,11 @@ def _label(cells: Sequence[str], where: str) -> Label:
             f"{where} is {' '.join(cells)!r:.200}; expected key1, key2 and yes or no, with tabs "
             "between"
         )
-    one, other = (_ESCAPE.sub(_unescaped, cell) for cell in cells[:2])
+    try:
+        one, other = map(unescaped, cells[:2])
+    except ValueError as error:
+        raise InputError(f"{where}: {error}") from None
     return one, other, _ANSWERS[answer]
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    return _ESCAPED.get(match[1], match[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -498,8 +498,8 @@ def input_options(function: Function) -> Function:
         "--keys",
         type=click.Path(exists=True, dir_okay=False),
         metavar="FILE",
-        help="Keys for the rows of one .npy, .npz, Parquet or Arrow file: one per line, or a "
-        ".npy.  "
+        help="Keys for the rows of one .npy, .npz, Parquet or Arrow file: one per line as TSV has "
+        "it, with a backslash as \\\\; a .jsonl of strings or of objects with key; or a .npy.  "
         "[default: row numbers from 0, after the file's name if there are several files]",
     )
     input_format = click.option(

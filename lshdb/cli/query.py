@@ -16,6 +16,7 @@ from lshdb.arguments import Measure, Verify
 from lshdb.cli._command import completed
 from lshdb.cli._contents import Named, contents_options, with_contents
 from lshdb.cli._errors import REJECTED
+from lshdb.cli._given_keys import given_key
 from lshdb.cli._options import (
     Command,
     below_option,
@@ -177,6 +178,7 @@ def command(
         search |= {"recall": recall, "probe_limit": limit}
     effort = _Effort(recall, top, measure, is_nearest="recall" in search)
     with Index.open(index_path) as index:
+        key = given_key(index, key)
         if index.params.window is not None:
             from lshdb.cli._passages import refuse_options
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import click
 
@@ -11,30 +12,50 @@ from lshdb import Index
 from lshdb.cli._command import Command, completed
 from lshdb.cli._options import lock_option
 from lshdb.cli._output import complain, note
-from lshdb.documents import MAX_KEY_BYTES
+from lshdb.documents import LONGEST_KEY_LINES, MAX_KEY_BYTES, json_key, unescaped
 
 __all__ = ["command"]
 
 _MISSING_SHOWN = 10
 _SOME_MISSING = 1
-_LINE_BYTES = MAX_KEY_BYTES + len("\r\n")
+_KEPT = re.compile(rb'"decision":\s*"keep"')
 
 
 @click.command("remove", cls=Command)
 @click.argument("index_path", metavar="INDEX", shell_complete=completed("dir"))
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+@click.option(
+    "--input",
+    "input_format",
+    type=click.Choice(("tsv", "jsonl", "lines")),
+    default="tsv",
+    show_default=True,
+    help="What a line of standard input is: a key as TSV has it, with a backslash as \\\\ and a "
+    "tab, line feed or carriage return as \\t, \\n or \\r; a JSON string or an object with key; or "
+    "a key as it stands.",
+)
 @lock_option
 @click.pass_context
 def command(
-    ctx: click.Context, index_path: str, keys: tuple[str, ...], *, lock_timeout: float
+    ctx: click.Context,
+    index_path: str,
+    keys: tuple[str, ...],
+    *,
+    input_format: str,
+    lock_timeout: float,
 ) -> None:
     """Remove the documents of INDEX with these keys; - reads keys from standard input.
 
-    Standard input has one key per line. The exit code is 1 if a key was not there; the others are
-    removed anyway.
+    Standard input has one key per line, as listings write it. The exit code is 1 if a key was not
+    there; the others are removed anyway.
+
+    \b
+    lshdb remove news.lshdb article-17 article-18
+    lshdb dedup news.lshdb --only drop | cut -f1 | lshdb remove news.lshdb -
+    lshdb dedup news.lshdb --only drop --format jsonl | lshdb remove news.lshdb - --input jsonl
     """
     with Index.open(index_path) as index:
-        result = index.remove(_keys(keys), lock_timeout=lock_timeout)
+        result = index.remove(_keys(keys, input_format), lock_timeout=lock_timeout)
     note(f"{result.removed:,} removed")
     if result.missing:
         shown = ", ".join(map(repr, result.missing[:_MISSING_SHOWN]))
@@ -46,23 +67,52 @@ def command(
         ctx.exit(_SOME_MISSING)
 
 
-def _keys(given: tuple[str, ...]) -> Iterator[str]:
+def _keys(given: tuple[str, ...], input_format: str) -> Iterator[str]:
+    read, longest = _READERS[input_format], LONGEST_KEY_LINES[input_format] + len("\r\n")
     for key in given:
         if key != "-":
             yield key
             continue
-        lines = iter(lambda: sys.stdin.buffer.readline(_LINE_BYTES + 1), b"")
+        lines = iter(lambda: sys.stdin.buffer.readline(longest + 1), b"")
         for number, line in enumerate(lines, start=1):
-            if len(line) > _LINE_BYTES:
-                raise click.UsageError(
-                    f"line {number} of standard input is longer than any key ({MAX_KEY_BYTES:,} "
-                    "bytes)"
-                )
+            where = f"line {number} of standard input"
+            if len(line) > longest:
+                raise click.UsageError(f"{where} is longer than any key ({MAX_KEY_BYTES:,} bytes)")
             try:
-                text = line.rstrip(b"\r\n").decode("utf-8")
+                text = read(line.rstrip(b"\r\n"))
             except UnicodeDecodeError as error:
                 raise click.UsageError(
-                    f"line {number} of standard input is not valid UTF-8 at byte {error.start + 1}"
+                    f"{where} is not valid UTF-8 at byte {error.start + 1}"
                 ) from error
+            except ValueError as error:
+                raise click.UsageError(f"{where}: {error}") from error
             if text:
                 yield text
+
+
+def _plain_key(line: bytes) -> str:
+    return line.decode("utf-8")
+
+
+def _listed_key(line: bytes) -> str:
+    if b"\t" in line:
+        raise ValueError("it has several cells; give keys alone, as by cut -f1")
+    try:
+        return unescaped(line.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise
+    except ValueError as error:
+        raise ValueError(f"{error}, or give --input lines for keys as they stand") from None
+
+
+def _json_key(line: bytes) -> str:
+    if _KEPT.search(line):
+        raise ValueError("it is about a document that is kept; list the others by --only drop")
+    return json_key(line) if line.strip() else ""
+
+
+_READERS: dict[str, Callable[[bytes], str]] = {
+    "tsv": _listed_key,
+    "jsonl": _json_key,
+    "lines": _plain_key,
+}

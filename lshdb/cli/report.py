@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from lshdb import Index
+from lshdb.cli._given_keys import given_key
 from lshdb.cli._long_work import TaskProgress
 from lshdb.cli._options import Command, index_argument, lock_option, since_option
 from lshdb.cli._output import note
@@ -82,8 +83,8 @@ def command(
         TaskProgress("writing the report", "clusters") as progress,
     ):
         made = index.report(
-            path, since=since, cluster=cluster, threshold=threshold, limit=limit, sample=sample,
-            update=not no_update, overwrite=overwrite, lock_timeout=lock_timeout,
+            path, since=since, cluster=given_key(index, cluster), threshold=threshold, limit=limit,
+            sample=sample, update=not no_update, overwrite=overwrite, lock_timeout=lock_timeout,
             on_progress=progress.reached,
         )  # fmt: skip
     pages = "" if made.pages == 1 else f" on {made.pages:,} pages"

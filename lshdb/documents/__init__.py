@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from lshdb.documents.frames import Table
     from lshdb.documents.io.folders import WalkCounts
     from lshdb.documents.read import Peek, check_document_limit, peek_documents, read_documents
+    from lshdb.documents.written_keys import LONGEST_KEY_LINES, json_key, unescaped
 
 __all__ = [
     "INPUT_FORMATS",
+    "LONGEST_KEY_LINES",
     "MAX_DOCUMENT_BYTES",
     "MAX_KEY_BYTES",
     "Block",
@@ -44,8 +46,10 @@ __all__ = [
     "check_document_limit",
     "given_document",
     "json_fields",
+    "json_key",
     "peek_documents",
     "read_documents",
+    "unescaped",
     "validate_body",
     "validate_key",
 ]
@@ -55,12 +59,15 @@ _HOMES = {
     "DocumentStream": "blocks",
     "Item": "blocks",
     "INPUT_FORMATS": "formats.registry",
+    "LONGEST_KEY_LINES": "written_keys",
     "Peek": "read",
     "Table": "frames",
     "WalkCounts": "io.folders",
     "check_document_limit": "read",
+    "json_key": "written_keys",
     "peek_documents": "read",
     "read_documents": "read",
+    "unescaped": "written_keys",
 }
 
 

@@ -16,10 +16,9 @@ end without being held. Without a usable header nothing is read: one rejection f
 the limit of a record bounds a cell.
 
 Links have no header: one per line, ``source TAB target`` or ``source TAB target TAB count``. Keys
-are written plainly, without quotes and escapes, so that a key is found in an index by its very
-bytes. A key with a tab or a line feed cannot be written here. A line ends in LF or CRLF. Blank
-lines are skipped. Every line is independent: a line that is not a link is rejected, and the next
-one is read as usual.
+are written as listings write them, without quotes (``written_keys.py``). A line ends in LF or CRLF.
+Blank lines are skipped. Every line is independent: a line that is not a link is rejected, and the
+next one is read as usual.
 """
 
 from __future__ import annotations
@@ -42,6 +41,7 @@ from lshdb.documents.formats.quotes import Quotes, quotes_of
 from lshdb.documents.io.encodings import undecodable
 from lshdb.documents.io.sources import open_single
 from lshdb.documents.io.streams import OpenFile, TooLong, split_lines
+from lshdb.documents.written_keys import unescaped
 
 __all__ = ["MAX_COUNT", "RecordLines", "parse_records", "read_csv", "read_links", "read_tsv"]
 
@@ -327,7 +327,7 @@ def _parser_reason(error: csv.Error, delimiter: str) -> str:
 MAX_COUNT = 2**53
 """The largest count of a line; every program that reads it as JSON keeps it exact."""
 
-_LINE_BYTES = 2 * MAX_KEY_BYTES + 100
+_LINE_BYTES = 4 * MAX_KEY_BYTES + 100
 
 
 class _NoLinkError(Exception):
@@ -379,12 +379,19 @@ def _link(line: bytes | TooLong) -> tuple[str, str, int] | None:
         raise _NoLinkError(
             f"{found}, expected source, target and perhaps a count, separated by tabs"
         )
-    source, target = cells[:2]
-    for end, key in (("source", source), ("target", target)):
-        reason = validate_key(key)
-        if reason is not None:
-            raise _NoLinkError(f"{end}: {reason}")
+    source, target = _end("source", cells[0]), _end("target", cells[1])
     return source, target, _count(cells[2]) if len(cells) == 3 else 1
+
+
+def _end(name: str, cell: str) -> str:
+    try:
+        key = unescaped(cell)
+    except ValueError as error:
+        raise _NoLinkError(f"{name}: {error}") from None
+    reason = validate_key(key)
+    if reason is not None:
+        raise _NoLinkError(f"{name}: {reason}")
+    return key
 
 
 def _count(cell: str) -> int:

@@ -16,8 +16,9 @@ Keys are row numbers, or come from a side file, or from an array beside the vect
 numbered from 0, as in NumPy. If one file is read, the keys are the bare numbers. If several files
 are read together, the file's path and a colon come before the number, so that no key occurs twice.
 
-A side file has one key per row, in the order of the rows: a text file with one key per line, plain
-or compressed, or a ``.npy`` of strings or whole numbers. Its keys are counted first, so that a
+A side file has one key per row, in the order of the rows: a text file with one key per line, as
+listings write keys, or JSON Lines, plain or compressed, or a ``.npy`` of strings or whole numbers.
+Its keys are counted first, so that a
 wrong number is an error before the first document and no row gets the key of another.
 """
 
@@ -26,6 +27,7 @@ from __future__ import annotations
 import io
 import itertools
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -48,6 +50,7 @@ from lshdb.documents.document import (
 from lshdb.documents.formats.registry import BY_COMPRESSION
 from lshdb.documents.io.sources import open_single
 from lshdb.documents.io.streams import TooLong, split_lines
+from lshdb.documents.written_keys import LONGEST_KEY_LINES, json_key, unescaped
 from lshdb.errors import InputError
 
 __all__ = [
@@ -331,6 +334,8 @@ class RowKey(NamedTuple):
     reason: str | None
 
 
+_JSON_LINES = re.compile(r"\.(jsonl|ndjson)(\.[a-z0-9]+)?$")
+
 NO_KEY = RowKey("", "the row has no key; the file of keys has changed")
 
 
@@ -392,7 +397,8 @@ def side_keys(path: str | os.PathLike[str], n_rows: int) -> Iterator[RowKey]:
     Parameters
     ----------
     path : path-like
-        A text file, plain or compressed, with one key per line; or a ``.npy``.
+        A text file, plain or compressed, with one key per line as listings write it; JSON Lines of
+        strings or of objects with ``key``, by a name with ``.jsonl``; or a ``.npy``.
     n_rows : int
         The number of keys that the file must have.
 
@@ -427,15 +433,33 @@ def _side_keys(name: str, *, only_count: bool = False) -> Iterator[RowKey]:
                 raise BrokenSourceError(fault)
             yield from array_keys(header, data)
         return
+    is_json = _JSON_LINES.search(name.lower()) is not None
+    read, longest = (_json_key, "jsonl") if is_json else (_line_key, "tsv")
     with open_single(name, input_format="text") as (_, chunks):
-        for line in split_lines(chunks, MAX_KEY_BYTES + 1):
-            yield RowKey("", None) if only_count else _line_key(line)
+        for line in split_lines(chunks, LONGEST_KEY_LINES[longest] + 1):
+            if only_count:
+                yield RowKey("", None)
+            elif isinstance(line, TooLong):
+                reason = f"the key has {line.size:,} bytes, at most {MAX_KEY_BYTES:,} are allowed"
+                yield RowKey("", reason)
+            else:
+                yield read(line.removesuffix(b"\r"))
 
 
-def _line_key(line: bytes | TooLong) -> RowKey:
-    if isinstance(line, TooLong):
-        return RowKey("", f"the key has {line.size:,} bytes, at most {MAX_KEY_BYTES:,} are allowed")
-    return _row_key(line.removesuffix(b"\r"))
+def _json_key(line: bytes) -> RowKey:
+    try:
+        return _row_key(json_key(line))
+    except ValueError as error:
+        return RowKey("", f"the line of the key: {error}")
+
+
+def _line_key(line: bytes) -> RowKey:
+    try:
+        return _row_key(unescaped(line.decode("utf-8")))
+    except UnicodeDecodeError:
+        return _row_key(line)
+    except ValueError as error:
+        return RowKey("", f"the key: {error}")
 
 
 def _row_key(value: str | bytes | int) -> RowKey:

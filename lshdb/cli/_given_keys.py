@@ -1,0 +1,29 @@
+"""Keys that a command line names, and that somebody may have copied from a listing.
+
+A key is looked up as it stands. If no document has it, and it could be what a listing writes for
+another key, with a backslash as ``\\\\`` and a tab as ``\\t``, that one is looked up. Only for
+commands that read: ``remove KEY`` takes a key as it stands. Several commands use this.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from lshdb import Index
+
+__all__ = ["given_key"]
+
+_Key = TypeVar("_Key", str, "str | None")
+
+
+def given_key(index: Index, key: _Key) -> _Key:
+    """Return the key of the document that is meant; an unknown one as it stands."""
+    if key is None or "\\" not in key or key in index:
+        return key
+    from lshdb.documents import unescaped
+
+    try:
+        meant = unescaped(key)
+    except ValueError:
+        return key
+    return meant if meant in index else key
