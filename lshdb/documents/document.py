@@ -32,6 +32,7 @@ __all__ = [
     "BODIES",
     "MAX_DOCUMENT_BYTES",
     "MAX_KEY_BYTES",
+    "REFERENCE_FIELDS",
     "Body",
     "BrokenSourceError",
     "DamagedDataError",
@@ -154,13 +155,17 @@ MAX_DOCUMENT_BYTES = 64 * 2**20
 """The default for the longest line, CSV record or text file."""
 MAX_KEY_BYTES = 1024
 """The longest key, in bytes of UTF-8."""
+REFERENCE_FIELDS = (
+    "title", "authors", "year", "journal", "volume", "issue", "pages", "doi", "database",
+)  # fmt: skip
+"""Fields that readers of references keep; a field of these names is always known."""
 
 
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def json_fields(fields: Mapping[str, Any]) -> str:
-    """Return kept fields as a JSON object, in the order given; dates as ISO 8601.
+    """Return kept fields as a JSON object, in the order given (:func:`.values.json_value`).
 
     Raises
     ------
@@ -169,12 +174,15 @@ def json_fields(fields: Mapping[str, Any]) -> str:
     """
     import orjson
 
+    from lshdb.documents.values import json_value
+
     try:
-        text = orjson.dumps(dict(fields), option=orjson.OPT_SERIALIZE_NUMPY).decode()
-    except (TypeError, ValueError) as error:
+        values = {name: json_value(value) for name, value in fields.items()}
+        text = orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+    except (TypeError, ValueError, RecursionError) as error:
         raise InputError(
             f"the fields {fields!r:.200} cannot be stored: {error}",
-            hint="give names with strings, numbers, dates, lists or mappings of these",
+            hint="give names with texts, numbers, times, lists or mappings of these",
         ) from error
     if _NUL.search(text):
         raise InputError(

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lshdb import ParameterError
+from lshdb import Index, ParameterError
 from lshdb.documents import Document, read_documents
 from lshdb.documents.formats.objects import joined
 
@@ -172,14 +172,41 @@ def test_values_of_parquet_are_kept_as_json_has_them(tmp_path: Path, read: Read)
             "at": arrow.array([1_500], arrow.timestamp("ns", "UTC")),
             "price": [decimal.Decimal("1.50")], "tags": [["a", None]],
             "took": arrow.array([1_500_000_000], arrow.duration("ns")), "raw": [b"x"],
+            "map": arrow.array([[("a", day), ("b", None)]],
+                               arrow.map_(arrow.string(), arrow.date32())),
+            "maps": arrow.array([[[(1, 2.5)], []]],
+                                arrow.list_(arrow.map_(arrow.int8(), arrow.float64()))),
+            "deep": arrow.array([{"at": [253_402_300_800], "price": decimal.Decimal("1.50")}],
+                                arrow.struct({"at": arrow.list_(arrow.timestamp("s")),
+                                              "price": arrow.decimal128(4, 2)})),
+            "infinite": [float("inf")], "nan": [float("nan")],
         }
     )  # fmt: skip
     path = tmp_path / "a.parquet"
     pytest.importorskip("pyarrow.parquet").write_table(table, path)
-    documents, _ = read(path, keep_fields=["day", "n", "at", "price", "tags", "took"])
+    documents, _ = read(path, keep_fields=table.column_names[2:])
     assert json.loads(json_fields(documents[0].fields)) == {
-        "day": "2026-11-22", "n": 7, "at": "1970-01-01T00:00:00.000001+00:00", "price": "1.50",
-        "tags": ["a", None], "took": "0:00:01.500000",
+        "day": "2026-11-22", "n": 7, "at": "1970-01-01T00:00:00.000001500+00:00", "price": "1.50",
+        "tags": ["a", None], "took": "PT1.5S", "raw": "x", "map": {"a": "2026-11-22", "b": None},
+        "maps": [{"1": 2.5}, {}], "deep": {"at": ["+10000-01-01T00:00:00"], "price": "1.50"},
+        "infinite": "Infinity", "nan": None,
     }  # fmt: skip
-    _, (rejected,) = read(path, keep_fields=["raw"])
-    assert rejected.reason == "has a column 'raw' of binary to keep, which JSON cannot hold"
+
+
+def test_bytes_that_are_no_text_cost_their_row(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    rows = arrow.table({"id": ["a", "b"], "text": ["x", "y"], "raw": [b"ok", b"\xff"]})
+    with Index.create(tmp_path / "x.lshdb") as index:
+        result = index.add(rows, keep=["raw"])
+        assert (result.added, result.rejected) == (1, 1)
+        assert "binary values that are not UTF-8" in result.rejections[0].reason
+
+
+def test_a_text_that_is_not_utf_8_is_null(tmp_path: Path, read: Read) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    column = arrow.array([b"ok", b"caf\xe9", None], arrow.binary()).view(arrow.string())
+    rows = arrow.table({"id": ["a", "b", "c"], "text": ["x", "y", "z"], "author": column})
+    pytest.importorskip("pyarrow.parquet").write_table(rows, tmp_path / "a.parquet")
+    documents, rejected = read(tmp_path / "a.parquet", keep_fields="author")
+    assert [d.fields for d in documents] == [{"author": "ok"}, {"author": None}, {"author": None}]
+    assert rejected == []

@@ -8,14 +8,11 @@ counted from 1.
 Decided: a table has keys, as CSV has: without a key column it is refused, unless keys come from a
 side file or rows are to be numbered. Rows are not numbered silently.
 
-Values to keep are what JSON has for them: numbers, strings, lists and objects; dates and times as
-ISO 8601, to the microsecond; decimal numbers and durations as strings. Binary values are refused.
+Values to keep are what JSON has for them (``column_values.py``).
 """
 
 from __future__ import annotations
 
-import datetime
-import decimal
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -32,6 +29,7 @@ from lshdb.documents.document import (
     validate_body,
     validate_key,
 )
+from lshdb.documents.formats.column_values import json_values
 from lshdb.documents.formats.objects import absent, joined
 from lshdb.documents.formats.rows import NO_KEY, RowKey
 
@@ -119,8 +117,6 @@ class ArrowRows:
             raise BrokenSourceError(f"has more than one column {twice!r}")
         for each in self._bodies:
             _check_body(arrow, each, schema.field(each).type, is_joined=self._is_joined)
-        for each in self._kept:
-            _check_kept(arrow, each, schema.field(each).type)
         self._first = first
         self.row = 0
 
@@ -137,7 +133,7 @@ class ArrowRows:
         """
         for batch in batches:
             bodies = self._bodies_of(batch)
-            kept = [(each, _kept(self._arrow, batch.column(each))) for each in self._kept]
+            kept = [(each, json_values(self._arrow, batch.column(each))) for each in self._kept]
             if self._prefix is not None:
                 keys = _numbered(self._prefix, self.row + self._first)
             elif beside is not None:
@@ -219,31 +215,6 @@ def _check_body(arrow: Any, name: str, kind: Any, *, is_joined: bool) -> None:
     if not is_view and not any(each(kind) for each in (texts if is_joined else (*texts, *others))):
         expected = "strings" if is_joined else "strings, binary values, lists or maps"
         raise BrokenSourceError(f"has a column {name!r} of {kind}, expected {expected}")
-
-
-def _check_kept(arrow: Any, name: str, kind: Any) -> None:
-    types = arrow.types
-    for is_kind in (types.is_binary, types.is_large_binary, types.is_fixed_size_binary):
-        if is_kind(kind):
-            raise BrokenSourceError(
-                f"has a column {name!r} of {kind} to keep, which JSON cannot hold"
-            )
-
-
-def _kept(arrow: Any, column: Any) -> list[Any]:
-    """Return a column's values as what JSON has for them."""
-    kind = column.type
-    if arrow.types.is_timestamp(kind) and kind.unit == "ns":  # which Python's times cannot hold
-        column = column.cast(arrow.timestamp("us", kind.tz), safe=False)
-    elif arrow.types.is_time64(kind) and kind.unit == "ns":
-        column = column.cast(arrow.time64("us"), safe=False)
-    elif arrow.types.is_duration(kind) and kind.unit == "ns":
-        column = column.cast(arrow.duration("us"), safe=False)
-    values: list[Any] = column.to_pylist()
-    return [
-        str(each) if isinstance(each, decimal.Decimal | datetime.timedelta) else each
-        for each in values
-    ]
 
 
 def _numbered(prefix: str, first: int) -> Iterator[RowKey]:

@@ -30,15 +30,18 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from lshdb.documents.document import BrokenSourceError, Document, Rejected, printable
+from lshdb.documents.document import (
+    REFERENCE_FIELDS,
+    BrokenSourceError,
+    Document,
+    Rejected,
+    printable,
+)
 from lshdb.documents.formats.objects import JOINT, NoDocumentError, Records
 from lshdb.documents.formats.registry import ENDNOTE_ROOT, HEAD
 from lshdb.documents.io.streams import OpenFile, TooLong, split_lines
 
-__all__ = ["KEPT", "read_bibtex", "read_endnote", "read_pubmed", "read_ris"]
-
-KEPT = ("title", "authors", "year", "journal", "volume", "issue", "pages", "doi", "database")
-"""Fields that are kept unless the caller names others."""
+__all__ = ["read_bibtex", "read_endnote", "read_pubmed", "read_ris"]
 
 _YEAR = re.compile(r"(?<!\d)(?:1[4-9]|20)\d\d(?!\d)")
 _RESOLVER = re.compile(r"^(?:https?://(?:dx\.)?doi\.org/|doi:\s*)+", re.IGNORECASE)
@@ -129,14 +132,14 @@ def _document(
     document = records.document(record, number, place)
     if file.fields.keep:
         return document
-    kept = {name: record[name] for name in KEPT if name in record}
+    kept = {name: record[name] for name in REFERENCE_FIELDS if name in record}
     return Document(document.key, document.body, document.source, kept or None)
 
 
 def _cleaned(raw: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that have a value, in one form whatever the format."""
     record: dict[str, Any] = {}
-    for name in (*KEPT, "abstract"):
+    for name in (*REFERENCE_FIELDS, "abstract"):
         value = raw.get(name)
         if name == "authors":
             value = [one for one in map(_line, value or []) if one]
