@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
 
-from lshdb.documents import Document
+from lshdb.documents import Document, json_fields
 
 pytestmark = pytest.mark.fast
 
@@ -92,7 +93,7 @@ def test_ready_tokens_empty_text_and_nul_in_text(read_bytes: Read) -> None:
         (b'{"id":"a","text":x}', "(column 18)"),
         (b'{"id":"a","text":"x"', "not valid JSON"),
         (b'{"id":"a","text":"x"} {}', "not valid JSON"),
-        (b'{"id":"a","text":NaN}', "not valid JSON"),
+        (b'{"id":"a","text":NaN}', "text 'text' is a number"),
         (b'{"id":"a","text":"\0"}', "not valid JSON"),
         (b"\0\0\0", "not valid JSON"),
         (b"[" * 5000, "not valid JSON"),
@@ -160,3 +161,56 @@ def test_a_huge_line_is_skipped_to_its_end(end: bytes, read_bytes: Read) -> None
     assert [d.source for d in documents] == ["<stdin>:1", "<stdin>:3"][: 1 + end.endswith(GOOD)]
     assert [r.source for r in rejected] == ["<stdin>:2"]
     assert "3,000,000 bytes" in rejected[0].reason
+
+
+ODD = ["NaN", "Infinity", "-Infinity", "1e400", "-1e400", "9" * 30, "9" * 5_000, '"\\ud83d"']
+"""Values that are no JSON, or that strict parsers refuse."""
+
+
+@pytest.mark.parametrize("odd", [*ODD, '{"a": [NaN, "\\udc00"]}', '{"\\ud800": 1}'], ids=repr)
+@pytest.mark.parametrize("is_array", [False, True])
+def test_an_odd_value_in_a_field_that_is_not_needed_costs_nothing(
+    odd: str, is_array: bool, read_bytes: Read
+) -> None:
+    line = f'{{"id": "a", "x": {odd}, "text": "w \u00e9 \\u00e9"}}'
+    data = f"[{line},\n{line}]" if is_array else f"{line}\n{line}\n"
+    documents, rejected = read_bytes(data.encode(), input_format="json" if is_array else "jsonl")
+    assert [(d.key, d.body) for d in documents] == [("a", "w \u00e9 \u00e9")] * 2
+    assert rejected == []
+
+
+@pytest.mark.parametrize(
+    ("odd", "value"),
+    [
+        ("NaN", None), ("Infinity", "Infinity"), ("-Infinity", "-Infinity"), ("1e400", "1E+400"),
+        ("18446744073709551615", 2**64 - 1), ("18446744073709551616", "18446744073709551616"),
+        ("-9223372036854775809", "-9223372036854775809"), ('"a\\ud83d"', "a\ufffd"),
+        ("[1e400, 1e300]", ["1E+400", 1e300]), ('{"a": NaN}', {"a": None}), ("9" * 400, "9" * 400),
+    ],
+)  # fmt: skip
+def test_an_odd_value_of_a_field_to_keep(odd: str, value: object, read_bytes: Read) -> None:
+    line = f'{{"id": "a", "text": "x", "v": {odd}}}'
+    (document,), rejected = read_bytes(line.encode(), keep_fields="v")
+    assert not rejected and document.fields is not None
+    assert json.loads(json_fields(document.fields)) == {"v": value}
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ('{"id": NaN, "text": "x"}', "key 'id' is a number"),
+        ('{"id": 1e400, "text": "x"}', "key 'id' is a number"),
+        ('{"id": 18446744073709551616, "text": "x", "v": NaN}', "key 'id' is a number"),
+        ('{"id": "\\ud800", "text": "x", "v": NaN}', "the key holds a lone surrogate"),
+        ('{"id": "a", "text": "\\ud800", "v": NaN}', "the text holds a lone surrogate"),
+        ('{"id": "a", "text": ["x", "\\ud800"]}', "token 2 holds a lone surrogate"),
+        ('{"id": "a", "text": "x", "v": nan}', "not valid JSON"),
+        ('{"id": "a", "text": "x", "v": NaN', "not valid JSON"),
+        ('{"id": "a", "text": "x", "v": 01}', "not valid JSON"),
+        ("NaN", "the line is a number"),
+        ('{"id": "a", "text": "x", "v": ' + "[" * 100_000, "not valid JSON"),
+    ],
+)
+def test_what_is_needed_must_be_sound(line: str, word: str, read_bytes: Read) -> None:
+    documents, (rejected,) = read_bytes(line.encode(), input_format="jsonl")
+    assert documents == [] and word in rejected.reason

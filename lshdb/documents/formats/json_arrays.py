@@ -16,14 +16,11 @@ from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-import orjson
-
-from lshdb.documents.document import BrokenSourceError, Document, Rejected, json_kind
-from lshdb.documents.formats.objects import NoDocumentError, Records
-from lshdb.documents.io.encodings import undecodable
+from lshdb.documents.document import BrokenSourceError, Document, Rejected
+from lshdb.documents.formats.json_text import JsonRecords
 from lshdb.documents.io.streams import OpenFile, without_bom
 
-__all__ = ["beginning", "not_json", "read_array", "split_array"]
+__all__ = ["beginning", "read_array", "split_array"]
 
 _SPACE = b" \t\r\n"
 _NOT_SPACE = re.compile(rb"[^ \t\r\n]")
@@ -70,22 +67,14 @@ def read_array(file: OpenFile, chunks: Iterable[bytes]) -> Iterator[Document | R
     BrokenSourceError
         As the chunks raise it; or the array has no end, or its brackets do not match.
     """
-    document = Records(file).document
+    records = JsonRecords(file, "record")
     for number, element in enumerate(split_array(chunks, file.limit), start=1):
         source = f"{file.name}: record {number}"
         if element.data is None:
             limit = f"more than the limit of {file.limit:,}"
             yield Rejected(source, f"the record has {element.size:,} bytes, {limit}")
             continue
-        try:
-            record = orjson.loads(element.data)
-            if not isinstance(record, dict):
-                raise NoDocumentError(f"the record is {json_kind(record)}, expected an object")
-            yield document(record, number, source)
-        except orjson.JSONDecodeError as error:
-            yield Rejected(source, not_json(element.data, error, file.encoding, "record"))
-        except NoDocumentError as error:
-            yield Rejected(source, str(error))
+        yield records.item(element.data, number, source)
 
 
 class _Element(NamedTuple):
@@ -188,25 +177,3 @@ def split_array(chunks: Iterable[bytes], limit: int) -> Iterator[_Element]:
         raise BrokenSourceError(f"{error.reason}, after record {count:,}") from error
     if depth:
         raise BrokenSourceError(f"ends before its array is closed, after record {count:,}")
-
-
-def not_json(data: bytes, error: orjson.JSONDecodeError, encoding: str | None, what: str) -> str:
-    """Return why bytes are no JSON.
-
-    Parameters
-    ----------
-    data : bytes
-    error : orjson.JSONDecodeError
-    encoding : str or None
-        The one that the user named.
-    what : str
-        What the bytes are: a line, or a record.
-    """
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as wrong:
-        return undecodable(f"at byte {wrong.start + 1} of the {what}", encoding)
-    message = error.msg
-    if "surrogate" in message:
-        message = "an escape stands for a lone surrogate"
-    return f"not valid JSON: {message} (column {error.colno})"

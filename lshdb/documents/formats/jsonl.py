@@ -17,7 +17,8 @@ A JSON array of objects (``json_arrays.py``) has lines too, but none of them is 
 that begins with ``[`` and ``{`` is read as an array under either name. One object alone is no
 record set: it is refused, so that a program's settings never become a document.
 
-Limits: integers have 64 bits; nesting is at most about 1,000 deep (the parser's limits).
+Limits: nesting is at most about 1,000 deep (the parser's limit). ``json_text.py`` says what is read
+beyond JSON: NaN, numbers of any size, and halves of surrogate pairs in fields that are not needed.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from typing import Any, NamedTuple
 import orjson
 
 from lshdb.documents.blocks import Block, Item
-from lshdb.documents.document import BrokenSourceError, Document, Rejected, json_kind
-from lshdb.documents.formats.json_arrays import beginning, not_json, read_array
-from lshdb.documents.formats.objects import NoDocumentError, Records
+from lshdb.documents.document import BrokenSourceError, Document, Rejected
+from lshdb.documents.formats.json_arrays import beginning, read_array
+from lshdb.documents.formats.json_text import JsonRecords, load_json
 from lshdb.documents.io.sources import open_single
 from lshdb.documents.io.streams import OpenFile, TooLong, split_lines, whole_lines
 
@@ -113,7 +114,7 @@ def _is_record(line: bytes | TooLong) -> bool:
     if isinstance(line, TooLong):
         return True  # as few lines are that long that are no records
     try:
-        return isinstance(orjson.loads(line), dict)
+        return isinstance(load_json(line), dict)
     except orjson.JSONDecodeError:
         return False
 
@@ -131,7 +132,7 @@ class _Parser:
 
     def __init__(self, file: OpenFile) -> None:
         self._file = file
-        self._document = Records(file).document
+        self._records = JsonRecords(file, "line")
 
     def item(self, line: bytes | TooLong, number: int) -> Document | Rejected | None:
         """Return what is in a line; None if it is blank."""
@@ -143,15 +144,7 @@ class _Parser:
         line = line.rstrip(b" \t\r")
         if not line:
             return None
-        try:
-            record = orjson.loads(line)
-            if not isinstance(record, dict):
-                raise NoDocumentError(f"the line is {json_kind(record)}, expected an object")
-            return self._document(record, number, source)
-        except orjson.JSONDecodeError as error:
-            return Rejected(source, not_json(line, error, self._file.encoding, "line"))
-        except NoDocumentError as error:
-            return Rejected(source, str(error))
+        return self._records.item(line, number, source)
 
 
 _LONGEST = 2**20
@@ -294,7 +287,7 @@ def split_raw_lines(chunks: Iterator[bytes], limit: int) -> Iterator[RawLine]:
 def parse_object(line: bytes) -> dict[str, Any] | None:
     """Return the object in a line; None if it holds none."""
     try:
-        record = orjson.loads(line.removeprefix(BOM_UTF8))
+        record = load_json(line.removeprefix(BOM_UTF8))
     except orjson.JSONDecodeError:
         return None
     return record if isinstance(record, dict) else None
