@@ -1328,7 +1328,8 @@ class Index:
         keep : str
             Which of similar documents to keep: ``first``, ``last``, ``longest``, ``shortest``, or
             ``field:NAME`` (``field:-NAME``) for the largest (smallest) value of a kept
-            field, or of a column of ``document``.
+            field, or of a column of ``document``. Numbers, times and durations are compared as
+            such, also where they are texts; missing values and NaN come last.
         threshold : float, optional
             Lowest similarity at which a document is dropped; the index's own by default.
         against : bool
@@ -2325,7 +2326,9 @@ def deduplicate(
         line between.
     keep : str
         Which of similar rows to keep: ``first``, ``last``, ``longest``, ``shortest``, or
-        ``field:NAME`` (``field:-NAME``) for the largest (smallest) value of a column.
+        ``field:NAME`` (``field:-NAME``) for the largest (smallest) value of a column. Numbers,
+        times and durations are compared as such, also where they are texts; missing values and NaN
+        come last.
     mark : bool
         Return all rows, with four more columns: ``lshdb_keep`` (whether the row is kept),
         ``lshdb_cluster`` (the number of the first row of its cluster, from 0), ``lshdb_kept_as``
@@ -2347,9 +2350,9 @@ def deduplicate(
     ------
     ParameterError
         The table is of another kind, has no such column or is marked already, or a parameter is
-        wrong.
+        wrong. Or rows that are similar to others have values that cannot be compared.
     InputError
-        A row holds something other than a text.
+        A row holds something other than a text, or a value by which nothing can be chosen.
 
     Examples
     --------

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,6 +30,8 @@ from lshdb.arrays import distinct
 from lshdb.clusters.agreed_units import involved, units_of
 from lshdb.clusters.listing import StoredAnswer, stored_edges
 from lshdb.clusters.missed_pairs import MissedPairs
+from lshdb.documents.document import REFERENCE_FIELDS
+from lshdb.documents.values import kind_of, order_key, text_key
 from lshdb.errors import ParameterError
 from lshdb.params.index_params import IndexParams
 from lshdb.search.agreement import Agreement, check_agreement
@@ -48,23 +50,28 @@ __all__ = [
     "Decision",
     "Decisions",
     "Deduplication",
+    "FieldKeys",
+    "cannot_compare",
     "check_keep",
     "check_new",
     "decide",
     "decisions",
     "field_name",
-    "index_values",
     "new_from",
+    "stored_keys",
+    "unordered",
 ]
 
 KEEPS = ("first", "last", "longest", "shortest")
 ONLY = ("all", "keep", "drop")
-_COLUMNS = ("n_chars", "n_shingles", "added_at", "last_seen_at", "source", "key", "batch_id")
+_TEXTS = ("source", "key")
+_COLUMNS = ("n_chars", "n_shingles", "added_at", "last_seen_at", "batch_id", *_TEXTS)
 _DOCUMENTS = 10_000
 
 Ids = NDArray[np.int64]
-FieldValues = Callable[[Ids], list[object]]
-"""Values by which documents are compared, for some doc_ids; None for a document without one."""
+FieldKeys = Callable[[Ids], list[bytes | None]]
+"""Values by which documents are compared, for some doc_ids, as ``order_key`` makes them sort; None
+for a document without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +152,7 @@ class Deduplication(StoredAnswer[Decision]):
         self._agreement = check_agreement(store, agree, differ)
         check_keep(keep)
         with store.reading() as snapshot:
-            _stored_values(snapshot, keep)
+            _stored_keys(snapshot, keep)
         check_new(store, against, since)
         self._keep, self._against, self._since, self._only = keep, against, since, only
         super().__init__(store, family, handle, keep=keep, against=against, only=only, **asked)
@@ -156,7 +163,7 @@ class Deduplication(StoredAnswer[Decision]):
         chosen = decide(
             snapshot, family, state,
             threshold=level, keep=self._keep, since=new_from(snapshot, self._against, self._since),
-            values=_stored_values(snapshot, self._keep), agreement=self._agreement,
+            values=_stored_keys(snapshot, self._keep), agreement=self._agreement,
         )  # fmt: skip
         self.unchecked = chosen.unchecked
         yield from decisions(snapshot, chosen, family.params, state.method, only=self._only)
@@ -187,7 +194,7 @@ def decide(
     threshold: float,
     keep: str,
     since: int | None = None,
-    values: FieldValues | None = None,
+    values: FieldKeys | None = None,
     agreement: Agreement | None = None,
 ) -> Decisions:
     """Decide which documents to drop.
@@ -202,8 +209,8 @@ def decide(
     threshold : float
     keep : str
         ``first``, ``last``, ``longest``, ``shortest``; or ``field:NAME`` for the document with the
-        largest value of a column of ``document``, ``field:-NAME`` for the smallest. Equals, and
-        documents without a value, are taken oldest first.
+        largest value of a column of ``document``, ``field:-NAME`` for the smallest. Documents
+        without a value come last. Equals are taken oldest first.
     since : int, optional
         Drop only documents from this batch on, and only for documents before it.
     values : callable, optional
@@ -214,7 +221,7 @@ def decide(
     Raises
     ------
     ParameterError
-        ``keep`` is unknown.
+        ``keep`` is unknown, or its values cannot be compared.
     """
     preference = _preference(snapshot, keep, values)
     missed = MissedPairs(snapshot, family, state, threshold=threshold, since=since)
@@ -334,15 +341,69 @@ def _nearest_old(
     return chosen, pairs
 
 
-def _preference(snapshot: Snapshot, keep: str, values: FieldValues | None) -> Callable[[Ids], Ids]:
+def _preference(snapshot: Snapshot, keep: str, values: FieldKeys | None) -> Callable[[Ids], Ids]:
     """Return a function from sorted doc_ids to their ranks, 0 for the most preferred."""
     if keep == "first":
         return lambda doc_ids: np.arange(len(doc_ids))
     if keep == "last":
         return lambda doc_ids: np.arange(len(doc_ids))[::-1].copy()
     name, descending = _field_of(keep)
-    values = values or (lambda doc_ids: index_values(snapshot, doc_ids, name))
-    return lambda doc_ids: _ranked(values(doc_ids), descending)
+    if keep in KEEPS:
+        return lambda doc_ids: _ranked(snapshot.values_of(doc_ids, name), descending)
+    read = values or (lambda doc_ids: stored_keys(snapshot, doc_ids, name))
+
+    def ranks(doc_ids: Ids) -> Ids:
+        keys = read(doc_ids)
+        _refuse_unordered(snapshot, keep, doc_ids, keys)
+        return _ranked(keys, descending)
+
+    return ranks
+
+
+def _refuse_unordered(
+    snapshot: Snapshot, keep: str, doc_ids: Ids, keys: list[bytes | None]
+) -> None:
+    """Raise ParameterError if values have no order beside each other, and name two documents."""
+    places: dict[bytes, int] = {}
+    for place, key in enumerate(keys):
+        if key is not None:
+            places.setdefault(key[:1], place)
+    if len(places) < 2 and all(kind_of(kind)[1] for kind in places):
+        return
+    names = snapshot.keys_of(doc_ids[sorted(places.values())])
+    reason = unordered({kind: names[int(doc_ids[place])] for kind, place in places.items()})
+    if reason is not None:
+        raise cannot_compare(keep, reason)
+
+
+def unordered(documents: Mapping[bytes, str]) -> str | None:
+    """Return why values of some kinds cannot be compared; None if they can.
+
+    Parameters
+    ----------
+    documents : mapping of bytes to str
+        The key of a document for each kind of value: the first byte of ``order_key``.
+    """
+    shown = list(documents.items())
+    odd = next(((kind, key) for kind, key in shown if not kind_of(kind)[1]), None)
+    if odd is not None:
+        return f"document {odd[1]!r:.100} has {kind_of(odd[0])[0]}"
+    if len(shown) < 2:
+        return None
+    (one, key), (other, other_key) = shown[:2]
+    return (
+        f"document {key!r:.100} has {kind_of(one)[0]}, and document {other_key!r:.100} "
+        f"{kind_of(other)[0]}"
+    )
+
+
+def cannot_compare(keep: str, reason: str) -> ParameterError:
+    """Return the error for values of a field that have no order beside each other."""
+    return ParameterError(
+        f"keep is {keep!r}, and its values cannot be compared: {reason}",
+        hint="choose by a field of numbers alone, of dates and times as in ISO 8601, of durations, "
+        "or of texts; a missing value comes last",
+    )
 
 
 def _field_of(keep: str) -> tuple[str, bool]:
@@ -373,7 +434,7 @@ def field_name(keep: str) -> str | None:
     return None if keep in KEEPS else _field_of(keep)[0]
 
 
-def _stored_values(snapshot: Snapshot, keep: str) -> FieldValues | None:
+def _stored_keys(snapshot: Snapshot, keep: str) -> FieldKeys | None:
     """Return values of the field that ``keep`` names, a column or a kept field.
 
     Raises
@@ -387,13 +448,14 @@ def _stored_values(snapshot: Snapshot, keep: str) -> FieldValues | None:
     if name not in _COLUMNS and not snapshot.has_fields():
         raise _no_field(keep, name)
 
-    def values(doc_ids: Ids) -> list[object]:
-        found = index_values(snapshot, doc_ids, name)
-        if name not in _COLUMNS and len(found) and all(value is None for value in found):
+    def keys(doc_ids: Ids) -> list[bytes | None]:
+        found = stored_keys(snapshot, doc_ids, name)
+        is_known = name in _COLUMNS or name in REFERENCE_FIELDS or not len(found)
+        if not is_known and all(key is None for key in found) and not snapshot.has_field(name):
             raise _no_field(keep, name)
         return found
 
-    return values
+    return keys
 
 
 def _no_field(keep: str, name: str) -> ParameterError:
@@ -405,25 +467,26 @@ def _no_field(keep: str, name: str) -> ParameterError:
     )
 
 
-def index_values(snapshot: Snapshot, doc_ids: Ids, name: str) -> list[object]:
-    """Return the values of a column or a kept field; None for a document without it."""
+def stored_keys(snapshot: Snapshot, doc_ids: Ids, name: str) -> list[bytes | None]:
+    """Return the values of a column or a kept field, as ``order_key`` makes them sort."""
     if name in _COLUMNS:
-        return snapshot.values_of(doc_ids, name)
+        make = text_key if name in _TEXTS else order_key
+        values = snapshot.values_of(doc_ids, name)
+        return [None if value is None else make(str(value)) for value in values]
     if not snapshot.has_fields():
         return [None] * len(doc_ids)
-    found = snapshot.fields_of(doc_ids.tolist())
+    stored = snapshot.fields_of(doc_ids.tolist())
     return [
-        orjson.loads(found[one]).get(name) if one in found else None for one in doc_ids.tolist()
+        order_key(orjson.loads(stored[doc_id]).get(name)) if doc_id in stored else None
+        for doc_id in doc_ids.tolist()
     ]
 
 
-def _ranked(found: list[object], descending: bool) -> Ids:
-    """Return ranks by value: numbers before texts before nothing; equals in the order given."""
-    numbers = [i for i, value in enumerate(found) if isinstance(value, int | float)]
-    texts = [i for i, value in enumerate(found) if isinstance(value, str)]
-    none = [i for i, value in enumerate(found) if not isinstance(value, int | float | str)]
-    for places in (numbers, texts):
-        places.sort(key=lambda i: found[i], reverse=descending)  # type: ignore[arg-type, return-value]
-    ranks = np.empty(len(found), dtype=np.int64)
-    ranks[np.array(numbers + texts + none, dtype=np.int64)] = np.arange(len(found))
+def _ranked(values: Sequence[Any], descending: bool) -> Ids:
+    """Return ranks by value, those without one last; equals in the order given."""
+    order = [place for place, value in enumerate(values) if value is not None]
+    none = [place for place, value in enumerate(values) if value is None]
+    order.sort(key=values.__getitem__, reverse=descending)
+    ranks = np.empty(len(values), dtype=np.int64)
+    ranks[np.array(order + none, dtype=np.int64)] = np.arange(len(values))
     return ranks

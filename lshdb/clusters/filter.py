@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lshdb.clusters.deduplication import Decisions, check_keep, check_new, decide, new_from
+from lshdb.clusters.deduplication import (
+    Decisions,
+    FieldKeys,
+    check_keep,
+    check_new,
+    decide,
+    new_from,
+)
 from lshdb.clusters.listing import StoredAnswer
 from lshdb.documents import check_document_limit
 from lshdb.documents.document import printable
+from lshdb.documents.formats.json_text import exact_value
 from lshdb.documents.formats.jsonl import RawLine, key_of, read_raw_lines
 from lshdb.documents.formats.registry import HEAD, is_delimited, look_at
 from lshdb.documents.io.sources import STDIN
+from lshdb.documents.values import order_key
 from lshdb.errors import InputError, ParameterError
 from lshdb.search.agreement import check_agreement
 from lshdb.search.handle import Handle
@@ -252,7 +261,7 @@ def _some_lines(path: str | os.PathLike[str], limit: int) -> Iterator[list[RawLi
 
 def field_values(
     snapshot: Snapshot, path: str | os.PathLike[str], keep: str, *, key_field: str, limit: int
-) -> Callable[[NDArray[np.int64]], list[object]] | None:
+) -> FieldKeys | None:
     """Return values of the field that ``keep`` names, by doc_id; None if it names none.
 
     The first line of a key counts.
@@ -261,18 +270,18 @@ def field_values(
         return None
     field = keep.removeprefix("field:").removeprefix("-")
 
-    def values(doc_ids: NDArray[np.int64]) -> list[object]:
-        found: dict[int, object] = {}
-        wanted = set(doc_ids.tolist())
+    def keys(doc_ids: NDArray[np.int64]) -> list[bytes | None]:
+        found: dict[int, bytes | None] = {}
+        compared = set(doc_ids.tolist())
         for chunk in _some_lines(path, limit):
-            given: dict[str, object] = {}
+            values: dict[str, object] = {}
             for line in chunk:
                 key = key_of(line.record, key_field)
                 if line.record is not None and key is not None and field in line.record:
-                    given.setdefault(key, line.record[field])
-            for key, document in snapshot.documents_of_keys(given).items():
-                if document.doc_id in wanted:
-                    found.setdefault(document.doc_id, given[key])
+                    values.setdefault(key, exact_value(line.data, field, line.record[field]))
+            for key, document in snapshot.documents_of_keys(values).items():
+                if document.doc_id in compared:
+                    found.setdefault(document.doc_id, order_key(values[key]))
         return [found.get(doc_id) for doc_id in doc_ids.tolist()]
 
-    return values
+    return keys

@@ -29,13 +29,14 @@ from lshdb.arrays import distinct
 from lshdb.clusters.deduplication import (
     Decision,
     Decisions,
+    FieldKeys,
     check_keep,
     check_new,
     decide,
     decisions,
     field_name,
-    index_values,
     new_from,
+    stored_keys,
 )
 from lshdb.clusters.listing import StoredAnswer, cluster_labels
 from lshdb.documents import check_document_limit
@@ -53,6 +54,7 @@ from lshdb.documents.io.folders import WalkCounts, WalkOptions
 from lshdb.documents.io.sources import STDIN, Source, find_sources
 from lshdb.documents.io.whole_files import STDOUT, check_target, standard_output, whole_file
 from lshdb.documents.read import refuse_useless
+from lshdb.documents.values import order_key
 from lshdb.errors import InputError, LshdbError, ParameterError
 from lshdb.search.agreement import check_agreement
 from lshdb.search.handle import Handle
@@ -285,7 +287,7 @@ class Rewriting(StoredAnswer[RewrittenFile]):
             hint="check that the file was added to this index, and --key-field or --row-keys",
         )
 
-    def _values(self, snapshot: Snapshot) -> Callable[[NDArray[np.int64]], list[object]] | None:
+    def _values(self, snapshot: Snapshot) -> FieldKeys | None:
         """Return values of the field that ``keep`` names; None if it names none.
 
         Those of the records count, the first of each key; for documents of other files those that
@@ -295,22 +297,23 @@ class Rewriting(StoredAnswer[RewrittenFile]):
         if name is None:
             return None
 
-        def values(doc_ids: NDArray[np.int64]) -> list[object]:
-            found = dict(zip(doc_ids.tolist(), index_values(snapshot, doc_ids, name), strict=True))
+        def keys(doc_ids: NDArray[np.int64]) -> list[bytes | None]:
+            stored = stored_keys(snapshot, doc_ids, name)
+            found = dict(zip(doc_ids.tolist(), stored, strict=True))
             left = set(found)
-            is_there = any(value is not None for value in found.values())
+            is_there = any(key is not None for key in stored)
             for source, _ in self._plan:
                 with open_records(source, self._fields, self._limit) as file:
                     for block in file.blocks():
-                        given: dict[str, object] = {}
+                        is_there = is_there or block.has(name)
+                        values: dict[str, object] = {}
                         for key, value in zip(block.keys, block.values(name), strict=True):
                             if key is not None and value is not None:
-                                given.setdefault(key, value)
-                        for key, document in snapshot.documents_of_keys(given).items():
-                            is_there = True
+                                values.setdefault(key, value)
+                        for key, document in snapshot.documents_of_keys(values).items():
                             if document.doc_id in left:
                                 left.remove(document.doc_id)
-                                found[document.doc_id] = given[key]
+                                found[document.doc_id] = order_key(values[key])
             if len(doc_ids) and not is_there:
                 raise ParameterError(
                     f"keep is {self._keep!r}, and no record has a field {name!r}",
@@ -318,7 +321,7 @@ class Rewriting(StoredAnswer[RewrittenFile]):
                 )
             return [found[doc_id] for doc_id in doc_ids.tolist()]
 
-        return values
+        return keys
 
 
 class _Judge:

@@ -6,14 +6,13 @@ The key of a row is its number, from 0. A row whose text is null is no document 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date
 from typing import Any
 
 import numpy as np
 
 from lshdb.clusters.deduplication import Decision, field_name
 from lshdb.clusters.listing import Cluster
-from lshdb.documents import Document
+from lshdb.documents import Document, json_fields
 from lshdb.documents.formats.objects import joined
 from lshdb.documents.formats.passthrough import MARKS
 from lshdb.documents.in_memory import open_table
@@ -69,10 +68,11 @@ class TableRows:
         Raises
         ------
         InputError
-            A row holds something other than a text, or a list of tokens.
+            A row holds something other than a text, or a list of tokens; or a value to choose by
+            that cannot be kept.
         """
         columns = [self._table.column(name) for name in self._texts]
-        fields = None if self._field is None else self._table.column(self._field)
+        fields = None if self._field is None else self._table.values(self._field)
         for number, values in enumerate(zip(*columns, strict=True)):
             field = None if fields is None else next(fields)
             body = values[0] if len(values) == 1 else self._joined(values, number)
@@ -80,10 +80,21 @@ class TableRows:
                 continue
             if isinstance(body, int | float | bool | bytes):
                 raise self._no_text(body, number)
-            if isinstance(field, date):  # pandas has dates of its own
-                field = field.isoformat()
             kept = None if self._field is None or field is None else {self._field: field}
+            if kept is not None:
+                self._check_field(kept, field, number)
             yield Document(str(number), body, f"row {number}", kept)
+
+    def _check_field(self, kept: dict[str, Any], field: object, number: int) -> None:
+        """Raise InputError if the value to choose by cannot be kept."""
+        try:
+            json_fields(kept)
+        except InputError as error:
+            raise InputError(
+                f"row {number} holds {field!r:.80} in {self._field!r}, of type "
+                f"{type(field).__name__}, by which nothing can be chosen",
+                hint="choose by a column of numbers, of dates and times, of durations, or of texts",
+            ) from error
 
     def _joined(self, values: tuple[Any, ...], number: int) -> str | None:
         for value in values:

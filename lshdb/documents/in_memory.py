@@ -10,13 +10,14 @@ from __future__ import annotations
 import importlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.documents.document import shown_names
+from lshdb.documents.values import json_value
 from lshdb.errors import ParameterError
 
 __all__ = ["MemoryTable", "open_table"]
@@ -45,6 +46,14 @@ class MemoryTable(ABC):
     def column(self, name: str) -> Iterator[Any]:
         """Yield the values of a column as Python values; None for what is missing."""
 
+    def values(self, name: str) -> Iterator[Any]:
+        """Yield the values of a column as an index keeps them; others as they are in Python."""
+        for value in self.column(name):
+            try:
+                yield json_value(value)
+            except TypeError:
+                yield value
+
     @abstractmethod
     def kept(self, mask: NDArray[np.bool_]) -> Any:
         """Return the rows where the mask is true."""
@@ -67,6 +76,16 @@ class MemoryTable(ABC):
             raise ParameterError(f"the table has more than one column {twice!r}")
 
 
+def _of_chunks(chunks: Iterable[Any]) -> Iterator[Any]:
+    """Yield the values of arrays of Arrow as an index keeps them."""
+    from lshdb.documents.formats.column_values import json_values
+
+    arrow = importlib.import_module("pyarrow")
+    for chunk in chunks:
+        for start in range(0, len(chunk), _ROWS):
+            yield from json_values(arrow, chunk.slice(start, _ROWS))
+
+
 class _Arrow(MemoryTable):
     def __init__(self, table: Any) -> None:
         super().__init__(table)
@@ -76,6 +95,9 @@ class _Arrow(MemoryTable):
         for chunk in self._table.column(name).chunks:
             for start in range(0, len(chunk), _ROWS):
                 yield from chunk.slice(start, _ROWS).to_pylist()
+
+    def values(self, name: str) -> Iterator[Any]:
+        return _of_chunks(self._table.column(name).chunks)
 
     def kept(self, mask: NDArray[np.bool_]) -> Any:
         return self._table.filter(importlib.import_module("pyarrow").array(mask))
@@ -123,6 +145,12 @@ class _Polars(MemoryTable):
         for start in range(0, len(column), _ROWS):
             yield from column.slice(start, _ROWS).to_list()
 
+    def values(self, name: str) -> Iterator[Any]:
+        column = self._table.get_column(name)
+        if column.dtype == importlib.import_module("polars").Object:
+            return super().values(name)
+        return _of_chunks([column.to_arrow()])
+
     def kept(self, mask: NDArray[np.bool_]) -> Any:
         return self._table.filter(importlib.import_module("polars").Series(mask))
 
@@ -143,6 +171,10 @@ class _Dataset(MemoryTable):
     def column(self, name: str) -> Iterator[Any]:
         for batch in self._table.select_columns([name]).with_format(None).iter(_ROWS):
             yield from batch[name]
+
+    def values(self, name: str) -> Iterator[Any]:
+        for batch in self._table.select_columns([name]).with_format("arrow").iter(_ROWS):
+            yield from _of_chunks(batch.column(name).chunks)
 
     def kept(self, mask: NDArray[np.bool_]) -> Any:
         return self._table.select(np.flatnonzero(mask))

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.window import Window
 
-from lshdb.clusters.deduplication import field_name
+from lshdb.clusters.deduplication import cannot_compare, field_name, unordered
 from lshdb.params.index_params import IndexParams
 from lshdb.spark.connecting import connecting_pairs
 from lshdb.spark.expansion import age, copy_groups, distances
@@ -130,6 +130,8 @@ def clusters_of(linked: Linked, *, min_size: int, linkage: str) -> DataFrame:
 def decisions_of(linked: Linked, keep: str, only: str) -> DataFrame:
     """Return what :func:`lshdb.spark.dedup` says of documents: of all, or those kept or dropped."""
     params, method = linked.params, linked.method
+    if field_name(keep) is not None:
+        _refuse_unordered(linked, keep)
     chosen = linked.finally_chosen(_preference(keep))
     best = sf.lit(params.curve.best).cast("double")
     found = linked.documents.join(chosen, "signature_id", "left").withColumn(
@@ -148,6 +150,17 @@ def decisions_of(linked: Linked, keep: str, only: str) -> DataFrame:
         "key", "decision",
         *(sf.when(is_dropped, sf.col(name)).alias(name) for name in told.columns[2:]),
     )  # fmt: skip
+
+
+def _refuse_unordered(linked: Linked, keep: str) -> None:
+    """Raise ParameterError if values of similar documents have no order beside each other."""
+    kind = sf.substring("value", 1, 1).alias("kind")
+    compared = linked.documents.join(linked.with_copies(), "signature_id", "semi")
+    rows = compared.where("value IS NOT NULL").groupBy(kind).agg(sf.min("key").alias("key"))
+    documents = {bytes(row["kind"]): row["key"] for row in rows.orderBy("kind").collect()}
+    reason = unordered(documents)
+    if reason is not None:
+        raise cannot_compare(keep, reason)
 
 
 def _preference(keep: str) -> list[Column]:

@@ -10,11 +10,11 @@ of 1e9 different contents have the same hash with probability 1.5e-21.
 
 Columns of signed rows:
 
-``key`` string, ``body`` as it was given, ``place`` and ``value`` (of any type that Spark orders;
-null without ``order`` and ``value``), ``n_chars`` and ``n_shingles`` bigint, ``signature_id``
-binary (16 bytes; null for a body without shingles), ``signature`` binary (row_words words of 32
-bits, little-endian), ``buckets`` array<bigint> (one bucket key for each band), ``reason`` string
-(null for a document).
+``key`` string, ``body`` as it was given, ``place`` (of any type that Spark orders; null without
+``order``), ``value`` binary (it sorts as the values do; null for none, and without ``value``),
+``n_chars`` and ``n_shingles`` bigint, ``signature_id`` binary (16 bytes; null for a body without
+shingles), ``signature`` binary (row_words words of 32 bits, little-endian), ``buckets``
+array<bigint> (one bucket key for each band), ``reason`` string (null for a document).
 """
 
 from __future__ import annotations
@@ -32,15 +32,18 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
+from lshdb.clusters.deduplication import cannot_compare
 from lshdb.documents.document import (
     MAX_DOCUMENT_BYTES,
     MAX_KEY_BYTES,
     shown_names,
     validate_key,
 )
+from lshdb.documents.formats.column_values import json_values
 from lshdb.documents.formats.columns import bodies_of as column_bodies
 from lshdb.documents.formats.columns import small_batches
 from lshdb.documents.formats.objects import JOINT
+from lshdb.documents.values import order_key
 from lshdb.errors import ParameterError
 from lshdb.ingest.add import n_chars_of
 from lshdb.ingest.batch import PERSON_OF_TEXTS
@@ -59,6 +62,7 @@ __all__ = [
     "column_name",
     "column_of",
     "mapped",
+    "order_keys",
     "refuse_passages",
     "signed",
     "spread",
@@ -140,7 +144,8 @@ def signed(
     order : str, optional
         Column by which one document is older than another.
     value : str, optional
-        Another column to go along, as ``value``.
+        Another column to go along, as ``value``: by bytes that sort as its values do
+        (:func:`lshdb.documents.values.order_key`).
 
     Raises
     ------
@@ -167,6 +172,8 @@ def signed(
             "maps, structures or binary values as bodies",
             hint="name the column of the texts, or vectors, with text=",
         )
+    if value is not None and not _has_order(found[value]):
+        raise cannot_compare(f"field:{value}", f"it is of type {found[value].simpleString()}")
     rows = df.select(
         column_of(df, key).cast("string").alias("key"),
         (column_of(df, names[0]) if len(names) == 1 else _joined(df, names)).alias("body"),
@@ -179,10 +186,8 @@ def signed(
         [
             st.StructField("key", st.StringType()),
             st.StructField("body", kind),
-            *(
-                st.StructField(alias, st.BooleanType() if name is None else found[name])
-                for alias, name in along.items()
-            ),
+            st.StructField("place", st.BooleanType() if order is None else found[order]),
+            st.StructField("value", st.BinaryType()),
             st.StructField("n_chars", st.LongType()),
             st.StructField("n_shingles", st.LongType()),
             st.StructField("signature_id", st.BinaryType()),
@@ -216,6 +221,12 @@ def _checked(df: DataFrame, names: Sequence[str]) -> dict[str, st.DataType]:
             hint="name the columns with key= and text=",
         )
     return found
+
+
+def _has_order(kind: st.DataType) -> bool:
+    """Return whether values of a type can be compared, as far as the type tells."""
+    nested = (st.ArrayType, st.MapType, st.StructType, st.VariantType, st.YearMonthIntervalType)
+    return not isinstance(kind, (*nested, st.CalendarIntervalType))
 
 
 def column_name(name: str) -> str:
@@ -265,7 +276,7 @@ def _signed_batch(family: Family, batch: pa.RecordBatch) -> pa.RecordBatch:
             keys,
             bodies,
             batch.column("place"),
-            batch.column("value"),
+            order_keys(batch.column("value")),
             pa.array(n_chars),
             pa.array(n_shingles),
             spread(binaries(ids), filled),
@@ -275,6 +286,13 @@ def _signed_batch(family: Family, batch: pa.RecordBatch) -> pa.RecordBatch:
         ],
         names=SIGNED,
     )
+
+
+def order_keys(values: pa.Array) -> pa.Array:
+    """Return values as bytes that sort as they do."""
+    if values.null_count == len(values):
+        return pa.nulls(len(values), pa.binary())
+    return pa.array(map(order_key, json_values(pa, values)), pa.binary())
 
 
 def _readable(

@@ -167,7 +167,7 @@ LINES = [
     b"\n",
     b'{"id":"b","text":"w2 w3 w4 w5 w6","score":7}\n',
     b"no json\n",
-    b'{ "id": "e",  "text": "W1 w2 w3   w4 w5", "score": "high"}\n',
+    b'{ "id": "e",  "text": "W1 w2 w3   w4 w5", "score": "6.5"}\n',
     b'{"id": "stranger", "text": "w1 w2 w3 w4 w5"}\n',
     b'{"id": 5, "text": "w1 w2 w3 w4 w5"}',
 ]
@@ -185,7 +185,7 @@ def test_the_lines_that_survive_are_as_they_were(
     lines = index.filter(file)
     assert b"".join(lines) == b"\xef\xbb\xbf" + b"".join([LINES[0], LINES[1], LINES[3], LINES[5]])
     assert (lines.counts.kept, lines.counts.dropped, lines.counts.unknown) == (4, 3, 2)
-    # By a field of the lines: numbers before texts before none.
+    # By a field of the lines: numbers, also in texts, before none.
     kept = [
         json.loads(line)["id"]
         for line in index.filter(file, keep="field:score")

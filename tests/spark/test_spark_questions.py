@@ -12,8 +12,9 @@ import pytest
 
 import lshdb.spark
 from lshdb import Index, ParameterError
-from lshdb.spark import comparison, connecting, few_rows, keeping
+from lshdb.spark import comparison, connecting, few_rows, keeping, signing
 from tests.conftest import edited, family_corpus, make_text
+from tests.field_values import COLUMNS, UNORDERED, table
 from tests.search.test_loss import crowded
 
 pytestmark = [
@@ -251,6 +252,32 @@ def test_answers_keep_by_a_column_that_was_named(spark: Any) -> None:
     with pytest.raises(ParameterError, match="the column 'score' was not read") as told:
         lshdb.spark.Answers(df).dedup(keep="field:score")
     assert "value='score'" in (told.value.hint or "")
+
+
+def test_values_decide_as_on_one_machine(spark: Any, is_long: bool) -> None:
+    """Here a few types; what executors make of all of them is compared without Spark."""
+    some = ("float", "cells", "decimal", "duration", "end of summer", "binary")
+    for name in some if is_long else some[:2]:
+        answers = lshdb.spark.Answers(spark.createDataFrame(table(COLUMNS[name])), value="v")
+        for keep, kept in (("field:v", "large"), ("field:-v", "small")):
+            found = {row.key for row in answers.dedup(keep=keep, only="keep").collect()}
+            assert found == {kept, "other"}, (name, keep)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_executors_make_bytes_that_sort_as_values_do(name: str) -> None:
+    nothing, small, large = signing.order_keys(COLUMNS[name]).to_pylist()
+    assert nothing is None and small < large and small[:1] == large[:1]
+
+
+@pytest.mark.parametrize("name", ["structure", "map", "bytes", "mixed"])
+def test_values_without_an_order_are_refused(spark: Any, name: str) -> None:
+    column, said = UNORDERED[name]
+    df = spark.createDataFrame(table(column))
+    if name in ("structure", "map"):
+        said = "it is of type (struct|map)<"
+    with pytest.raises(ParameterError, match=f"'field:v', and its values cannot .*{said}"):
+        lshdb.spark.dedup(df, keep="field:v")
 
 
 @pytest.mark.parametrize("kind", ["alike", "crowded"])

@@ -16,6 +16,7 @@ from typing import IO, Any, BinaryIO
 
 from lshdb.documents.document import BrokenSourceError, Fields, shown_names
 from lshdb.documents.formats.arrow import is_ipc_file, open_ipc, read_batches
+from lshdb.documents.formats.column_values import json_values
 from lshdb.documents.formats.columns import reading_errors, said_by_arrow
 from lshdb.documents.formats.jsonl import key_of
 from lshdb.documents.formats.parquet import BUFFER_BYTES, batch_rows
@@ -62,7 +63,8 @@ class _Columns(RecordFile):
             keys = [f"{self.source.key}:{start + i}" for i in range(1, len(batch) + 1)]
         else:
             keys = [key_of({"": key}, "") for key in _column(batch, self._fields.key_name)]
-        return Block(keys, lambda field: _column(batch, field), batch)
+        names = batch.schema.names
+        return Block(keys, lambda field: _values(batch, field), names.__contains__, batch)
 
     def names(self) -> Sequence[str]:
         names: list[str] = self._schema.names
@@ -155,6 +157,13 @@ def _column(batch: Any, name: str) -> list[object]:
     column = batch.schema.get_field_index(name)
     found: list[object] = [None] * len(batch) if column < 0 else batch.column(column).to_pylist()
     return found
+
+
+def _values(batch: Any, name: str) -> list[object]:
+    """Return what an index would keep of a column."""
+    column = batch.schema.get_field_index(name)
+    arrow, _ = load_arrow()
+    return [None] * len(batch) if column < 0 else json_values(arrow, batch.column(column))
 
 
 def _marked(schema: Any) -> Any:

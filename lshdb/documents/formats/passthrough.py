@@ -27,6 +27,7 @@ import orjson
 
 from lshdb.documents.document import BrokenSourceError, Fields, shown_names
 from lshdb.documents.formats.delimited import RecordLines, parse_records
+from lshdb.documents.formats.json_text import exact_value
 from lshdb.documents.formats.jsonl import key_of, parse_object, split_raw_lines
 from lshdb.documents.formats.quotes import quotes_of
 from lshdb.documents.io.encodings import Encoder, encoding_of_mark, exact_encoding, recoded
@@ -69,13 +70,17 @@ class Block(NamedTuple):
     keys : sequence of str or None
         One for each record; None if it has none.
     values : callable
-        Takes the name of a field and returns its value in each record; None where there is none.
+        Takes the name of a field and returns its value in each record, as an index would keep it;
+        None where there is none.
+    has : callable
+        Takes the name of a field and returns whether any record has it, perhaps without a value.
     rows : object
         The records, for the writer.
     """
 
     keys: Sequence[str | None]
     values: Callable[[str], list[object]]
+    has: Callable[[str], bool]
     rows: Any
 
 
@@ -216,9 +221,9 @@ class _TextFile(RecordFile):
     def marked(self, record: _Record, mark: Mark) -> bytes:
         """Return a record's bytes with its mark."""
 
-    def value(self, fields: Mapping[str, Any], name: str) -> object:
-        """Return the value of a field."""
-        return fields.get(name)
+    def value(self, record: _Record, name: str) -> object:
+        """Return the value of a field, as an index would keep it; None if there is none."""
+        return None if record.fields is None else record.fields.get(name)
 
     def names(self) -> Sequence[str]:
         return next((list(one.fields) for one in self._records() if one.fields is not None), [])
@@ -247,9 +252,12 @@ class _TextFile(RecordFile):
             keys = [key_of(one.fields, self._fields.key_name) for one in real]
 
         def values(field: str) -> list[object]:
-            return [None if one.fields is None else self.value(one.fields, field) for one in real]
+            return [self.value(one, field) for one in real]
 
-        return Block(keys, values, records)
+        def has(field: str) -> bool:
+            return any(one.fields is not None and field in one.fields for one in real)
+
+        return Block(keys, values, has, records)
 
 
 class _TextWriter(Writer):
@@ -290,6 +298,10 @@ class JsonLines(_TextFile):
             else:
                 fields = parse_object(line.data) if line.is_whole else None
                 yield _Record(line.data, fields, number, begins=not line.continues)
+
+    def value(self, record: _Record, name: str) -> object:
+        """Return the value of a field, as an index would keep it; None if there is none."""
+        return exact_value(record.data, name, super().value(record, name))
 
     def marked(self, record: _Record, mark: Mark) -> bytes:
         """Return a record's bytes with its mark."""
@@ -342,14 +354,6 @@ class Delimited(_TextFile):
         """Return the names of the header."""
         next(self._records(), None)
         return self._header
-
-    def value(self, fields: Mapping[str, Any], name: str) -> object:
-        """Return a cell, as a number if it is one; None if it is empty."""
-        cell = fields.get(name)
-        try:
-            return float(cell) if cell else None
-        except ValueError:
-            return cell
 
     def _begin(self, header: list[str], reason: str | None) -> None:
         """Take note of the header, and refuse a file without a column of keys."""
