@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from lshdb.documents.document import REFERENCE_FIELDS
 from lshdb.errors import ParameterError
 from lshdb.storage.store import Store
 from lshdb.storage.transactions.snapshot import Snapshot
@@ -93,7 +94,7 @@ def check_agreement(
     Raises
     ------
     ParameterError
-        No document has such a field, or one is named for both.
+        No document has such a field and no reader makes it, or one is named for both.
     """
     asked = Agreement(_names("agree", agree), _names("differ", differ))
     if not (asked.agree or asked.differ):
@@ -108,8 +109,11 @@ def check_agreement(
 
 
 def require_field(snapshot: Snapshot, name: str) -> None:
-    """Raise ParameterError if no document has a kept field of this name."""
-    if snapshot.has_field(name):
+    """Raise ParameterError if no document has a kept field of this name.
+
+    What readers of references keep is known, also where no reference has it.
+    """
+    if name in REFERENCE_FIELDS or snapshot.has_field(name):
         return
     names = snapshot.field_names(_NAMES_SHOWN)
     there = f"the kept fields are {', '.join(names)}" if names else "none are kept"

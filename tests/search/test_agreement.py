@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lshdb import Document, Index, ParameterError
+from lshdb import Document, Index, ParameterError, read_documents
 from lshdb.search.agreement import normalised
 from tests.conftest import family_corpus
 
@@ -245,7 +245,27 @@ def test_wrong_names(index: Index, tmp_path: Path) -> None:
     with Index.create(tmp_path / "y.lshdb") as bare:
         bare.add([("a", "some text")])
         with pytest.raises(ParameterError, match="none are kept"):
-            bare.pairs(agree="doi")
+            bare.pairs(agree="source")
+
+
+def test_fields_that_readers_of_references_make_are_known(tmp_path: Path) -> None:
+    """Also where no record has them, as the DOI of references before there were DOIs."""
+    text = "the council voted on monday to close the old bridge"
+    references = tmp_path / "all.ris"
+    references.write_text(
+        "".join(f"TY  - JOUR\nID  - {key}\nTI  - {text}\nPY  - {year}\nER  - \n\n"
+                for key, year in (("a", 1954), ("b", 1954), ("c", 1961)))
+    )  # fmt: skip
+    with Index.create(tmp_path / "y.lshdb") as bare:
+        bare.add(read_documents([references]))
+        assert len([*bare.pairs(agree="doi,issue,authors")]) == 3
+        assert [cluster.keys for cluster in bare.clusters(agree="doi,year")] == [("a", "b")]
+        assert [*bare.clusters(differ="doi")] == []
+        assert [one.key for one in bare.dedup(agree="doi", only="keep")] == ["a"]
+        assert [one.key for one in bare.dedup(keep="field:doi", only="keep")] == ["a"]
+        assert bare.vote(bare.query(text), "doi") == []
+        with pytest.raises(ParameterError, match="no document has the kept field 'isbn'"):
+            bare.clusters(agree="doi,isbn")
 
 
 def test_pairs_come_before_all_are_found(index: Index) -> None:
