@@ -64,8 +64,8 @@ __all__ = [
 
 KEEPS = ("first", "last", "longest", "shortest")
 ONLY = ("all", "keep", "drop")
+_COLUMNS = ("n_chars", "n_shingles", "added_at", "last_seen_at", "source", "key", "batch_id")
 _TEXTS = ("source", "key")
-_COLUMNS = ("n_chars", "n_shingles", "added_at", "last_seen_at", "batch_id", *_TEXTS)
 _DOCUMENTS = 10_000
 
 Ids = NDArray[np.int64]
