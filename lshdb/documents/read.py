@@ -333,6 +333,9 @@ def _read_all(
             if source.problem is not None:
                 yield Rejected(source.name, source.problem)
                 continue
+            if source.is_empty:
+                counts.leave("empty")
+                continue
             try:
                 with ExitStack() as held:
                     source, file, head = opening.begin(given, held)

@@ -189,13 +189,14 @@ def read_files(
     Raises
     ------
     InputError
-        There is no such file, or it is of another format.
+        There is no such file, or it is of another format, or a Delta table.
     ParameterError
         The names say nothing, or name several formats.
     """
     form = _format_of(paths) if input_format == "auto" else input_format
     try:
         if form == "parquet":
+            _refuse_delta_tables(session, paths)
             return session.read.parquet(*paths)
         if form in ("csv", "tsv"):
             separator = "," if form == "csv" else "\t"
@@ -214,6 +215,27 @@ def read_files(
         return session.read.schema(schema).json(list(paths))
     except PySparkException as error:
         raise InputError(f"the input cannot be read: {_line(error)}") from error
+
+
+def _refuse_delta_tables(session: SparkSession, paths: Sequence[str]) -> None:
+    """Refuse folders that hold rows which the table has no more.
+
+    Raises
+    ------
+    InputError
+    """
+    for path in paths:
+        if os.path.isfile(path):
+            continue
+        try:
+            session.read.text(f"{path.rstrip('/')}/_delta_log/*.json").schema  # noqa: B018
+        except PySparkException:
+            continue  # there is no such log
+        raise InputError(
+            f"{path} is a Delta table, and its files hold rows that it has no more",
+            hint="read it as a data frame, by spark.read.format('delta'), and give that to "
+            "lshdb.spark",
+        )
 
 
 def _quotes_of(session: SparkSession, paths: Sequence[str], form: str, quote: str | None) -> str:

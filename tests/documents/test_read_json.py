@@ -82,7 +82,7 @@ def test_json_lines_under_the_name_of_json(name: str, tmp_path: Path, read: Read
     "content",
     [
         json.dumps(ROWS[0]), json.dumps(ROWS[0]) + "\n", json.dumps(ROWS[0], indent=2),
-        json.dumps(ROWS[0] | {"text": "x\n" * 5000}), json.dumps({"a": ROWS}), "[1, 2]", "7", "",
+        json.dumps(ROWS[0] | {"text": "x\n" * 5000}), json.dumps({"a": ROWS}), "[1, 2]", "7", " ",
         "not JSON", '"x"', json.dumps({"text": "x" * 5000}, indent=1) + "\n",
     ],
 )  # fmt: skip

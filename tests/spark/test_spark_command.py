@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import click.testing
+import deltalake
+import pyarrow as pa
 import pytest
 from packaging.requirements import Requirement
 
@@ -115,6 +117,18 @@ def test_input_that_cannot_be_read_is_an_error(spark: Any, tmp_path: Path) -> No
     assert "the input cannot be read" in said and "none.jsonl" in said
     said = run("spark", "pairs", str(tmp_path / "a.pdf"), code=2).stderr
     assert "do not tell one format" in said
+
+
+def test_a_delta_table_is_refused_by_name(spark: Any, tmp_path: Path) -> None:
+    rows = pa.table({"id": ["a", "b"], "text": ["one two three four five six"] * 2})
+    deltalake.write_deltalake(tmp_path / "t", rows)
+    deltalake.write_deltalake(tmp_path / "t", rows.slice(0, 1), mode="overwrite")
+    for path in (tmp_path / "t", f"{tmp_path}/?"):
+        said = run("spark", "pairs", str(path), "--input", "parquet", code=1).stderr
+        assert "is a Delta table" in said and "format('delta')" in said
+    files = [str(one) for one in (tmp_path / "t").glob("*.parquet")]
+    said = run("spark", "pairs", *files, "--input", "parquet", code=5).stderr
+    assert "1 row rejected" in said  # the one that the table has no more
 
 
 def test_the_guide_gives_what_stands_there(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ Decided:
 - A folder whose files are mostly plain texts, judged by their names, holds texts: every file is
   one text. In any other folder the ending of each file decides. So the table in a source tree is a
   text, and shards beside a README are records. Names that any folder may have (``README``) and
-  binary files do not count.
+  binary files do not count, nor do names without an ending where there is Parquet or Arrow.
 
 Limits: the list of all files is held. Names decide what a folder holds; nothing is opened.
 """
@@ -44,8 +44,11 @@ __all__ = [
     "WalkCounts",
     "WalkOptions",
     "candidate",
+    "ending_of",
+    "format_of_name",
     "holds_texts",
     "is_index",
+    "kind_of_name",
     "listing",
     "walk",
     "without_copies",
@@ -123,8 +126,9 @@ class WalkCounts:
         How many files and folders were left out, by reason: ``hidden``, ``ignored`` (by
         ``.gitignore``), ``excluded`` (by ``include`` and ``exclude``), ``tools`` (folders such as
         ``.git`` and ``node_modules``), ``links``, ``special`` (pipes, sockets and devices),
-        ``indexes``, ``binary`` and ``other`` (of formats that are not read). The last two are
-        known only when a file is opened.
+        ``indexes``, ``markers`` (of jobs, such as ``_SUCCESS``), ``stale`` (files that are in a
+        table's folder and not in the table), ``empty`` (files of records), ``binary`` and ``other``
+        (of formats that are not read). The last three are known only when their turn comes.
     endings : dict of str to Counter of str
         For ``binary`` and ``other``: how many files have which ending.
     notes : list of str
@@ -139,7 +143,7 @@ class WalkCounts:
         """Count one file; with its path, its ending is counted, too."""
         self.left_out[reason] += 1
         if path:
-            self.endings.setdefault(reason, Counter())[_ending(path)] += 1
+            self.endings.setdefault(reason, Counter())[ending_of(path)] += 1
 
     def __str__(self) -> str:
         """Return what was left out in one line; empty if nothing was."""
@@ -159,6 +163,12 @@ _WORDS = {
     "excluded": ("by --include or --exclude", "by --include or --exclude"),
     "tools": ("folder of tools (such as .git)", "folders of tools (such as .git)"),
     "links": ("link", "links"),
+    "markers": ("marker of a job (such as _SUCCESS)", "markers of jobs (such as _SUCCESS)"),
+    "stale": (
+        "file that is not in its Delta table, by the log",
+        "files that are not in their Delta table, by the log",
+    ),
+    "empty": ("empty", "empty"),
     "binary": ("binary", "binary"),
     "other": ("of other formats, see --input", "of other formats, see --input"),
     "indexes": ("index", "indexes"),
@@ -532,13 +542,20 @@ def _spec(name: str, patterns: Sequence[str]) -> GitIgnoreSpec | None:
 # Texts or records
 
 
-def _kind(path: str) -> str:
+def format_of_name(path: str) -> str | None:
+    """Return the format that a name says, ignoring its compression; None if it says none."""
+    return BY_EXTENSION.get(_inner_ending(path))
+
+
+def _inner_ending(path: str) -> str:
+    stem, ending = os.path.splitext(path.lower())
+    return os.path.splitext(stem)[1] if ending in BY_COMPRESSION else ending
+
+
+def kind_of_name(path: str) -> str:
     """Return what a name says: ``text``, ``records`` (or markup), ``binary`` or ``neutral``."""
     name = os.path.basename(path)
-    stem, ending = os.path.splitext(name)
-    if ending.lower() in BY_COMPRESSION:
-        ending = os.path.splitext(stem)[1]
-    ending = ending.lower()
+    ending = _inner_ending(name)
     if ending in BY_EXTENSION or by_name(name) is not None:
         return "records"
     if re.fullmatch(_BINARY, ending):
@@ -560,15 +577,20 @@ def holds_texts(root: str, paths: Sequence[str], counts: WalkCounts, *, may: boo
     may : bool
         Whether that is possible; if not, only the note is wanted.
     """
-    kinds = [_kind(path) for path in paths]
+    kinds = [kind_of_name(path) for path in paths]
     n_records = kinds.count("records")
-    are_texts = may and kinds.count("text") > n_records
+    n_texts = kinds.count("text")
+    if any(_needs_arrow(path) for path in paths):  # beside which jobs leave files of their own
+        n_texts -= sum(
+            kind == "text" and not ending_of(path) for path, kind in zip(paths, kinds, strict=True)
+        )
+    are_texts = may and n_texts > n_records
     others = ("records",) if are_texts else ("text", "neutral")
     odd = [path for path, kind in zip(paths, kinds, strict=True) if kind in others]
     if are_texts:
         odd = [path for path in odd if not _is_array(path)]  # as binary files they are left out
     if odd and n_records:
-        shown = _most(Counter(map(_ending, odd)))
+        shown = _most(Counter(map(ending_of, odd)))
         counts.notes.append(
             f"{printable(root)}: most of its files are plain texts, so each is read as one text, "
             f"also {len(odd):,} with the endings of records or markup ({shown}); name these to "
@@ -583,11 +605,16 @@ def holds_texts(root: str, paths: Sequence[str], counts: WalkCounts, *, may: boo
 
 
 def _is_array(path: str) -> bool:
-    name = BY_EXTENSION.get(_ending(path))
+    name = BY_EXTENSION.get(ending_of(path))
     return name is not None and FORMATS[name].has_rows
 
 
-def _ending(path: str) -> str:
+def _needs_arrow(path: str) -> bool:
+    name = format_of_name(path)
+    return name is not None and FORMATS[name].needs_arrow
+
+
+def ending_of(path: str) -> str:
     """Return the ending of a name, in lower case."""
     return os.path.splitext(path)[1].lower()
 

@@ -64,6 +64,8 @@ from lshdb.documents.io.folders import (
     walk,
     without_copies,
 )
+from lshdb.documents.io.lake_tables import without_stale_files
+from lshdb.documents.io.markers import has_marker_name, is_part, marker_of, without_markers
 from lshdb.documents.io.patterns import expand_pattern, fixed_part, is_pattern
 from lshdb.documents.io.remote import find_remote, is_remote
 from lshdb.errors import InputError, ParameterError
@@ -145,6 +147,12 @@ class Source:
     def is_found(self) -> bool:
         """Whether it was found in a directory or by a pattern."""
         return not self.is_named and not self.is_stdin
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it was found, and holds no byte where records are expected: part of a job."""
+        is_file = self.is_found and self.is_regular and not self.size
+        return is_file and not self.format.is_gathered and self.input_format != "text"
 
     @property
     def name(self) -> str:
@@ -232,6 +240,7 @@ def find_sources(
     options.check()
     counts = WalkCounts() if counts is None else counts
     is_open = input_format == "auto" and fallback is None
+    are_records = not is_open and input_format != "text"
     is_one = isinstance(paths, str | bytes | os.PathLike | Mapping)
     if is_one or not isinstance(paths, Iterable):
         raise ParameterError(
@@ -246,6 +255,7 @@ def find_sources(
             hint="'auto' chooses by the extension of each file",
         )
     sources: list[Source] = []
+    jobs: dict[str, bool] = {}
     for given in paths:
         path = os.fspath(given) if isinstance(given, str | bytes | os.PathLike) else given
         if not isinstance(path, str):
@@ -255,10 +265,12 @@ def find_sources(
                 "standard input is named twice, but it can be read only once",
                 hint="name '-' once; write './-' for a file of that name",
             )
-        found = without_descriptions(
-            _find(path, _Walk(options, counts, is_open=is_open, has_texts=has_texts))
-        )
-        sources += [_with_format(source, input_format, fallback) for source in found]
+        how = _Walk(
+            options, counts, is_open=is_open, has_texts=has_texts, are_records=are_records,
+            may_be_records=input_format != "text",
+        )  # fmt: skip
+        found = without_descriptions(_find(path, how))
+        sources += [_with_format(source, input_format, fallback, jobs) for source in found]
     if relative or strip_prefix is not None:
         sources = _renamed(sources, strip_prefix, relative=relative)
     sources = [_recognised(source) for source in sources]
@@ -359,13 +371,22 @@ class _Walk(NamedTuple):
     """What is taken from directories, and where it is counted.
 
     ``is_open`` says that the caller leaves formats to the names of files, ``has_texts`` that a
-    directory may hold texts whatever the names are.
+    directory may hold texts whatever the names are, ``are_records`` and ``may_be_records`` what the
+    caller says of all files.
     """
 
     options: WalkOptions
     counts: WalkCounts
     is_open: bool
     has_texts: bool
+    are_records: bool
+    may_be_records: bool
+
+    def without_markers(self, root: str, found: list[Found]) -> list[Found]:
+        """Return files without what jobs leave beside their data."""
+        if not self.may_be_records:
+            return found
+        return without_markers(root, found, self.counts, are_records=self.are_records)
 
 
 def _find(path: str, how: _Walk) -> list[Source]:
@@ -374,10 +395,12 @@ def _find(path: str, how: _Walk) -> list[Source]:
     if "\0" in path:
         raise _unusable(path, ValueError("no file has a NUL in its name"))
     if is_remote(path):
-        found = find_remote(path)
-        is_one = [one.url for one in found] == [path]
+        found = [Found(one.url, one.size) for one in find_remote(path)]
+        is_one = [one.path for one in found] == [path]
+        if not is_one:
+            found = _of_records(path, found, how)
         return [
-            Source(one.url, size=one.size, is_regular=False, is_named=is_one, is_remote=True)
+            Source(one.path, size=one.size, is_regular=False, is_named=is_one, is_remote=True)
             for one in found
         ]
     if is_pattern(path) and not os.path.lexists(path):
@@ -389,6 +412,26 @@ def _find(path: str, how: _Walk) -> list[Source]:
         return [_named_file(path, status)]
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise _unusable(path, error) from error
+
+
+def _of_records(url: str, found: list[Found], how: _Walk) -> list[Found]:
+    """Return what was found below a URL, or by a pattern, without what is no data.
+
+    Raises
+    ------
+    InputError
+        It is a Delta table.
+    """
+    if any(has_marker_name(name) for name in url.split("/")):
+        return found
+    root = fixed_part(url)
+    kept = how.without_markers(root if "*" in url else url, found)
+    if len(kept) < len(found) and any("/_delta_log/" in one.path for one in found):
+        raise InputError(
+            f"{printable(url)} is a Delta table, whose log is read only on this machine",
+            hint="copy the table to a folder, or write it as Parquet with the program that made it",
+        )
+    return kept
 
 
 def _unusable(path: str, error: OSError | ValueError) -> InputError:
@@ -428,7 +471,19 @@ def _checked(source: Source) -> Source:
     return source
 
 
-def _with_format(source: Source, input_format: str, fallback: str | None) -> Source:
+def _with_format(
+    source: Source, input_format: str, fallback: str | None, jobs: dict[str, bool]
+) -> Source:
+    """Return a source with its format.
+
+    Parameters
+    ----------
+    source : Source
+    input_format : str
+    fallback : str or None
+    jobs : dict of str to bool
+        Which folders were looked at, and whether a job has written to them.
+    """
     compression = ""
     if source.is_stdin:
         by_extension = fallback or "jsonl"
@@ -440,6 +495,8 @@ def _with_format(source: Source, input_format: str, fallback: str | None) -> Sou
         by_extension = BY_EXTENSION.get(extension.lower(), fallback or "text")
     if source.of_texts:
         by_extension = "text"
+    elif by_extension == "json" and not source.is_remote and is_part(source.path, jobs):
+        by_extension = "jsonl"  # of one row, perhaps, which under JSON's name is a program's file
     chosen = by_extension if input_format == "auto" else input_format
     problem = source.problem
     if problem is None and FORMATS[chosen].from_end:
@@ -519,10 +576,12 @@ def _folder(path: str, entries: list[os.DirEntry[str]], how: _Walk) -> list[Sour
     OSError
         Its ``.gitignore`` cannot be read.
     """
-    found = list(walk(path, entries, how.options, how.counts))
+    found = how.without_markers(path, list(walk(path, entries, how.options, how.counts)))
     of_texts = how.is_open and holds_texts(
         path, [one.path for one in found], how.counts, may=how.has_texts
     )
+    if not of_texts and how.may_be_records:
+        found = without_stale_files(path, found, how.counts)
     return [_found_source(one, path, of_texts=of_texts) for one in found]
 
 
@@ -543,6 +602,8 @@ def _matches(pattern: str, how: _Walk) -> list[Source]:
     selection = Selection(how.options, how.counts)
     sources: dict[str, Source] = {}
     files = []
+    marked = []
+    names_markers = any(map(has_marker_name, pattern.split(os.sep)))
     n_left_out = how.counts.left_out.total()
     for path in sorted(expand_pattern(pattern), key=_by_component):
         try:
@@ -552,6 +613,8 @@ def _matches(pattern: str, how: _Walk) -> list[Source]:
                 continue
             if is_folder and is_index(entries):
                 how.counts.leave("indexes")
+            elif is_folder and not names_markers and marker_of(path, root) is not None:
+                marked.append((path, entries))
             elif is_folder:
                 found = _folder(path, entries, how)
                 sources.update((one.path, replace(one, root=root)) for one in found)
@@ -560,7 +623,23 @@ def _matches(pattern: str, how: _Walk) -> list[Source]:
         except OSError as error:
             problem = f"cannot be read: {system_reason(error)}"
             sources[path] = Source(path, problem=problem, root=root)
-    for file in without_copies(files, how.counts):
+    loose = list(without_copies(files, how.counts))
+    if not names_markers:
+        inside = [
+            one
+            for path, entries in marked
+            for one in walk(path, entries, how.options, WalkCounts())
+        ]
+        beside = [Found(path) for path in sources if marker_of(path, root) is None]
+        data = how.without_markers(root, beside + loose + inside)[len(beside) :]
+        is_text = len(data) == len(loose) + len(inside)
+        for path, entries in marked if is_text else ():
+            found = _folder(path, entries, how)
+            sources.update((one.path, replace(one, root=root)) for one in found)
+        loose = loose if is_text else data
+    if how.may_be_records:
+        loose = without_stale_files(root, loose, how.counts)
+    for file in loose:
         sources[file.path] = _found_source(file, root)
     if not sources and how.counts.left_out.total() == n_left_out:
         raise InputError(
