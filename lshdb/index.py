@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -2315,7 +2314,8 @@ def deduplicate(
     """Return a table in memory without the rows that repeat others.
 
     A temporary index is made of the rows (in ``TMPDIR``) and removed. What it promises is what an
-    :class:`Index` with these parameters does. Rows without a text are kept.
+    :class:`Index` with these parameters does. Rows without a text are kept. So are rows whose
+    text an index refuses, with an :class:`LshdbWarning` that names the first one.
 
     Parameters
     ----------
@@ -2372,8 +2372,11 @@ def deduplicate(
         ) as index,
     ):
         if rows.are_there:
-            with contextlib.suppress(AllRejectedError):  # then all rows are kept
-                index.add(rows.documents(), workers=workers)
+            try:
+                result = index.add(rows.documents(), workers=workers)
+            except AllRejectedError as error:  # then all rows are kept
+                result = error.result
+            rows.tell_rejected(result)
         drops = index.dedup(keep=keep, only="drop") if len(index) else ()
         clusters = index.clusters(update=False) if len(index) and mark else ()
         return rows.result(drops, clusters)

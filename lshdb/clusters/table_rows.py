@@ -16,7 +16,8 @@ from lshdb.documents import Document, json_fields
 from lshdb.documents.formats.objects import joined
 from lshdb.documents.formats.passthrough import MARKS
 from lshdb.documents.in_memory import open_table
-from lshdb.errors import InputError, ParameterError
+from lshdb.errors import InputError, LshdbWarning, ParameterError, warn_caller
+from lshdb.ingest.pipeline import AddResult
 
 __all__ = ["TableRows"]
 
@@ -80,7 +81,7 @@ class TableRows:
                 continue
             if isinstance(body, int | float | bool | bytes):
                 raise self._no_text(body, number)
-            kept = None if self._field is None or field is None else {self._field: field}
+            kept = None if self._field is None else {self._field: field}
             if kept is not None:
                 self._check_field(kept, field, number)
             yield Document(str(number), body, f"row {number}", kept)
@@ -108,6 +109,13 @@ class TableRows:
             f"{type(value).__name__}; expected a text",
             hint="name the column of the texts, as in text='content'",
         )
+
+    def tell_rejected(self, result: AddResult) -> None:
+        """Warn of rows that were no documents."""
+        if result.rejected:
+            first = result.rejections[0]
+            rows = "1 row is" if result.rejected == 1 else f"{result.rejected:,} rows are"
+            warn_caller(LshdbWarning(f"{rows} kept uncompared: {first.source}: {first.reason}"))
 
     def result(self, drops: Iterable[Decision], clusters: Iterable[Cluster]) -> Any:
         """Return the table without the rows that are dropped, or with marks on all."""

@@ -147,7 +147,8 @@ class _Polars(MemoryTable):
 
     def values(self, name: str) -> Iterator[Any]:
         column = self._table.get_column(name)
-        if column.dtype == importlib.import_module("polars").Object:
+        polars = importlib.import_module("polars")
+        if column.dtype in (polars.Object, polars.Int128, polars.UInt128):  # not Arrow's
             return super().values(name)
         return _of_chunks([column.to_arrow()])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime
 import importlib
+import itertools
 import json
 from decimal import Decimal
 from pathlib import Path
@@ -15,13 +16,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import lshdb
-from lshdb import Index, InputError, ParameterError, read_documents
+from lshdb import Index, InputError, LshdbWarning, ParameterError, read_documents
 from tests.field_values import COLUMNS, UNORDERED, table
 
 columns = pytest.mark.parametrize("name", COLUMNS)
 unordered = pytest.mark.parametrize("name", UNORDERED)
 KEEPS = {"field:v": "large", "field:-v": "small"}
 """``NaN`` and null are last in both directions."""
+_NUMBERS = itertools.count()
 
 
 @pytest.fixture
@@ -32,7 +34,7 @@ def path(tmp_path: Path) -> Path:
 
 def indexed(path: Path, *, is_kept: bool) -> Index:
     """An index of a file that keeps the field, or not."""
-    index = Index.create(path.with_suffix(".lshdb"))
+    index = Index.create(path.parent / f"{next(_NUMBERS)}.lshdb")
     index.add(read_documents([path], keep_fields=["v"] if is_kept else []))
     return index
 
@@ -45,7 +47,7 @@ def kept_by_index(path: Path, keep: str) -> list[str]:
 def kept_of_file(path: Path, keep: str) -> list[str]:
     out = path.with_stem("out")
     with indexed(path, is_kept=False) as index:
-        index.dedup_files([path], out, keep=keep)
+        index.dedup_files([path], out, keep=keep, overwrite=True)
     keys: list[str] = pq.read_table(out, columns=["id"]).column("id").to_pylist()
     return keys
 
@@ -57,7 +59,6 @@ def test_files_an_index_and_tables_keep_the_same(name: str, keep: str, path: Pat
     pq.write_table(rows, path)
     expected = [KEEPS[keep], "other"]
     assert kept_of_file(path, keep) == expected
-    path.with_suffix(".lshdb").rename(path.with_suffix(".other"))
     assert kept_by_index(path, keep) == expected
     assert lshdb.deduplicate(rows, keep=keep).column("id").to_pylist() == expected
 
@@ -69,7 +70,6 @@ def test_values_without_an_order_are_refused_with_two_documents(name: str, path:
     with pytest.raises(ParameterError, match=f"'field:v', and its values cannot .*{said}") as told:
         kept_of_file(path, "field:v")
     assert "'small'" in str(told.value)
-    path.with_suffix(".lshdb").rename(path.with_suffix(".other"))
     if name == "bytes":
         with indexed(path, is_kept=True) as index:
             assert len(index) == 2  # the others are rejected
@@ -116,7 +116,6 @@ def test_numbers_and_times_in_texts(ending: str, values: list[Any], tmp_path: Pa
     else:
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert kept_by_index(path, "field:v") == ["large", "other"]
-    path.with_suffix(".lshdb").rename(path.with_suffix(".other"))
     if ending == "json":
         return
     out = tmp_path / f"out.{ending}"
@@ -204,3 +203,40 @@ def test_columns_of_the_index_that_are_texts_are_compared_as_texts(tmp_path: Pat
         assert [one.key for one in index.dedup(keep="field:-key", only="keep")] == ["1.10.2"]
         for name in ("added_at", "n_chars", "batch_id", "source"):
             assert [one.key for one in index.dedup(keep=f"field:{name}", only="keep")] == ["9"]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.nulls(3),
+        pa.array([float("nan")] * 3),
+        pa.array([None, "", " "]),
+        pa.nulls(3, pa.date32()),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_without_any_value_the_oldest_is_kept(column: Any, path: Path) -> None:
+    rows = table(column)
+    pq.write_table(rows, path)
+    expected = ["none", "other"]
+    for keep in KEEPS:
+        assert kept_of_file(path, keep) == expected
+        assert kept_by_index(path, keep) == expected
+        assert lshdb.deduplicate(rows, keep=keep).column("id").to_pylist() == expected
+
+
+def test_whole_numbers_of_128_bits_of_polars() -> None:
+    polars = pytest.importorskip("polars")
+    values = polars.Series("v", [None, 2**100, 2**100 + 1], dtype=polars.Int128)
+    frame = polars.DataFrame({"text": ["a b c d e f"] * 3}).with_columns(values)
+    assert lshdb.deduplicate(frame, keep="field:v")["v"].to_list() == [2**100 + 1]
+
+
+@pytest.mark.parametrize("others", [["a b c d e f"] * 2, []])
+def test_rows_that_an_index_refuses_stay_and_are_told(others: list[str]) -> None:
+    texts = ["half \ud83d of an emoji", *others, "another \ud83d"]
+    said = "2 rows are kept uncompared: row 0: the text holds a lone surrogate at character 6"
+    with pytest.warns(LshdbWarning, match=said) as warned:
+        kept = lshdb.deduplicate(texts)
+    assert kept == [texts[0], *others[:1], texts[-1]]
+    assert warned[0].filename == __file__
