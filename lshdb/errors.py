@@ -30,6 +30,7 @@ that it comes from; filters can turn it into an error or hide it:
     UserWarning
     └── LshdbWarning
         ├── RecallWarning       the threshold is lower than the index was made for
+        ├── UncheckedWarning    documents that are kept were not all compared
         └── KernelWarning       the compiled kernel does not run, and signing is slow
 """
 
@@ -70,6 +71,7 @@ __all__ = [
     "TextNotStoredError",
     "TokenizerError",
     "TooManyRejectedError",
+    "UncheckedWarning",
     "system_hint",
     "warn_caller",
 ]
@@ -248,6 +250,10 @@ class LshdbWarning(UserWarning):
 
 class RecallWarning(LshdbWarning):
     """The threshold is lower than the index was made for, so it finds few of those pairs."""
+
+
+class UncheckedWarning(LshdbWarning):
+    """Documents that are kept may be near-duplicates: they were too many to compare them all."""
 
 
 class KernelWarning(LshdbWarning):

@@ -1318,9 +1318,10 @@ class Index:
         ``1 - params.recall``; both documents of such a pair may be kept. With ``update=False``,
         documents added after the last update are ignored.
 
-        Documents to keep that share a large bucket are compared by signature, up to 32 million
-        pairs. Boilerplate may make more; ``unchecked`` of the answer then estimates how many pairs
-        remain among the kept documents.
+        In large buckets, the most preferred document is compared with all others, and what is left
+        with the next one, up to 32 million pairs. Boilerplate may make more; then ``unchecked`` of
+        the answer, and an :class:`UncheckedWarning`, estimate how many pairs remain among the kept
+        documents.
 
         Parameters
         ----------

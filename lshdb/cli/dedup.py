@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lshdb import Index, InputError, PairCount, Rejected, read_documents
+from lshdb import Index, InputError, Rejected, read_documents
 from lshdb.arguments import Only
 from lshdb.cancel import on_interruption
 from lshdb.cli._command import is_index
@@ -250,7 +250,6 @@ def command(
         else:
             found = index.dedup(only=only, **how)
             _list(index, found, output_format)
-            _note_unchecked(found.unchecked)
             answered(found)
             is_doubtful = False
     if is_doubtful:
@@ -452,7 +451,6 @@ def _filter(lines: Survivors, max_document_bytes: int) -> None:
             f"{counts.too_long:,} of those are longer than --max-document-bytes "
             f"({max_document_bytes:,}) and were passed on unread"
         )
-    _note_unchecked(lines.unchecked)
 
 
 def _write(
@@ -498,14 +496,4 @@ def _write(
             f"{counted(done.repeated, 'record')} {has} the key of an earlier record; all records "
             "of one key are kept or dropped together"
         )
-    _note_unchecked(done.unchecked)
     return done
-
-
-def _note_unchecked(unchecked: PairCount | None) -> None:
-    if unchecked is not None:
-        note(
-            "large buckets made too many pairs of kept documents to compare: an estimated "
-            f"{unchecked.value:,.0f} of them are near-duplicates (99 % interval "
-            f"{unchecked.low:,.0f} to {unchecked.high:,.0f})"
-        )

@@ -23,7 +23,7 @@ from lshdb.search.components import connect, represent
 from lshdb.storage.tables.edges import Edges
 from lshdb.storage.transactions.snapshot import Snapshot
 
-__all__ = ["Units", "agreed_clusters", "involved", "units_of"]
+__all__ = ["Units", "agreed_clusters", "units_of", "whole_signatures"]
 
 _DOCUMENTS = 10_000
 _FEW = 64
@@ -39,11 +39,14 @@ class Units:
     Attributes
     ----------
     doc_ids, of_document, batch_ids : ndarray of int64, shape (n,)
-        Documents with a copy or an edge, sorted by doc_id; the unit and the batch of each.
+        Documents with a copy or an edge, or asked for, sorted by doc_id; the unit and the batch of
+        each.
     signature_ids : ndarray of int64, shape (m,)
         Of each unit.
     edges : Edges
         Between units.
+    profiles : list of Profile
+        The fields of each unit; empty where no fields decide.
     """
 
     doc_ids: Ids
@@ -51,10 +54,15 @@ class Units:
     batch_ids: Ids
     signature_ids: Ids
     edges: Edges
+    profiles: list[Profile]
 
 
-def involved(snapshot: Snapshot, nodes: Ids) -> tuple[Ids, Ids, Ids]:
-    """Return documents with a copy or an edge: doc_ids (sorted), signature ids, batch ids."""
+def _involved(snapshot: Snapshot, edges: Edges, also: Ids) -> tuple[Ids, Ids, Ids]:
+    """Return documents with a copy or an edge, and those of some signatures.
+
+    As doc_ids (sorted), signature ids and batch ids.
+    """
+    nodes = distinct(np.concatenate([edges.left, edges.right, also]))
     shared = np.fromiter(snapshot.shared_signatures(), dtype=np.int64)
     wanted = np.union1d(nodes, shared)
     found = [np.empty((3, 0), dtype=np.int64)]
@@ -69,7 +77,25 @@ def involved(snapshot: Snapshot, nodes: Ids) -> tuple[Ids, Ids, Ids]:
     return doc_ids, signature_ids, batch_ids
 
 
-def units_of(snapshot: Snapshot, edges: Edges, agreement: Agreement, best: float) -> Units:
+_NOBODY = np.empty(0, dtype=np.int64)
+
+
+def whole_signatures(snapshot: Snapshot, edges: Edges, *, also: Ids = _NOBODY) -> Units:
+    """Return the same where no fields decide: a unit has all documents of the signature it names.
+
+    Parameters
+    ----------
+    snapshot, edges, also
+        As for :func:`units_of`.
+    """
+    doc_ids, signature_ids, batch_ids = _involved(snapshot, edges, also)
+    owner = np.arange(snapshot.n_signatures)
+    return Units(doc_ids, signature_ids, batch_ids, owner, edges, [])
+
+
+def units_of(
+    snapshot: Snapshot, edges: Edges, agreement: Agreement, best: float, *, also: Ids = _NOBODY
+) -> Units:
     """Cut the signatures of documents with a copy or an edge into units.
 
     Parameters
@@ -80,9 +106,10 @@ def units_of(snapshot: Snapshot, edges: Edges, agreement: Agreement, best: float
     agreement : Agreement
     best : float
         The similarity of copies.
+    also : ndarray of int64, optional
+        Other signatures to be cut.
     """
-    nodes = distinct(np.concatenate([edges.left, edges.right]))
-    doc_ids, signature_ids, batch_ids = involved(snapshot, nodes)
+    doc_ids, signature_ids, batch_ids = _involved(snapshot, edges, also)
     numbers: dict[tuple[int, Profile, int], int] = {}
     of_signature: dict[int, list[int]] = {}
     profiles: list[Profile] = []
@@ -114,6 +141,7 @@ def units_of(snapshot: Snapshot, edges: Edges, agreement: Agreement, best: float
             np.array(columns[1], dtype=np.int64),
             np.array(columns[2], dtype=np.float64),
         ),
+        profiles,
     )
 
 

@@ -15,11 +15,10 @@ sixty bytes each.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import orjson
@@ -27,9 +26,9 @@ from numpy.typing import NDArray
 
 from lshdb.arguments import check_choice
 from lshdb.arrays import distinct
-from lshdb.clusters.agreed_units import involved, units_of
+from lshdb.clusters.agreed_units import Units, units_of, whole_signatures
 from lshdb.clusters.listing import StoredAnswer, stored_edges
-from lshdb.clusters.missed_pairs import MissedPairs
+from lshdb.clusters.missed_pairs import LargeBuckets, MissedPairs
 from lshdb.documents.document import REFERENCE_FIELDS
 from lshdb.documents.values import kind_of, order_key, text_key
 from lshdb.errors import ParameterError
@@ -165,7 +164,7 @@ class Deduplication(StoredAnswer[Decision]):
             threshold=level, keep=self._keep, since=new_from(snapshot, self._against, self._since),
             values=_stored_keys(snapshot, self._keep), agreement=self._agreement,
         )  # fmt: skip
-        self.unchecked = chosen.unchecked
+        self._say_unchecked(chosen.unchecked)
         yield from decisions(snapshot, chosen, family.params, state.method, only=self._only)
 
 
@@ -223,72 +222,97 @@ def decide(
     ParameterError
         ``keep`` is unknown, or its values cannot be compared.
     """
-    preference = _preference(snapshot, keep, values)
-    missed = MissedPairs(snapshot, family, state, threshold=threshold, since=since)
-    edges = stored_edges(snapshot, threshold)
-    choose = functools.partial(
-        _choose, snapshot, preference=preference, since=since, agreement=agreement,
-        best=family.params.curve.best,
+    edges, best = stored_edges(snapshot, threshold), family.params.curve.best
+    large = LargeBuckets.of(snapshot, family, state)
+    if agreement is None:
+        units = whole_signatures(snapshot, edges, also=large.members)
+    else:
+        units = units_of(snapshot, edges, agreement, best, also=large.members)
+    ranked = _Ranked.of(units, _preference(snapshot, keep, values), since)
+    missed = MissedPairs(
+        snapshot, family, state, large, units, ranked.order, ranked.counts,
+        threshold=threshold, agreement=agreement, is_old=ranked.is_old,
     )  # fmt: skip
-    decided, gone = choose(edges)
+    edges = units.edges
     while True:
-        found = missed.among(gone)
-        if not len(found):
+        decided, gone = ranked.choose(edges, best)
+        hidden = missed.among(gone)
+        if not len(hidden):
             return replace(decided, unchecked=missed.unchecked(gone))
         edges = Edges(
-            np.concatenate([edges.left, found.left]),
-            np.concatenate([edges.right, found.right]),
-            np.concatenate([edges.similarities, found.similarities]),
+            np.concatenate([edges.left, hidden.left]),
+            np.concatenate([edges.right, hidden.right]),
+            np.concatenate([edges.similarities, hidden.similarities]),
         )
-        decided, gone = choose(edges)
 
 
-def _choose(
-    snapshot: Snapshot,
-    edges: Edges,
-    *,
-    preference: Callable[[Ids], Ids],
-    since: int | None,
-    agreement: Agreement | None,
-    best: float,
-) -> tuple[Decisions, Ids]:
-    """Choose by some edges; also return the signatures whose documents are all dropped."""
-    units = None
-    if agreement is None:
-        nodes = distinct(np.concatenate([edges.left, edges.right]))
-        doc_ids, signature_ids, batch_ids = involved(snapshot, nodes)
-    else:
-        units = units_of(snapshot, edges, agreement, best)
-        # From here on a unit is what a signature is otherwise.
-        doc_ids, signature_ids, batch_ids = units.doc_ids, units.of_document, units.batch_ids
-        edges = units.edges
-    ranks = preference(doc_ids)
-    if since is not None:
-        # Older documents come before all new ones, and are never dropped.
-        ranks = np.where(batch_ids < since, ranks, ranks + len(ranks))
-    speakers = np.lexsort((ranks, signature_ids))
-    speakers = speakers[np.flatnonzero(np.diff(signature_ids[speakers], prepend=-1))]
-    ids = signature_ids[speakers]
-    order = ids[np.argsort(ranks[speakers], kind="stable")]
-    if since is None:
-        _, chosen, pairs = represent(order, edges.left, edges.right)
-    else:
-        old = batch_ids[speakers] < since
-        chosen, pairs = _nearest_old(ids, old, ranks[speakers], edges.left, edges.right,
-                                     edges.similarities)  # fmt: skip
-    similarities = np.full(len(ids), best)  # of exact copies
-    similarities[pairs >= 0] = edges.similarities[pairs[pairs >= 0]]
-    place = np.searchsorted(ids, signature_ids)
-    kept = doc_ids[speakers][np.searchsorted(ids, chosen)][place]
-    drop = kept != doc_ids
-    if since is not None:
-        stands = batch_ids[np.searchsorted(doc_ids, kept)] < since
-        drop &= (batch_ids >= since) & stands
-    decided = Decisions(doc_ids[drop], kept[drop], similarities[place][drop])
-    if units is None:
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """Units in order of preference, each spoken for by its most preferred document.
+
+    Attributes
+    ----------
+    units : Units
+    since : int or None
+        The first batch whose documents may be dropped, and only for older ones; None if all may.
+    ids : ndarray of int64, shape (n,)
+        Units with a document, sorted.
+    speakers, ranks : ndarray of int64, shape (n,)
+        The place of each one's document among those of the units, and its rank.
+    order : ndarray of int64, shape (n,)
+        The same units, the preferred ones first.
+    counts : ndarray of int64
+        By unit, how many of its documents are kept if it is: one of copies, and all older ones.
+    is_old : ndarray of bool or None
+        By unit, whether it has an older document; None without ``since``.
+    """
+
+    units: Units
+    since: int | None
+    ids: Ids
+    speakers: Ids
+    ranks: Ids
+    order: Ids
+    counts: Ids
+    is_old: NDArray[np.bool_] | None
+
+    @classmethod
+    def of(cls, units: Units, preference: Callable[[Ids], Ids], since: int | None) -> Self:
+        """Rank the units."""
+        ranks, is_old = preference(units.doc_ids), None
+        counts = np.ones(len(units.signature_ids), dtype=np.int64)
+        if since is not None:
+            # Older documents come before all new ones, and are never dropped.
+            is_new = units.batch_ids >= since
+            ranks = ranks + np.where(is_new, len(ranks), 0)
+            is_old = np.zeros(len(units.signature_ids), dtype=bool)
+            is_old[units.of_document[~is_new]] = True
+            is_kept = is_new != is_old[units.of_document]
+            counts = np.bincount(units.of_document[is_kept], minlength=len(is_old))
+        speakers = np.lexsort((ranks, units.of_document))
+        speakers = speakers[np.flatnonzero(np.diff(units.of_document[speakers], prepend=-1))]
+        ids, ranks = units.of_document[speakers], ranks[speakers]
+        order = ids[np.argsort(ranks, kind="stable")]
+        return cls(units, since, ids, speakers, ranks, order, counts, is_old)
+
+    def choose(self, edges: Edges, best: float) -> tuple[Decisions, Ids]:
+        """Choose by some edges; also return the units whose documents are all dropped."""
+        units, ids = self.units, self.ids
+        if self.is_old is None:
+            _, chosen, pairs = represent(self.order, edges.left, edges.right)
+        else:
+            chosen, pairs = _nearest_old(ids, self.is_old[ids], self.ranks, edges.left, edges.right,
+                                         edges.similarities)  # fmt: skip
+        similarities = np.full(len(ids), best)  # of exact copies
+        similarities[pairs >= 0] = edges.similarities[pairs[pairs >= 0]]
+        place = np.searchsorted(ids, units.of_document)
+        kept = units.doc_ids[self.speakers][np.searchsorted(ids, chosen)][place]
+        drop = kept != units.doc_ids
+        if self.since is not None:
+            stands = units.batch_ids[np.searchsorted(units.doc_ids, kept)] < self.since
+            drop &= (units.batch_ids >= self.since) & stands
+        decided = Decisions(units.doc_ids[drop], kept[drop], similarities[place][drop])
         return decided, ids[chosen != ids]
-    some_left = units.signature_ids[ids[chosen == ids]]
-    return decided, np.setdiff1d(units.signature_ids, some_left)
 
 
 def decisions(

@@ -133,7 +133,7 @@ class Survivors(StoredAnswer[bytes]):
             ),
             agreement=self._agreement,
         )
-        self.unchecked = chosen.unchecked
+        self._say_unchecked(chosen.unchecked)
         yield from surviving_lines(
             snapshot,
             chosen,

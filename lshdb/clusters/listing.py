@@ -26,7 +26,7 @@ from lshdb.search.agreement import Agreement, check_agreement
 from lshdb.search.candidates import contains
 from lshdb.search.components import connect, represent
 from lshdb.search.handle import Handle, Listing
-from lshdb.search.loss import PairCount
+from lshdb.search.loss import PairCount, warn_unchecked
 from lshdb.search.since import Since, check_since, first_new_batch
 from lshdb.search.verification import asked_level, below_level, choose_method, level_of
 from lshdb.signatures.family import Family
@@ -98,7 +98,7 @@ class StoredAnswer(Listing[_Item]):
     unchecked : PairCount or None
         For :meth:`lshdb.Index.dedup` and :meth:`lshdb.Index.filter`: kept pairs that may still be
         near-duplicates, because large buckets made too many pairs to compare; None if there are
-        none. Known with the first item.
+        none. Known with the first item, when an ``UncheckedWarning`` says so, too.
     """
 
     def __init__(
@@ -118,6 +118,11 @@ class StoredAnswer(Listing[_Item]):
         level = asked_level(store, threshold)
         self.state = ready_edges(store, family, level, update=update, lock_timeout=lock_timeout)
         self.unchecked: PairCount | None = None
+
+    def _say_unchecked(self, unchecked: PairCount | None) -> None:
+        """Set ``unchecked``, and warn the caller of what it counts."""
+        self.unchecked = unchecked
+        warn_unchecked(unchecked)
 
     def _items(self, store: Store, family: Family) -> Iterator[_Item]:
         """Yield the items of one state, which must still have the edges."""

@@ -223,7 +223,7 @@ class Rewriting(StoredAnswer[RewrittenFile]):
             values=self._values(snapshot),
             agreement=self._agreement,
         )
-        self.unchecked = chosen.unchecked
+        self._say_unchecked(chosen.unchecked)
         if self._on_decisions is not None:
             self._on_decisions(decisions(snapshot, chosen, family.params, state.method, only="all"))
         labels = None

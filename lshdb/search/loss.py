@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lshdb.arrays import distinct
+from lshdb.errors import UncheckedWarning, warn_caller
 from lshdb.search.candidates import PART_SIGNATURES, LeftOut, contains, living, pairs_of_buckets
 from lshdb.search.exact_levels import check_exactly, levels_between
 from lshdb.search.verification import estimate, level_of, signed_anew
@@ -55,6 +56,7 @@ __all__ = [
     "remember_loss",
     "stored_loss",
     "survey",
+    "warn_unchecked",
     "with_members",
 ]
 
@@ -123,6 +125,19 @@ class Loss:
     high: float
     is_exact: bool
     n_sampled: int
+
+
+def warn_unchecked(unchecked: PairCount | None) -> None:
+    """Warn the caller of pairs of kept documents that were not compared, if there are any."""
+    if unchecked is not None:
+        warn_caller(
+            UncheckedWarning(
+                "not all pairs of kept documents in large buckets were compared: an estimated "
+                f"{unchecked.value:,.0f} of them are near-duplicates (99 % interval "
+                f"{unchecked.low:,.0f} to {unchecked.high:,.0f}); a cap on buckets of 'none' "
+                "compares them all"
+            )
+        )
 
 
 def loss_of(lost: PairCount, found: PairCount) -> Loss:
