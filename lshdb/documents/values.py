@@ -33,6 +33,8 @@ __all__ = ["iso_duration", "iso_instant", "json_value", "kind_of", "order_key", 
 
 _LEAST, _MOST = -(2**63), 2**64 - 1
 _EPOCH = datetime.datetime(1970, 1, 1)
+_CYCLE_DAYS = 146_097
+"""The calendar repeats itself after 400 years."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -152,10 +154,10 @@ def iso_instant(
         else:
             text = moment.isoformat()
     except OverflowError:
-        import numpy as np
-
-        text = str(np.datetime64(seconds, "s"))
-        text = f"{int(text[:-15]):+05d}{text[-15:]}"  # before ``-MM-DDTHH:MM:SS`` is the year
+        days, seconds = divmod(seconds, 86_400)
+        cycles, day = divmod(days + _EPOCH.toordinal() - 1, _CYCLE_DAYS)
+        moment = datetime.datetime.fromordinal(day + 1) + datetime.timedelta(seconds=seconds)
+        text = f"{moment.year + 400 * cycles:+05d}{moment.isoformat()[4:]}"
         offset = "+00:00" if is_zoned else ""
     return f"{text}{_digits(rest, per_second)}{offset}"
 
@@ -322,13 +324,13 @@ def _instant(text: str) -> bytes | None:
         return None
     year, month, day = int(match[1]), int(match[2]), int(match[3] or 1)
     hour, minute, second = (int(match[i] or 0) for i in (4, 5, 6))
-    # The calendar repeats itself after 400 years.
     if not 1 <= month <= 12 or not 1 <= day <= monthrange(year % 400 + 400, month)[1]:
         return None
     if hour > 24 or minute > 59 or second > 60:
         return None
     cycles, within = divmod(year, 400)
-    days = cycles * 146_097 + datetime.date(within + 400, month, day).toordinal() - 865_260
+    day_of_cycle = datetime.date(within + 400, month, day).toordinal() - _CYCLE_DAYS
+    days = cycles * _CYCLE_DAYS + day_of_cycle - _EPOCH.toordinal()
     seconds = days * 86_400 + hour * 3_600 + minute * 60 + second - _offset(match[8])
     return _moment(seconds, match[7])
 
