@@ -181,15 +181,23 @@ def json_fields(fields: Mapping[str, Any]) -> str:
         text = orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY).decode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(
-            f"the fields {fields!r:.200} cannot be stored: {error}",
+            f"the fields {_shown_values(fields)} cannot be stored: {error}",
             hint="give names with texts, numbers, times, lists or mappings of these",
         ) from error
     if _NUL.search(text):
         raise InputError(
-            f"the fields {fields!r:.200} hold a NUL, which no database keeps in a field",
+            f"the fields {_shown_values(fields)} hold a NUL, which no database keeps in a field",
             hint="remove it",
         )
     return text
+
+
+def _shown_values(fields: Mapping[str, Any]) -> str:
+    """Return fields for a message; only their names if they are nested too deeply."""
+    try:
+        return f"{fields!r:.200}"
+    except RecursionError:
+        return shown_names(map(str, fields))
 
 
 def validate_key(key: str) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from lshdb import InputError
 from lshdb.documents import Document, json_fields
 
 pytestmark = pytest.mark.fast
@@ -186,6 +187,7 @@ def test_an_odd_value_in_a_field_that_is_not_needed_costs_nothing(
         ("18446744073709551615", 2**64 - 1), ("18446744073709551616", "18446744073709551616"),
         ("-9223372036854775809", "-9223372036854775809"), ('"a\\ud83d"', "a\ufffd"),
         ("[1e400, 1e300]", ["1E+400", 1e300]), ('{"a": NaN}', {"a": None}), ("9" * 400, "9" * 400),
+        ("1e" + "9" * 30, "Infinity"), ("-1e" + "9" * 30, "-Infinity"), ("1e-" + "9" * 30, 0.0),
     ],
 )  # fmt: skip
 def test_an_odd_value_of_a_field_to_keep(odd: str, value: object, read_bytes: Read) -> None:
@@ -214,3 +216,15 @@ def test_an_odd_value_of_a_field_to_keep(odd: str, value: object, read_bytes: Re
 def test_what_is_needed_must_be_sound(line: str, word: str, read_bytes: Read) -> None:
     documents, (rejected,) = read_bytes(line.encode(), input_format="jsonl")
     assert documents == [] and word in rejected.reason
+
+
+@pytest.mark.parametrize("depth", [250, 500, 990, 1_020])
+def test_a_value_to_keep_that_is_nested_deeply(depth: int, read_bytes: Read) -> None:
+    good = '{"id": "b", "text": "y", "v": 1e400}'
+    deep = f'{{"id": "a", "text": "x", "v": {"[" * depth}1e300{"]" * depth}}}'
+    documents, rejected = read_bytes(f"{deep}\n{good}\n".encode(), keep_fields="v")
+    assert documents[-1].fields == {"v": "1E+400"}
+    assert len(documents) + len(rejected) == 2
+    if depth > 250 and not rejected:
+        with pytest.raises(InputError, match="cannot be stored"):
+            json_fields(documents[0].fields or {})

@@ -10,10 +10,11 @@ again, as a string of its digits.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from dataclasses import replace
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import orjson
@@ -104,10 +105,13 @@ def exact_value(data: bytes, name: str, value: Any) -> Any:
     value : JSON value
         Of the field, as :func:`load_json` read it.
     """
-    if not _may_be_rounded(value):
+    try:
+        if not _may_be_rounded(value):
+            return value
+        record = json.loads(data.decode("utf-8-sig"), parse_int=_exact, parse_float=_exact_fraction)
+        return json_value(record[name])
+    except RecursionError:  # nested too deeply to be kept
         return value
-    record = json.loads(data.decode("utf-8-sig"), parse_int=_exact, parse_float=_exact_fraction)
-    return json_value(record[name])
 
 
 def _may_be_rounded(value: Any) -> bool:
@@ -127,7 +131,10 @@ def _exact(digits: str) -> int | Decimal:
 
 def _exact_fraction(digits: str) -> float | Decimal:
     number = float(digits)
-    return Decimal(digits) if math.isinf(number) else number
+    if math.isinf(number):
+        with contextlib.suppress(InvalidOperation):  # an exponent of more than 18 digits
+            return Decimal(digits)
+    return number
 
 
 def _not_json(data: bytes, error: orjson.JSONDecodeError, encoding: str | None, what: str) -> str:
