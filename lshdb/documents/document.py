@@ -71,7 +71,18 @@ class BrokenSourceError(Exception):
 
 
 class DamagedDataError(BrokenSourceError):
-    """Compressed data is truncated or corrupt."""
+    """Compressed data is truncated or corrupt.
+
+    Attributes
+    ----------
+    start : int or None
+        Where in the file the step began that failed, if others were read behind it.
+    is_corrupt : bool
+        Whether what came last may be wrong: a gzip member is not merely cut.
+    """
+
+    start: int | None = None
+    is_corrupt: bool = False
 
 
 if TYPE_CHECKING:

@@ -426,7 +426,14 @@ class _Opening:
         """Return an open source for the reader of its format."""
         from lshdb.documents.io.streams import OpenFile, chunks_of
 
-        stream = held.enter_context(closing(chunks_of(source, file, self.progress, head)))
+        decode = None
+        if source.format.members and source.compression == "gz":
+            from lshdb.documents.io.gzip_members import gzip_members
+
+            decode = partial(gzip_members, begins=source.format.members)
+        stream = held.enter_context(
+            closing(chunks_of(source, file, self.progress, head, decode=decode))
+        )
         chunks: Iterator[bytes] = stream
         encoding = None
         if not source.format.has_rows:
@@ -447,6 +454,7 @@ class _Opening:
             say=partial(self.guesses.say, source.name),
             note=self.guesses.note,
             is_regular=source.is_regular,
+            has_members=decode is not None,
         )
 
     def _as_text(

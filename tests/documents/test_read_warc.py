@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 import tracemalloc
 import zlib
 from collections.abc import Callable
@@ -145,3 +146,152 @@ def test_any_bytes(read_bytes: Read, data: st.DataObject) -> None:
         content[start : start + data.draw(st.integers(0, 9))] = data.draw(st.binary(max_size=9))
     documents, rejected = read_bytes(bytes(content), input_format="warc")
     assert len(documents) + len(rejected) <= len(RECORDS)
+
+
+def members(*bodies: bytes) -> list[bytes]:
+    """Gzip members of a record each."""
+    return [gzip.compress(page(n, body, HTML), mtime=0) for n, body in enumerate(bodies)]
+
+
+BODIES = [b"%d " % n + bytes(range(32, 127)) * 3 for n in range(9)]
+PLACES = {
+    "its data": lambda member: member[:60] + bytes([member[60] ^ 255]) + member[61:],
+    "its checksum": lambda member: member[:-5] + bytes([member[-5] ^ 1]) + member[-4:],
+    "its beginning": lambda member: b"\0" + member[1:],
+    "its method": lambda member: member[:2] + b"\x07" + member[3:],
+    "its end is missing": lambda member: member[:-20],
+    "its middle is missing": lambda member: member[:40] + member[90:],
+    "nearly all is missing": lambda member: member[:12],
+    "zeros": lambda member: member[:30] + bytes(len(member) - 30),
+    "more behind it": lambda member: member + b"nonsense",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("number", [0, 1, 4, 7])
+@pytest.mark.parametrize("is_pipe", [True, False])
+def test_a_damaged_member_costs_its_record(
+    tmp_path: Path, read: Read, read_bytes: Read, place: str, number: int, is_pipe: bool
+) -> None:
+    packed = members(*BODIES)
+    packed[number] = PLACES[place](packed[number])
+    if is_pipe and not packed[0].startswith(b"\x1f\x8b\x08"):
+        return  # nothing says that it is gzip
+    if is_pipe:
+        documents, rejected = read_bytes(b"".join(packed), input_format="warc")
+    else:
+        (tmp_path / "a.warc.gz").write_bytes(b"".join(packed))
+        documents, rejected = read(tmp_path / "a.warc.gz")
+    left = [body.decode() for n, body in enumerate(BODIES) if n != number]
+    if place == "more behind it":
+        left.insert(number, BODIES[number].decode())
+    assert [document.body for document in documents] == left
+    (one,) = rejected
+    at = number + 1 + (place == "more behind it")
+    assert one.source.endswith(f": record {at}") and "its gzip member is corrupt (" in one.reason
+
+
+@pytest.mark.parametrize("place", ["its data", "its checksum", "its end is missing"])
+def test_damage_of_the_last_member_is_said_of_the_file(
+    tmp_path: Path, read: Read, place: str
+) -> None:
+    packed = members(*BODIES)
+    packed[-1] = PLACES[place](packed[-1])
+    (tmp_path / "a.warc.gz").write_bytes(b"".join(packed))
+    documents, (rejected,) = read(tmp_path / "a.warc.gz")
+    assert [document.body for document in documents] == [body.decode() for body in BODIES[:-1]]
+    assert rejected.reason.startswith("the compressed file is")
+    assert rejected.reason.endswith(", after record 8")
+
+
+def test_several_damaged_members(tmp_path: Path, read: Read) -> None:
+    packed = members(*BODIES)
+    for number, place in (
+        (0, "its beginning"),
+        (1, "its checksum"),
+        (2, "its checksum"),
+        (6, "its data"),
+    ):
+        packed[number] = PLACES[place](packed[number])
+    (tmp_path / "a.warc.gz").write_bytes(b"".join(packed))
+    documents, rejected = read(tmp_path / "a.warc.gz")
+    assert [document.body[0] for document in documents] == list("34578")
+    assert [one.source.rpartition(" ")[2] for one in rejected] == ["1", "2", "3", "7"]
+
+
+def test_a_magic_within_the_data_is_no_member(tmp_path: Path, read: Read) -> None:
+    """Stored data shows the bytes with which members begin, and whole members."""
+    inner = b"\x1f\x8b\x08" * 5 + gzip.compress(b"not a record")
+    block = record("resource", 1, inner * 3, "image/png")
+    stored = gzip.compress(block, 0, mtime=0)
+    packed = [*members(b"one"), stored[:-9] + b"\xff" + stored[-8:], *members(b"two")]
+    (tmp_path / "a.warc.gz").write_bytes(b"".join(packed))
+    documents, rejected = read(tmp_path / "a.warc.gz")
+    assert [document.body for document in documents] == ["one", "two"] and len(rejected) == 1
+
+
+def test_one_member_of_all_records_is_read_up_to_its_damage(tmp_path: Path, read: Read) -> None:
+    rng = random.Random(1)
+    bodies = [rng.randbytes(300).hex().encode() for _ in range(40)]
+    data = gzip.compress(b"".join(page(n, body, HTML) for n, body in enumerate(bodies)), mtime=0)
+    half = len(data) // 2
+    (tmp_path / "a.warc.gz").write_bytes(data[:half] + b"\xff" * 40 + data[half + 40 :])
+    documents, (rejected,) = read(tmp_path / "a.warc.gz")
+    assert 17 <= len(documents) <= 20 and rejected.reason.endswith(f"after record {len(documents)}")
+    right = [body.decode() for body in bodies[: len(documents) - 1]]
+    assert [document.body for document in documents][:-1] == right  # the last may be damaged
+
+
+@given(st.data())
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_changed_byte_costs_one_record(read_bytes: Read, data: st.DataObject) -> None:
+    packed = members(*BODIES)
+    content = bytearray(b"".join(packed))
+    place = data.draw(st.integers(3, len(content) - len(packed[-1]) - 1))
+    content[place] ^= data.draw(st.integers(1, 255))
+    documents, rejected = read_bytes(bytes(content), input_format="warc")
+    texts = [body.decode() for body in BODIES]
+    assert {document.body for document in documents} <= set(texts)
+    assert len(documents) >= len(BODIES) - 1 and len(documents) + len(rejected) <= len(BODIES)
+
+
+def test_a_page_that_the_archive_says_is_cut_is_rejected(read_bytes: Read) -> None:
+    cut = page(1, b"a page that goes on", HTML).replace(
+        b"WARC-Date", b"WARC-Truncated: length\r\nWARC-Date"
+    )
+    documents, (rejected,) = read_bytes(cut + page(2, b"good", HTML), input_format="warc")
+    assert [document.body for document in documents] == ["good"]
+    assert "the page is cut: WARC-Truncated is 'length'" in rejected.reason
+
+
+@pytest.mark.parametrize(
+    "header",
+    [b"WARC-Target-URI:\r\n http://a.example/1", b"WARC-Target-URI: <http://a.example/1>"],
+)
+def test_headers_may_be_folded(read_bytes: Read, header: bytes) -> None:
+    folded = page(1, b"text", "Content-Type:", "\ttext/plain;", " charset=utf-8")
+    folded = folded.replace(b"WARC-Target-URI: http://a.example/1", header)
+    (document,), rejected = read_bytes(folded, input_format="warc")
+    assert document.key == f"http://a.example/1 {DATE}" and not rejected
+
+
+def test_a_member_that_holds_no_record_costs_itself(tmp_path: Path, read: Read) -> None:
+    packed = members(*BODIES)
+    packed[2] = gzip.compress(b"nonsense\r\n\r\n" + bytes(300_000))
+    packed[5] = gzip.compress(b"WARC/1.0\r\nContent-Length: many\r\n\r\n")
+    (tmp_path / "a.warc.gz").write_bytes(b"".join(packed))
+    documents, rejected = read(tmp_path / "a.warc.gz")
+    assert [document.body[0] for document in documents] == list("0134678")
+    assert [one.source.rpartition(" ")[2] for one in rejected] == ["3", "6"]
+    assert "its gzip member has no WARC record where one begins" in rejected[0].reason
+
+
+def test_records_need_not_be_members(tmp_path: Path, read: Read) -> None:
+    """As of a file that was packed block by block, or with many records to a member."""
+    content = b"".join(page(n, body, HTML) for n, body in enumerate(BODIES))
+    for size in (100, 1000, len(content)):
+        blocks = [content[at : at + size] for at in range(0, len(content), size)]
+        (tmp_path / "a.warc.gz").write_bytes(b"".join(map(gzip.compress, blocks)) + bytes(50))
+        documents, rejected = read(tmp_path / "a.warc.gz")
+        assert [document.body for document in documents] == [body.decode() for body in BODIES]
+        assert rejected == []

@@ -263,7 +263,7 @@ def test_every_format_has_an_entry_and_a_reader() -> None:
     read = {one.reads.partition(".")[0] for one in FORMATS.values()}
     assert read == modules - {
         "__init__", "registry", "rows", "objects", "columns", "passed_columns", "passthrough",
-        "json_arrays", "quotes",
+        "json_arrays", "quotes", "http_answers", "column_values", "json_text",
     }  # fmt: skip
 
 

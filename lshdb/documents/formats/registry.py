@@ -64,6 +64,9 @@ class Format:
     is_gathered : bool
         Whether documents come after the last file, from all files together. Then the reader is a
         context manager, made with the limit, with the methods ``read`` and ``documents``.
+    members : bytes
+        What each gzip member of a file holds first, if it is a record of its own; then a damaged
+        one costs no more than that.
     passes : str
         Module and name of what writes its records again; empty if nothing does.
     """
@@ -78,6 +81,7 @@ class Format:
     begins: re.Pattern[bytes] | None = None
     is_decoded: bool = False
     is_gathered: bool = False
+    members: bytes = b""
     passes: str = ""
 
     def load_reader(self) -> Any:
@@ -138,7 +142,7 @@ FORMATS = {
         from_end=True,
         needs_arrow=True,
     ),
-    "warc": Format("webarchives.read_warc", (".warc", ".wet")),
+    "warc": Format("webarchives.read_warc", (".warc", ".wet"), members=b"WARC/"),
     "ris": Format("references.read_ris", (".ris",), library="rispy", is_decoded=True),
     "nbib": Format("references.read_pubmed", (".nbib",), is_decoded=True),
     "bibtex": Format("references.read_bibtex", (".bib",), library="bibtexparser", is_decoded=True),

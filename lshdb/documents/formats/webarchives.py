@@ -1,42 +1,47 @@
 """Read pages from web archives: WARC, and the extracted texts of WET.
 
 A document is a ``response`` with a status of 200 to 299, or a ``resource`` or ``conversion``, whose
-type is ``text/plain`` or ``text/html``. All other records are passed over: requests, images, pages
-that were moved, metadata. The text is the body as it was sent, tags included: to extract what is to
-be read from a page is the work of other tools. The key is the address and the date of the record.
+type is ``text/plain``, ``text/html`` or ``application/xhtml+xml``. All other records are passed
+over: requests, images, pages that were moved, metadata. The text is the body as it was sent, tags
+included: to extract what is to be read from a page is the work of other tools. The key is the
+address and the date of the record.
 
 Decided: this is no library's reader. One in Rust ends the process's thread over a stream without
 ``tell``, and one in Python holds a header line of any length, takes half a record for a whole one
 and writes to standard error. Here a record over the limit is skipped as it streams by, and nothing
 is decompressed beyond the limit.
 
-The character set is the one that the answer's header names, or the page in its first kilobyte;
-else UTF-8. A page that cannot be decoded is rejected.
+Where each record is a gzip member of its own, as is the rule, a damaged member costs its record. So
+a page is given only when its member has ended well. What a server answered is taken apart and
+decoded in ``http_answers.py``.
 """
 
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from lshdb.documents.document import BrokenSourceError, Document, Rejected, printable
+from lshdb.documents.document import BrokenSourceError, DamagedDataError, Document, Rejected
+from lshdb.documents.formats.http_answers import (
+    HTML_TYPES,
+    Answer,
+    header_fields,
+    media_type,
+    page_text,
+    shown,
+)
 from lshdb.documents.formats.objects import NoDocumentError, Records
-from lshdb.documents.io.encodings import find_encoding
-from lshdb.documents.io.streams import OpenFile
-from lshdb.errors import ParameterError
+from lshdb.documents.io.streams import Damage, MemberEnd, OpenFile
 
 __all__ = ["read_warc"]
 
 _MAX_HEADER = 2**16
-_TYPES = ("text/plain", "text/html")
+_TYPES = ("text/plain", *HTML_TYPES)
 _KINDS = ("response", "resource", "conversion")
 _VERSION = re.compile(rb"WARC/\d+\.\d+\s")
-_CHARSET = re.compile(rb"charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
-_STATUS = re.compile(rb"HTTP/\S+\s+(\d{3})")
 _HEADER_END = re.compile(rb"\n\r?\n")
 _NOT_BLANK = re.compile(rb"[^\r\n]")
-_META_BYTES = 1024
 
 
 def read_warc(file: OpenFile) -> Iterator[Document | Rejected]:
@@ -55,17 +60,20 @@ def read_warc(file: OpenFile) -> Iterator[Document | Rejected]:
     records = Records(file)
     number = 0
     try:
-        for number, (header, block, size) in enumerate(_split(file), start=1):
-            kind = header.get(b"warc-type", b"").decode("latin-1").lower()
+        for number, record in enumerate(_split(file), start=1):
+            source = f"{file.name}: record {number}"
+            if isinstance(record, str):
+                yield Rejected(source, f"its gzip member {record}")
+                continue
+            kind = record.header.get(b"warc-type", b"").decode("latin-1").lower()
             if kind not in _KINDS:
                 continue
-            source = f"{file.name}: record {number}"
-            if block is None:
+            if record.block is None:
                 limit = f"more than the limit of {file.limit:,}"
-                yield Rejected(source, f"the record has {size:,} bytes, {limit}")
+                yield Rejected(source, f"the record has {record.size:,} bytes, {limit}")
                 continue
             try:
-                page = _page(kind, header, block, file.limit)
+                page = _page(kind, record.header, record.block, file.limit)
                 if page is not None:
                     yield records.document(page, number, source)
             except NoDocumentError as error:
@@ -74,17 +82,50 @@ def read_warc(file: OpenFile) -> Iterator[Document | Rejected]:
         raise BrokenSourceError(f"{error.reason}, after record {number:,}") from error
 
 
+class _Record(NamedTuple):
+    """A record: its header, and its block, unless that is over the limit."""
+
+    header: dict[bytes, bytes]
+    block: bytes | None
+    size: int
+
+
+class _NoRecordError(BrokenSourceError):
+    """No record begins where one must."""
+
+
+class _DamagedMemberError(Exception):
+    """Something is missing here, and what follows is the next member."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 class _Bytes:
     """Takes bytes from chunks, up to a mark or by number."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
         self._held = bytearray()
+        self.n_ends = 0
+        """Members that have ended well."""
 
     def _more(self) -> bool:
-        chunk = next(self._chunks, b"")
+        while isinstance(chunk := next(self._chunks, b""), MemberEnd):
+            self.n_ends += 1
+        if isinstance(chunk, Damage):
+            self._held.clear()
+            raise _DamagedMemberError(chunk.reason)
         self._held += chunk
         return bool(chunk)
+
+    def skip_member(self) -> None:
+        """Skip the rest of a member."""
+        n_ends = self.n_ends
+        self._held.clear()
+        while self._more() and self.n_ends == n_ends:
+            self._held.clear()
 
     def skip_blank(self) -> bool:
         """Skip line ends; return whether anything follows."""
@@ -105,7 +146,7 @@ class _Bytes:
                 del self._held[: end.end()]
                 return header
             if len(self._held) > _MAX_HEADER:
-                raise BrokenSourceError(f"has a header of more than {_MAX_HEADER:,} bytes")
+                raise _NoRecordError(f"has a header of more than {_MAX_HEADER:,} bytes")
             if not self._more():
                 raise BrokenSourceError("ends within a header")
 
@@ -123,115 +164,89 @@ class _Bytes:
         return bytes(kept) if is_kept else None
 
 
-def _split(file: OpenFile) -> Iterator[tuple[dict[bytes, bytes], bytes | None, int]]:
-    """Yield the header, the block and its size of each record; no block over the limit."""
+def _split(file: OpenFile) -> Iterator[_Record | str]:
+    """Yield each record, without a block over the limit; for a damaged one, what is wrong.
+
+    A record counts when its gzip member has ended well, or another record follows in it: what a
+    damaged member holds may be anything.
+    """
     data = _Bytes(file.chunks)
-    while data.skip_blank():
-        text = data.header()
-        if not _VERSION.match(text + b"\n"):
-            raise BrokenSourceError(f"has no WARC record where one begins, but {_shown(text)}")
-        header = _fields(text)
-        length = header.get(b"content-length", b"")
-        if not length.isdigit() or len(length) > 15:
-            raise BrokenSourceError(f"has a record whose Content-Length is {_shown(length)}")
-        size = int(length)
-        yield header, data.take(size, is_kept=size <= file.limit), size
+    record: _Record | None = None
+    n_ends = 0
+    while True:
+        try:
+            n_ends = data.n_ends
+            goes_on = data.skip_blank()
+            if record is not None and (data.n_ends > n_ends or not goes_on):
+                yield record
+                record = None
+            if not goes_on:
+                return
+            try:
+                header, size = _next_header(data)
+            except _NoRecordError as error:
+                if not file.has_members:
+                    raise
+                data.skip_member()
+                if record is not None:
+                    yield record
+                    record = None
+                if not data.skip_blank():
+                    raise
+                yield error.reason
+                continue
+            if record is not None:
+                yield record
+                record = None
+            record = _Record(header, data.take(size, is_kept=size <= file.limit), size)
+        except _DamagedMemberError as damage:
+            if record is not None and data.n_ends > n_ends:
+                yield record
+            record = None
+            yield damage.reason.removeprefix("the compressed file ")
+        except BrokenSourceError as error:
+            is_doubtful = isinstance(error, DamagedDataError) and error.is_corrupt
+            if record is not None and (data.n_ends > n_ends or not is_doubtful):
+                yield record
+            raise
 
 
-def _fields(header: bytes) -> dict[bytes, bytes]:
-    """Return the fields of a header, by their names in lower case."""
-    fields: dict[bytes, bytes] = {}
-    for line in header.splitlines()[1:]:
-        name, _, value = line.partition(b":")
-        fields.setdefault(name.strip().lower(), value.strip())
-    return fields
+def _next_header(data: _Bytes) -> tuple[dict[bytes, bytes], int]:
+    """Return the header of the next record, and the bytes of its block."""
+    text = data.header()
+    if not _VERSION.match(text + b"\n"):
+        raise _NoRecordError(f"has no WARC record where one begins, but {shown(text)}")
+    header = header_fields(text)
+    length = header.get(b"content-length", b"")
+    if not length.isdigit() or len(length) > 15:
+        raise _NoRecordError(f"has a record whose Content-Length is {shown(length)}")
+    return header, int(length)
 
 
 def _page(
     kind: str, header: dict[bytes, bytes], block: bytes, limit: int
 ) -> dict[str, object] | None:
     """Return a page as a record; None if the record holds none."""
-    answer, body, status = header, block, None
-    if kind == "response":
-        found = _STATUS.match(block)
-        if found is None or not found[1].startswith(b"2"):
-            return None
-        status = int(found[1])
-        head, mark, body = block.partition(b"\r\n\r\n")
-        if not mark:
-            head, _, body = block.partition(b"\n\n")
-        answer = _fields(head)
-    content_type = answer.get(b"content-type", b"")
-    media = content_type.partition(b";")[0].strip().lower().decode("latin-1")
-    if media not in _TYPES:
+    content_type, status = header.get(b"content-type", b""), None
+    answer = Answer.of(block) if kind == "response" else None
+    if answer is not None:
+        content_type, status = answer.fields.get(b"content-type", b""), answer.status
+    elif kind == "response":
         return None
-    if kind == "response":
-        body = _decoded(answer, body, limit)
+    media = media_type(content_type)
+    if media not in _TYPES or (status is not None and status // 100 != 2):
+        return None
+    truncated = header.get(b"warc-truncated")
+    if truncated is not None:
+        raise NoDocumentError(f"the page is cut: WARC-Truncated is {shown(truncated)}")
+    body = block if answer is None else answer.content(limit)
     uri = header.get(b"warc-target-uri", b"").strip(b"<>").decode("utf-8", "replace")
     date = header.get(b"warc-date", b"").decode("utf-8", "replace")
     return {
         "id": f"{uri} {date}",
-        "text": _text(content_type, body, is_html=media == "text/html"),
+        "text": page_text(content_type, body),
         "url": uri,
         "date": date,
         "status": status,
         "content_type": media,
     }
-
-
-def _decoded(answer: dict[bytes, bytes], body: bytes, limit: int) -> bytes:
-    """Return a body without the encodings that it was sent in."""
-    if b"chunked" in answer.get(b"transfer-encoding", b"").lower():
-        body = _joined_chunks(body)
-    encoding = answer.get(b"content-encoding", b"").lower()
-    if encoding in (b"", b"identity"):
-        return body
-    if encoding not in (b"gzip", b"x-gzip", b"deflate"):
-        raise NoDocumentError(f"the page is encoded as {_shown(encoding)}, which is not decoded")
-    if not body.startswith(b"\x1f\x8b") and encoding != b"deflate":
-        return body  # crawlers decode it, and leave the header as it was
-    try:
-        wbits = 15 if body[:1] == b"\x78" else -15
-        inflater = zlib.decompressobj(31 if encoding != b"deflate" else wbits)
-        found = inflater.decompress(body, limit + 1)
-    except zlib.error as error:
-        raise NoDocumentError("the page cannot be decompressed") from error
-    if len(found) > limit:
-        raise NoDocumentError(f"the page has more bytes than the limit of {limit:,}")
-    return found
-
-
-def _joined_chunks(body: bytes) -> bytes:
-    """Return a body without the marks of its chunks; as it is, where there are none."""
-    parts: list[bytes] = []
-    at = 0
-    while True:
-        end = body.find(b"\n", at, at + 100)
-        size = body[at:end].partition(b";")[0].strip() if end >= 0 else b""
-        if not re.fullmatch(rb"[0-9a-fA-F]{1,8}", size):
-            return b"".join(parts) if parts else body
-        n_bytes = int(size, 16)
-        if not n_bytes:
-            return b"".join(parts)
-        parts.append(body[end + 1 : end + 1 + n_bytes])
-        at = end + 1 + n_bytes
-        at += 2 if body[at : at + 2] == b"\r\n" else 1
-
-
-def _text(content_type: bytes, body: bytes, *, is_html: bool) -> str:
-    named = _CHARSET.search(content_type)
-    if named is None and is_html:
-        named = _CHARSET.search(body[:_META_BYTES])
-    name = named[1].decode("latin-1") if named else "utf-8"
-    try:
-        encoding = find_encoding(name) or "utf-8-sig"
-    except ParameterError:
-        encoding = "utf-8-sig"
-    try:
-        return body.decode(encoding)
-    except UnicodeError as error:
-        raise NoDocumentError(f"the page is not valid {encoding.removesuffix('-sig')}") from error
-
-
-def _shown(value: bytes) -> str:
-    return repr(printable(value[:60].decode("latin-1")))

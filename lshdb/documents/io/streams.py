@@ -38,7 +38,7 @@ import zlib
 from codecs import BOM_UTF8
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeAlias
 
 from lshdb.documents.document import (
     BrokenSourceError,
@@ -53,11 +53,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHUNK",
+    "Damage",
+    "MemberEnd",
     "OpenFile",
     "Progress",
     "TooLong",
     "Watched",
     "chunks_of",
+    "corrupt",
     "decompressed",
     "load_arrow",
     "load_decompressor",
@@ -118,6 +121,8 @@ class Progress:
         if self._callback is not None:
             self._callback(position, self._total)
 
+
+Decode: TypeAlias = Callable[[Callable[[], bytes]], Iterator[bytes]]
 
 _GZIP_WINDOW = 31  # 15 bits of window, plus 16 for the gzip header and its check sum
 
@@ -242,7 +247,7 @@ def decompressed(compression: str, read: Callable[[], bytes]) -> Iterator[bytes]
             try:
                 out = member.decompress(data, CHUNK)
             except decoder_error as error:
-                raise DamagedDataError(_corrupt(error)) from error
+                raise corrupt(error) from error
             data = b""
             if out:
                 yield out
@@ -256,11 +261,35 @@ def decompressed(compression: str, read: Callable[[], bytes]) -> Iterator[bytes]
         raise DamagedDataError("the compressed file is truncated")
 
 
-def _corrupt(error: Exception) -> str:
+def corrupt(error: Exception) -> DamagedDataError:
+    """Return what an error of a decoder says of a file."""
     detail = str(error).rpartition(": ")[2].lower()
     if "memory" in detail:
-        return "the compressed file cannot be decoded: it asks for a window of more than 128 MiB"
-    return f"the compressed file is corrupt ({detail})"
+        return DamagedDataError(
+            "the compressed file cannot be decoded: it asks for a window of more than 128 MiB"
+        )
+    return DamagedDataError(f"the compressed file is corrupt ({detail})")
+
+
+class MemberEnd(bytes):
+    """Nothing, where a gzip member has ended well."""
+
+
+class Damage(bytes):
+    """A line feed in the place of the rest of a damaged member, behind which others follow.
+
+    Attributes
+    ----------
+    reason : str
+    """
+
+    reason: str
+
+    def __new__(cls, reason: str) -> Damage:
+        """Make one; bytes have no other way to be given anything."""
+        damage = super().__new__(cls, b"\n")
+        damage.reason = reason
+        return damage
 
 
 def open_source(source: Source) -> BinaryIO:
@@ -282,7 +311,12 @@ def open_source(source: Source) -> BinaryIO:
 
 
 def chunks_of(
-    source: Source, file: BinaryIO, progress: Progress, head: bytes = b""
+    source: Source,
+    file: BinaryIO,
+    progress: Progress,
+    head: bytes = b"",
+    *,
+    decode: Decode | None = None,
 ) -> Generator[bytes, None, None]:
     """Read an open source to its end.
 
@@ -296,6 +330,8 @@ def chunks_of(
         Counts every byte read from the file.
     head : bytes
         What was read from the file before, if it is a pipe.
+    decode : callable, optional
+        Decompresses the file, given how its next bytes are read; by default :func:`decompressed`.
 
     Yields
     ------
@@ -313,15 +349,19 @@ def chunks_of(
             yield chunk
         return
     given = 0
+    content = decompressed(source.compression, reader) if decode is None else decode(reader)
+    is_first = True
     try:
-        for chunk in decompressed(source.compression, reader):
+        for chunk in content:
             given += len(chunk)
+            is_first = is_first and not isinstance(chunk, Damage)
             yield chunk
         return
     except DamagedDataError as error:
         damage = error
-    if source.is_regular:
-        yield from _up_to_damage(source, start=reader.last_start, given=given)
+    if source.is_regular and is_first:
+        start = reader.last_start if damage.start is None else damage.start
+        yield from _up_to_damage(source, start=start, given=given)
     raise damage
 
 
@@ -380,6 +420,9 @@ class OpenFile:
         That of the file, if it is not UTF-8. The chunks are in UTF-8 nevertheless.
     is_regular : bool
         Whether it is a regular file, which is read without waiting for anybody.
+    has_members : bool
+        Whether the chunks are of gzip members that hold a record each, with :class:`MemberEnd` and
+        :class:`Damage` among them.
     say : callable
         Says what the file is, if a reader finds it to be something other than its name says.
     """
@@ -398,6 +441,7 @@ class OpenFile:
     say: Callable[[str], None]
     note: Callable[[str], None]
     is_regular: bool = False
+    has_members: bool = False
 
     def in_any_order(self) -> BinaryIO:
         """Return the file, to be read at any place; bytes that are read count as progress."""
